@@ -8,9 +8,6 @@ use qiang_node::{
     copies::{self, Copied, Restore},
 };
 
-/// The file where nothing names another.
-const FILE: &str = "qiang.db";
-
 /// Copy the file of an embedded engine, or of a ledger alone, as it is at one moment. It may be served meanwhile:
 /// nobody waits for it.
 ///
@@ -49,7 +46,7 @@ pub(crate) struct RestoreArgs {
 
 #[derive(Debug, clap::Args)]
 struct FileArgs {
-    /// The file that is served, instead of the configured one. Without --config it is qiang.db.
+    /// The file that is served, instead of the configured one.
     #[arg(long, value_name = "FILE")]
     db: Option<PathBuf>,
     /// Read this configuration file over the defaults, for `engine.data`.
@@ -59,8 +56,8 @@ struct FileArgs {
 
 impl FileArgs {
     fn path(&self) -> anyhow::Result<PathBuf> {
-        if self.db.is_some() || self.config.is_none() {
-            return Ok(self.db.clone().unwrap_or_else(|| PathBuf::from(FILE)));
+        if let Some(db) = &self.db {
+            return Ok(db.clone());
         }
         let config = Config::load(self.config.as_deref(), &[])?;
         let is_elsewhere = config.engine.kind == EngineKind::Redis;

@@ -21,6 +21,7 @@ mod packet_file;
 mod partition;
 mod reconcile;
 mod sale;
+mod secrets;
 mod serve;
 mod service;
 mod settlement;

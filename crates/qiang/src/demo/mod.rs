@@ -12,6 +12,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use rand::{SeedableRng as _, rngs::StdRng, seq::SliceRandom as _};
 
 use self::report::{Outcome, Report};
+use crate::secrets;
 use qiang_client::{CampaignId, Client, Currency, Money, NewRedPacket, NewSale, SplitRuleName};
 use qiang_load::{
     load_generator::{self, LoadPlan, Results, User},
@@ -32,6 +33,9 @@ const WATCHED_S: u32 = 20;
 const WATCHED_SUPPLY: u32 = 5_000;
 /// Shares and units otherwise.
 const SUPPLY: u32 = 100;
+/// Where servers are that nothing names.
+const REDIS: &str = "redis://127.0.0.1:6379";
+const RABBITMQ: &str = "amqp://127.0.0.1:5672";
 /// How long the ledger may take to catch up before the demonstration gives up.
 const SETTLE_MAX: Duration = Duration::from_secs(60);
 
@@ -55,19 +59,22 @@ pub(crate) struct DemoArgs {
     #[arg(long, value_name = "KIND", default_value = "embedded", value_parser = ["embedded", "redis"])]
     engine: String,
     /// Where Redis is, for `--engine redis`. The demonstration has keys of its own there, and removes them at its end.
-    #[arg(long, value_name = "URL", default_value = "redis://127.0.0.1:6379")]
-    redis: String,
+    /// A URL with a password goes into QIANG_DEMO_REDIS. Default: redis://127.0.0.1:6379.
+    #[arg(long, value_name = "URL")]
+    redis: Option<String>,
     /// The ledger in a database server, for `--engine redis`: postgres:// or mysql:// URL of one where a database may
-    /// be made. The demonstration makes one of its own there, and drops it at its end.
+    /// be made. The demonstration makes one of its own there, and drops it at its end. A URL with a password goes into
+    /// QIANG_DEMO_LEDGER.
     #[arg(long, value_name = "URL")]
     ledger: Option<String>,
     /// How entries travel to the ledger, for `--engine redis`.
     #[arg(long, value_name = "KIND", default_value = "stream",
         value_parser = ["stream", "list", "rabbitmq", "log"])]
     transport: String,
-    /// Where RabbitMQ is, for `--transport rabbitmq`.
-    #[arg(long, value_name = "URL", default_value = "amqp://127.0.0.1:5672")]
-    rabbitmq: String,
+    /// Where RabbitMQ is, for `--transport rabbitmq`. A URL with a password goes into QIANG_DEMO_RABBITMQ. Default:
+    /// amqp://127.0.0.1:5672.
+    #[arg(long, value_name = "URL")]
+    rabbitmq: Option<String>,
     /// Let the crowd come over so many seconds, to be watched in a browser; 0: at once. On a terminal it waits for
     /// Enter. Without this option it comes by itself, on a terminal over 20 seconds, and elsewhere, or with `--exit` or
     /// `--json`, at once.
@@ -109,14 +116,17 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
 }
 
 async fn demonstrate(args: &DemoArgs) -> anyhow::Result<ExitCode> {
+    let ledger = place("--ledger", &args.ledger, "QIANG_DEMO_LEDGER")?;
+    let redis = place("--redis", &args.redis, "QIANG_DEMO_REDIS")?;
+    let rabbitmq = place("--rabbitmq", &args.rabbitmq, "QIANG_DEMO_RABBITMQ")?;
     let local = match args.engine.as_str() {
         "redis" => {
             let servers = LocalServers {
-                redis: &args.redis,
+                redis: redis.as_deref().unwrap_or(REDIS),
                 read_urls: "",
-                ledger: args.ledger.as_deref(),
+                ledger: ledger.as_deref(),
                 transport: &args.transport,
-                rabbitmq: &args.rabbitmq,
+                rabbitmq: rabbitmq.as_deref().unwrap_or(RABBITMQ),
             };
             LocalService::start_on_redis(&servers).await?
         }
@@ -231,6 +241,13 @@ async fn demonstrate(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// A server's URL: as the flag says, without a password, or as the variable says.
+fn place(flag: &str, given: &Option<String>, variable: &str) -> anyhow::Result<Option<String>> {
+    secrets::refuse(flag, given.as_deref(), variable)?;
+    let held = || std::env::var(variable).ok().filter(|url| !url.is_empty());
+    Ok(given.clone().or_else(held))
 }
 
 fn user(n: u32) -> String {

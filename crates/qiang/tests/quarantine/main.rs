@@ -453,7 +453,8 @@ async fn what_cannot_be_done_is_said_in_one_line() {
     check(&["list", "--limit", "0"], 2, "--limit");
     let url = "postgres://ann:sesame@127.0.0.1:1/books";
     for command in [&["list"][..], &["redrive", "--all"]] {
-        let output = ledger.qiang_on(&[&["settlement"], command, &["--ledger", url]].concat());
+        let args = [&["settlement"], command].concat();
+        let output = ledger.qiang_with(&args, &[("QIANG__LEDGER__URL", url)]);
         let text = String::from_utf8(output.stderr).unwrap();
         assert_eq!(
             (output.status.code(), text.lines().count()),

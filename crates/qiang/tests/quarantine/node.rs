@@ -100,9 +100,15 @@ impl TestLedger {
 
     /// Runs the program, on whatever is named.
     pub(crate) fn qiang_on(&self, args: &[&str]) -> Output {
+        self.qiang_with(args, &[])
+    }
+
+    /// Runs the program with these variables.
+    pub(crate) fn qiang_with(&self, args: &[&str], env: &[(&str, &str)]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_qiang"));
         command.current_dir(self.folder.path()).args(args);
-        command.env_clear().output().unwrap()
+        command.env_clear().envs(env.iter().copied());
+        command.output().unwrap()
     }
 
     /// Runs the program on this ledger and the engine before it; its status, and what it printed.
