@@ -12,6 +12,11 @@ use qiang_node::config::{Config, EngineKind, Secret};
 
 use crate::{backend::REDIS, block_on, secrets::refuse as refuse_password, usage};
 
+const EXAMPLES: &str = "\
+Examples:
+  qiang audit                            the ledger that the configuration and the environment name
+  qiang audit --db /backups/qiang.db     a file
+  qiang audit --redis --config q.toml    a configured ledger beside the configured engine on Redis";
 /// Where a URL with a password goes.
 const LEDGER: &str = "QIANG__LEDGER__URL, or into the file of --config as `ledger.url`, and give --ledger without a \
     value";
@@ -29,6 +34,7 @@ const NOT_READ: u8 = 2;
 ///
 /// Exits 0 when every check holds, 1 when one is broken, and 2 when the ledger cannot be opened or read.
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct AuditArgs {
     /// The ledger file, instead of the configured ledger.
     #[arg(long, value_name = "FILE")]

@@ -14,6 +14,7 @@ use qiang_node::{
 /// The copy is one file that has everything, log and ledger as of the same entry. `qiang audit --db COPY` proves it.
 /// A ledger in PostgreSQL or MariaDB is backed up by the tools of the database.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example: qiang backup /backups/qiang.db --db /var/lib/qiang/qiang.db")]
 pub(crate) struct BackupArgs {
     /// Where the copy goes. Nothing may be there.
     #[arg(value_name = "COPY")]
@@ -27,6 +28,9 @@ pub(crate) struct BackupArgs {
 
 /// Put a backup in the place of the file of an embedded engine, or of a ledger alone, which nobody may serve meanwhile.
 #[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example: qiang restore /backups/qiang.db --db /var/lib/qiang/qiang.db --replace"
+)]
 pub(crate) struct RestoreArgs {
     /// The backup. It stays as it is.
     #[arg(value_name = "COPY")]

@@ -34,11 +34,13 @@ enum OrderCommand {
         state: Option<OrderState>,
     },
     /// List the orders of a sale, in the order of their numbers, as settled.
+    #[command(after_help = "Example: qiang order of 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80 --json")]
     Of {
         /// The sale's id.
         sale: CampaignId,
     },
     /// Show what became of a payment.
+    #[command(after_help = "Example: qiang order payment pay-77")]
     Payment {
         /// The payment service's name for it.
         reference: Id,
@@ -62,6 +64,7 @@ enum OrderCommand {
         paid_at: Option<Timestamp>,
     },
     /// Show what is owed to the buyer, and what was paid back.
+    #[command(after_help = "Example: qiang order refunds 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80-3")]
     Refunds {
         /// The order's id.
         order: OrderId,
@@ -92,11 +95,13 @@ enum OrderCommand {
         amount: Vec<String>,
     },
     /// Give a held order's units back. Again changes nothing.
+    #[command(after_help = "Example: qiang order cancel 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80-3")]
     Cancel {
         /// The order's id.
         order: OrderId,
     },
     /// Take a paid order back: its units are for sale again, and its price is owed. Again changes nothing.
+    #[command(after_help = "Example: qiang order return 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80-3")]
     Return {
         /// The order's id.
         order: OrderId,

@@ -10,8 +10,15 @@ use crate::backend::BackendArgs;
 /// Whom the token of `--dev` is for.
 const DEV_USER: &str = "alice";
 
+const EXAMPLES: &str = "\
+Examples:
+  qiang serve --dev                      serve on this machine, and print a token
+  qiang serve --config /etc/qiang.toml   serve as configured
+  qiang serve --print-config > q.toml    start a configuration from the annotated default";
+
 /// How to serve. Whatever is not a flag here is configuration: see `--print-config`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct ServeArgs {
     #[command(flatten)]
     backend: BackendArgs,

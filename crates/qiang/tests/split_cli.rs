@@ -176,6 +176,17 @@ fn verify_tells_a_true_split_from_a_false_one() {
     check_verify(&proof, 0, good);
     let all = format!("{good}shares      match, all 10\n");
     check_verify(&format!("{proof} --share {SHARES}"), 0, &all);
+    let report = json(&format!("verify {proof} --share {SHARES} --json"));
+    let fits = serde_json::json!({ "matches": true });
+    let expected = serde_json::json!({ "matches": true, "commitment": fits, "shares": fits });
+    assert_eq!(report, expected);
+    let wrong = split(&format!("verify {proof} --share 1,2 --json"));
+    let report: Value = serde_json::from_slice(&wrong.stdout).unwrap();
+    let difference = "2 were given, the split has 10";
+    let expected = serde_json::json!({
+        "matches": false, "commitment": fits, "shares": { "matches": false, "difference": difference }
+    });
+    assert_eq!((wrong.status.code(), report), (Some(1), expected));
 
     let no = "shares      do not match:";
     check_verify(

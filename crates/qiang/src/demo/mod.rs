@@ -39,8 +39,15 @@ const RABBITMQ: &str = "amqp://127.0.0.1:5672";
 /// How long the ledger may take to catch up before the demonstration gives up.
 const SETTLE_MAX: Duration = Duration::from_secs(60);
 
+const EXAMPLES: &str = "\
+Examples:
+  qiang demo                             10,000 users at once; serves on until Ctrl-C
+  qiang demo --over 60                   the same crowd within a minute, to be watched in a browser
+  qiang demo --engine redis --exit       on the Redis of this machine, and end after the report";
+
 /// Users grab a red packet and buy out a flash sale over HTTP; an audit proves the result.
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct DemoArgs {
     /// Users; each claims a share of the packet and a unit of the sale.
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
