@@ -1,22 +1,23 @@
 //! `qiang demo`: the main job for real, on the embedded default. Users grab a red packet and buy out a flash sale
 //! over HTTP, and an audit of the ledger says whether anything was given twice or lost.
 
+mod crowd;
 mod report;
 
-use std::{io::IsTerminal as _, process::ExitCode, sync::Arc, time::Duration};
+use std::{io::IsTerminal as _, process::ExitCode, time::Duration};
 
 use anyhow::Context as _;
-use bytes::Bytes;
-use hyper::header::HeaderValue;
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use rand::{SeedableRng as _, rngs::StdRng, seq::SliceRandom as _};
+use indicatif::MultiProgress;
 
-use self::report::{Outcome, Report};
+use self::{
+    crowd::{Crowd, PACKET, SALE},
+    report::{Outcome, Report},
+};
 use crate::secrets;
 use qiang_client::{CampaignId, Client, Currency, Money, NewRedPacket, NewSale, SplitRuleName};
 use qiang_load::{
-    load_generator::{self, LoadPlan, Results, User},
     verdict::{self, Verdict},
+    visitors::Goal,
 };
 use qiang_node::{
     UsageError,
@@ -154,51 +155,41 @@ async fn demonstrate(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     if let Some(seconds) = args.over.filter(|seconds| *seconds > 0) {
         wait_for_enter(seconds).await?;
     }
-    let users = (0..args.users).map(|n| {
-        Ok(User {
-            token: bearer(&local, &user(n), "claim")?,
-        })
-    });
-    let users = Arc::new(users.collect::<anyhow::Result<Vec<_>>>()?);
+    let users = (0..args.users).map(|n| token(&local, &user(n), "claim"));
+    let users = users.collect::<anyhow::Result<Vec<_>>>()?;
     let bars = if args.json {
         MultiProgress::with_draw_target(indicatif::ProgressDrawTarget::hidden())
     } else {
         MultiProgress::new()
     };
-    let load = |name: &'static str, path: String, body: &'static str, seed: u64| {
-        let clicks = Arc::new(clicks(args.users, seed));
-        let count = clicks.len() as f64;
-        let bar = bars.add(ProgressBar::new(clicks.len() as u64));
-        let plan = LoadPlan {
-            addr: local.addr(),
-            path,
-            body: Bytes::from_static(body.as_bytes()),
-            tickets: None,
-            users: Arc::clone(&users),
-            clicks,
-            connections: args.connections.min(args.users) as usize,
-            per_second: over.map(|seconds| count / f64::from(seconds)),
-            time_max: None,
-            keep_grants: true,
-        };
-        run_load(name, bar, plan)
+    let crowd = Crowd {
+        local: &local,
+        args,
+        users,
+        bars,
     };
-    let packet_load = load(
-        "red packet",
-        format!("/v1/red-packets/{packet}/claims"),
-        "",
-        1,
-    );
-    let sale_load = load(
-        "flash sale",
-        format!("/v1/sales/{sale}/orders"),
-        r#"{"quantity":1}"#,
-        2,
-    );
     let (packet_load, sale_load) = match over {
         // Whoever watches sees both.
-        Some(_) => tokio::try_join!(packet_load, sale_load)?,
-        None => (packet_load.await?, sale_load.await?),
+        Some(seconds) => {
+            let packet_goal = Goal::Share(packet.clone());
+            let sale_goal = Goal::Unit(sale.clone());
+            tokio::try_join!(
+                crowd.visit(PACKET, packet_goal, seconds),
+                crowd.visit(SALE, sale_goal, seconds)
+            )?
+        }
+        None => (
+            crowd
+                .rush(PACKET, format!("/v1/red-packets/{packet}/claims"), "")
+                .await?,
+            crowd
+                .rush(
+                    SALE,
+                    format!("/v1/sales/{sale}/orders"),
+                    r#"{"quantity":1}"#,
+                )
+                .await?,
+        ),
     };
 
     let packet_verdict = verdict::judge(&packet_load.seen, u64::from(shares))?;
@@ -263,10 +254,14 @@ fn user(n: u32) -> String {
 
 /// What makes the campaigns and reads what became of them.
 fn client(local: &LocalService, user: &str, scope: &str) -> anyhow::Result<Client> {
-    let bearer = local.tokens().bearer(user, scope)?;
-    let token = bearer.trim_start_matches("Bearer ");
+    let token = token(local, user, scope)?;
     let client = Client::builder(&format!("http://{}", local.addr())).token(token);
     Ok(client.build()?)
+}
+
+fn token(local: &LocalService, user: &str, scope: &str) -> anyhow::Result<String> {
+    let bearer = local.tokens().bearer(user, scope)?;
+    Ok(bearer.trim_start_matches("Bearer ").to_owned())
 }
 
 async fn open_packet(
@@ -291,40 +286,9 @@ fn yuan() -> anyhow::Result<Currency> {
     Ok("CNY".parse()?)
 }
 
-/// Everybody clicks once, in random order. One user in ten clicks twice at once, on two connections; another one in
-/// ten clicks again some time later.
-fn clicks(users: u32, seed: u64) -> Vec<u32> {
-    let mut order: Vec<u32> = (0..users).collect();
-    order.shuffle(&mut StdRng::seed_from_u64(seed));
-    let mut clicks = Vec::with_capacity(order.len() + order.len() / 5 + 2);
-    for (place, user) in order.iter().enumerate() {
-        clicks.push(*user);
-        match user % 10 {
-            0 => clicks.push(*user),
-            1 => clicks.push(order[place / 2]), // somebody who clicked a while ago
-            _ => {}
-        }
-    }
-    clicks
-}
-
-async fn run_load(name: &'static str, bar: ProgressBar, plan: LoadPlan) -> anyhow::Result<Results> {
-    let style = ProgressStyle::with_template("{msg:>12} {bar:40} {pos:>6}/{len} {per_sec}")?;
-    bar.set_style(style);
-    bar.set_message(name);
-    let ticker = bar.clone();
-    let results = load_generator::run(plan, move |answered| ticker.inc(answered)).await?;
-    bar.finish();
-    Ok(results)
-}
-
 fn luckiest(verdict: &Verdict) -> Option<(String, i64)> {
     let best = verdict.grants.iter().max_by_key(|grant| grant.2)?;
     Some((user(best.1), best.2))
-}
-
-fn bearer(local: &LocalService, user: &str, scope: &str) -> anyhow::Result<HeaderValue> {
-    Ok(local.tokens().bearer(user, scope)?.try_into()?)
 }
 
 /// Proves the invariants from the ledger's rows.
