@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use crate::{
     node::Node,
+    recall::Unopened,
     reply::share_text,
     scripts::{OPEN, PLAN, WARM},
-    unopened::Unopened,
 };
 use qiang_connect::{Script, ScriptReply, unavailable};
 use qiang_core::{
@@ -26,6 +26,10 @@ use redis::Cmd;
 
 /// Shares put in place by one call.
 pub(crate) const CHUNK: usize = 1_000;
+/// How often a step is tried, as of a ledger that is settled further each time.
+const ATTEMPTS_MAX: usize = 5;
+/// The pause before the ledger is asked again.
+const PAUSE: Duration = Duration::from_millis(50);
 /// After how many shares a sum of what is left is kept; as in the scripts.
 const SUM_EVERY: usize = 1_000;
 
