@@ -127,6 +127,12 @@ impl ServerConfig {
         })
     }
 
+    /// Whether the node speaks TLS.
+    #[must_use]
+    pub fn speaks_tls(&self) -> bool {
+        matches!(self.tls_files(), Ok(Some(_)))
+    }
+
     /// The files of certificate and key, where the node speaks TLS.
     pub(crate) fn tls_files(&self) -> Result<Option<(&Path, &Path)>, UsageError> {
         let files = (&self.tls_certificate_file, &self.tls_key_file);

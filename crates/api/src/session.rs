@@ -117,8 +117,7 @@ fn cookie(token: &str, lasts_s: i64, is_secure: bool) -> (header::HeaderName, St
 
 /// Whether the browser speaks TLS, with the node or with a proxy before it.
 fn is_secure(app: &App, headers: &HeaderMap) -> bool {
-    let node_does = matches!(app.config.server.tls_files(), Ok(Some(_)));
-    came_over_tls(headers, node_does)
+    came_over_tls(headers, app.config.server.speaks_tls())
 }
 
 /// The token in an `Authorization`.

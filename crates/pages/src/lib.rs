@@ -43,6 +43,8 @@ pub struct Options {
     pub development: Option<Arc<dyn Development>>,
     /// Where buyers pay: a URL in which `{order}` stands for the order's id; empty: elsewhere, say the pages.
     pub payment_url: String,
+    /// Whether the node itself speaks TLS: what is behind a proxy says it in `X-Forwarded-Proto`.
+    pub speaks_tls: bool,
 }
 
 /// What handlers work with.
