@@ -9,7 +9,11 @@ mod assets;
 mod desk;
 mod desk_texts;
 mod language;
+mod mine;
+mod money;
 mod qr;
+mod sale;
+mod sandbox;
 mod security;
 mod session;
 mod sign_in;
@@ -65,10 +69,11 @@ pub fn router(api: Router, options: Options) -> Router {
         .route("/", get(views::home))
         .route("/p/{id}", get(views::packet))
         .route("/p/{id}/qr.svg", get(qr::packet))
-        .route("/s/{id}", get(views::sale))
+        .route("/s/{id}", get(sale::page))
         .route("/s/{id}/qr.svg", get(qr::sale))
         .route("/send", get(views::send))
-        .route("/packets", get(views::packets))
+        .route("/packets", get(mine::packets))
+        .route("/orders", get(mine::orders))
         .route("/admin", get(desk::campaigns))
         .route("/admin/lookup", get(desk::lookup))
         .route("/admin/live", get(desk::live))
@@ -80,7 +85,8 @@ pub fn router(api: Router, options: Options) -> Router {
     if is_development {
         router = router
             .route("/sign-in/as", post(sign_in::be))
-            .route("/sandbox/payments", post(sign_in::pay));
+            .route("/sandbox/payments", post(sandbox::pay))
+            .route("/sandbox/deposits", post(sandbox::deposit));
     }
     router
         .layer(middleware::from_fn(security::headers))

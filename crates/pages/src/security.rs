@@ -16,7 +16,7 @@ use crate::assets::{DESK_STYLE, STYLE};
 /// Scripts are files of the service's own, and styles are known by their hashes. Pictures of products may be
 /// anywhere.
 static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
-    let style = [STYLE, DESK_STYLE]
+    let style = [STYLE.as_str(), DESK_STYLE]
         .map(|style| format!("'sha256-{}'", BASE64_STANDARD.encode(Sha256::digest(style))))
         .join(" ");
     let policy = format!(
