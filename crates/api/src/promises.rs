@@ -1,14 +1,14 @@
 //! What a sender adds to the seed of a red packet, and what the service has promised before.
 //!
-//! The service's part of the seed follows from the packet's id and a secret that all nodes have: a promise needs no place
-//! to be kept, and holds for as long as that secret and the time within which an id is taken.
+//! The service's part of the seed follows from the packet's id and a secret that all nodes have: a promise needs no
+//! place to be kept, and holds for as long as that secret and the time within which an id is taken.
 
 use std::sync::Arc;
 
 use axum::{Json, extract::State};
 use qiang_core::{
     id::CampaignId,
-    split::{self, Parts, Secret},
+    split::{self, Entropy, Parts, Promise, Secret},
 };
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -17,7 +17,6 @@ use crate::{
     app::App,
     auth::{Caller, Scope},
     problem::{Problem, ProblemBody},
-    red_packets::RedPacketRequest,
     wire::Text,
 };
 
@@ -59,10 +58,15 @@ fn secret_of(app: &App, id: CampaignId) -> Result<Secret, Problem> {
 }
 
 /// What service and sender add to the seed; none where the sender adds nothing.
-pub(crate) fn parts_of(app: &App, request: &RedPacketRequest) -> Result<Option<Parts>, Problem> {
-    let (promise, entropy) = match (request.promise, request.entropy) {
+pub(crate) fn parts_of(
+    app: &App,
+    id: Option<CampaignId>,
+    promise: Option<Promise>,
+    entropy: Option<Entropy>,
+) -> Result<Option<Parts>, Problem> {
+    let (promise, entropy) = match (promise, entropy) {
         (None, None) => return Ok(None),
-        (Some(promise), Some(entropy)) => (promise.0, entropy.0),
+        (Some(promise), Some(entropy)) => (promise, entropy),
         (None, Some(_)) => {
             let detail = "entropy shows nothing without a promise: POST /v1/red-packets/promises";
             return Err(Problem::invalid_at("#/promise", detail));
@@ -73,12 +77,12 @@ pub(crate) fn parts_of(app: &App, request: &RedPacketRequest) -> Result<Option<P
             return Err(Problem::invalid_at("#/entropy", detail));
         }
     };
-    let Some(id) = request.id else {
+    let Some(id) = id else {
         let detail = "a promise is for the id that came with it: send that too";
         return Err(Problem::invalid_at("#/id", detail));
     };
-    let secret = secret_of(app, id.0)?;
-    if split::promise(id.0, &secret) != promise {
+    let secret = secret_of(app, id)?;
+    if split::promise(id, &secret) != promise {
         let detail =
             "this service does not make this promise for this id, or not any more: ask for another";
         return Err(Problem::invalid_at("#/promise", detail));

@@ -114,7 +114,13 @@ impl RedPacketRequest {
         app.check_ack(self.ack)?;
         app.limits.check_creation(&caller.user, self.shares)?;
         let currency = self.total.currency.0;
-        let packet = promises::parts_of(app, self).map(|parts| match parts {
+        let packet = promises::parts_of(
+            app,
+            self.id.map(|id| id.0),
+            self.promise.map(|it| it.0),
+            self.entropy.map(|it| it.0),
+        )
+        .map(|parts| match parts {
             Some(parts) => RedPacket::of_parts(split, currency, parts),
             None => RedPacket::new(split, currency, Seed::from_bytes(rand::random())),
         });

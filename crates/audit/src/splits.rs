@@ -48,7 +48,8 @@ pub(super) fn checks(conn: &Connection, has_log: bool) -> rusqlite::Result<[Chec
     let mut packets = Vec::new();
     let mut statement = conn.prepare(
         "SELECT ref, total, supply, split_rule, split_min, split_max, split_version, seed, commitment, \
-         commitment_version, secret, entropy, id, currency, parts FROM campaigns WHERE kind = 'red_packet' ORDER BY ref",
+         commitment_version, secret, entropy, id, currency, parts FROM campaigns \
+         WHERE kind = 'red_packet' ORDER BY ref",
     )?;
     let mut rows = statement.query([])?;
     let mut commitments = Check::new("commitments", 0);

@@ -51,7 +51,7 @@ const KIND_SINCE: u32 = 2;
 /// The migration that made marks of open files.
 pub(crate) const MARKED_SINCE: u32 = 19;
 /// The migration that made archives.
-pub(crate) const ARCHIVED_SINCE: u32 = 21;
+pub(crate) const ARCHIVED_SINCE: u32 = 24;
 
 /// Pages in the write-ahead log after which SQLite checkpoints them into the file: 64 MiB at 4 KiB a page. Fewer would
 /// interrupt peak load more often; more would make the first start after a crash slower.

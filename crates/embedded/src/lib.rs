@@ -25,6 +25,7 @@ mod log;
 mod open_mark;
 mod pace;
 mod payout_host;
+mod places;
 mod port;
 mod positions;
 mod queue;

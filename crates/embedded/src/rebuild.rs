@@ -18,9 +18,9 @@ use crate::{
     ledger::{campaigns, settle},
     log,
     log::Refs,
+    places::{Place, place_of},
     recall::{self, Loaded},
     replay::contradiction,
-    writer::{Place, place_of},
 };
 
 /// What a file gives.

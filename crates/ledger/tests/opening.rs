@@ -64,7 +64,9 @@ async fn an_older_schema_is_brought_up_to_date<S: Server>() {
     history.settle(&ledger, 7).await;
     drop(ledger);
     let before = "DROP TABLE set_aside; DROP TABLE repairs; DROP TABLE withheld; DROP TABLE withheld_numbers; \
-                  ALTER TABLE campaigns DROP COLUMN admission; DROP TABLE audiences; DROP TABLE waiting_rooms; \
+                  ALTER TABLE campaigns DROP COLUMN admission; \
+                  ALTER TABLE campaigns DROP COLUMN commitment_version, DROP COLUMN secret, DROP COLUMN entropy; \
+                  DROP TABLE audiences; DROP TABLE waiting_rooms; \
                   DROP TABLE details; ALTER TABLE campaigns DROP COLUMN terms_revision; DROP TABLE sale_terms; \
                   DROP TABLE payouts; \
                   DROP TABLE actions; \

@@ -189,7 +189,8 @@ function packetPage() {
     }
     const promised = shares(seed, split);
     const wrong = [...draws.values()].find((share) => promised[share.number - 1] !== BigInt(share.amount.amount));
-    show(verdict, wrong ? say("proof_bad_share", { number: wrong.number }) : say(entropy ? "proof_good_both" : "proof_good", { count: draws.size }));
+    const good = entropy ? "proof_good_both" : "proof_good";
+    show(verdict, wrong ? say("proof_bad_share", { number: wrong.number }) : say(good, { count: draws.size }));
   });
 
   showDraws();

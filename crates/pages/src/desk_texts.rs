@@ -205,7 +205,8 @@ texts! {
     reconcile_do: "Reconcile…", "对账…";
     reconcile_title: "Hold partition {n} against the ledger now?", "立即对账分区 {n}？";
     reconcile_help:
-        "Everything live is compared, for some seconds at most. Nothing is changed; qiang reconcile --repair does that.",
+        "Everything live is compared, for some seconds at most. Nothing is changed: qiang reconcile --repair does \
+        that.",
         "比较所有进行中的数据，最多几秒。不做修改；修复请用 qiang reconcile --repair。";
     reconciled: "Compared at {at}: {rows} rows of {campaigns} campaigns; {found}.",
         "{at} 已对账：{campaigns} 个活动的 {rows} 行；{found}。";

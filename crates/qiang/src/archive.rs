@@ -14,9 +14,8 @@ use crate::block_on;
 ///
 /// Nothing that users see needs these files. `qiang audit` does: it reads them beside the file, and holds each against
 /// the digest that the file keeps of it.
-///
-/// Example: qiang archive --data qiang.db --to archives --before 2026-10
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example: qiang archive --data qiang.db --to archives --before 2026-10")]
 pub(crate) struct ArchiveArgs {
     /// The file, instead of `engine.data`.
     #[arg(long, value_name = "FILE")]

@@ -45,6 +45,7 @@ mod ticking;
 mod transfer;
 mod transport;
 mod unconfirmed;
+mod unopened;
 mod waiting;
 mod waiting_lines;
 

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use crate::{
     node::Node,
-    recall::Unopened,
     reply::share_text,
     scripts::{OPEN, PLAN, WARM},
+    unopened::Unopened,
 };
 use qiang_connect::{Script, ScriptReply, unavailable};
 use qiang_core::{

@@ -40,15 +40,6 @@ const RECALLED: Duration = Duration::from_secs(600);
 /// So long rows stay, beyond what closed campaigns are kept, that somebody has begun to bring back.
 const BEGUN_MS: i64 = 60_000;
 
-/// That a ledger does not have a campaign's part as open.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Unopened {
-    /// Up to which entry; 0 where it was not asked.
-    pub(crate) upto: Seq,
-    /// Over how many partitions the campaign is spread, if other parts are open.
-    pub(crate) parts: Option<u16>,
-}
-
 /// What an attempt came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Attempt {

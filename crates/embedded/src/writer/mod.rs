@@ -28,7 +28,6 @@ use qiang_core::{
 };
 use rusqlite::Connection;
 
-pub(crate) use self::parked::{Place, place_of};
 use self::{absent::Absent, parked::Parked};
 use crate::{
     EmbeddedOptions, PARTITION, Shared,
@@ -37,6 +36,7 @@ use crate::{
     ledger::{self, known::KnownCampaigns},
     log::Refs,
     pace::Pace,
+    places::Place,
     queue::Taken,
     task::Task,
 };

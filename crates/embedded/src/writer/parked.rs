@@ -9,28 +9,18 @@ use std::{
 use qiang_core::{
     book::Book,
     campaign::AckLevel,
-    event::{Entry, Event, Seq},
+    event::Seq,
     id::CampaignId,
     outcome::{Grant, Outcome},
     ports::{Answer, Claimed, EngineError},
 };
 
 use super::Writer;
+use crate::places::{Place, place_of};
 
 /// Unsettled grants of campaigns that ask for the ledger, past which no more of them are decided: some 20 MiB. A
 /// rebuilt engine may have more.
 const PLACES_MAX: usize = 262_144;
-
-/// Where such a grant stands in the log.
-pub(crate) type Place = (Seq, CampaignId, u32);
-
-/// The place of an entry, if it is a grant that the ledger has to confirm.
-pub(crate) fn place_of(entry: &Entry, ack: impl FnOnce() -> AckLevel) -> Option<Place> {
-    let Event::Granted { number, .. } = &entry.event else {
-        return None;
-    };
-    (ack() == AckLevel::Ledger).then_some((entry.seq, entry.campaign, *number))
-}
 
 /// A grant's answer, and the entry that it waits for; the second number tells those apart that wait for the same.
 type Key = (Seq, u64);

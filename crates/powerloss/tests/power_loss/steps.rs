@@ -6,13 +6,13 @@ use qiang_core::{
     book::{Claim, Command, Setup},
     campaign::AckLevel,
     id::PaymentRef,
-    split::SplitRule,
+    split::{SplitRule, commit},
     time::Timestamp,
 };
 use qiang_embedded::copies::{Restore, back_up, restore};
 use qiang_powerloss::{Fate, Journal};
 use qiang_testkit::campaign::{OPENS, Target, red_packet, sale};
-use rusqlite::Connection;
+use rusqlite::{Connection, params};
 
 use crate::{
     answers::{Fact, What},
@@ -275,5 +275,14 @@ fn as_older(from: &Path, to: &Path) {
         conn.execute_batch(&copy).unwrap();
     }
     conn.execute_batch("DETACH new").unwrap();
+    // Its commitments do not say which packet they are for.
+    let packet = packet(1).campaign;
+    let rules = packet.rules.red_packet().unwrap();
+    let commitment = commit(&rules.seed, &rules.split);
+    conn.execute(
+        "UPDATE campaigns SET commitment = ?1 WHERE id = ?2",
+        params![commitment.as_bytes(), packet.id.to_string()],
+    )
+    .unwrap();
     conn.close().unwrap();
 }

@@ -26,7 +26,7 @@ use crate::{
     program::{Program, token, until},
 };
 
-const NAMES: [&str; 10] = [
+const NAMES: [&str; 11] = [
     "repair",
     "drafts",
     "due",
@@ -34,6 +34,7 @@ const NAMES: [&str; 10] = [
     "settlement",
     "discards",
     "packets",
+    "archive",
     "keys",
     "webhooks",
     "reconciliation",

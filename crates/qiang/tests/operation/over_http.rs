@@ -98,7 +98,7 @@ async fn partitions_are_repaired_and_resumed_over_http() {
     assert_eq!(audit(&node).await["status"], "ok");
 
     // The ledger has another price than the engine: a comparison that is asked for finds it, and changes nothing.
-    let order = json!({ "quantity": 2 });
+    let order = json!({ "quantity": 1 });
     let order = node
         .post(&format!("/v1/sales/{id}/orders"), Some(order))
         .await;

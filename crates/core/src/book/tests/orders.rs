@@ -271,10 +271,10 @@ fn holds_stand_still_while_the_service_is_down() {
         fixture.now = START + ends - 1;
         fixture.tick();
         assert_eq!(state(&fixture, &setup, 1).0, OrderState::Held, "{ends}");
-        let paid = fixture.pay_at(&setup, 1, "in time", Some(START + ends - 1));
+        let paid = fixture.pay_at(&setup, 1, "first", Some(START + ends - 1));
         assert_eq!(paid, PaymentOutcome::Paid, "{ends}");
         fixture.now = START + ends;
-        let late = fixture.pay_at(&setup, 2, "late", Some(START + ends));
+        let late = fixture.pay_at(&setup, 2, "second", Some(START + ends));
         assert_eq!(late, PaymentOutcome::Reinstated, "{ends}");
         fixture.tick();
         assert_eq!(state(&fixture, &setup, 3).0, OrderState::Expired, "{ends}");
