@@ -16,18 +16,29 @@ const SCRIPTS: &str = "crates/pages/assets";
 /// Where the README's pictures are.
 const PICTURES: &str = "docs/pictures";
 /// Those that it shows, of all that the tests take.
-const SHOWN: [&str; 11] = [
+const SHOWN: [&str; 22] = [
+    "home",
+    "sign-in",
     "send",
+    "packet-before",
     "packet-opened",
     "packet-over",
+    "packets",
+    "orders",
     "sale-before",
     "sale-held",
+    "sale-sold-out",
+    "sale-chinese",
+    "packet-phone",
+    "sale-phone",
+    "packet-dark",
+    "sale-dark",
     "desk",
     "desk-sale",
     "desk-campaign",
     "desk-live",
-    "desk-lookup",
     "desk-operation",
+    "desk-lookup",
 ];
 
 /// Builds the program and tries its pages.

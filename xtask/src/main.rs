@@ -1,9 +1,10 @@
-//! The project's own commands: `cargo xtask test`, `faults`, `tidy`, `deny`, `openapi`, `api`, `browser`,
-//! `pictures`.
+//! The project's own commands: `cargo xtask test`, `faults`, `fuzz`, `tidy`, `deny`, `openapi`, `api`, `browser`,
+//! `pictures`, `upgrade`, `container`.
 
 mod api;
 mod browser;
 mod command;
+mod container;
 mod deny;
 mod disk;
 mod faults;
@@ -12,6 +13,7 @@ mod openapi;
 mod steps;
 mod suite;
 mod tidy;
+mod upgrade;
 mod valkey;
 
 use std::path::{Path, PathBuf};
@@ -19,6 +21,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
+
+use crate::steps::Done;
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "The project's own commands", version)]
@@ -65,6 +69,14 @@ enum Task {
     Browser,
     /// Try the pages in a browser, and take the README's pictures of them anew
     Pictures,
+    /// Replace nodes of an earlier version by this one while users buy
+    Upgrade {
+        /// The commit of the earlier version; its program is built first
+        #[arg(default_value = "HEAD~1")]
+        commit: String,
+    },
+    /// Build the image of deploy/container and run its program, where something builds images
+    Container,
 }
 
 fn main() -> ExitCode {
@@ -90,6 +102,11 @@ fn run(root: &Path) -> Result<()> {
         Task::Api => api::run(root),
         Task::Browser => browser::run(root),
         Task::Pictures => browser::pictures(root),
+        Task::Upgrade { commit } => upgrade::run(root, &commit),
+        Task::Container => container::run(root).map(|done| match done {
+            Done::Passed => {}
+            Done::Skipped(why) => println!("{why}"),
+        }),
     }
 }
 

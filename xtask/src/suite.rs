@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Result, bail};
 
 use crate::steps::{Done, Step, run_all};
-use crate::{api, browser, command, deny, disk, faults, needs, tidy, valkey};
+use crate::{api, browser, command, container, deny, disk, faults, needs, tidy, valkey};
 
 const ADD_COMPONENTS: &str = "rustup component add rustfmt clippy";
 
@@ -141,6 +141,12 @@ pub(crate) fn test(root: &Path, embedded: bool) -> Result<()> {
             "lead a few campaigns through their whole lives under faults, with the same programs",
             &format!("cargo xtask faults {}", faults::FEW_LIVES),
             || faults::run_built(root, faults::FAULTS, faults::FEW_LIVES).map(|()| Done::Passed),
+        ));
+        steps.push(Step::new(
+            "container",
+            "build the image of deploy/container and run its program, where something builds images",
+            "cargo xtask container",
+            || container::run(root),
         ));
     }
     run_all(steps, &mut io::stdout())

@@ -19,7 +19,7 @@ use crate::{
     paging::{PAGE_DEFAULT, PAGE_MAX, cut, limit, with_link},
     problem::{NoAnswer, Problem, ProblemBody},
     request_id::{RequestId, current_trace},
-    wire::{Text, When},
+    wire::{Id, Text, When},
 };
 
 impl App {
@@ -81,7 +81,7 @@ pub(crate) struct List {
     subject: String,
     /// Those behind this id: `next` of the page before.
     #[param(value_type = Option<String>)]
-    after: Option<Text<Uuid>>,
+    after: Option<Text<Id>>,
     /// At most this many; default 100, at most 1000.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u32>,
@@ -146,7 +146,7 @@ pub(crate) async fn list(
     caller.require(Scope::ReadAny)?;
     let limit = limit(list.limit, PAGE_DEFAULT, PAGE_MAX)?;
     let ledger = &app.ports.ledger;
-    let after = list.after.map(|after| after.0);
+    let after = list.after.map(|Text(Id(after))| after);
     // One more shows whether there is another page.
     let mut actions = ledger.actions(&list.subject, after, limit + 1).await?;
     let next = cut(&mut actions, limit, |action| Text(action.id));

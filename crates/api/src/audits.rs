@@ -1,12 +1,9 @@
 //! Audits that operators ask for: every invariant proved again from the rows, while the service goes on.
 
-use std::{fmt, str::FromStr, sync::Arc};
+use std::sync::Arc;
 
 use axum::{Json, extract::State, http::StatusCode};
-use qiang_core::{
-    id::CampaignId,
-    ports::{ActionKind, AuditCheck, AuditReport, QuarantineCount, THE_SERVICE},
-};
+use qiang_core::ports::{ActionKind, AuditCheck, AuditReport, QuarantineCount, THE_SERVICE};
 use serde::Serialize;
 use serde_json::json;
 use utoipa::ToSchema;
@@ -19,31 +16,11 @@ use crate::{
     auth::{Caller, Scope},
     extract::Call,
     problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
-    wire::{self, Location, Text, When},
+    wire::{self, Id, Location, Text, When},
 };
 
 /// How an audit may be.
 pub(crate) const STATUSES: [&str; 4] = ["running", "ok", "broken", "failed"];
-
-/// The id of an audit: a UUID in the form that it is printed in.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct AuditId(Uuid);
-
-impl FromStr for AuditId {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let id = text.parse::<CampaignId>();
-        id.map(|id| Self(id.uuid()))
-            .map_err(|_| "an audit's id is a UUID of version 7")
-    }
-}
-
-impl fmt::Display for AuditId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
 
 /// An audit that somebody asked for.
 #[derive(Debug, Serialize, ToSchema)]
@@ -231,7 +208,7 @@ pub(crate) async fn list(
     params(("id" = String, Path, description = "The audit's id")),
     responses((status = 200, body = AuditBody), (status = 403, body = ProblemBody),
         (status = 404, body = ProblemBody)))]
-pub(crate) async fn get(call: Call<AuditId>) -> Result<Json<AuditBody>, Problem> {
+pub(crate) async fn get(call: Call<Id>) -> Result<Json<AuditBody>, Problem> {
     call.caller.require(Scope::Admin)?;
     let mut all = call.app.audits.list().into_iter();
     let found = all.find(|it| it.id == call.id.0).ok_or_else(|| {

@@ -9,15 +9,16 @@ use qiang_core::{
     money::Currency,
     ports::{CampaignRecord, GrantRecord, LedgerError},
     time::{Timestamp, Window},
+    two_generations::TwoGenerations,
 };
 use tokio::sync::{OnceCell, oneshot};
 
 use crate::audience::Audience;
 
-/// Campaigns remembered at a time; past it, all are forgotten and read anew as they are asked for.
+/// Campaigns remembered at a time; past it, those are forgotten that nobody has asked for lately.
 const REMEMBERED_MAX: usize = 65_536;
-/// The same for users whom campaigns name.
-const NAMED_MAX: usize = 1_000_000;
+/// A campaign takes as much memory as so many users whom campaigns name: fewer are remembered where these are many.
+const WEIGHT: usize = 16;
 /// For how long the window of a sale that can still be changed counts, in milliseconds.
 const WINDOW_LASTS_MS: i64 = 1_000;
 
@@ -87,43 +88,42 @@ impl CampaignMeta {
 /// What a read of the ledger found.
 type Loaded = Result<Option<Arc<CampaignMeta>>, LedgerError>;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct CampaignCache {
-    known: RwLock<Known>,
+    known: RwLock<TwoGenerations<CampaignId, Arc<CampaignMeta>>>,
     /// Campaigns that are being read, and who waits for them.
     loading: Mutex<HashMap<CampaignId, Vec<oneshot::Sender<Loaded>>>>,
 }
 
-#[derive(Debug, Default)]
-struct Known {
-    campaigns: HashMap<CampaignId, Arc<CampaignMeta>>,
-    /// Users whom these name.
-    named: usize,
+impl Default for CampaignCache {
+    fn default() -> Self {
+        Self {
+            known: RwLock::new(TwoGenerations::new(REMEMBERED_MAX * WEIGHT)),
+            loading: Mutex::default(),
+        }
+    }
 }
 
 impl CampaignCache {
     pub(crate) fn get(&self, id: CampaignId) -> Option<Arc<CampaignMeta>> {
-        self.known.read().campaigns.get(&id).cloned()
+        let known = self.known.read();
+        let (meta, is_old) = known.find(&id)?;
+        let meta = Arc::clone(meta);
+        drop(known);
+        if is_old {
+            self.known.write().keep(&id);
+        }
+        Some(meta)
     }
 
     /// Has the next one who asks for a campaign read it anew.
     pub(crate) fn forget(&self, id: CampaignId) {
-        let mut known = self.known.write();
-        if let Some(meta) = known.campaigns.remove(&id) {
-            known.named -= meta.audience.as_ref().map_or(0, Audience::named);
-        }
+        self.known.write().remove(&id);
     }
 
     fn insert(&self, id: CampaignId, meta: Arc<CampaignMeta>) {
-        let mut known = self.known.write();
         let named = meta.audience.as_ref().map_or(0, Audience::named);
-        if known.campaigns.len() >= REMEMBERED_MAX || known.named + named > NAMED_MAX {
-            *known = Known::default();
-        }
-        known.named += named;
-        if let Some(before) = known.campaigns.insert(id, meta) {
-            known.named -= before.audience.as_ref().map_or(0, Audience::named);
-        }
+        self.known.write().insert_of(id, meta, WEIGHT + named);
     }
 
     /// Reads a campaign and remembers it. Whoever asks for it meanwhile waits for the same read: after a start, peak
@@ -233,9 +233,8 @@ mod tests {
         }
     }
 
-    #[tokio::test]
-    async fn the_luckiest_is_read_until_it_is_known() {
-        let meta = CampaignMeta {
+    fn meta() -> CampaignMeta {
+        CampaignMeta {
             kind: CampaignKind::RedPacket,
             currency: "CNY".parse().unwrap(),
             ack: AckLevel::Fsync,
@@ -246,7 +245,30 @@ mod tests {
             audience: None,
             waiting_room: false,
             luckiest: OnceCell::new(),
+        }
+    }
+
+    /// Whoever asks for a campaign all the time asks the ledger once, however many others are asked for.
+    #[test]
+    fn a_campaign_that_is_asked_for_is_never_forgotten() {
+        let (cache, meta) = (CampaignCache::default(), Arc::new(meta()));
+        cache.insert(id(), Arc::clone(&meta));
+        let other = |n: u128| {
+            let version_7 = 0x0193_2c07_8e5a_7a3c_9f1e_0000_0000_0000;
+            CampaignId::new(uuid::Uuid::from_u128(version_7 + n)).unwrap()
         };
+        for n in 0..200_000 {
+            cache.insert(other(n), Arc::clone(&meta));
+            assert!(cache.get(id()).is_some(), "after {n}");
+        }
+        assert!(cache.known.read().len() <= REMEMBERED_MAX);
+        cache.forget(id());
+        assert!(cache.get(id()).is_none());
+    }
+
+    #[tokio::test]
+    async fn the_luckiest_is_read_until_it_is_known() {
+        let meta = meta();
         let share = Some(GrantRecord {
             number: 1,
             user: UserId::new("ann").unwrap(),

@@ -2,12 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::{
-    Json,
-    extract::State,
-    http::{HeaderMap, StatusCode, header},
-    response::{IntoResponse, Response},
-};
+use axum::{Json, extract::State, http::HeaderMap, response::Response};
 use qiang_core::{
     book::{CampaignAction, Command, Refusal, Reply},
     campaign::{CampaignKind, Phase, Transition},
@@ -22,7 +17,7 @@ use crate::{
     auth::{Caller, Scope},
     extract::{Call, Param},
     problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
-    wire::StateBody,
+    wire::{self, StateBody},
 };
 
 /// What caches may do with a campaign's numbers: keep them for a second.
@@ -48,27 +43,7 @@ pub(crate) async fn state(
     let tally = app.shared_tally(id).await?;
     let tally = tally.ok_or(ProblemKind::UnknownCampaign)?;
     let body = StateBody::new(&tally, meta.window, app.ports.clock.now());
-    let etag = body.etag();
-    let caching = [
-        (header::CACHE_CONTROL, STATE_CACHING),
-        (header::ETAG, etag.as_str()),
-    ];
-    Ok(match has_tag(&headers, &etag) {
-        true => (StatusCode::NOT_MODIFIED, caching).into_response(),
-        false => (caching, Json(body)).into_response(),
-    })
-}
-
-/// Whether a request names an entity tag, or any, as one that the caller has (RFC 9110, 13.1.2). Tags are compared
-/// without regard to whether they are weak.
-fn has_tag(headers: &HeaderMap, etag: &str) -> bool {
-    let opaque = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
-    let wanted = opaque(etag);
-    let lists = headers.get_all(header::IF_NONE_MATCH).into_iter();
-    lists
-        .filter_map(|list| list.to_str().ok())
-        .flat_map(|list| list.split(','))
-        .any(|tag| tag.trim() == "*" || opaque(tag) == wanted)
+    Ok(wire::tagged(&headers, STATE_CACHING, &body))
 }
 
 impl App {

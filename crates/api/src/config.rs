@@ -93,6 +93,7 @@ pub struct ServerConfig {
     pub hsts_max_age_s: u32,
     pub cors_origins: String,
     pub noop_route: bool,
+    pub docs: bool,
 }
 
 impl ServerConfig {
@@ -124,6 +125,12 @@ impl ServerConfig {
                  with its port if it is not the scheme's, and no path"
             ))
         })
+    }
+
+    /// Whether the node speaks TLS.
+    #[must_use]
+    pub fn speaks_tls(&self) -> bool {
+        matches!(self.tls_files(), Ok(Some(_)))
     }
 
     /// The files of certificate and key, where the node speaks TLS.

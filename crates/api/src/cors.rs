@@ -4,28 +4,36 @@ use std::time::Duration;
 
 use axum::http::{
     HeaderName, HeaderValue, Method,
-    header::{AUTHORIZATION, CONTENT_TYPE, ETAG, IF_NONE_MATCH, LINK, LOCATION, RETRY_AFTER},
+    header::{
+        AUTHORIZATION, CONTENT_TYPE, ETAG, IF_NONE_MATCH, LINK, LOCATION, RETRY_AFTER,
+        WWW_AUTHENTICATE,
+    },
 };
+use qiang_core::trace_context::{TRACEPARENT, TRACESTATE};
 use tower_http::cors::CorsLayer;
 
 use crate::request_id::REQUEST_ID;
 
 /// What pages may send besides what they always may.
-const REQUEST_HEADERS: [HeaderName; 6] = [
+const REQUEST_HEADERS: [HeaderName; 8] = [
     AUTHORIZATION,
     CONTENT_TYPE,
     IF_NONE_MATCH,
     HeaderName::from_static("idempotency-key"),
     HeaderName::from_static("grab-ticket"),
     REQUEST_ID,
+    HeaderName::from_static(TRACEPARENT),
+    HeaderName::from_static(TRACESTATE),
 ];
 /// What pages may read besides what they always may.
-const RESPONSE_HEADERS: [HeaderName; 7] = [
+const RESPONSE_HEADERS: [HeaderName; 9] = [
     ETAG,
     LINK,
     LOCATION,
     RETRY_AFTER,
+    WWW_AUTHENTICATE,
     REQUEST_ID,
+    HeaderName::from_static("idempotency-replayed"),
     HeaderName::from_static("ratelimit"),
     HeaderName::from_static("ratelimit-policy"),
 ];

@@ -34,8 +34,8 @@ const CHOSEN_ID_WITHIN_MS: i64 = 24 * 3_600_000;
 /// Shares that are drawn where the request is served: some microseconds.
 const DRAWN_AT_ONCE: u64 = 100;
 
-/// Campaigns that are opened at the same time.
-pub(crate) const OPENED_AT_ONCE: usize = 16;
+/// Campaigns that are opened at the same time: all of a batch, so that an engine can take them up together.
+const OPENED_AT_ONCE: usize = 100;
 
 /// A campaign to be made, as far as it does not depend on the kind.
 pub(crate) struct Draft {
@@ -50,7 +50,8 @@ pub(crate) struct Draft {
     pub(crate) lasts_ms: i64,
     pub(crate) ack: Option<Text<AckLevel>>,
     pub(crate) requirements: Requirements,
-    pub(crate) rules: Rules,
+    /// Why there are none does not concern who repeats what was created before.
+    pub(crate) rules: Result<Rules, Problem>,
     /// Who may take part and see the draws, as it is kept.
     pub(crate) audience: Option<String>,
     pub(crate) waiting_room: bool,
@@ -81,7 +82,7 @@ impl Draft {
             ack: self.ack.map_or(usual, |ack| ack.0),
             requirements: self.requirements,
             created_at: now,
-            rules: self.rules,
+            rules: self.rules?,
         };
         campaign.check()?;
         Ok(campaign)

@@ -37,7 +37,7 @@ use crate::{
     problem::{Problem, ProblemBody, ProblemKind},
     red_packets::ShareBody,
     watched::{self, Telling, View, Views},
-    wire::StateBody,
+    wire::{self, StateBody},
 };
 
 /// Who does not ask for a stream waits at most so long for what is so now.
@@ -102,7 +102,8 @@ impl Watcher {
         let state = StateBody::new(&tally, self.meta.window, self.app.ports.clock.now());
         let wanted = views.draws_wanted.load(Ordering::Relaxed) > 0;
         let has_new = wanted && self.read_draws(&tally).await?;
-        let (before, etag) = (views.newest(), state.etag());
+        let state = json(&state);
+        let (before, etag) = (views.newest(), wire::etag(&state));
         let is_same = etag == before.etag;
         if is_same && !has_new {
             return Ok(None);
@@ -112,7 +113,7 @@ impl Watcher {
             .replace(tally)
             .is_none_or(|before| is_turn(&before, &tally));
         let view = View {
-            state: format!("event: state\ndata: {}\n\n", json(&state)),
+            state: format!("event: state\ndata: {state}\n\n"),
             etag,
             version: before.version + u64::from(!is_same),
             draws: watched::Draws::new(&self.draws),

@@ -68,7 +68,7 @@ impl<S: Send + Sync, T: FromStr<Err: fmt::Display> + Send> FromRequestParts<S> f
     type Rejection = Problem;
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         let params = path_params(parts, state).await?;
-        parsed(params.iter().next().map_or("", |(_, text)| text)).map(Self)
+        parsed(params.iter().next()).map(Self)
     }
 }
 
@@ -84,9 +84,8 @@ where
     type Rejection = Problem;
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         let params = path_params(parts, state).await?;
-        let mut texts = params.iter().map(|(_, text)| text);
-        let mut next = || texts.next().unwrap_or("");
-        Ok(Self(parsed(next())?, parsed(next())?))
+        let mut params = params.iter();
+        Ok(Self(parsed(params.next())?, parsed(params.next())?))
     }
 }
 
@@ -98,9 +97,10 @@ async fn path_params<S: Send + Sync>(
     params.map_err(|_| Problem::bad_request("the path is not valid UTF-8"))
 }
 
-fn parsed<T: FromStr<Err: fmt::Display>>(text: &str) -> Result<T, Problem> {
+fn parsed<T: FromStr<Err: fmt::Display>>(param: Option<(&str, &str)>) -> Result<T, Problem> {
+    let (name, text) = param.unwrap_or_default();
     text.parse()
-        .map_err(|error: T::Err| Problem::bad_request(error.to_string()))
+        .map_err(|error: T::Err| Problem::bad_request(error.to_string()).of(name.to_owned()))
 }
 
 /// The query's parameters.
@@ -110,9 +110,14 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
     type Rejection = Problem;
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
         let query = Query::try_from_uri(&parts.uri);
-        query
-            .map(|Query(value)| Self(value))
-            .map_err(|error| Problem::bad_request(error.body_text()))
+        let query = query.map(|Query(value)| Self(value));
+        query.map_err(|error| {
+            let problem = Problem::bad_request(error.body_text());
+            match strict::parameter(&error) {
+                Some(name) => problem.of(name),
+                None => problem,
+            }
+        })
     }
 }
 
@@ -127,16 +132,18 @@ impl<S: Send + Sync> FromRequestParts<S> for Key {
             return Ok(Self(None));
         };
         if values.next().is_some() {
-            return Err(Problem::bad_request(
-                "the request has two idempotency keys: send one",
-            ));
+            return Err(bad_key("the request has two idempotency keys: send one"));
         }
-        let invisible = |_| Problem::bad_request("an idempotency key is visible ASCII characters");
+        let invisible = |_| bad_key("an idempotency key is visible ASCII characters");
         let key = unquoted(value.to_str().map_err(invisible)?)?;
         let key = IdempotencyKey::new(&key);
         key.map(|key| Self(Some(key)))
-            .map_err(|error| Problem::bad_request(error.to_string()))
+            .map_err(|error| bad_key(error.to_string()))
     }
+}
+
+fn bad_key(detail: impl Into<Cow<'static, str>>) -> Problem {
+    Problem::bad_request(detail).of("Idempotency-Key")
 }
 
 /// A key as it is kept: the quoted form that the draft of the header asks for (a string of RFC 9651) and the plain one
@@ -158,7 +165,7 @@ fn unquoted(text: &str) -> Result<Cow<'_, str>, Problem> {
             (Some(char), _) => key.push(char),
         }
     }
-    Err(Problem::bad_request(
+    Err(bad_key(
         "the idempotency key begins with a quotation mark and is no quoted string: quote all of it, or nothing",
     ))
 }

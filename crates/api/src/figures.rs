@@ -28,7 +28,8 @@ use crate::{
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct After {
-    /// The number of the newest figure that the caller has; `Last-Event-ID` counts more.
+    /// The number of the newest figure that the caller has; `Last-Event-ID` counts more. One that this process has not
+    /// come to yet counts as 0.
     #[serde(default)]
     after: u32,
 }
@@ -74,7 +75,7 @@ pub(crate) async fn read(
             if app.readiness.is_draining() || Instant::now() >= *until {
                 return None;
             }
-            if last > *told {
+            if !figures.is_empty() {
                 *told = last;
                 // A struct of texts and numbers always serialises.
                 let data = serde_json::to_string(&figures).ok()?;

@@ -19,7 +19,7 @@ use crate::{
     extract::{Param, Params, TwoParams},
     paging::{PAGE_DEFAULT, PAGE_MAX, cut, limit, with_link},
     problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
-    wire::{MoneyBody, Text, When},
+    wire::{Id, MoneyBody, Text, When},
 };
 
 /// Which page of a user's claims.
@@ -226,6 +226,7 @@ pub(crate) struct PaymentRecordBody {
 
 /// The word that a filter names.
 fn word<T>(
+    parameter: &'static str,
     text: Option<&str>,
     of_name: fn(&str) -> Option<T>,
     names: &[T],
@@ -233,7 +234,7 @@ fn word<T>(
 ) -> Result<Option<T>, Problem> {
     let unknown = || {
         let names: Vec<_> = names.iter().map(name).collect();
-        Problem::bad_request(format!("it is one of {}", names.join(", ")))
+        Problem::bad_request(format!("it is one of {}", names.join(", "))).of(parameter)
     };
     text.map(|text| of_name(text).ok_or_else(unknown))
         .transpose()
@@ -306,7 +307,13 @@ pub(crate) async fn orders(
 ) -> Result<Response, Problem> {
     let limit = limit(list.limit, PAGE_DEFAULT, PAGE_MAX)?;
     let (names, name) = (OrderState::ALL, |state: &OrderState| state.name());
-    let state = word(list.state.as_deref(), OrderState::of_name, names, name)?;
+    let state = word(
+        "state",
+        list.state.as_deref(),
+        OrderState::of_name,
+        names,
+        name,
+    )?;
     let settled = app.settled_for(&caller, &user).await?;
     let query = OrderQuery {
         user,
@@ -340,7 +347,13 @@ pub(crate) async fn postings(
 ) -> Result<Response, Problem> {
     let limit = limit(list.limit, PAGE_DEFAULT, PAGE_MAX)?;
     let (names, name) = (PostingKind::ALL, |kind: &PostingKind| kind.name());
-    let kind = word(list.kind.as_deref(), PostingKind::of_name, names, name)?;
+    let kind = word(
+        "kind",
+        list.kind.as_deref(),
+        PostingKind::of_name,
+        names,
+        name,
+    )?;
     let settled = app.settled_for(&caller, &user).await?;
     let query = PostingQuery {
         user,
@@ -370,7 +383,7 @@ pub(crate) async fn postings(
 pub(crate) async fn deposit(
     State(app): State<Arc<App>>,
     caller: Caller,
-    TwoParams(user, id): TwoParams<UserId, Uuid>,
+    TwoParams(user, Id(id)): TwoParams<UserId, Id>,
 ) -> Result<Json<DepositRecordBody>, Problem> {
     if caller.user != user {
         caller.require(Scope::ReadAny)?;

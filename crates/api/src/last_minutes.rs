@@ -62,13 +62,22 @@ pub(crate) struct LatencyBody {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Figures)]
 pub(crate) struct FiguresBody {
+    /// Drawn at random when the process started that has taken them. Numbers of another one mean nothing here.
+    process: String,
     /// The earliest first.
     figures: Vec<FigureBody>,
 }
 
+impl FiguresBody {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.figures.is_empty()
+    }
+}
+
 /// The last minutes of this node, for all who look.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct LastMinutes {
+    process: String,
     taken: Mutex<Taken>,
     /// The number of the newest.
     newest: watch::Sender<u64>,
@@ -79,6 +88,16 @@ struct Taken {
     /// What was counted up to the newest, and when that was.
     before: Option<(ClaimCounts, Instant)>,
     figures: VecDeque<FigureBody>,
+}
+
+impl Default for LastMinutes {
+    fn default() -> Self {
+        Self {
+            process: format!("{:016x}", rand::random::<u64>()),
+            taken: Mutex::default(),
+            newest: watch::Sender::default(),
+        }
+    }
 }
 
 impl LastMinutes {
@@ -112,13 +131,20 @@ impl LastMinutes {
         self.newest.send_replace(number);
     }
 
-    /// Those behind a number, and the number of the last one.
+    /// Those behind a number, and the number of the last one; all of them behind a number that was not taken yet,
+    /// because another process has given it.
     pub(crate) fn after(&self, number: u64) -> (FiguresBody, u64) {
         let taken = self.taken.lock();
-        let begin = taken.figures.partition_point(|it| it.number <= number);
-        let figures: Vec<_> = taken.figures.range(begin..).cloned().collect();
-        let last = figures.last().map_or(number, |it| it.number);
-        (FiguresBody { figures }, last)
+        let newest = taken.figures.back().map_or(0, |it| it.number);
+        let begin = match number {
+            foreign if foreign > newest => 0,
+            known => taken.figures.partition_point(|it| it.number <= known),
+        };
+        let body = FiguresBody {
+            process: self.process.clone(),
+            figures: taken.figures.range(begin..).cloned().collect(),
+        };
+        (body, newest)
     }
 
     /// Changes with each that is taken.
@@ -200,6 +226,30 @@ mod tests {
         // At most 1 ms, at most 10 ms, longer than all bounds.
         (counts.took[3], counts.took[6], counts.took[14]) = (took[0], took[1], took[2]);
         counts
+    }
+
+    #[test]
+    fn a_number_that_another_process_has_given_leaves_nothing_out() {
+        let last = LastMinutes::default();
+        let (body, newest) = last.after(900);
+        assert!(body.is_empty() && newest == 0, "{body:?}");
+        let nothing = between(&counts(0, 0, [0; 3]), &counts(0, 0, [0; 3]), Duration::ZERO);
+        let numbered = |number| FigureBody {
+            number,
+            ..nothing.clone()
+        };
+        last.taken.lock().figures.extend((5..=7).map(numbered));
+        let check = |after, expected: &[u64]| {
+            let (body, newest) = last.after(after);
+            let numbers: Vec<_> = body.figures.iter().map(|it| it.number).collect();
+            assert_eq!((&numbers[..], newest), (expected, 7), "after {after}");
+        };
+        check(0, &[5, 6, 7]);
+        check(5, &[6, 7]);
+        check(7, &[]);
+        check(8, &[5, 6, 7]);
+        check(u64::from(u32::MAX), &[5, 6, 7]);
+        assert_ne!(LastMinutes::default().process, last.process);
     }
 
     #[test]

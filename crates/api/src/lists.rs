@@ -45,12 +45,25 @@ pub(crate) struct List {
     /// Archived ones as well.
     #[serde(default)]
     archived: bool,
+    /// `oldest` (the default) or `newest` first, by their ids; rounds of a product have the order of their start.
+    #[param(inline)]
+    order: Option<Order>,
     /// Those behind this id: `next` of the page before.
     #[param(value_type = Option<String>)]
     after: Option<Text<CampaignId>>,
     /// At most this many; default 50, at most 100.
     #[param(minimum = 1, maximum = 100)]
     limit: Option<u32>,
+}
+
+/// In which order campaigns are listed.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Order {
+    /// By their ids.
+    Oldest,
+    /// By their ids backwards.
+    Newest,
 }
 
 /// Sales, with their numbers as settled.
@@ -116,7 +129,7 @@ pub(crate) async fn red_packets(
     Params(list): Params<List>,
 ) -> Result<Response, Problem> {
     if list.product_id.is_some() {
-        return Err(Problem::invalid("a red packet has no product"));
+        return Err(Problem::invalid("a red packet has no product").of("product_id"));
     }
     let (records, page) = records(&app, &caller, list, CampaignKind::RedPacket).await?;
     let packet = |record| ListedRedPacket::new(record, &app);
@@ -124,6 +137,29 @@ pub(crate) async fn red_packets(
     let (red_packets, next) = (packets?, page.next);
     let body = RedPacketsBody { red_packets, page };
     Ok(with_link(&uri, next, Json(body)))
+}
+
+impl Caller {
+    /// Whose campaigns are listed: the caller's own unless others' are asked for, or everybody's (none).
+    pub(crate) fn lists(
+        &self,
+        owner: Option<Text<UserId>>,
+        all: bool,
+    ) -> Result<Option<UserId>, Problem> {
+        let owner = match (owner, all) {
+            (Some(_), true) => {
+                return Err(Problem::invalid("either `owner` or `all`")
+                    .of("owner")
+                    .of("all"));
+            }
+            (None, true) => None,
+            (owner, false) => Some(owner.map_or_else(|| self.user.clone(), |owner| owner.0)),
+        };
+        if owner.as_ref() != Some(&self.user) {
+            self.require(Scope::ReadAny)?;
+        }
+        Ok(owner)
+    }
 }
 
 async fn records(
@@ -135,21 +171,19 @@ async fn records(
     let limit = limit(list.limit, PAGE_DEFAULT, PAGE_MAX)?;
     let phase = list.phase.as_deref().map(|name| {
         let unknown = "a phase is draft, scheduled, live, paused, ended or closed";
-        Phase::of_name(name).ok_or_else(|| Problem::bad_request(unknown))
+        Phase::of_name(name).ok_or_else(|| Problem::bad_request(unknown).of("phase"))
     });
-    let owner = match (list.owner, list.all) {
-        (Some(_), true) => return Err(Problem::invalid("either `owner` or `all`")),
-        (None, true) => None,
-        (owner, false) => Some(owner.map_or_else(|| caller.user.clone(), |owner| owner.0)),
-    };
-    if owner.as_ref() != Some(&caller.user) {
-        caller.require(Scope::ReadAny)?;
+    let owner = caller.lists(list.owner, list.all)?;
+    if list.order.is_some() && list.product_id.is_some() {
+        let detail = "rounds of a product come in the order in which they start";
+        return Err(Problem::invalid(detail));
     }
     let settled = app.settled().await?;
     let query = CampaignQuery {
         kind,
         owner,
         product_id: list.product_id.map(|id| id.0),
+        newest_first: list.order == Some(Order::Newest),
         phase: phase.transpose()?,
         now: app.ports.clock.now(),
         archived: list.archived,

@@ -34,7 +34,7 @@ pub(crate) fn limit(asked: Option<u32>, default: u32, max: u32) -> Result<u32, P
     let limit = asked.unwrap_or(default);
     match (1..=max).contains(&limit) {
         true => Ok(limit),
-        false => Err(Problem::bad_request(format!("a limit is 1 to {max}"))),
+        false => Err(Problem::bad_request(format!("a limit is 1 to {max}")).of("limit")),
     }
 }
 

@@ -342,7 +342,7 @@ impl Call<PartitionNumber> {
     }
 
     /// Has the engine do something to it, which somebody has asked for. It is done to the end, whoever hangs up.
-    async fn operate<T: Send + 'static, F>(
+    pub(crate) async fn operate<T: Send + 'static, F>(
         &self,
         kind: ActionKind,
         act: impl FnOnce(Arc<dyn OperatorEngine>, Arc<dyn Ledger>, PartitionId) -> F,

@@ -2,25 +2,31 @@
 
 use std::sync::Arc;
 
-use axum::{Json, extract::State, http::StatusCode};
+use axum::{
+    Json,
+    extract::State,
+    http::{StatusCode, Uri},
+    response::Response,
+};
 use qiang_core::{
     id::{OrderId, PaymentRef, UserId},
     money::Currency,
-    ports::{Action, ActionKind, KeyUse, LedgerError, PaidOut, Payout},
+    ports::{Action, ActionKind, KeyUse, LedgerError, OwedOrder, OwedQuery, PaidOut, Payout},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
 use crate::{
     actions,
     app::App,
     auth::{Caller, Scope},
-    extract::{self, Call, Key, Param, TwoParams},
+    extract::{self, Call, Key, Param, Params, TwoParams},
     fingerprint::key_use,
+    paging::{PAGE_DEFAULT, PAGE_MAX, cut, limit, with_link},
     problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
-    wire::{self, Location, MoneyBody, Text},
+    wire::{self, Id, Location, MoneyBody, Text},
 };
 
 /// What was paid back to the buyer of an order.
@@ -58,6 +64,66 @@ pub(crate) struct RefundsBody {
     refunded: MoneyBody,
     /// Whether everything decided before this request is in it. If not, ask again.
     settled: bool,
+}
+
+/// Which of the orders that something is still owed for, and which page of them.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct OwedList {
+    /// Of sales of this seller. Default: the caller's; of others only with the scope `read:any`.
+    #[param(value_type = Option<String>)]
+    owner: Option<Text<UserId>>,
+    /// Of everybody's sales, with the scope `read:any`.
+    #[serde(default)]
+    all: bool,
+    /// Those behind this order: `next` of the page before.
+    #[param(value_type = Option<String>, format = "order-id")]
+    after: Option<Text<OrderId>>,
+    /// At most this many; default 100, at most 1000.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<u32>,
+}
+
+/// Orders that something is still owed for.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = OwedOrders)]
+pub(crate) struct OwedOrdersBody {
+    orders: Vec<OwedOrderBody>,
+    /// Where the next page begins: its `after`. Absent on the last page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    next: Option<Text<OrderId>>,
+    /// Whether everything decided before this request is in the list. If not, ask again.
+    settled: bool,
+}
+
+/// An order that something is still owed for.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = OwedOrder)]
+struct OwedOrderBody {
+    #[schema(value_type = String)]
+    order: Text<OrderId>,
+    /// The buyer.
+    user: String,
+    /// All that ever was owed.
+    due: MoneyBody,
+    /// What of it was paid back.
+    refunded: MoneyBody,
+    /// What is still owed.
+    left: MoneyBody,
+}
+
+impl OwedOrderBody {
+    fn new(OwedOrder { order, owed }: OwedOrder) -> Self {
+        Self {
+            order: Text(order),
+            user: owed.user.to_string(),
+            due: owed.due.into(),
+            refunded: MoneyBody::new(owed.refunded_minor, owed.due.currency),
+            left: owed.left().into(),
+        }
+    }
 }
 
 /// What a user was paid out.
@@ -191,8 +257,8 @@ pub(crate) async fn refund(
     Ok((status, location, Json(body)))
 }
 
-/// What the buyer of an order is owed, and what of it was paid back. Buyers see their own; others' are seen
-/// with the scope `read:any`.
+/// What the buyer of an order is owed, and what of it was paid back. Buyers see their own, and sellers those of their
+/// sales; others' are seen with the scope `read:any`.
 #[utoipa::path(get, path = "/v1/orders/{id}/refunds", tag = "orders",
     operation_id = "getRefunds", security(("bearer" = []), ("bearer" = ["read:any"])),
     params(("id" = String, Path, description = "The order's id")),
@@ -204,14 +270,49 @@ pub(crate) async fn refunds(
 ) -> Result<Json<RefundsBody>, Problem> {
     let settled = app.settled().await?;
     let owed = app.ports.ledger.owed(order).await?;
-    let owed = owed.filter(|owed| owed.user == caller.user || caller.may(Scope::ReadAny));
     let owed = owed.ok_or_else(no_order)?;
+    if owed.user != caller.user && !caller.may(Scope::ReadAny) {
+        let sale = app.meta(order.campaign).await?;
+        let sells = sale.is_some_and(|sale| sale.owner == caller.user);
+        sells.then_some(()).ok_or_else(no_order)?;
+    }
     Ok(Json(RefundsBody {
         order: Text(order),
         due: owed.due.into(),
         refunded: MoneyBody::new(owed.refunded_minor, owed.due.currency),
         settled,
     }))
+}
+
+/// Orders that something is still owed for, in the order of their sales: those of the caller's own sales; others' with
+/// the scope `read:any`.
+#[utoipa::path(get, path = "/v1/refunds", tag = "orders", params(OwedList),
+    operation_id = "listOwedOrders", security(("bearer" = []), ("bearer" = ["read:any"])),
+    responses((status = 200, body = OwedOrdersBody), (status = 403, body = ProblemBody),
+        (status = 422, description = "`invalid`: filters that exclude each other", body = ProblemBody), NoAnswer))]
+pub(crate) async fn owed(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    uri: Uri,
+    Params(list): Params<OwedList>,
+) -> Result<Response, Problem> {
+    let limit = limit(list.limit, PAGE_DEFAULT, PAGE_MAX)?;
+    let query = OwedQuery {
+        owner: caller.lists(list.owner, list.all)?,
+        after: list.after.map(|after| after.0),
+        // One more shows whether there is another page.
+        limit: limit + 1,
+    };
+    let settled = app.settled().await?;
+    let mut orders = app.ports.ledger.owed_orders(&query).await?;
+    let next = cut(&mut orders, limit, |last| Text(last.order));
+    let orders = orders.into_iter().map(OwedOrderBody::new).collect();
+    let body = OwedOrdersBody {
+        orders,
+        next,
+        settled,
+    };
+    Ok(with_link(&uri, next, Json(body)))
 }
 
 /// Records that a user was paid out. The account must hold it.
@@ -262,7 +363,7 @@ pub(crate) async fn withdraw(
 pub(crate) async fn reverse(
     State(app): State<Arc<App>>,
     caller: Caller,
-    TwoParams(user, deposit): TwoParams<UserId, Uuid>,
+    TwoParams(user, Id(deposit)): TwoParams<UserId, Id>,
     Key(key): Key,
 ) -> Result<(StatusCode, Location, Json<ReversalBody>), Problem> {
     caller.require(Scope::Deposit)?;

@@ -72,7 +72,7 @@ pub(crate) struct ProblemBody {
     /// For `forbidden`: the scope that the token must have.
     #[serde(skip_serializing_if = "Option::is_none")]
     scope: Option<&'static str>,
-    /// For `invalid`: which fields are wrong.
+    /// For `bad-request` and `invalid`: which fields and parameters are wrong, as far as is known.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Option<Vec<FieldError>>)]
     errors: Vec<FieldError>,

@@ -15,7 +15,7 @@ use utoipa::ToSchema;
 use crate::{
     app::App,
     auth::{Caller, Scope},
-    create::{OPENED_AT_ONCE, Prepared},
+    create::Prepared,
     extract,
     fingerprint::key_use,
     problem::{Problem, ProblemBody, ProblemKind},
@@ -25,6 +25,8 @@ use crate::{
 
 /// Red packets in one request.
 const PACKETS_MAX: usize = 100;
+/// Packets that are read back at the same time.
+const READ_AT_ONCE: usize = 16;
 
 /// Red packets to send: 1 to 100, of no more shares in all than one packet may have (`limits.shares_max`).
 #[derive(Deserialize, ToSchema)]
@@ -111,10 +113,7 @@ pub(crate) async fn create(
     }
     let results = red_packets.into_iter().zip(created);
     let results = results.map(|(asked, created)| result(&app, &caller, asked, created));
-    let results: Vec<_> = stream::iter(results)
-        .buffered(OPENED_AT_ONCE)
-        .collect()
-        .await;
+    let results: Vec<_> = stream::iter(results).buffered(READ_AT_ONCE).collect().await;
     let failed = results.iter().filter_map(|(_, cause)| cause.as_ref());
     if let Some(cause) = failed.clone().next() {
         crate::failures::log_of_batch(failed.count(), cause);

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use axum::{
     Json,
     extract::State,
-    http::{StatusCode, Uri},
+    http::{HeaderMap, StatusCode, Uri},
     response::Response,
 };
 use qiang_core::{
-    campaign::{AckLevel, CampaignKind, Details, Phase, RedPacket, Rules, Tally},
+    campaign::{AckLevel, CampaignKind, Details, Phase, RedPacket, Rules, Tally, check_title},
     id::CampaignId,
     money::Currency,
     ports::{CampaignRecord, GrantRecord},
-    split::{RuleName, Seed, Split, SplitRule, commit},
+    split::{Entropy, Promise, RuleName, Seed, Split, SplitRule, promise},
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -26,8 +26,9 @@ use crate::{
     extract::{self, Key, Param, Params},
     paging::{NumberPage, PAGE_DEFAULT, PAGE_MAX, cut, limit, with_link},
     problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
+    promises,
     requirements::{self, RequirementList},
-    wire::{self, Location, MoneyBody, StateBody, Text, When},
+    wire::{self, Location, MoneyBody, OWN_CACHING, StateBody, Text, When},
 };
 
 /// What idempotency keys of red packets are used for.
@@ -46,6 +47,14 @@ pub(crate) struct RedPacketRequest {
     /// What people see.
     #[schema(max_length = 1024)]
     title: String,
+    /// What the service has promised for this `id`, with `entropy`: then neither of you chooses how it is split.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub(crate) promise: Option<Text<Promise>>,
+    /// 32 random bytes of the sender's, as 64 hexadecimal digits. Everybody will see them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub(crate) entropy: Option<Text<Entropy>>,
     /// What is taken from the sender's account and shared out.
     total: MoneyBody,
     /// How many get a share.
@@ -86,11 +95,13 @@ impl RedPacketRequest {
             let detail = format!("a red packet has at most {shares_max} shares here");
             return Err(Problem::invalid_at("#/shares", detail));
         }
-        Ok(Split::new(
-            self.total.amount,
-            self.shares,
-            self.split.rule()?,
-        )?)
+        let rule = self.split.rule();
+        let split = rule.and_then(|rule| Ok(Split::new(self.total.amount, self.shares, rule)?));
+        // A title alone is found with the rest: so a batch hears of all of that at once.
+        split.map_err(|problem| match check_title(&self.title) {
+            Err(title) => problem.and(title.into()),
+            Ok(()) => problem,
+        })
     }
 
     /// The campaign to be made, which counts against what its sender may make.
@@ -102,10 +113,16 @@ impl RedPacketRequest {
     ) -> Result<Draft, Problem> {
         app.check_ack(self.ack)?;
         app.limits.check_creation(&caller.user, self.shares)?;
-        let rules = Rules::RedPacket(RedPacket {
-            split,
-            currency: self.total.currency.0,
-            seed: Seed::from_bytes(rand::random()),
+        let currency = self.total.currency.0;
+        let packet = promises::parts_of(
+            app,
+            self.id.map(|id| id.0),
+            self.promise.map(|it| it.0),
+            self.entropy.map(|it| it.0),
+        )
+        .map(|parts| match parts {
+            Some(parts) => RedPacket::of_parts(split, currency, parts),
+            None => RedPacket::new(split, currency, Seed::from_bytes(rand::random())),
         });
         Ok(Draft {
             id: self.id.map(|id| id.0),
@@ -117,7 +134,7 @@ impl RedPacketRequest {
             lasts_ms: app.config.packets.refund_after_ms,
             ack: self.ack,
             requirements: app.requirements(&self.requirements)?,
-            rules,
+            rules: packet.map(Rules::RedPacket),
             audience: AudienceRequest::keep(self.audience.as_ref(), self.draws).await?,
             waiting_room: self.waiting_room.unwrap_or_default(),
         })
@@ -181,8 +198,19 @@ pub(crate) struct RedPacketBody {
     total: MoneyBody,
     shares: u32,
     split: SplitBody,
-    /// What is promised: the SHA-256 over the seed and the split.
+    /// What binds the service: the SHA-256 over split and seed and, from version 2 on, the packet's id and currency.
     commitment: String,
+    /// 2, or 1 for packets of earlier releases.
+    commitment_version: u8,
+    /// 32 random bytes that the sender has added to the seed. Without them the service has chosen the seed alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entropy: Option<String>,
+    /// What the service had promised before it knew the entropy: the SHA-256 over the id and the secret.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    promise: Option<String>,
+    /// The service's part of the seed; shown with it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    secret: Option<String>,
     /// What the shares are drawn from; shown once all shares are claimed or the packet is closed, so that everybody can
     /// draw them again.
     seed: Option<String>,
@@ -245,13 +273,20 @@ impl RedPacketBody {
             return Err(ProblemKind::UnknownCampaign.into());
         };
         let money = |minor| MoneyBody::new(minor, packet.currency);
+        let parts = packet.origin.parts();
         Ok(Self {
             id: Text(campaign.id),
             sender: campaign.owner.to_string(),
             total: money(packet.split.total()),
             shares: packet.split.count(),
             split: SplitBody::of(packet.split.rule()),
-            commitment: commit(&packet.seed, &packet.split).to_string(),
+            commitment: packet.commitment(campaign.id).to_string(),
+            commitment_version: packet.origin.version(),
+            entropy: parts.map(|parts| parts.entropy.to_string()),
+            promise: parts.map(|parts| promise(campaign.id, &parts.secret).to_string()),
+            secret: parts
+                .filter(|_| is_over)
+                .map(|parts| parts.secret.to_string()),
             seed: is_over.then(|| packet.seed.to_string()),
             ack: campaign.ack.name(),
             requirements: requirements::list(campaign.requirements),
@@ -374,15 +409,21 @@ pub(crate) async fn create(
 }
 
 /// A red packet: its commitment and its state.
+///
+/// The entity tag stands for what the caller may see of it, but for `now`; an answer 304 has the server's time in
+/// `Date`.
 #[utoipa::path(get, path = "/v1/red-packets/{id}", tag = "red packets",
     operation_id = "getRedPacket",
-    params(("id" = String, Path, description = "The red packet's id")),
-    responses((status = 200, body = RedPacketBody), (status = 404, body = ProblemBody), NoAnswer))]
+    params(("id" = String, Path, description = "The red packet's id"),
+        ("If-None-Match" = Option<String>, Header, description = "Entity tags that the caller has")),
+    responses((status = 200, body = RedPacketBody), (status = 304, description = "It is as it was with the tag"),
+        (status = 404, body = ProblemBody), NoAnswer))]
 pub(crate) async fn get(
     State(app): State<Arc<App>>,
     caller: Caller,
     Param(id): Param<CampaignId>,
-) -> Result<Json<RedPacketBody>, Problem> {
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
     let (mut record, mut tally) = app.record(id, CampaignKind::RedPacket).await?;
     let closed = tally.phase == Phase::Closed && record.phase != Phase::Closed;
     let claimed = tally.granted == record.campaign.supply() && record.granted != tally.granted;
@@ -392,7 +433,7 @@ pub(crate) async fn get(
         (record, tally) = app.record(id, CampaignKind::RedPacket).await?;
     }
     let body = RedPacketBody::new(record, &tally, &app, &caller).await?;
-    Ok(Json(body))
+    Ok(wire::tagged(&headers, OWN_CACHING, &body))
 }
 
 /// Who got what.

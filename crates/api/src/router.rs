@@ -26,8 +26,8 @@ use crate::{
     health::{self, Operation},
     histories, invitation, lists, orders, pages, partitions, payments, payouts, places,
     problem::{Problem, ProblemKind},
-    profile, quarantine, red_packet_batch, red_packets, sale_orders, sales, session, tickets,
-    webhooks,
+    profile, promises, quarantine, reconciliation, red_packet_batch, red_packets, sale_orders,
+    sales, session, tickets, webhooks,
 };
 
 /// The document, before the routes are added.
@@ -82,6 +82,7 @@ fn routes(served: Served) -> OpenApiRouter<Arc<App>> {
         .routes(routes!(tickets::for_sale))
         .routes(routes!(lists::red_packets, red_packets::create))
         .routes(routes!(red_packet_batch::create))
+        .routes(routes!(promises::create))
         .routes(routes!(red_packets::get))
         .routes(routes!(lists::sales, sales::create))
         .routes(routes!(sales::get, sales::change))
@@ -100,6 +101,7 @@ fn routes(served: Served) -> OpenApiRouter<Arc<App>> {
         .routes(routes!(payouts::reverse))
         .routes(routes!(payouts::withdraw))
         .routes(routes!(payouts::refunds, payouts::refund))
+        .routes(routes!(payouts::owed))
         .routes(routes!(session::begin, session::get, session::end))
         .routes(routes!(actions::list))
         .routes(routes!(campaigns::state))
@@ -118,6 +120,7 @@ fn routes(served: Served) -> OpenApiRouter<Arc<App>> {
         .routes(routes!(partitions::list))
         .routes(routes!(partitions::get))
         .routes(routes!(partitions::repair))
+        .routes(routes!(reconciliation::reconcile))
         .routes(routes!(partitions::resume))
         .routes(routes!(partitions::release))
         .routes(routes!(quarantine::list))
@@ -169,9 +172,11 @@ pub(crate) fn router(app: Arc<App>, served: Served) -> Result<Router, UsageError
     if app.config.server.noop_route {
         router = router.route("/v1/noop/{id}/claims", post(claims::noop));
     }
+    if app.config.server.docs {
+        router = router.merge(docs());
+    }
     let router = router
         .method_not_allowed_fallback(method_not_allowed)
-        .merge(docs())
         .fallback(not_found)
         .with_state(app);
     Ok(match cors {

@@ -2,13 +2,18 @@
 
 use std::sync::Arc;
 
-use axum::{Json, extract::State, http::StatusCode};
+use axum::{
+    Json,
+    extract::State,
+    http::{HeaderMap, StatusCode},
+    response::Response,
+};
 use qiang_core::{
     admission::AdmissionRatio,
     book::{Command, Reply},
     campaign::{
         AckLevel, CampaignKind, Description, Details, DetailsChange, ImageUrl, Phase, Rules, Sale,
-        Tally, TermsChange,
+        Tally, TermsChange, check_title,
     },
     id::{CampaignId, ProductId, UserId},
     money::{Currency, Money},
@@ -27,7 +32,7 @@ use crate::{
     extract::{self, Call, Key, Param},
     problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
     requirements::{RequirementList, list},
-    wire::{self, Location, MoneyBody, StateBody, Text, When, nullable},
+    wire::{self, Location, MoneyBody, OWN_CACHING, StateBody, Text, When, nullable},
 };
 
 /// A sale to open.
@@ -210,10 +215,19 @@ pub(crate) async fn create(
     app.check_ack(request.ack)?;
     let hold_ms = i64::from(request.hold_seconds.unwrap_or(HOLD_S)) * 1_000;
     let limit = request.per_user_limit.unwrap_or(1);
-    let sale = Sale::new(request.stock, limit, request.unit_price.money(), hold_ms)?;
-    let sale = match request.admission_percent {
+    let price = request.unit_price.money();
+    let ratio = request.admission_percent.map(AdmissionRatio::of_percent);
+    let faults = Sale::faults(request.stock, limit, price, hold_ms)
+        .chain(check_title(&request.title).err())
+        .map(Problem::from);
+    let no_ratio = ratio.and_then(Result::err).map(Problem::from);
+    if let Some(problem) = faults.chain(no_ratio).reduce(Problem::and) {
+        return Err(problem);
+    }
+    let sale = Sale::new(request.stock, limit, price, hold_ms)?;
+    let sale = match ratio {
         None => sale,
-        Some(percent) => sale.with_admission(AdmissionRatio::of_percent(percent)?),
+        Some(ratio) => sale.with_admission(ratio?),
     };
     app.limits.check_creation(&caller.user, 0)?;
     let draft = Draft {
@@ -230,7 +244,7 @@ pub(crate) async fn create(
         lasts_ms: SALE_LASTS_MS,
         ack: request.ack,
         requirements: app.requirements(&request.requirements)?,
-        rules: Rules::Sale(sale),
+        rules: Ok(Rules::Sale(sale)),
         audience: AudienceRequest::keep(request.audience.as_ref(), Draws::Everybody).await?,
         waiting_room: request.waiting_room.unwrap_or_default(),
     };
@@ -249,17 +263,23 @@ pub(crate) async fn create(
 }
 
 /// A sale and its state.
+///
+/// The entity tag stands for everything but `now`; an answer 304 has the server's time in `Date`.
 #[utoipa::path(get, path = "/v1/sales/{id}", tag = "sales",
     operation_id = "getSale",
-    params(("id" = String, Path, description = "The sale's id")),
-    responses((status = 200, body = SaleBody), (status = 404, body = ProblemBody), NoAnswer))]
+    params(("id" = String, Path, description = "The sale's id"),
+        ("If-None-Match" = Option<String>, Header, description = "Entity tags that the caller has")),
+    responses((status = 200, body = SaleBody), (status = 304, description = "It is as it was with the tag"),
+        (status = 404, body = ProblemBody), NoAnswer))]
 pub(crate) async fn get(
     State(app): State<Arc<App>>,
     _: Caller,
     Param(id): Param<CampaignId>,
-) -> Result<Json<SaleBody>, Problem> {
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
     let (record, tally) = app.record(id, CampaignKind::Sale).await?;
-    Ok(Json(SaleBody::new(record, &tally, &app).await?))
+    let body = SaleBody::new(record, &tally, &app).await?;
+    Ok(wire::tagged(&headers, OWN_CACHING, &body))
 }
 
 /// What to change about a sale: its stock, or its terms; and what people see of it. What is absent stays.

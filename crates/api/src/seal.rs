@@ -10,6 +10,7 @@ use aws_lc_rs::hmac::{self, HMAC_SHA256};
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD as BASE64};
 use qiang_core::{
     id::{CampaignId, UserId},
+    split,
     time::Timestamp,
 };
 use serde::{Deserialize, Serialize};
@@ -21,8 +22,9 @@ use crate::{
 
 /// Nothing that is sealed here is longer.
 const BYTES_MAX: usize = 1_024;
-/// Separates the key from whatever else the secret signs.
+/// Separate the keys from whatever else the secret signs.
 const DERIVATION: &[u8] = b"qiang: grab tickets and challenges, version 1";
+const PROMISES: &[u8] = b"qiang: secrets of red packets, version 1";
 
 /// What a sealed text is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,7 +67,10 @@ struct Payload<'a> {
 }
 
 /// Seals texts, and tells its own from others'.
-pub(crate) struct Sealer(hmac::Key);
+pub(crate) struct Sealer {
+    texts: hmac::Key,
+    promises: hmac::Key,
+}
 
 impl Sealer {
     /// With the configured secret, or one derived from the secret of bearer tokens; none where there is neither.
@@ -88,8 +93,21 @@ impl Sealer {
     fn derived_from(secret: &Secret) -> anyhow::Result<Self> {
         let secret = secret.expose().as_bytes();
         check_secret("auth.ticket_secret", secret)?;
-        let key = hmac::sign(&hmac::Key::new(HMAC_SHA256, secret), DERIVATION);
-        Ok(Self(hmac::Key::new(HMAC_SHA256, key.as_ref())))
+        let secret = hmac::Key::new(HMAC_SHA256, secret);
+        let key = |purpose| hmac::Key::new(HMAC_SHA256, hmac::sign(&secret, purpose).as_ref());
+        Ok(Self {
+            texts: key(DERIVATION),
+            promises: key(PROMISES),
+        })
+    }
+
+    /// The service's part of the seed of a packet that its sender may add to. It follows from the id, so that no node
+    /// has to remember what another has promised.
+    pub(crate) fn secret_of(&self, packet: CampaignId) -> split::Secret {
+        let signed = hmac::sign(&self.promises, packet.uuid().as_bytes());
+        let mut secret = [0; 32];
+        secret.copy_from_slice(signed.as_ref()); // as long as SHA-256 makes it
+        split::Secret::from_bytes(secret)
     }
 
     /// A text for that bearer, which is good until `exp`.
@@ -107,7 +125,7 @@ impl Sealer {
         };
         let payload = serde_json::to_vec(&payload).context("write what is sealed")?;
         let mut text = BASE64.encode(payload);
-        let signature = hmac::sign(&self.0, text.as_bytes());
+        let signature = hmac::sign(&self.texts, text.as_bytes());
         text.push('.');
         BASE64.encode_string(signature, &mut text);
         Ok(text)
@@ -127,7 +145,7 @@ impl Sealer {
             .filter(|_| text.len() <= BYTES_MAX)
             .ok_or(invalid)?;
         let signature = BASE64.decode(signature).map_err(|_| invalid)?;
-        hmac::verify(&self.0, payload.as_bytes(), &signature).map_err(|_| invalid)?;
+        hmac::verify(&self.texts, payload.as_bytes(), &signature).map_err(|_| invalid)?;
         let payload = BASE64.decode(payload).map_err(|_| invalid)?;
         let payload: Payload<'_> = serde_json::from_slice(&payload).map_err(|_| invalid)?;
         if payload.r#for != purpose {

@@ -68,7 +68,8 @@ pub(crate) async fn begin(
 ) -> Result<Response, Problem> {
     let token = headers.get(header::AUTHORIZATION).and_then(bearer);
     let token = token.ok_or_else(|| {
-        Problem::bad_request("a session begins with a token: send `Authorization: Bearer <token>`")
+        let detail = "a session begins with a token: send `Authorization: Bearer <token>`";
+        Problem::bad_request(detail).of("Authorization")
     })?;
     if token.len() > TOKEN_BYTES_MAX {
         let detail =
@@ -116,8 +117,7 @@ fn cookie(token: &str, lasts_s: i64, is_secure: bool) -> (header::HeaderName, St
 
 /// Whether the browser speaks TLS, with the node or with a proxy before it.
 fn is_secure(app: &App, headers: &HeaderMap) -> bool {
-    let node_does = matches!(app.config.server.tls_files(), Ok(Some(_)));
-    came_over_tls(headers, node_does)
+    came_over_tls(headers, app.config.server.speaks_tls())
 }
 
 /// The token in an `Authorization`.

@@ -43,13 +43,29 @@ fn located(error: serde_path_to_error::Error<serde_json::Error>) -> Fault {
     }
     let error = error.into_inner();
     // They are found beside the field.
-    let text = error.to_string();
-    let beside = ["missing field `", "duplicate field `"];
-    let named = beside.iter().find_map(|it| text.strip_prefix(it));
-    if let Some((name, _)) = named.and_then(|rest| rest.split_once('`')) {
+    if let Some(name) = beside(&error.to_string()) {
         add(name);
     }
     Fault { error, pointer }
+}
+
+/// The field that an error names and that is not in its path.
+fn beside(text: &str) -> Option<&str> {
+    let beside = ["missing field `", "duplicate field `"];
+    let rest = beside.iter().find_map(|it| text.strip_prefix(it))?;
+    rest.split_once('`').map(|(name, _)| name)
+}
+
+/// The parameter of a query that an error of its extractor is about.
+pub(crate) fn parameter(error: &dyn std::error::Error) -> Option<String> {
+    type OfQuery = serde_path_to_error::Error<serde::de::value::Error>;
+    let mut causes = std::iter::successors(error.source(), |cause| cause.source());
+    let found = causes.find_map(|cause| cause.downcast_ref::<OfQuery>())?;
+    let in_path = found.path().iter().find_map(|segment| match segment {
+        Segment::Map { key } => Some(key.clone()),
+        _ => None,
+    });
+    in_path.or_else(|| beside(&found.inner().to_string()).map(str::to_owned))
 }
 
 /// A part of reading that hands strictness on to the parts within.

@@ -1,12 +1,10 @@
 //! Campaigns that do not exist, remembered for a moment: whoever asks for them again and again asks neither the ledger
 //! nor the engine.
 
-use std::collections::HashMap;
-
 use parking_lot::Mutex;
-use qiang_core::{id::CampaignId, time::Timestamp};
+use qiang_core::{id::CampaignId, time::Timestamp, two_generations::TwoGenerations};
 
-/// Campaigns remembered at a time; past it, all are forgotten.
+/// Campaigns remembered at a time; past it, those are forgotten that nobody has asked for lately.
 const REMEMBERED_MAX: usize = 65_536;
 
 /// What neither the ledger nor the engine had, and when they were asked.
@@ -16,20 +14,20 @@ const REMEMBERED_MAX: usize = 65_536;
 #[derive(Debug)]
 pub(crate) struct UnknownCampaigns {
     lasts_ms: i64,
-    asked: Mutex<HashMap<CampaignId, Timestamp>>,
+    asked: Mutex<TwoGenerations<CampaignId, Timestamp>>,
 }
 
 impl UnknownCampaigns {
     pub(crate) fn new(lasts_ms: u32) -> Self {
         Self {
             lasts_ms: lasts_ms.into(),
-            asked: Mutex::default(),
+            asked: Mutex::new(TwoGenerations::new(REMEMBERED_MAX)),
         }
     }
 
     /// Whether a campaign did not exist a moment ago.
     pub(crate) fn contain(&self, id: CampaignId, now: Timestamp) -> bool {
-        let asked = self.asked.lock();
+        let mut asked = self.asked.lock();
         asked.get(&id).is_some_and(|at| self.lasts(*at, now))
     }
 
@@ -37,14 +35,7 @@ impl UnknownCampaigns {
         if self.lasts_ms == 0 {
             return;
         }
-        let mut asked = self.asked.lock();
-        if asked.len() >= REMEMBERED_MAX {
-            asked.retain(|_, at| self.lasts(*at, now));
-            if asked.len() >= REMEMBERED_MAX {
-                asked.clear();
-            }
-        }
-        asked.insert(id, now);
+        self.asked.lock().insert(id, now);
     }
 
     pub(crate) fn forget(&self, id: CampaignId) {
@@ -84,8 +75,11 @@ mod tests {
     fn memory_is_bounded() {
         let unknown = UnknownCampaigns::new(1_000);
         let now = Timestamp::from_millis(5_000);
-        for n in 0..REMEMBERED_MAX as u128 * 3 {
+        unknown.insert(id(u128::MAX >> 70), now);
+        for n in 0..200_000 {
             unknown.insert(id(n), now);
+            let asked_for = unknown.contain(id(u128::MAX >> 70), now);
+            assert!(asked_for, "whoever is asked for all the time, after {n}");
         }
         assert!(unknown.asked.lock().len() <= REMEMBERED_MAX);
         let off = UnknownCampaigns::new(0);

@@ -1,6 +1,6 @@
 //! Webhooks: endpoints that are told what was settled.
 
-use std::{str::FromStr, sync::Arc};
+use std::sync::Arc;
 
 use axum::{
     Json,
@@ -29,32 +29,12 @@ use crate::{
     fingerprint::key_use,
     problem::{Problem, ProblemBody, ProblemKind},
     request_id::RequestId,
-    wire::{self, Location, Text, When},
+    wire::{self, Id, Location, Text, When},
 };
 
 /// How long the secret before is used after a rotation, unless the request says otherwise; and at most.
 const OVERLAP_DEFAULT_S: u32 = 86_400;
 const OVERLAP_MAX_S: u32 = 2_592_000;
-
-/// The id of an endpoint: a UUID in the form that it is printed in.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct WebhookId(Uuid);
-
-impl FromStr for WebhookId {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let id = text.parse::<CampaignId>();
-        id.map(|id| Self(id.uuid()))
-            .map_err(|_| "a webhook's id is a UUID of version 7")
-    }
-}
-
-impl std::fmt::Display for WebhookId {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.fmt(f)
-    }
-}
 
 /// An endpoint to be told of events.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
@@ -352,7 +332,7 @@ pub(crate) async fn list(
     params(("id" = String, Path, description = "The webhook's id")),
     responses((status = 200, body = WebhookBody), (status = 403, body = ProblemBody),
         (status = 404, body = ProblemBody)))]
-pub(crate) async fn get(call: Call<WebhookId>) -> Result<Json<WebhookBody>, Problem> {
+pub(crate) async fn get(call: Call<Id>) -> Result<Json<WebhookBody>, Problem> {
     call.caller.require(Scope::Admin)?;
     let record = found(&call.app, call.id.0).await?;
     Ok(Json(WebhookBody::new(record, false)))
@@ -364,7 +344,7 @@ pub(crate) async fn get(call: Call<WebhookId>) -> Result<Json<WebhookBody>, Prob
     params(("id" = String, Path, description = "The webhook's id")),
     responses((status = 204, description = "It is gone"), (status = 403, body = ProblemBody),
         (status = 404, body = ProblemBody)))]
-pub(crate) async fn delete(call: Call<WebhookId>) -> Result<StatusCode, Problem> {
+pub(crate) async fn delete(call: Call<Id>) -> Result<StatusCode, Problem> {
     call.caller.require(Scope::Admin)?;
     let action = call.action(ActionKind::Delete, &json!({}));
     let deleted = (call.app.ports.ledger).delete_webhook(call.id.0, Some(&action));
@@ -378,7 +358,7 @@ pub(crate) async fn delete(call: Call<WebhookId>) -> Result<StatusCode, Problem>
     params(("id" = String, Path, description = "The webhook's id")),
     responses((status = 200, body = TestBody), (status = 403, body = ProblemBody),
         (status = 404, body = ProblemBody)))]
-pub(crate) async fn test(call: Call<WebhookId>) -> Result<Json<TestBody>, Problem> {
+pub(crate) async fn test(call: Call<Id>) -> Result<Json<TestBody>, Problem> {
     call.caller.require(Scope::Admin)?;
     let webhook = found(&call.app, call.id.0).await?.webhook;
     let webhooks = call.app.ports.webhooks.as_ref();
@@ -402,7 +382,7 @@ pub(crate) async fn test(call: Call<WebhookId>) -> Result<Json<TestBody>, Proble
     responses((status = 200, body = WebhookBody), (status = 403, body = ProblemBody),
         (status = 404, body = ProblemBody)))]
 pub(crate) async fn redrive(
-    call: Call<WebhookId>,
+    call: Call<Id>,
     OptionalJson(request): OptionalJson<RedriveRequest>,
 ) -> Result<Json<WebhookBody>, Problem> {
     call.caller.require(Scope::Admin)?;
@@ -422,7 +402,7 @@ pub(crate) async fn redrive(
     responses((status = 200, body = WebhookBody), (status = 403, body = ProblemBody),
         (status = 404, body = ProblemBody)))]
 pub(crate) async fn rotate(
-    call: Call<WebhookId>,
+    call: Call<Id>,
     OptionalJson(request): OptionalJson<RotateRequest>,
 ) -> Result<Json<WebhookBody>, Problem> {
     call.caller.require(Scope::Admin)?;

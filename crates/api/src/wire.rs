@@ -3,7 +3,11 @@
 
 use std::{fmt, io::Write as _, str::FromStr};
 
-use axum::http::{HeaderName, StatusCode, header};
+use axum::{
+    Json,
+    http::{HeaderMap, HeaderName, StatusCode, header},
+    response::{IntoResponse, Response},
+};
 use jiff::{
     Timestamp as Calendar,
     fmt::{
@@ -21,6 +25,7 @@ use qiang_core::{
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _, ser::Error as _};
 use sha2::{Digest as _, Sha256};
 use utoipa::ToSchema;
+use uuid::Uuid;
 
 use crate::request_id::RequestId;
 
@@ -44,6 +49,54 @@ pub(crate) fn location(status: StatusCode, path: impl FnOnce() -> String) -> Loc
     (status == StatusCode::CREATED).then(|| [(header::LOCATION, path())])
 }
 
+/// What caches may do with what depends on who asks: the caller's own keeps it, and asks each time whether it is still
+/// so.
+pub(crate) const OWN_CACHING: &str = "private, no-cache";
+
+/// A body with its entity tag; 304 and no body where the request names that tag.
+pub(crate) fn tagged(asked: &HeaderMap, caching: &str, body: &impl Serialize) -> Response {
+    let Ok(json) = serde_json::to_string(body) else {
+        return Json(body).into_response(); // which fails as well, and says so
+    };
+    let etag = etag(&json);
+    let kept = [
+        (header::CACHE_CONTROL, caching),
+        (header::ETAG, etag.as_str()),
+    ];
+    match has_tag(asked, &etag) {
+        true => (StatusCode::NOT_MODIFIED, kept).into_response(),
+        false => (kept, [(header::CONTENT_TYPE, "application/json")], json).into_response(),
+    }
+}
+
+/// A weak entity tag of a body, of everything but the fields `now`. It is the same on every node.
+pub(crate) fn etag(json: &str) -> String {
+    // No text within has this: its quotation marks are escaped there.
+    let mut parts = json.split("\"now\":\"");
+    let mut hash = Sha256::new();
+    hash.update(parts.next().unwrap_or_default());
+    for part in parts {
+        hash.update(part.trim_start_matches(|char| char != '"'));
+    }
+    let bytes = hash.finalize();
+    let hex: String = (bytes.iter().take(8))
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    format!("W/\"{hex}\"")
+}
+
+/// Whether a request names an entity tag, or any, as one that the caller has (RFC 9110, 13.1.2). Tags are compared
+/// without regard to whether they are weak.
+fn has_tag(headers: &HeaderMap, etag: &str) -> bool {
+    let opaque = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
+    let wanted = opaque(etag);
+    let lists = headers.get_all(header::IF_NONE_MATCH).into_iter();
+    lists
+        .filter_map(|list| list.to_str().ok())
+        .flat_map(|list| list.split(','))
+        .any(|tag| tag.trim() == "*" || opaque(tag) == wanted)
+}
+
 /// A type of the core that is written as its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Text<T>(pub(crate) T);
@@ -58,6 +111,25 @@ impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for Text<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
         text.parse().map(Self).map_err(D::Error::custom)
+    }
+}
+
+/// An id that the service has made: a UUID of version 7 in the one form in which it is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Id(pub(crate) Uuid);
+
+impl fmt::Display for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for Id {
+    type Err = &'static str;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let id = text.parse::<CampaignId>();
+        id.map(|id| Self(id.uuid()))
+            .map_err(|_| "an id is a UUID of version 7, in small letters and with its hyphens")
     }
 }
 
@@ -237,29 +309,6 @@ impl StateBody {
             ends_at: When(window.ends_at()),
             now: When(now),
         }
-    }
-
-    /// A weak entity tag of everything but the time. It is the same on every node.
-    pub(crate) fn etag(&self) -> String {
-        let Self {
-            phase,
-            supply,
-            granted,
-            remaining,
-            returned,
-            starts_at,
-            ends_at,
-            now: _,
-        } = self;
-        let text =
-            format!("{phase} {supply} {granted} {remaining} {returned} {starts_at} {ends_at}");
-        let hash = Sha256::digest(text);
-        let hex: String = hash
-            .iter()
-            .take(8)
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
-        format!("W/\"{hex}\"")
     }
 }
 

@@ -21,8 +21,16 @@ const PROFILE: &str = "/debug/pprof/profile";
 
 /// A node with these listeners, and the folder of its file.
 async fn start(admin: Admin<TcpListener>) -> (Running, tempfile::TempDir) {
+    start_with(admin, |_| ()).await
+}
+
+async fn start_with(
+    admin: Admin<TcpListener>,
+    adjust: impl FnOnce(&mut Config),
+) -> (Running, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let mut config = Config::defaults().unwrap();
+    adjust(&mut config);
     config.auth.hs256_secret = Secret::new(SECRET);
     let clock = Arc::new(SystemClock);
     let embedded = Embedded::open(&folder.path().join("qiang.db"), clock.clone()).unwrap();
@@ -72,6 +80,21 @@ async fn everybody_finds_nothing_that_is_for_operators() {
     assert_eq!(get(admin, "/readyz").await.status, 503);
     running.shutdown().await.unwrap();
     assert!(tokio::net::TcpStream::connect(admin).await.is_err());
+}
+
+#[tokio::test]
+async fn the_document_is_for_operators_alone_where_it_is_so_configured() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let admin = listener.local_addr().unwrap();
+    let apart = Admin::Apart(listener);
+    let (running, _folder) = start_with(apart, |config| config.server.docs = false).await;
+    for path in ["/docs", "/docs/", "/openapi.json"] {
+        let reply = get(running.addr(), path).await;
+        reply.assert_problem(404, "not-found");
+        assert_ne!(get(admin, path).await.status, 404, "{path}");
+    }
+    assert_eq!(get(running.addr(), "/problems").await.status, 200);
+    running.shutdown().await.unwrap();
 }
 
 #[tokio::test]

@@ -38,6 +38,9 @@ async fn pages_of_the_named_origins_may_call_and_no_others() {
         "idempotency-key",
         "grab-ticket",
         "content-type",
+        "if-none-match",
+        "traceparent",
+        "tracestate",
     ] {
         let allowed = asked.header("access-control-allow-headers");
         assert!(allowed.contains(name), "{allowed}");
@@ -63,7 +66,14 @@ async fn pages_of_the_named_origins_may_call_and_no_others() {
             "http://localhost:5173"
         );
         let exposed = reply.header("access-control-expose-headers");
-        for name in ["etag", "retry-after", "x-request-id", "ratelimit"] {
+        for name in [
+            "etag",
+            "retry-after",
+            "x-request-id",
+            "ratelimit",
+            "idempotency-replayed",
+            "www-authenticate",
+        ] {
             assert!(exposed.contains(name), "{exposed}");
         }
         // What a cache keeps for one origin is not for another.

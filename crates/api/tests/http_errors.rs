@@ -127,6 +127,121 @@ async fn problems_of_a_field_name_it_and_say_its_limits() {
 }
 
 #[tokio::test]
+async fn what_is_wrong_is_named_all_at_once() {
+    let service = Service::start().await;
+    service.deposit("olga", 1_000_000).await;
+    let token = service.token("olga", "send admin");
+    let check = async |path: &str, body: Value, wrong: &[&str]| {
+        let reply = service.post(path, &token, body).await;
+        reply.assert_problem(422, "invalid");
+        let problem = reply.json();
+        let errors = problem["errors"].as_array().unwrap();
+        let named: Vec<_> = errors
+            .iter()
+            .map(|it| it["pointer"].as_str().unwrap())
+            .collect();
+        assert_eq!(named, wrong, "{problem}");
+        assert_eq!(errors[0]["detail"], problem["detail"], "{problem}");
+        assert!(
+            errors.iter().all(|it| it["parameter"].is_null()),
+            "{problem}"
+        );
+    };
+    let mut wrong = sale(5);
+    (wrong["per_user_limit"], wrong["hold_seconds"]) = (json!(6), json!(0));
+    (wrong["title"], wrong["admission_percent"]) = (json!(" "), json!(7));
+    wrong["unit_price"]["amount"] = json!(-1);
+    let all = [
+        "#/per_user_limit",
+        "#/unit_price/amount",
+        "#/hold_seconds",
+        "#/title",
+        "#/admission_percent",
+    ];
+    check("/v1/sales", wrong.clone(), &all).await;
+    // What goes by the stock cannot be told without one.
+    wrong["stock"] = json!(0);
+    let all = [
+        "#/stock",
+        "#/unit_price/amount",
+        "#/hold_seconds",
+        "#/title",
+        "#/admission_percent",
+    ];
+    check("/v1/sales", wrong, &all).await;
+    let mut wrong = packet(1, 2);
+    wrong["title"] = json!(" ");
+    check(
+        "/v1/red-packets",
+        wrong.clone(),
+        &["#/total/amount", "#/title"],
+    )
+    .await;
+    let batch = json!({ "red_packets": [{ "idempotency_key": "k", "red_packet": wrong }] });
+    let within = "#/red_packets/0/red_packet";
+    let all = [format!("{within}/total/amount"), format!("{within}/title")];
+    check(
+        "/v1/red-packets/batch",
+        batch,
+        &all.each_ref().map(String::as_str),
+    )
+    .await;
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn parameters_that_are_wrong_are_named() {
+    let service = Service::start().await;
+    let token = service.operator();
+    let check = async |path: &str, headers: &[(&str, &str)], wrong: &[&str]| {
+        let method = if headers.is_empty() { "GET" } else { "POST" };
+        let reply = common::call(service.addr, method, path, Some(&token), headers, None).await;
+        assert!([400, 422].contains(&reply.status), "{path}: {reply:?}");
+        let problem = reply.json();
+        let errors = problem["errors"]
+            .as_array()
+            .unwrap_or_else(|| panic!("{path}: {problem}"));
+        let named: Vec<_> = errors
+            .iter()
+            .map(|it| it["parameter"].as_str().unwrap())
+            .collect();
+        assert_eq!(named, wrong, "{path}: {problem}");
+        for error in errors {
+            assert_eq!(error["detail"], problem["detail"], "{problem}");
+            assert!(error["pointer"].is_null(), "{problem}");
+        }
+    };
+    for (path, wrong) in [
+        ("/v1/sales/x", "id"),
+        ("/v1/accounts/%20", "user"),
+        ("/v1/accounts/ann/deposits/x", "id"),
+        ("/v1/accounts/%20/deposits/x", "user"),
+        ("/v1/partitions/x", "partition"),
+        ("/v1/sales?limit=x", "limit"),
+        ("/v1/sales?limit=0", "limit"),
+        ("/v1/sales?limit=1&limit=2", "limit"),
+        ("/v1/sales?phase=x", "phase"),
+        ("/v1/sales?colour=red", "colour"),
+        ("/v1/sales?after=x", "after"),
+        ("/v1/red-packets?product_id=x", "product_id"),
+        ("/v1/accounts/ann/orders?state=x", "state"),
+        ("/v1/accounts/ann/postings?kind=x", "kind"),
+        ("/v1/actions", "subject"),
+    ] {
+        check(path, &[], &[wrong]).await;
+    }
+    check("/v1/sales?all=true&owner=ann", &[], &["owner", "all"]).await;
+    let pause = format!("/v1/campaigns/{}/pause", service.sale(5, |_| ()).await);
+    for keys in [
+        &[("idempotency-key", "\"a")][..],
+        &[("idempotency-key", "a"), ("idempotency-key", "b")],
+    ] {
+        check(&pause, keys, &["Idempotency-Key"]).await;
+    }
+    service.stop().await;
+}
+
+#[tokio::test]
 async fn types_of_problems_lead_to_pages() {
     let service = Service::start().await;
     let problem = service.get("/v1/sales/x", "").await.text("type");

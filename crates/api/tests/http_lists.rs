@@ -159,13 +159,21 @@ async fn campaigns_are_listed_and_archived() {
             .await
             .assert_problem(403, "forbidden");
     }
-    for query in ["limit=0", "limit=101", "after=1", "phase=over", "x=1"] {
+    for query in [
+        "limit=0",
+        "limit=101",
+        "after=1",
+        "phase=over",
+        "order=up",
+        "x=1",
+    ] {
         let refused = service.get(&format!("/v1/sales?{query}"), &operator).await;
         refused.assert_problem(400, "bad-request");
     }
     for path in [
         "/v1/sales?all=true&owner=sam",
         "/v1/red-packets?product_id=a",
+        "/v1/sales?product_id=a&order=newest",
     ] {
         let refused = service.get(path, &operator).await;
         refused.assert_problem(422, "invalid");
@@ -183,6 +191,15 @@ async fn campaigns_are_listed_and_archived() {
         next = path.map(|rest| rest.strip_suffix(">; rel=\"next\"").unwrap().to_owned());
     }
     assert_eq!(pages, [&own[..2], &own[2..3]]);
+
+    let newest = service.get("/v1/sales?order=newest&limit=2", &sam).await;
+    assert_eq!(ids(&newest, "sales"), [own[4].clone(), own[3].clone()]);
+    let path = newest.header("link").strip_prefix('<').unwrap();
+    let path = path.strip_suffix(">; rel=\"next\"").unwrap().to_owned();
+    let rest = service.get(&path, &sam).await;
+    assert_eq!(ids(&rest, "sales"), [own[2].clone(), own[1].clone()]);
+    let oldest = service.get("/v1/sales?order=oldest", &sam).await;
+    assert_eq!(ids(&oldest, "sales"), own);
 
     let archive = format!("/v1/campaigns/{}/archive", own[1]);
     service

@@ -87,12 +87,19 @@ async fn what_a_node_does_is_told_second_by_second() {
     let path = format!("/v1/figures?after={}", last - 1);
     let rest = service.get(&path, &support).await.json();
     assert_eq!(rest["figures"][0]["number"], last);
+    // The number of a process before this one leaves nothing out.
+    let all = service.get("/v1/figures?after=4000000000", &support).await;
+    assert_eq!(all.json()["figures"][0]["number"], numbers[0]);
+    assert_eq!(all.json()["process"], rest["process"]);
     let mut stream = TcpStream::connect(service.addr).await.unwrap();
     let request = format!(
         "GET /v1/figures HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer {support}\r\n\
          Accept: text/event-stream\r\nLast-Event-ID: {last}\r\nConnection: close\r\n\r\n"
     );
     stream.write_all(request.as_bytes()).await.unwrap();
+    let foreign = request.replace(&format!("-ID: {last}"), "-ID: 4000000000");
+    let mut restarted = TcpStream::connect(service.addr).await.unwrap();
+    restarted.write_all(foreign.as_bytes()).await.unwrap();
     // What is no number is no place to go on from.
     let request = request.replace(&format!("-ID: {last}"), "-ID: x");
     let mut other = TcpStream::connect(service.addr).await.unwrap();
@@ -108,10 +115,23 @@ async fn what_a_node_does_is_told_second_by_second() {
     service.stop().await;
     let (text, closed) = read_to_end(&mut stream, Duration::from_secs(10)).await;
     assert!(closed && text.contains("text/event-stream"), "{text}");
-    let ids = text.lines().filter_map(|line| line.strip_prefix("id: "));
-    let ids: Vec<u64> = ids.map(|id| id.parse().unwrap()).collect();
+    let ids = |text: &str| {
+        let ids = text.lines().filter_map(|line| line.strip_prefix("id: "));
+        ids.map(|id| id.parse().unwrap()).collect::<Vec<u64>>()
+    };
+    let known = ids(&text);
     assert!(
-        ids.len() >= 2 && ids[0] > last && ids.is_sorted(),
-        "{ids:?}"
+        known.len() >= 2 && known[0] > last && known.is_sorted(),
+        "{known:?}"
+    );
+    let (text, _) = read_to_end(&mut restarted, Duration::from_secs(10)).await;
+    let all = ids(&text);
+    assert!(
+        all.len() > known.len() && all.is_sorted_by(|a, b| a < b),
+        "{all:?}"
+    );
+    assert!(
+        text.contains(&format!("\"number\":{},", numbers[0])),
+        "{text}"
     );
 }

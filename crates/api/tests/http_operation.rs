@@ -103,7 +103,7 @@ async fn the_partition_of_an_embedded_engine_is_shown_and_has_nothing_to_repair(
     assert!(one["settled"].as_u64().unwrap() >= 4, "{one}");
     assert_eq!((&one["nodes"], &one["repairs"]), (&json!([]), &json!([])));
 
-    for what in ["repair", "resume", "release"] {
+    for what in ["reconcile", "repair", "resume", "release"] {
         let path = format!("/v1/partitions/0/{what}");
         let refused = service.act(&path, &service.operator()).await;
         refused.assert_problem(409, "not-for-engine");

@@ -69,6 +69,79 @@ async fn what_is_owed_for_an_order_is_paid_back() {
     service.stop().await;
 }
 
+/// Sellers see what is still owed for orders of their sales, order by order and in a list; others do not.
+#[tokio::test]
+async fn sellers_see_what_they_owe() {
+    let service = Service::start().await;
+    let (operator, sam) = (service.operator(), service.token("sam", ""));
+    let sale = service.sale(3, |body| body["seller"] = json!("sam")).await;
+    let mut orders = Vec::new();
+    for buyer in ["ann", "bob"] {
+        let path = format!("/v1/sales/{sale}/orders");
+        let order = service.act(&path, &service.token(buyer, "claim")).await;
+        let order = order.text("order");
+        for reference in ["p", "q"] {
+            let (path, reference) = (
+                format!("/v1/orders/{order}/payment"),
+                format!("{reference}-{buyer}"),
+            );
+            service.post(&path, &operator, paid(&reference, 500)).await;
+        }
+        orders.push(order);
+    }
+    let first = service.get("/v1/refunds?limit=1", &sam).await;
+    let next = format!("</v1/refunds?limit=1&after={}>; rel=\"next\"", orders[0]);
+    assert_eq!(
+        (first.status, first.header("link")),
+        (200, &*next),
+        "{first:?}"
+    );
+    let money = |amount: i64| json!({ "amount": amount, "currency": "CNY" });
+    let listed = json!({
+        "order": orders[0], "user": "ann", "due": money(500), "refunded": money(0), "left": money(500),
+    });
+    assert_eq!(first.json()["orders"], json!([listed]));
+    let path = format!("/v1/refunds?limit=1&after={}", first.text("next"));
+    let last = service.get(&path, &sam).await;
+    assert_eq!(last.json()["orders"][0]["user"], json!("bob"));
+    assert!(
+        last.json()["next"].is_null() && last.header("link").is_empty(),
+        "{last:?}"
+    );
+
+    let path = format!("/v1/orders/{}/refunds", orders[0]);
+    assert_eq!(service.get(&path, &sam).await.json()["due"], money(500));
+    let tom = service.token("tom", "");
+    service
+        .get(&path, &tom)
+        .await
+        .assert_problem(404, "not-found");
+    service.post(&path, &operator, paid("r-1", 500)).await;
+    let seen = async |query: &str, token: &str| {
+        let reply = service.get(&format!("/v1/refunds{query}"), token).await;
+        let orders = reply.json()["orders"].clone();
+        let orders = orders
+            .as_array()
+            .unwrap_or_else(|| panic!("{reply:?}"))
+            .iter();
+        orders.map(|one| one["user"].clone()).collect::<Vec<_>>()
+    };
+    let reader = service.token("rita", "read:any");
+    assert_eq!(seen("", &sam).await, [json!("bob")]);
+    assert_eq!(seen("?all=true", &reader).await, [json!("bob")]);
+    assert_eq!(seen("?owner=sam", &reader).await, [json!("bob")]);
+    assert_eq!(seen("", &tom).await, [] as [serde_json::Value; 0]);
+    for query in ["?all=true", "?owner=sam"] {
+        let refused = service.get(&format!("/v1/refunds{query}"), &tom).await;
+        refused.assert_problem(403, "forbidden");
+    }
+    let both = service.get("/v1/refunds?all=true&owner=sam", &reader).await;
+    both.assert_problem(422, "invalid");
+    let nowhere = service.get("/v1/refunds?after=x", &sam).await;
+    nowhere.assert_problem(400, "bad-request");
+    service.stop().await;
+}
+
 #[tokio::test]
 async fn accounts_are_paid_out_and_deposits_reversed() {
     let service = Service::start().await;

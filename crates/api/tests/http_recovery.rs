@@ -22,7 +22,8 @@ use qiang_core::{
     id::{CampaignId, OrderId, UserId},
     outcome::Outcome,
     ports::{
-        Claimed, Clock as _, Engine, EngineError, EventLog, Ledger, LedgerError, Probed, Ticket,
+        Answer, Claimed, Clock as _, Engine, EngineError, EventLog, Ledger, LedgerError, Probed,
+        Ticket,
     },
     split::{Seed, Split, SplitRule},
     time::{Timestamp, Window},
@@ -80,17 +81,80 @@ async fn with_a_draft() -> (Service, CampaignId) {
         ack: AckLevel::Fsync,
         requirements: Requirements::default(),
         created_at: now,
-        rules: Rules::RedPacket(RedPacket {
-            split: Split::new(1_000, 2, SplitRule::Equal).unwrap(),
-            currency: "CNY".parse().unwrap(),
-            seed: Seed::from_bytes([7; 32]),
-        }),
+        rules: Rules::RedPacket(RedPacket::new(
+            Split::new(1_000, 2, SplitRule::Equal).unwrap(),
+            "CNY".parse().unwrap(),
+            Seed::from_bytes([7; 32]),
+        )),
     };
     let (id, shares) = (campaign.id, campaign.shares());
     let ledger = ledger.into_inner().unwrap();
     let draft = Setup { campaign, shares };
     ledger.create(&draft).await.unwrap();
     (service, id)
+}
+
+/// Waits until a packet is no draft any more.
+async fn opened(service: &Service, id: CampaignId) {
+    let (until, sam) = (Instant::now() + PATIENCE, service.token("sam", "send"));
+    loop {
+        let seen = service.get(&format!("/v1/red-packets/{id}"), &sam).await;
+        if seen.json()["state"]["phase"] != json!("draft") {
+            return;
+        }
+        assert!(Instant::now() < until, "{seen:?}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// An engine that takes commands, and never answers one.
+struct Silent(Arc<dyn Engine>, Arc<Mutex<Vec<Answer<Reply>>>>);
+
+impl Engine for Silent {
+    fn claim(&self, claim: Claim) -> Ticket<Claimed> {
+        self.0.claim(claim)
+    }
+    fn submit(&self, _: Command) -> Ticket<Reply> {
+        let (answer, ticket) = Ticket::new();
+        self.1.lock().push(answer);
+        ticket
+    }
+    fn peek(&self, claim: &Claim) -> Option<Outcome> {
+        self.0.peek(claim)
+    }
+    fn tally(&self, campaign: CampaignId) -> Ticket<Option<Tally>> {
+        self.0.tally(campaign)
+    }
+    fn order(&self, order: OrderId) -> Ticket<Option<OrderView>> {
+        self.0.order(order)
+    }
+    fn probe(&self, partition: PartitionId) -> Ticket<Probed> {
+        self.0.probe(partition)
+    }
+    fn ack_levels(&self) -> &'static [AckLevel] {
+        self.0.ack_levels()
+    }
+}
+
+#[tokio::test]
+async fn a_node_serves_while_a_draft_hangs() {
+    let (service, _) = with_a_draft().await;
+    let asked = Arc::<Mutex<Vec<Answer<Reply>>>>::default();
+    let starting = service.restart_with(|_, backend| {
+        backend.ports.engine = Arc::new(Silent(backend.ports.engine.clone(), asked.clone()));
+    });
+    let service = tokio::time::timeout(PATIENCE, starting).await;
+    let service = service.expect("the start waits for no draft");
+    let until = Instant::now() + PATIENCE;
+    while asked.lock().is_empty() {
+        assert!(Instant::now() < until, "it is opened");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    for path in ["/healthz", "/readyz"] {
+        let reply = call(service.addr, "GET", path, None, &[], None).await;
+        assert_eq!(reply.status, 200, "{path}: {reply:?}");
+    }
+    service.stop().await;
 }
 
 #[tokio::test]
@@ -106,6 +170,7 @@ async fn a_packet_that_was_paid_for_is_opened_at_the_next_start() {
     early.assert_problem(503, "unavailable");
 
     let service = service.restart().await;
+    opened(&service, id).await;
     let claimed = service.act(&path, &service.token("ann", "claim")).await;
     assert_eq!(claimed.status, 201);
     assert_eq!(service.balance("sam").await, 0);
@@ -134,6 +199,7 @@ async fn a_draft_that_cannot_be_opened_keeps_no_node_from_starting() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     let service = service.restart().await;
+    opened(&service, id).await;
     let path = format!("/v1/red-packets/{id}/claims");
     let claimed = service.act(&path, &service.token("ann", "claim")).await;
     assert_eq!(claimed.status, 201);

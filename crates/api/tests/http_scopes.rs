@@ -219,7 +219,9 @@ impl Things {
         let mut body = Some(body.clone()).filter(|body| !body.is_null());
         match (spec["operationId"].as_str().unwrap(), &mut body) {
             ("createSale", Some(body)) => body["seller"] = json!(user),
-            ("listSales" | "listRedPackets", _) => path += &format!("?owner={user}"),
+            ("listSales" | "listRedPackets" | "listOwedOrders", _) => {
+                path += &format!("?owner={user}")
+            }
             ("listActions", _) => path += "?subject=tom",
             ("reportPayment", Some(body)) => body["order"] = json!(self.orders[2 * others]),
             _ => {}

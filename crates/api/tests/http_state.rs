@@ -71,6 +71,98 @@ async fn what_has_not_changed_is_not_sent_again() {
     assert_eq!(changed.json()["granted"], 1);
 }
 
+/// Asks again with a tag that was seen before.
+async fn again(service: &Service, path: &str, user: &str, tag: &str) -> Reply {
+    let (token, tags) = (service.token(user, "claim"), [("if-none-match", tag)]);
+    call(service.addr, "GET", path, Some(&token), &tags, None).await
+}
+
+#[tokio::test]
+async fn a_sale_that_has_not_changed_is_not_sent_again() {
+    let service = Service::start().await;
+    // A text of a user may look like the field that a tag passes over.
+    let title = r#""now":"x","now":"y"#;
+    let id = service.sale(5, |body| body["title"] = title.into()).await;
+    let path = format!("/v1/sales/{id}");
+    let first = again(&service, &path, "ann", "").await;
+    assert_eq!((first.status, first.text("title").as_str()), (200, title));
+    assert_eq!(first.header("content-type"), "application/json");
+    let etag = first.header("etag").to_owned();
+    service.clock.advance_ms(5_000);
+    for (tag, status) in [(&*etag, 304), ("*", 304), ("W/\"other\"", 200)] {
+        let reply = again(&service, &path, "bob", tag).await;
+        assert_eq!(reply.status, status, "{tag}");
+        assert_eq!(reply.header("etag"), etag);
+        assert_eq!(reply.header("cache-control"), "private, no-cache");
+        assert_eq!(reply.body.is_empty(), status == 304);
+        assert_eq!(reply.header("content-type").is_empty(), status == 304);
+    }
+    // What changes is sent again: numbers, and each text.
+    let ann = service.token("ann", "claim");
+    assert_eq!(
+        service.act(&format!("{path}/orders"), &ann).await.status,
+        201
+    );
+    let granted = again(&service, &path, "ann", &etag).await;
+    assert_eq!(
+        (granted.status, &granted.json()["state"]["granted"]),
+        (200, &1.into())
+    );
+    let other = r#""now":"z","now":"y"#;
+    let change = serde_json::json!({ "title": other });
+    assert_eq!(
+        service
+            .patch(&path, &service.operator(), change)
+            .await
+            .status,
+        200
+    );
+    let changed = again(&service, &path, "ann", granted.header("etag")).await;
+    assert_eq!(
+        (changed.status, changed.text("title").as_str()),
+        (200, other)
+    );
+    service.stop().await;
+}
+
+/// A tag stands for what its caller was shown, and for nothing that somebody else may see.
+#[tokio::test]
+async fn a_tag_of_a_packet_is_of_what_its_caller_sees() {
+    let service = Service::start().await;
+    let id = service
+        .red_packet(1, |body| body["draws"] = "sender".into())
+        .await;
+    let path = format!("/v1/red-packets/{id}");
+    let live = again(&service, &path, "eve", "").await;
+    assert_eq!(live.header("cache-control"), "private, no-cache");
+    let tag = live.header("etag");
+    assert_eq!(again(&service, &path, "sam", tag).await.status, 304);
+    let claims = format!("{path}/claims");
+    assert_eq!(
+        service
+            .act(&claims, &service.token("ann", "claim"))
+            .await
+            .status,
+        201
+    );
+
+    let seen = again(&service, &path, "eve", tag).await;
+    assert_eq!(
+        (seen.status, &seen.json()["state"]["granted"]),
+        (200, &1.into())
+    );
+    assert!(seen.json()["luckiest"].is_null(), "{seen:?}");
+    let senders = again(&service, &path, "sam", seen.header("etag")).await;
+    assert_eq!(
+        (senders.status, senders.json()["luckiest"]["user"].as_str()),
+        (200, Some("ann"))
+    );
+    let strangers = again(&service, &path, "eve", senders.header("etag")).await;
+    assert_eq!(strangers.status, 200);
+    assert!(strangers.json()["luckiest"].is_null(), "{strangers:?}");
+    service.stop().await;
+}
+
 /// What is asked of an engine, and where the answer goes.
 type Question = (CampaignId, Answer<Option<Tally>>);
 
@@ -101,6 +193,34 @@ impl Engine for Held {
     fn ack_levels(&self) -> &'static [AckLevel] {
         self.0.ack_levels()
     }
+}
+
+/// What has changed nothing is no change that may have happened: whoever reads comes again.
+#[tokio::test]
+async fn a_read_that_takes_too_long_is_overloaded_and_a_change_uncertain() {
+    let asked = Arc::<Mutex<Vec<Question>>>::default();
+    let service = Service::start_with(|config, backend| {
+        config.server.request_timeout_ms = 300;
+        let engine = &mut backend.ports.engine;
+        *engine = Arc::new(Held(Arc::clone(engine), Arc::clone(&asked)));
+    })
+    .await;
+    let operator = service.operator();
+    // It is made, and the answer waits for its numbers.
+    let made = service.post("/v1/sales", &operator, common::sale(5)).await;
+    made.assert_problem(503, "uncertain");
+    let id = asked.lock()[0].0;
+    let paths = [
+        format!("/v1/campaigns/{id}/state"),
+        format!("/v1/sales/{id}"),
+    ];
+    for path in paths {
+        let read = service.get(&path, &operator).await;
+        read.assert_problem(503, "overloaded");
+        assert_eq!(read.header("retry-after"), "1");
+    }
+    assert_eq!(made.header("retry-after"), "1");
+    service.stop().await;
 }
 
 /// On Redis each question is a call of a script on the primary, and anybody may ask.

@@ -79,6 +79,41 @@ async fn ids_have_one_form() {
             .await
             .assert_problem(400, "bad-request");
     }
+    let deposit = json!({ "amount": 1, "currency": "CNY" });
+    let deposits = "/v1/accounts/ann/deposits";
+    let deposit = service.post(deposits, &token, deposit).await.text("id");
+    let made = service.get("/v1/actions?subject=ann", &token).await;
+    let action = made.json()["actions"][0]["id"].clone();
+    let webhook = json!({ "url": "https://localhost:9/" });
+    let webhook = service
+        .post("/v1/webhooks", &token, webhook)
+        .await
+        .text("id");
+    let audit = service.act("/v1/audits", &token).await.text("id");
+    for (prefix, id) in [
+        (format!("{deposits}/"), deposit.as_str()),
+        (
+            "/v1/actions?subject=ann&after=".to_owned(),
+            action.as_str().unwrap(),
+        ),
+        ("/v1/webhooks/".to_owned(), &webhook),
+        ("/v1/audits/".to_owned(), &audit),
+    ] {
+        assert_eq!(get(format!("{prefix}{id}")).await.status, 200, "{prefix}");
+        let version_4 = format!("{}4{}", &id[..14], &id[15..]);
+        for other in [
+            id.to_uppercase(),
+            id.replace('-', ""),
+            format!("urn:uuid:{id}"),
+            version_4,
+        ] {
+            let reply = get(format!("{prefix}{other}")).await;
+            reply.assert_problem(400, "bad-request");
+        }
+    }
+    let reversal = format!("{deposits}/{}/reversal", deposit.to_uppercase());
+    let reversed = service.act(&reversal, &token).await;
+    reversed.assert_problem(400, "bad-request");
     for number in ["01", "+1", "%2B1", " 1", "1.0"] {
         let path = format!("/v1/orders/{id}-{}", number.replace(' ', "%20"));
         get(path).await.assert_problem(400, "bad-request");

@@ -24,6 +24,42 @@ fn the_committed_document_is_current() {
     );
 }
 
+/// The rows of the table with this head in a page of the documentation.
+fn rows(page: &str, head: &str) -> Vec<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let page = std::fs::read_to_string(path.join(page)).unwrap();
+    let (_, table) = page.split_once(head).unwrap();
+    let lines = table.trim_start().lines().skip(1);
+    let rows = lines.take_while(|line| line.starts_with('|'));
+    rows.map(str::to_owned).collect()
+}
+
+#[test]
+fn the_page_of_the_api_has_every_scope_and_no_other() {
+    let head = "| scope | allows | for |";
+    let table = rows("API.md", head);
+    let named = table.iter().map(|row| row.split('`').nth(1).unwrap());
+    let scopes = qiang_api::Scope::ALL.map(|scope| scope.name());
+    assert_eq!(named.collect::<Vec<_>>(), scopes);
+    assert_eq!(table, rows("SECURITY.md", head));
+}
+
+#[test]
+fn the_page_of_the_api_has_every_event_and_no_other() {
+    let document = qiang_api::document();
+    let events = document["webhooks"].as_object().unwrap().iter();
+    let row = |(name, event): (&String, &Value)| {
+        format!(
+            "| `{name}` | {} |",
+            event["post"]["summary"].as_str().unwrap()
+        )
+    };
+    let described: BTreeSet<_> = events.map(row).collect();
+    let table = rows("API.md", "| event | when |");
+    assert_eq!(table.len(), described.len());
+    assert_eq!(table.into_iter().collect::<BTreeSet<_>>(), described);
+}
+
 /// An operation of the document: method, path, and what is said about it.
 struct Operation {
     method: String,

@@ -8,6 +8,7 @@
 //! SQL, one file a check; only the splits are recomputed with `qiang_core::split`, because that is
 //! the promise of commit and reveal. The file is only read, in one transaction.
 
+mod archives;
 mod copy;
 mod engine;
 mod open;
@@ -37,6 +38,8 @@ enum Needs {
     Ledger,
     /// A log beside them.
     Log,
+    /// A log of which some is in archives.
+    Archives,
     /// The ledger's tables, and nothing that says more.
     LedgerOnly,
     /// The tables of a ledger in a database.
@@ -49,6 +52,8 @@ enum Needs {
 const NO_LOG: &str = "this file holds no log";
 /// The same for a database.
 const NO_LOG_THERE: &str = "the log is in the engine";
+/// The same where archives of the log are missing.
+const NOT_WHOLE: &str = "archives of the log are missing: see archives_whole";
 
 macro_rules! sql_checks {
     ($($needs:ident $name:literal),+ $(,)?) => {
@@ -58,8 +63,10 @@ macro_rules! sql_checks {
 
 /// The checks in SQL. Each file has two statements with an empty line between them: how much was
 /// examined, and what offends, one line of text a row.
-const SQL_CHECKS: [(Needs, &str, &str); 60] = sql_checks![
+const SQL_CHECKS: [(Needs, &str, &str); 62] = sql_checks![
     // the log by itself
+    Archives "archives_follow",
+    Archives "archives_agree",
     Log "log_dense",
     Log "log_entries",
     Log "settled_position",
@@ -139,10 +146,19 @@ const ATTEMPTS_MAX: usize = 3;
 /// # Errors
 /// When the file is not a ledger that can be opened, and when reading it fails.
 pub fn audit(path: &Path) -> anyhow::Result<Report> {
+    audit_with(path, None)
+}
+
+/// The same where the archives of the file's log lie in this folder. Otherwise they are looked for beside the file, and
+/// where they were written.
+///
+/// # Errors
+/// As [`audit`].
+pub fn audit_with(path: &Path, archives: Option<&Path>) -> anyhow::Result<Report> {
     for _ in 0..ATTEMPTS_MAX {
         let ledger = open::open(path)?;
         begin(&ledger.conn)?;
-        let report = examine(&ledger, None)?;
+        let report = examine(&ledger, None, archives)?;
         if ledger.held_still() {
             return Ok(report);
         }
@@ -156,9 +172,17 @@ pub fn audit(path: &Path) -> anyhow::Result<Report> {
 /// # Errors
 /// As [`audit`].
 pub fn audit_served(path: &Path) -> anyhow::Result<Report> {
+    audit_served_with(path, None)
+}
+
+/// The same where the archives of the file's log lie in this folder.
+///
+/// # Errors
+/// As [`audit`].
+pub fn audit_served_with(path: &Path, archives: Option<&Path>) -> anyhow::Result<Report> {
     let ledger = open::open_served(path)?;
     begin(&ledger.conn)?;
-    examine(&ledger, None)
+    examine(&ledger, None, archives)
 }
 
 /// Audits the ledger in the database at a URL: `postgres://`, `postgresql://`, `mysql://` or `mariadb://`.
@@ -214,7 +238,7 @@ pub async fn audit_beside(ledger: LedgerPlace<'_>, place: &EnginePlace) -> anyho
             };
             let path = path.to_owned();
             let examined = tokio::task::spawn_blocking(move || {
-                let report = examine(&ledger, Some(&state))?;
+                let report = examine(&ledger, Some(&state), None)?;
                 match ledger.held_still() {
                     true => Ok(report),
                     false => Err(open::restless(&path)),
@@ -228,7 +252,7 @@ pub async fn audit_beside(ledger: LedgerPlace<'_>, place: &EnginePlace) -> anyho
 async fn examine_copy(ledger: Ledger, state: Option<engine::State>) -> anyhow::Result<Report> {
     let examined = tokio::task::spawn_blocking(move || {
         begin(&ledger.conn)?;
-        examine(&ledger, state.as_ref())
+        examine(&ledger, state.as_ref(), None)
     });
     examined.await.context("the checks were interrupted")?
 }
@@ -241,10 +265,27 @@ fn begin(conn: &Connection) -> anyhow::Result<()> {
     conn.execute_batch("BEGIN").context("cannot begin to read")
 }
 
-fn examine(ledger: &Ledger, engine: Option<&engine::State>) -> anyhow::Result<Report> {
+fn examine(
+    ledger: &Ledger,
+    engine: Option<&engine::State>,
+    archives: Option<&Path>,
+) -> anyhow::Result<Report> {
     let conn = &ledger.conn;
-    let no_log = ledger.place.as_ref().map_or(NO_LOG, |_| NO_LOG_THERE);
-    let mut checks = Vec::with_capacity(SQL_CHECKS.len() + splits::CHECKS);
+    let archives = match ledger.kind {
+        FileKind::Engine => archives::unite(conn, archives)?,
+        FileKind::Ledger => None,
+    };
+    let no_log = match (ledger.kind, &ledger.place) {
+        (FileKind::Engine, _) => archives
+            .as_ref()
+            .filter(|check| check.is_broken())
+            .map(|_| NOT_WHOLE),
+        (FileKind::Ledger, None) => Some(NO_LOG),
+        (FileKind::Ledger, Some(_)) => Some(NO_LOG_THERE),
+    };
+    let has_archives = archives.is_some();
+    let mut checks = Vec::with_capacity(SQL_CHECKS.len() + splits::CHECKS + 1);
+    checks.extend(archives);
     let prepared = conn
         .execute_batch(PRELUDE)
         .and_then(|()| match ledger.kind {
@@ -255,17 +296,18 @@ fn examine(ledger: &Ledger, engine: Option<&engine::State>) -> anyhow::Result<Re
     match prepared {
         Ok(()) => {
             for (needs, name, sql) in SQL_CHECKS {
-                match (needs, ledger.kind) {
-                    (Needs::LedgerOnly, FileKind::Engine) => {}
+                match (needs, no_log) {
+                    (Needs::LedgerOnly, _) if ledger.kind == FileKind::Engine => {}
                     (Needs::Database, _) if ledger.place.is_none() => {}
                     (Needs::Engine, _) if engine.is_none() => {}
-                    (Needs::Log, FileKind::Ledger) => {
+                    (Needs::Archives, _) if !has_archives => {}
+                    (Needs::Log | Needs::Archives, Some(no_log)) => {
                         checks.push(Check::not_applicable(name, no_log))
                     }
                     _ => checks.push(run(conn, name, sql)?),
                 }
             }
-            let splits = splits::checks(conn, ledger.kind);
+            let splits = splits::checks(conn, no_log.is_none());
             checks.extend(splits.context("cannot read the splits")?);
         }
         // Rows that cannot even be brought together, such as sums that leave 64 bits.

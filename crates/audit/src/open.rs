@@ -24,7 +24,7 @@ use serde::Serialize;
 use super::engine;
 
 /// The schema that the audit knows: `user_version` of the file.
-const SCHEMA_VERSION: u32 = 20;
+const SCHEMA_VERSION: u32 = 25;
 /// How long to wait for a lock; a server holds one only while it recovers.
 const BUSY_MAX: Duration = Duration::from_secs(5);
 
@@ -132,17 +132,24 @@ fn open_as(path: &Path, is_at_rest: bool) -> anyhow::Result<Ledger> {
 
 fn connect(path: &Path, immutable: bool) -> anyhow::Result<Connection> {
     let absolute = std::path::absolute(path).map_err(|error| unreadable(path, error))?;
+    open_read_only(&absolute, immutable).map_err(|error| unreadable(path, error))
+}
+
+/// Opens a file that nobody writes, without making a file beside it.
+pub(super) fn at_rest(path: &Path) -> rusqlite::Result<Connection> {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    open_read_only(&absolute, true)
+}
+
+fn open_read_only(absolute: &Path, immutable: bool) -> rusqlite::Result<Connection> {
     let mode = if immutable { "&immutable=1" } else { "" };
-    let uri = format!("file:{}?mode=ro{mode}", escaped(&absolute));
+    let uri = format!("file:{}?mode=ro{mode}", escaped(absolute));
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
         | OpenFlags::SQLITE_OPEN_URI
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let open = || {
-        let conn = Connection::open_with_flags(&uri, flags)?;
-        conn.busy_timeout(BUSY_MAX)?;
-        Ok(conn)
-    };
-    open().map_err(|error: rusqlite::Error| unreadable(path, error))
+    let conn = Connection::open_with_flags(uri, flags)?;
+    conn.busy_timeout(BUSY_MAX)?;
+    Ok(conn)
 }
 
 fn check_schema(path: &Path, conn: &Connection) -> anyhow::Result<()> {

@@ -1,9 +1,16 @@
 //! The proof behind commit and reveal: commitments and amounts recomputed from the seeds.
 
-use qiang_core::split::{SPLIT_VERSION, Seed, Split, SplitRule, commit, lazy_amount};
+use qiang_core::{
+    id::CampaignId,
+    money::Currency,
+    split::{
+        Commitment, Entropy, Parts, SPLIT_VERSION, Secret, Seed, Split, SplitRule, commit,
+        commit_to, lazy_amount,
+    },
+};
 use rusqlite::{Connection, Row};
 
-use super::{FileKind, is_of_rows, report::Check};
+use super::{is_of_rows, report::Check};
 
 /// How many checks there are here.
 pub(super) const CHECKS: usize = 3;
@@ -14,16 +21,35 @@ struct Packet {
     parts: u16,
     split: Split,
     seed: Seed,
-    commitment: Vec<u8>,
+    commitment: Commitment,
+    binding: Binding,
+}
+
+/// What the commitment says that it binds.
+enum Binding {
+    /// Version 1: seed and split.
+    Split,
+    /// Version 2: these, the campaign's id and its currency.
+    Campaign(CampaignId, Currency),
+}
+
+impl Packet {
+    fn committed(&self) -> Commitment {
+        match self.binding {
+            Binding::Split => commit(&self.seed, &self.split),
+            Binding::Campaign(id, currency) => commit_to(id, currency, &self.seed, &self.split),
+        }
+    }
 }
 
 /// What is published before a packet opens binds its split; its shares, or the amounts of its
 /// grants, follow from the seed.
-pub(super) fn checks(conn: &Connection, kind: FileKind) -> rusqlite::Result<[Check; CHECKS]> {
+pub(super) fn checks(conn: &Connection, has_log: bool) -> rusqlite::Result<[Check; CHECKS]> {
     let mut packets = Vec::new();
     let mut statement = conn.prepare(
         "SELECT ref, total, supply, split_rule, split_min, split_max, split_version, seed, commitment, \
-         parts FROM campaigns WHERE kind = 'red_packet' ORDER BY ref",
+         commitment_version, secret, entropy, id, currency, parts FROM campaigns \
+         WHERE kind = 'red_packet' ORDER BY ref",
     )?;
     let mut rows = statement.query([])?;
     let mut commitments = Check::new("commitments", 0);
@@ -38,7 +64,7 @@ pub(super) fn checks(conn: &Connection, kind: FileKind) -> rusqlite::Result<[Che
     }
 
     for packet in &packets {
-        if packet.commitment != commit(&packet.seed, &packet.split).as_bytes() {
+        if packet.commitment != packet.committed() {
             commitments.offend(format!(
                 "campaign #{}: its commitment is to another split",
                 packet.row
@@ -53,7 +79,7 @@ pub(super) fn checks(conn: &Connection, kind: FileKind) -> rusqlite::Result<[Che
             // What the parts of a spread packet drew from is between them: they may have passed money on.
             SplitRule::Lazy { .. } if packet.parts > 1 => (&mut draws, Ok(())),
             SplitRule::Lazy { min } => {
-                let recomputed = recompute_draws(conn, kind, packet, min, &mut draws);
+                let recomputed = recompute_draws(conn, has_log, packet, min, &mut draws);
                 (&mut draws, recomputed)
             }
             _ => {
@@ -90,12 +116,33 @@ fn packet(row: &Row<'_>) -> Option<Packet> {
     if row.get("split_version") != Ok(SPLIT_VERSION) {
         return None;
     }
+    let seed = Seed::from_bytes(row.get("seed").ok()?);
+    let (secret, entropy): (Option<[u8; 32]>, Option<[u8; 32]>) =
+        (row.get("secret").ok()?, row.get("entropy").ok()?);
+    // A seed that service and sender made is made of what they added.
+    let is_theirs = match (secret, entropy) {
+        (None, None) => true,
+        (Some(secret), Some(entropy)) => {
+            let (secret, entropy) = (Secret::from_bytes(secret), Entropy::from_bytes(entropy));
+            Parts { secret, entropy }.seed() == seed
+        }
+        _ => false,
+    };
+    let binding = match row.get::<_, Option<u8>>("commitment_version").ok()? {
+        None | Some(1) if secret.is_none() => Binding::Split,
+        Some(2) if is_theirs => Binding::Campaign(
+            row.get::<_, String>("id").ok()?.parse().ok()?,
+            row.get::<_, String>("currency").ok()?.parse().ok()?,
+        ),
+        _ => return None,
+    };
     Some(Packet {
         row: row.get("ref").ok()?,
         parts: row.get("parts").ok()?,
         split: Split::new(row.get("total").ok()?, row.get("supply").ok()?, rule).ok()?,
-        seed: Seed::from_bytes(row.get("seed").ok()?),
-        commitment: row.get("commitment").ok()?,
+        seed,
+        commitment: Commitment::from_bytes(row.get("commitment").ok()?),
+        binding,
     })
 }
 
@@ -124,7 +171,7 @@ fn recompute_shares(conn: &Connection, packet: &Packet, check: &mut Check) -> ru
 /// The amounts drawn at the claims are those that the seed gives, each from what was then left.
 fn recompute_draws(
     conn: &Connection,
-    kind: FileKind,
+    has_log: bool,
     packet: &Packet,
     min: i64,
     check: &mut Check,
@@ -137,12 +184,12 @@ fn recompute_draws(
     }
     let mut left = packet.split.total();
     let mut to_come = packet.split.count();
-    let mut statement = conn.prepare_cached(match kind {
-        FileKind::Engine => {
+    let mut statement = conn.prepare_cached(match has_log {
+        true => {
             "SELECT number, amount FROM temp.log WHERE campaign = ?1 AND kind = 'granted' ORDER BY seq"
         }
         // Without a log, the numbers tell the order.
-        FileKind::Ledger => {
+        false => {
             "SELECT number, amount FROM shares WHERE campaign = ?1 AND user IS NOT NULL ORDER BY number"
         }
     })?;

@@ -94,11 +94,11 @@ pub(crate) async fn red_packet(
         ledger.deposit(id, &sender, total).await?;
     }
     let split = Split::new(total.minor, shares, SplitRule::DoubleAverage { min: 1 })?;
-    let rules = Rules::RedPacket(RedPacket {
+    let rules = Rules::RedPacket(RedPacket::new(
         split,
         currency,
-        seed: Seed::from_bytes(rand::random()),
-    });
+        Seed::from_bytes(rand::random()),
+    ));
     open(engine, ledger, sender, rules, ack).await
 }
 

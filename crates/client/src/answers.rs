@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    bodies::bodies,
     ids::{CampaignId, Id, IdempotencyKey, OrderId, UserId, WebhookId},
     problem::Problem,
     values::{Money, Timestamp, WebhookSecret},
@@ -12,18 +13,6 @@ use crate::{
         WebhookStatus,
     },
 };
-
-macro_rules! bodies {
-    ($($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* })*) => { $(
-        $(#[$doc])*
-        #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-        #[non_exhaustive]
-        pub struct $name { $(
-            $(#[$field_doc])*
-            pub $field: $type,
-        )* }
-    )* };
-}
 
 bodies! {
     /// A campaign's numbers. Always supply = granted + remaining + returned.
@@ -89,6 +78,13 @@ bodies! {
         /// Its numbers.
         state: State,
     }
+    /// What a service promises of a red packet that is to be sent.
+    Promise {
+        /// The id to send it with, within a day.
+        id: CampaignId,
+        /// The SHA-256 over the id and the service's part of the seed.
+        promise: String,
+    }
     /// A red packet.
     RedPacket {
         /// Its id.
@@ -120,8 +116,19 @@ bodies! {
         remaining: Money,
         /// What went back to the sender.
         refunded: Money,
-        /// The SHA-256 over seed and split.
+        /// The SHA-256 over split, id, currency and seed.
         commitment: String,
+        /// 2; 1 for packets of earlier releases, whose commitments bind neither id nor currency.
+        commitment_version: u8,
+        /// What the sender has added to the seed.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        entropy: Option<String>,
+        /// What binds the service to its part of the seed.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        promise: Option<String>,
+        /// The service's part of the seed, shown with it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        secret: Option<String>,
         /// What the shares are drawn from, once nobody gains by knowing it.
         #[serde(skip_serializing_if = "Option::is_none")]
         seed: Option<String>,
@@ -392,6 +399,19 @@ bodies! {
         refunded: Money,
         /// Whether everything that happened before the request is in it. If not, ask again.
         settled: bool,
+    }
+    /// An order that something is still owed for.
+    OwedOrder {
+        /// The order.
+        order: OrderId,
+        /// The buyer.
+        user: UserId,
+        /// All that ever was owed.
+        due: Money,
+        /// What of it was paid back.
+        refunded: Money,
+        /// What is still owed.
+        left: Money,
     }
     /// An invitation to a campaign. Whoever holds it may take part.
     Invitation {

@@ -100,8 +100,8 @@ impl Call {
         self
     }
 
-    /// It changes something, and its body has keys.
-    pub(crate) fn with_keys_within(mut self) -> Self {
+    /// It changes something, and again changes nothing: the body has keys, or none is needed.
+    pub(crate) fn changing(mut self) -> Self {
         self.changes = true;
         self
     }

@@ -9,7 +9,9 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use crate::{
-    answers::{Invitation, ListedRedPacket, RedPacket, RedPacketResult, Sale, Share, State},
+    answers::{
+        Invitation, ListedRedPacket, Promise, RedPacket, RedPacketResult, Sale, Share, State,
+    },
     call::{Call, read},
     client::Client,
     error::Error,
@@ -33,6 +35,8 @@ pub struct Listing {
     pub phase: Option<Phase>,
     /// Archived ones as well.
     pub archived: bool,
+    /// The newest first. Not with `product_id`.
+    pub newest_first: bool,
     /// Campaigns in one answer, 1 to 100; default 50. It changes nothing but the number of requests.
     pub page_size: Option<u32>,
 }
@@ -52,6 +56,7 @@ impl Listing {
             ("limit", self.page_size.map(|size| size.to_string())),
             ("all", self.all.then(|| "true".to_owned())),
             ("archived", self.archived.then(|| "true".to_owned())),
+            ("order", self.newest_first.then(|| "newest".to_owned())),
         ];
         let given = given.into_iter();
         let pairs = given.filter_map(|(name, value)| Some(format!("{name}={}", value?)));
@@ -65,6 +70,15 @@ pub struct Seen {
     /// The numbers.
     pub state: State,
     /// For [`Client::state_since`].
+    pub etag: String,
+}
+
+/// What was read, and the entity tag that stands for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tagged<T> {
+    /// What was read.
+    pub value: T,
+    /// To ask again whether it has changed.
     pub etag: String,
 }
 
@@ -84,6 +98,18 @@ impl Client {
     /// See [`Error`].
     pub async fn sale(&self, id: &CampaignId) -> Result<Sale, Error> {
         self.json(Call::get(Kind::Sale.path(id))).await
+    }
+
+    /// A sale and its entity tag; none if it is as it was with the tag that is given.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn sale_unless(
+        &self,
+        id: &CampaignId,
+        etag: Option<&str>,
+    ) -> Result<Option<Tagged<Sale>>, Error> {
+        self.unless(Kind::Sale.path(id), etag).await
     }
 
     /// Changes a sale: all of it, or nothing. What is so already stays. Scope `campaigns:write`.
@@ -112,6 +138,15 @@ impl Client {
         self.json(call.keyed(self)).await
     }
 
+    /// Binds the service to its part of the seed of a red packet, before it knows what the sender adds: send the packet
+    /// with this id, this promise and 32 random bytes of one's own. Scope `send`.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn promise_red_packet(&self) -> Result<Promise, Error> {
+        self.json(Call::post("/v1/red-packets/promises")).await
+    }
+
     /// Sends red packets from the caller's account, 1 to 100 of them in one request; each counts as one that is sent.
     /// Says of each what became of it, in their order. The same again sends what was not sent. Scope `send`.
     ///
@@ -127,7 +162,7 @@ impl Client {
         }
         let body = json!({ "red_packets": red_packets });
         let call = Call::post("/v1/red-packets/batch").json(&body)?;
-        let answer: Results = self.json(call.with_keys_within()).await?;
+        let answer: Results = self.json(call.changing()).await?;
         Ok(answer.results)
     }
 
@@ -137,6 +172,18 @@ impl Client {
     /// See [`Error`].
     pub async fn red_packet(&self, id: &CampaignId) -> Result<RedPacket, Error> {
         self.json(Call::get(Kind::RedPacket.path(id))).await
+    }
+
+    /// A red packet as the caller may see it and its entity tag; none if it is as it was with the tag that is given.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn red_packet_unless(
+        &self,
+        id: &CampaignId,
+        etag: Option<&str>,
+    ) -> Result<Option<Tagged<RedPacket>>, Error> {
+        self.unless(Kind::RedPacket.path(id), etag).await
     }
 
     /// Red packets, page after page as the stream is read.
@@ -179,7 +226,16 @@ impl Client {
         id: &CampaignId,
         etag: Option<&str>,
     ) -> Result<Option<Seen>, Error> {
-        let mut call = Call::get(path(id, "state"));
+        let tagged = self.unless(path(id, "state"), etag).await?;
+        Ok(tagged.map(|Tagged { value, etag }| Seen { state: value, etag }))
+    }
+
+    async fn unless<T: DeserializeOwned>(
+        &self,
+        path: String,
+        etag: Option<&str>,
+    ) -> Result<Option<Tagged<T>>, Error> {
+        let mut call = Call::get(path);
         if let Some(etag) = etag {
             call = call.header(IF_NONE_MATCH, etag)?;
         }
@@ -188,9 +244,9 @@ impl Client {
             return Ok(None);
         }
         let etag = answer.headers.get(ETAG).and_then(|etag| etag.to_str().ok());
-        let etag = etag.ok_or_else(|| Error::Answer("a state without a tag".to_owned()))?;
-        Ok(Some(Seen {
-            state: read(&answer)?,
+        let etag = etag.ok_or_else(|| Error::Answer("an answer without a tag".to_owned()))?;
+        Ok(Some(Tagged {
+            value: read(&answer)?,
             etag: etag.to_owned(),
         }))
     }

@@ -38,40 +38,55 @@
 //! its own that reads and writes without types, retries and bounds, and takes from here what costs nothing there.
 
 mod accounts;
+mod actions;
 mod answers;
 mod audits;
+mod bodies;
 mod builder;
 mod call;
 mod campaigns;
 mod claims;
 mod client;
 mod error;
+mod events;
+mod figures;
 mod histories;
 mod ids;
 mod metrics;
 mod orders;
+mod partitions;
 mod paths;
 mod places;
 mod problem;
+mod quarantine;
 mod requests;
 mod tickets;
 mod values;
+mod watching;
 mod webhooks;
 mod wire;
 mod words;
 
 pub use self::{
+    actions::{Action, THE_SERVICE},
     answers::*,
-    audits::Audit,
+    audits::{Audit, AuditCheck, AuditReport},
     builder::Builder,
-    campaigns::{Listing, Seen},
+    campaigns::{Listing, Seen, Tagged},
     claims::Claimed,
     client::Client,
     error::Error,
+    figures::{Figure, Latency},
     ids::{CampaignId, Id, IdempotencyKey, InvalidId, OrderId, UserId, WebhookId},
+    partitions::{
+        NodeSighting, Partition, PartitionDetail, PartitionReconciliation, Partitions, Released,
+        Repair, RepairRecord, Resumed, Withheld,
+    },
     problem::{FieldError, Problem},
+    quarantine::{QuarantinedEntry, Redriven},
     requests::*,
     tickets::{GrabTicket, WORK_BITS_MAX, solve},
     values::{Currency, InvalidValue, Money, Timestamp, WebhookSecret},
+    watching::{CampaignEvent, NewDraws},
     words::*,
 };

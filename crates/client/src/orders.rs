@@ -1,11 +1,13 @@
 //! Orders after the claim: their payment, and the ways back.
 
+use futures_util::Stream;
+
 use crate::{
-    answers::{Order, Payment, Refund, Refunds},
+    answers::{Order, OwedOrder, Payment, Refund, Refunds},
     call::Call,
     client::Client,
     error::Error,
-    ids::{OrderId, encoded},
+    ids::{OrderId, UserId, encoded},
     requests::NewPayment,
 };
 
@@ -27,12 +29,25 @@ impl Client {
         self.json(call.keyed(self)).await
     }
 
-    /// What is owed to the buyer of an order, and what was paid back.
+    /// What is owed to the buyer of an order, and what was paid back. Buyers and sellers see their own.
     ///
     /// # Errors
     /// See [`Error`].
     pub async fn refunds(&self, id: &OrderId) -> Result<Refunds, Error> {
         self.json(Call::get(path(id, "/refunds"))).await
+    }
+
+    /// The orders that something is still owed for, page after page as the stream is read: of the caller's own sales,
+    /// of those of `seller`, or with `all` of everybody's. Others' with the scope `read:any`.
+    pub fn owed_orders(
+        &self,
+        seller: Option<&UserId>,
+        all: bool,
+    ) -> impl Stream<Item = Result<OwedOrder, Error>> + Send + use<> {
+        let owner = seller.map(|seller| format!("owner={}", encoded(seller.as_str())));
+        let all = all.then(|| "all=true".to_owned());
+        let query: Vec<_> = owner.into_iter().chain(all).collect();
+        self.pages("/v1/refunds", &query.join("&"), "orders")
     }
 
     /// Records that what was owed for an order was paid back. The same reference again is a replay.

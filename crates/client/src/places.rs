@@ -1,31 +1,20 @@
 //! Places in line: asking for one's own, and the stream that tells of it (server-sent events).
 
-use std::{collections::VecDeque, time::Duration};
+use std::time::Duration;
 
 use futures_util::{Stream, StreamExt as _, stream};
-use http_body_util::BodyExt as _;
-use hyper::{body::Incoming, header::ACCEPT};
-use tokio::{
-    sync::OwnedSemaphorePermit,
-    time::{Instant, sleep, timeout_at},
-};
+use tokio::time::{sleep, timeout_at};
 
 use crate::{
     answers::{Grant, Place},
     call::{Call, after},
     client::Client,
     error::Error,
+    events::{Events, LOOK_EVERY},
     ids::CampaignId,
     paths::path,
     words::PlaceState,
 };
-
-/// Where there is no stream, the service is asked so often, and a stream that ended is opened again after at most this.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// A stream that says nothing for longer is dead: services say something every ten seconds.
-const SILENCE_MAX: Duration = Duration::from_secs(30);
-/// No event is longer.
-const EVENT_BYTES_MAX: usize = 64 * 1024;
 
 impl Client {
     /// Where the caller stands in the line of a campaign; or the grant, once there is one. Scope `claim`.
@@ -109,7 +98,9 @@ impl Places {
     async fn next(&mut self) -> Result<Place, Error> {
         loop {
             let Some(events) = &mut self.events else {
-                self.events = self.open().await;
+                // Where there is no stream to be had, asking tells why.
+                let path = path(&self.campaign, "place");
+                self.events = Events::open(&self.client, path).await;
                 match self.events {
                     Some(_) => continue,
                     None => {
@@ -119,111 +110,12 @@ impl Places {
                 }
             };
             match events.next().await {
-                Some(data) => {
-                    let place = serde_json::from_str(&data);
-                    return place.map_err(|error| Error::Answer(format!("an event: {error}")));
-                }
+                Some(event) => return event.read(),
                 None => {
                     self.events = None;
                     sleep(LOOK_EVERY.mul_f64(rand::random::<f64>())).await;
                 }
             }
         }
-    }
-
-    /// None where there is no stream to be had; then asking tells why.
-    async fn open(&self) -> Option<Events> {
-        let shared = &self.client.shared;
-        let turn = shared.streams.clone().try_acquire_owned().ok()?;
-        let call = Call::get(path(&self.campaign, "place"));
-        let call = call.header(ACCEPT, "text/event-stream").ok()?;
-        let request = call.request(&self.client).ok()?;
-        let opened = timeout_at(after(shared.bounds.attempt_max), shared.wire.open(request));
-        let response = opened.await.ok()?.ok()?;
-        response.status().is_success().then(|| Events {
-            body: response.into_body(),
-            lines: Lines::default(),
-            _turn: turn,
-        })
-    }
-}
-
-/// The events of a stream that is open.
-struct Events {
-    body: Incoming,
-    lines: Lines,
-    _turn: OwnedSemaphorePermit,
-}
-
-impl Events {
-    /// What the next event says; none at the end, however it came.
-    async fn next(&mut self) -> Option<String> {
-        loop {
-            if let Some(data) = self.lines.events.pop_front() {
-                return Some(data);
-            }
-            let frame = timeout_at(Instant::now() + SILENCE_MAX, self.body.frame());
-            let frame = frame.await.ok()??.ok()?;
-            if let Some(bytes) = frame.data_ref() {
-                self.lines.add(bytes)?;
-            }
-        }
-    }
-}
-
-/// Lines of a stream of events become events (WHATWG HTML, "Server-sent events").
-#[derive(Default)]
-struct Lines {
-    line: Vec<u8>,
-    data: String,
-    events: VecDeque<String>,
-}
-
-impl Lines {
-    /// None when an event is too long, or no text.
-    fn add(&mut self, bytes: &[u8]) -> Option<()> {
-        for byte in bytes {
-            match byte {
-                b'\n' => self.end_line()?,
-                _ => self.line.push(*byte),
-            }
-            if self.line.len() + self.data.len() > EVENT_BYTES_MAX {
-                return None;
-            }
-        }
-        Some(())
-    }
-
-    fn end_line(&mut self) -> Option<()> {
-        let line = std::mem::take(&mut self.line);
-        let line = str::from_utf8(&line).ok()?.trim_end_matches('\r');
-        if line.is_empty() && !self.data.is_empty() {
-            self.events.push_back(std::mem::take(&mut self.data));
-        } else if let Some(data) = line.strip_prefix("data:") {
-            if !self.data.is_empty() {
-                self.data.push('\n');
-            }
-            self.data.push_str(data.strip_prefix(' ').unwrap_or(data));
-        }
-        Some(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn events_are_put_together_from_pieces() {
-        let text = ": hello\n\nevent: place\r\ndata: {\"a\":\r\ndata: 1}\r\n\r\nid: 7\n\ndata:b\n\ndata: c";
-        for size in [1, 2, 5, text.len()] {
-            let mut lines = Lines::default();
-            for piece in text.as_bytes().chunks(size) {
-                lines.add(piece).unwrap();
-            }
-            assert_eq!(lines.events, ["{\"a\":\n1}", "b"], "{size}");
-        }
-        assert_eq!(Lines::default().add(&[b'x'; EVENT_BYTES_MAX + 1]), None);
-        assert_eq!(Lines::default().add(b"data: \xff\n"), None);
     }
 }

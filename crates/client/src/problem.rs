@@ -41,7 +41,7 @@ pub struct Problem {
     /// For `ack-unavailable`: the levels that are offered.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub offered: Vec<AckLevel>,
-    /// For `invalid`: which fields are wrong.
+    /// For `bad-request` and `invalid`: which fields and parameters are wrong, as far as is known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<FieldError>,
     /// For 429: the limits that the request is above.
@@ -59,14 +59,18 @@ pub struct Problem {
     pub retry_after_s: Option<u64>,
 }
 
-/// A field of a request that is wrong.
+/// A field of a body that is wrong, or a parameter: of the path, of the query, or a header.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct FieldError {
     /// What is wrong with it.
     pub detail: String,
-    /// Where it is in the body: `#` and a JSON pointer (RFC 6901).
-    pub pointer: String,
+    /// Where the field is in the body: `#` and a JSON pointer (RFC 6901).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pointer: Option<String>,
+    /// The name of the parameter.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parameter: Option<String>,
 }
 
 impl Problem {
@@ -104,8 +108,14 @@ impl fmt::Display for Problem {
         if let Some(detail) = &self.detail {
             write!(f, ": {detail}")?;
         }
-        for FieldError { detail, pointer } in &self.errors {
-            write!(f, "; {pointer}: {detail}")?;
+        for error in &self.errors {
+            let place = error.pointer.as_ref().or(error.parameter.as_ref());
+            write!(
+                f,
+                "; {}: {}",
+                place.map_or("", String::as_str),
+                error.detail
+            )?;
         }
         write!(f, " ({}", self.kind())?;
         match &self.request_id {

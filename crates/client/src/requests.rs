@@ -96,6 +96,10 @@ requests! {
         ;
         /// The campaign's id: a UUID of version 7, made within a day, at random. Default: the service makes one.
         id: CampaignId,
+        /// What the service has promised for this `id`; see [`crate::Client::promise_red_packet`].
+        promise: String,
+        /// 32 random bytes of the sender's, as 64 hexadecimal digits. Everybody will see them.
+        entropy: String,
         /// Default: now.
         starts_at: Timestamp,
         /// When what nobody took goes back; default: as the service has it.

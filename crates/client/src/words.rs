@@ -48,6 +48,67 @@ macro_rules! words {
 }
 
 words! {
+    /// What somebody did.
+    ActionKind {
+        /// Money from outside came into an account.
+        Deposit = "deposit",
+        /// A campaign or a webhook was made.
+        Create = "create",
+        /// It was changed.
+        Change = "change",
+        /// It was paused.
+        Pause = "pause",
+        /// It went on; also a partition.
+        Resume = "resume",
+        /// It was closed.
+        Close = "close",
+        /// It was archived.
+        Archive = "archive",
+        /// A payment for an order arrived.
+        Pay = "pay",
+        /// What was owed for an order was paid back.
+        Refund = "refund",
+        /// A user was paid out.
+        Withdraw = "withdraw",
+        /// A deposit was taken back.
+        Reverse = "reverse",
+        /// An order was cancelled by somebody else than its buyer.
+        Cancel = "cancel",
+        /// An order was taken back by somebody else than its buyer.
+        Return = "return",
+        /// A webhook was deleted.
+        Delete = "delete",
+        /// It was to be tried again, or told again.
+        Redrive = "redrive",
+        /// A partition was repaired.
+        Repair = "repair",
+        /// What repairs withheld was given back.
+        Release = "release",
+        /// Everything was audited.
+        Audit = "audit",
+        /// A grant that the ledger refused was to be taken back.
+        Discard = "discard",
+        /// A reconciler was run by hand.
+        Run = "run",
+    }
+    /// How ready a partition is.
+    ReadinessStatus {
+        /// It grants.
+        Ready = "ready",
+        /// Some or all claims are refused for a while.
+        Degraded = "degraded",
+        /// Nothing is granted.
+        NotReady = "not_ready",
+    }
+    /// What a repair may come to.
+    RepairResult {
+        /// Nothing was lost.
+        Whole = "whole",
+        /// Another process repairs it.
+        Waiting = "waiting",
+        /// It is repaired.
+        Repaired = "repaired",
+    }
     /// How an audit stands.
     AuditStatus {
         /// It has not ended.
@@ -208,6 +269,8 @@ words! {
         OrderReturned = "order.returned",
         /// A payment arrived that buys nothing: it is owed to the buyer.
         OrderRefundDue = "order.refund_due",
+        /// What was owed for an order was paid back, all of it or a part.
+        OrderRefunded = "order.refunded",
         /// A campaign was closed.
         CampaignClosed = "campaign.closed",
     }

@@ -80,6 +80,110 @@ fn answers_are_as_documented() {
     check::<WebhookTest>("testWebhook", "200", None);
     check::<Audit>("startAudit", "201", None);
     check::<Audit>("getAudit", "200", None);
+    check::<Audit>("listAudits", "200", Some("audits"));
+    check::<Action>("listActions", "200", Some("actions"));
+    check::<Partitions>("listPartitions", "200", None);
+    check::<PartitionDetail>("getPartition", "200", None);
+    check::<Repair>("repairPartition", "200", None);
+    check::<Resumed>("resumePartition", "200", None);
+    check::<Released>("releaseWithheld", "200", None);
+    check::<QuarantinedEntry>("getQuarantinedEntry", "200", None);
+    check::<QuarantinedEntry>("listQuarantine", "200", Some("entries"));
+    check::<Redriven>("redriveEntry", "200", None);
+    check::<Figure>("readFigures", "200", Some("figures"));
+}
+
+/// Operations that this client has no call for, and why.
+const WITHOUT: [(&str, &str); 8] = [
+    ("checkHealth", "for whoever starts and stops processes"),
+    ("checkReadiness", "for whoever balances load"),
+    ("listProblems", "a page for people"),
+    ("explainProblem", "a page for people"),
+    ("beginSession", "a cookie for browsers"),
+    ("getSession", "a cookie for browsers"),
+    ("endSession", "a cookie for browsers"),
+    ("reportPayment", "payment services sign it, without a token"),
+];
+
+/// Names of operations, each beside the call for it, which has to be there.
+macro_rules! calls {
+    ($($operation:literal: $call:ident,)*) => {{
+        $(let _ = Client::$call;)*
+        [$($operation),*]
+    }};
+}
+
+#[test]
+fn each_operation_has_a_call() {
+    let calls = calls! {
+        "readMetrics": metrics,
+        "getAccount": account,
+        "listClaims": claims_of,
+        "makeDeposit": deposit,
+        "getDeposit": get_deposit,
+        "reverseDeposit": reverse_deposit,
+        "listUserOrders": orders_of,
+        "listPostings": postings_of,
+        "makeWithdrawal": withdraw,
+        "listActions": actions,
+        "listAudits": audits,
+        "startAudit": start_audit,
+        "getAudit": audit,
+        "archiveCampaign": archive,
+        "closeCampaign": close,
+        "watchCampaign": watch,
+        "signInvitation": sign_invitation,
+        "pauseCampaign": pause,
+        "getPlace": place,
+        "resumeCampaign": resume,
+        "getCampaignState": state,
+        "readFigures": figures,
+        "getOrder": get_order,
+        "cancelOrder": cancel_order,
+        "payOrder": pay_order,
+        "getRefunds": refunds,
+        "refundOrder": refund_order,
+        "returnOrder": return_order,
+        "listPartitions": partitions,
+        "getPartition": partition,
+        "releaseWithheld": release_withheld,
+        "repairPartition": repair_partition,
+        "resumePartition": resume_partition,
+        "getPayment": get_payment,
+        "listQuarantine": quarantine,
+        "getQuarantinedEntry": quarantined,
+        "redriveEntry": redrive_entry,
+        "listRedPackets": red_packets,
+        "createRedPacket": create_red_packet,
+        "createRedPackets": create_red_packets,
+        "getRedPacket": red_packet,
+        "listShares": shares,
+        "claimShare": claim_share,
+        "getRedPacketTicket": red_packet_ticket,
+        "listSales": sales,
+        "createSale": create_sale,
+        "getSale": sale,
+        "changeSale": change_sale,
+        "listOrders": orders_of_sale,
+        "orderUnits": order,
+        "getSaleTicket": sale_ticket,
+        "listWebhooks": webhooks,
+        "createWebhook": create_webhook,
+        "deleteWebhook": delete_webhook,
+        "getWebhook": webhook,
+        "redriveWebhook": redrive_webhook,
+        "rotateSecret": rotate_webhook_secret,
+        "testWebhook": test_webhook,
+    };
+    let document = document();
+    let paths = document["paths"].as_object().unwrap().values();
+    let all = paths.flat_map(|path| path.as_object().unwrap().values());
+    let mut all: Vec<_> = all.filter_map(|it| it["operationId"].as_str()).collect();
+    let mut known: Vec<_> = WITHOUT.map(|(operation, _)| operation).to_vec();
+    known.extend(calls);
+    all.sort_unstable();
+    known.sort_unstable();
+    assert_eq!(known, all);
 }
 
 #[test]
@@ -101,6 +205,9 @@ fn words_are_as_documented() {
     check::<PaymentOutcome>("PaymentOutcome", &document);
     check::<CreationResult>("CreationResult", &document);
     check::<AuditStatus>("AuditStatus", &document);
+    check::<ActionKind>("ActionKind", &document);
+    check::<ReadinessStatus>("ReadinessStatus", &document);
+    check::<RepairResult>("RepairResult", &document);
     check::<PostingKind>("PostingKind", &document);
     check::<UserAccount>("UserAccount", &document);
     check::<Requirement>("Requirement", &document);

@@ -86,6 +86,8 @@ pub struct Call<'a> {
     pub script: &'static Script,
     /// Whose keys it is given.
     pub campaign: CampaignId,
+    /// Further keys of the partition, behind those that the script names.
+    pub more_keys: &'a [String],
     /// Its own arguments.
     pub arguments: Arguments<'a>,
     /// The level that the decision is to reach; none for what only reads.
@@ -395,7 +397,9 @@ impl CallConnection {
         (how, script): (&str, &str),
     ) -> Cmd {
         let mut command = redis::cmd(how);
-        command.arg(script).arg(call.script.keys);
+        command
+            .arg(script)
+            .arg(call.script.keys + call.more_keys.len());
         let (context, partition) = (&self.context, &self.partition);
         for key in context
             .keys
@@ -406,6 +410,7 @@ impl CallConnection {
             command.arg(key);
         }
         command
+            .arg(call.more_keys)
             .arg(term)
             .arg(partition.min_head())
             .arg(context.script_time())

@@ -179,13 +179,27 @@ impl Connections {
         asks: Option<AckLevel>,
         arguments: Arguments<'_>,
     ) -> Result<ScriptReply, EngineError> {
+        let more_keys = &[];
         let call = Call {
             script,
             campaign,
+            more_keys,
             arguments,
             asks,
         };
-        self.command_connection(partition).await?.call(&call).await
+        self.carry_out(partition, &call).await
+    }
+
+    /// Carries a call out.
+    ///
+    /// # Errors
+    /// When it is not answered in time, or refused.
+    pub async fn carry_out(
+        &self,
+        partition: PartitionId,
+        call: &Call<'_>,
+    ) -> Result<ScriptReply, EngineError> {
+        self.command_connection(partition).await?.call(call).await
     }
 
     /// Why nobody waits for a partition, if it has not answered for as long as a call is tried. Claims and commands are

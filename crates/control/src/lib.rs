@@ -1,6 +1,7 @@
 //! The control plane: one file a reconciler, each idempotent, each on a timer and a signal; and the host that runs
 //! them.
 
+pub mod archive;
 pub mod discards;
 pub mod drafts;
 pub mod host;

@@ -12,7 +12,7 @@ use crate::{
     admission::AdmissionRatio,
     id::{CampaignId, UserId},
     money::Currency,
-    split::{Seed, Split, SplitRule},
+    split::{Commitment, Origin, Parts, Seed, Split, SplitRule, commit, commit_to},
     time::{Timestamp, Window},
     words::words,
 };
@@ -107,6 +107,40 @@ pub struct RedPacket {
     pub currency: Currency,
     /// What the shares are drawn from. Secret until the packet closes; its commitment is public.
     pub seed: Seed,
+    /// Who has made the seed.
+    pub origin: Origin,
+}
+
+impl RedPacket {
+    /// A packet whose seed the service has chosen.
+    pub fn new(split: Split, currency: Currency, seed: Seed) -> Self {
+        Self {
+            split,
+            currency,
+            seed,
+            origin: Origin::Service,
+        }
+    }
+
+    /// A packet whose seed service and sender have made.
+    pub fn of_parts(split: Split, currency: Currency, parts: Parts) -> Self {
+        Self {
+            split,
+            currency,
+            seed: parts.seed(),
+            origin: Origin::Both(parts),
+        }
+    }
+
+    /// What is published before the packet `id` opens.
+    pub fn commitment(&self, id: CampaignId) -> Commitment {
+        match self.origin {
+            Origin::Unbound => commit(&self.seed, &self.split),
+            Origin::Service | Origin::Both(_) => {
+                commit_to(id, self.currency, &self.seed, &self.split)
+            }
+        }
+    }
 }
 
 /// The rules of either kind.
@@ -136,7 +170,11 @@ impl Rules {
     }
 }
 
-fn check_title(title: &str) -> Result<(), CampaignError> {
+/// Refuses a title that nobody could read.
+///
+/// # Errors
+/// [`CampaignError::Title`] or [`CampaignError::TitleControl`].
+pub fn check_title(title: &str) -> Result<(), CampaignError> {
     if title.chars().count() > TITLE_CHARS_MAX || title.chars().all(is_blank) {
         Err(CampaignError::Title)
     } else if title.chars().any(is_control) {

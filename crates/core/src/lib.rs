@@ -24,6 +24,7 @@ pub mod settlement;
 pub mod split;
 pub mod time;
 pub mod trace_context;
+pub mod two_generations;
 pub mod waiting;
 pub mod webhook;
 mod words;

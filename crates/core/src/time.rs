@@ -1,8 +1,12 @@
 //! Time: instants in milliseconds, the window of a campaign, and the clock as a port.
 
 mod jump;
+mod month;
 
-pub use self::jump::{GuardedTime, JUMP_CONFIRMED_MS, JUMP_MS_MAX, JumpGuard};
+pub use self::{
+    jump::{GuardedTime, JUMP_CONFIRMED_MS, JUMP_MS_MAX, JumpGuard},
+    month::{Month, MonthError},
+};
 
 /// Milliseconds since the Unix epoch, UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]

@@ -32,6 +32,8 @@ pub enum EventType {
     OrderReturned,
     /// A payment arrived that buys nothing: it is owed to the buyer.
     OrderRefundDue,
+    /// What was owed for an order was paid back, all of it or a part.
+    OrderRefunded,
     /// A campaign was closed: what was left went back to its owner.
     CampaignClosed,
     /// Somebody tries whether an endpoint answers.
@@ -46,12 +48,13 @@ words!(EventType {
     OrderExpired = "order.expired",
     OrderReturned = "order.returned",
     OrderRefundDue = "order.refund_due",
+    OrderRefunded = "order.refunded",
     CampaignClosed = "campaign.closed",
     Test = "webhook.test",
 });
 
 impl EventType {
-    /// Those that follow from settlement, and that a filter may name.
+    /// Those that follow from what is in the ledger, and that a filter may name.
     pub fn settled() -> impl Iterator<Item = Self> {
         let all = Self::ALL.iter().copied();
         all.filter(|one| *one != Self::Test)
@@ -77,8 +80,14 @@ impl Filter {
             return true;
         };
         (self.types.is_empty() || self.types.contains(&event.kind))
-            && (self.campaigns.is_empty() || self.campaigns.contains(&data.campaign))
-            && (self.owner.as_ref()).is_none_or(|owner| owner.as_str() == data.owner)
+            && self.watches(data.campaign, &data.owner)
+    }
+
+    /// Whether events of a campaign may fit.
+    #[must_use]
+    pub fn watches(&self, campaign: CampaignId, owner: &str) -> bool {
+        (self.campaigns.is_empty() || self.campaigns.contains(&campaign))
+            && (self.owner.as_ref()).is_none_or(|wanted| wanted.as_str() == owner)
     }
 
     /// The types, with blanks between.
@@ -198,9 +207,10 @@ pub struct EventData {
     pub user: Option<String>,
     /// Units of the grant; at the close those that went back to the owner.
     pub quantity: i64,
-    /// Minor units: the share's, or the order's price; at the close what went back to the sender.
+    /// Minor units: the share's, or the order's price; at the close what went back to the sender, and of a refund what
+    /// was paid back.
     pub amount_minor: i64,
-    /// The reference of the payment, of events about one.
+    /// The reference of the payment, of events about one; of a refund its own.
     pub payment: Option<String>,
 }
 

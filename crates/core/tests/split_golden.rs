@@ -2,7 +2,12 @@
 //! changed and needs a new version; the expected values here are never edited.
 #![allow(clippy::unwrap_used)]
 
-use qiang_core::split::{SPLIT_VERSION, Seed, Split, SplitRule, commit};
+use qiang_core::{
+    id::CampaignId,
+    split::{
+        Entropy, Parts, SPLIT_VERSION, Secret, Seed, Split, SplitRule, commit, commit_to, promise,
+    },
+};
 
 fn check(total: i64, count: u32, rule: SplitRule, commitment: &str, shares: &[i64]) {
     assert_eq!(SPLIT_VERSION, 1);
@@ -153,4 +158,56 @@ fn lazy() {
             1881015660084288870,
         ],
     );
+}
+
+/// The second version binds the packet, too; its seed may be made by service and sender.
+#[test]
+fn what_a_packet_commits_to() {
+    let id = |text: &str| text.parse::<CampaignId>().unwrap();
+    let packet = id("01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80");
+    let secret = Secret::from_bytes(std::array::from_fn(|index| index as u8));
+    let entropy = Entropy::from_bytes(std::array::from_fn(|index| 0xff - index as u8));
+    assert_eq!(
+        promise(packet, &secret).to_string(),
+        "b50ad7a0c71f1b8068b6c633cedf514b4e4d9674f6e6d952191465883e6ac164"
+    );
+    let seed = Parts {
+        secret: secret.clone(),
+        entropy,
+    }
+    .seed();
+    assert_eq!(
+        seed.to_string(),
+        "ac952f3e1412836d4b6259d3f7eb1547371ea5ebf8669f33b3c03bdf8122a6ff"
+    );
+    let rule = SplitRule::Normal {
+        min: 500,
+        max: 2000,
+    };
+    let split = Split::new(10_000, 10, rule).unwrap();
+    let (cny, usd) = ("CNY".parse().unwrap(), "USD".parse().unwrap());
+    let commitment = commit_to(packet, cny, &seed, &split);
+    assert_eq!(
+        commitment.to_string(),
+        "0fa8be17af0d23b4a06cd8a8bb2b856c47346c7f8d0263e648995a6a9ef3a4c9"
+    );
+
+    // Whatever is another, the hash is.
+    let other = id("01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f81");
+    let lazy = Split::new(10_000, 10, SplitRule::Lazy { min: 500 }).unwrap();
+    let double = Split::new(10_000, 10, SplitRule::DoubleAverage { min: 500 }).unwrap();
+    let other_seed = Seed::from_bytes([0; 32]);
+    for differs in [
+        commit(&seed, &split),
+        commit_to(other, cny, &seed, &split),
+        commit_to(packet, usd, &seed, &split),
+        commit_to(packet, cny, &other_seed, &split),
+        commit_to(packet, cny, &seed, &lazy),
+        commit_to(packet, cny, &seed, &double),
+    ] {
+        assert_ne!(differs, commitment);
+    }
+    assert_ne!(promise(other, &secret), promise(packet, &secret));
+    let entropy = Entropy::from_bytes([0; 32]);
+    assert_ne!(Parts { secret, entropy }.seed(), seed);
 }

@@ -14,11 +14,12 @@ use rusqlite::Connection;
 use crate::{
     error::StoreError,
     file::{self, FileKind},
+    log,
     open_mark::{self, beside},
 };
 
 /// What the name of a copy ends in until it is complete.
-const UNFINISHED: &str = ".unfinished";
+pub(crate) const UNFINISHED: &str = ".unfinished";
 /// What the name of a file ends in that a restored one has replaced.
 const REPLACED: &str = ".replaced";
 
@@ -139,16 +140,18 @@ fn examine(path: &Path, kind: FileKind, version: u32) -> Result<Copied, StoreErr
             Ok((PartitionId(row.get(0)?), row.get::<_, i64>(1)? as Seq))
         })?
         .collect::<Result<_, _>>()?;
-    let head = "SELECT coalesce(max(seq), 0) FROM events";
-    let head: i64 = conn.query_row(head, [], |row| row.get(0))?;
+    let head = match version >= file::ARCHIVED_SINCE {
+        true => log::head(&conn)?,
+        false => log::head_in_file(&conn)?,
+    };
     Ok(Copied {
-        head: (kind == FileKind::Engine).then_some(head as Seq),
+        head: (kind == FileKind::Engine).then_some(head),
         settled,
         bytes: path.metadata()?.len(),
     })
 }
 
-fn is_free(path: &Path) -> Result<(), StoreError> {
+pub(crate) fn is_free(path: &Path) -> Result<(), StoreError> {
     match path.symlink_metadata() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error.into()),
@@ -159,7 +162,7 @@ fn is_free(path: &Path) -> Result<(), StoreError> {
 }
 
 /// A name that was changed is on the disk once its folder is.
-fn sync_folder(path: &Path) -> Result<(), StoreError> {
+pub(crate) fn sync_folder(path: &Path) -> Result<(), StoreError> {
     let folder = path.parent().filter(|folder| *folder != Path::new(""));
     #[cfg(unix)]
     File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?;

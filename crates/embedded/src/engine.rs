@@ -20,9 +20,25 @@ impl Embedded {
 
     /// Queues a task, or refuses it at once.
     pub(crate) fn push(&self, task: Task) {
-        if let Err((error, task)) = self.shared.queue.push(task) {
-            task.refuse(&error.into());
+        if self.shared.under_way.hangs_for(self.commit_hangs_after) {
+            return self.refuse_while_it_hangs(task);
         }
+        if let Err((error, task)) = self.shared.queue.push(task) {
+            task.refuse(&self.shared.refusal(error));
+        }
+    }
+
+    /// Refuses a task, and everything that has gathered, because nobody knows when the disk will answer. What the
+    /// writer has sent for stays.
+    fn refuse_while_it_hangs(&self, task: Task) {
+        let after = self.commit_hangs_after.as_secs_f32();
+        let reason = format!("a commit has been under way for more than {after} s");
+        let unavailable = EngineError::Unavailable { reason };
+        let is_awaited = |task: &mut Task| !matches!(task, Task::Recalled(..));
+        for waiting in self.shared.queue.extract(is_awaited) {
+            waiting.refuse(&unavailable);
+        }
+        task.refuse(&unavailable);
     }
 
     /// The last entry that is committed.

@@ -58,6 +58,12 @@ pub enum StoreError {
         /// The file.
         path: String,
     },
+    /// What is to be read is in an archive of the log that is not there, or is not as it was written.
+    #[error("its log is archived in {file}: put that file beside the ledger's")]
+    Archived {
+        /// The archive.
+        file: String,
+    },
     /// The rows contradict each other.
     #[error("the file is damaged: {reason}")]
     Damaged {

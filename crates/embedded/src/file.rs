@@ -11,12 +11,13 @@ use qiang_core::time::Timestamp;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::{
+    downtimes,
     error::StoreError,
     open_mark::{self, beside},
 };
 
 /// Migrations in order; the file's `user_version` says how many it has. Append only.
-const MIGRATIONS: [&str; 20] = [
+const MIGRATIONS: [&str; 25] = [
     include_str!("../migrations/0001_init.sql"),
     include_str!("../migrations/0002_ledgers_alone.sql"),
     include_str!("../migrations/0003_set_aside.sql"),
@@ -37,6 +38,11 @@ const MIGRATIONS: [&str; 20] = [
     include_str!("../migrations/0018_histories.sql"),
     include_str!("../migrations/0019_open_mark.sql"),
     include_str!("../migrations/0020_live_set.sql"),
+    include_str!("../migrations/0021_owed.sql"),
+    include_str!("../migrations/0022_downtimes.sql"),
+    include_str!("../migrations/0023_origin_of_seeds.sql"),
+    include_str!("../migrations/0024_archives.sql"),
+    include_str!("../migrations/0025_claimed_and_live.sql"),
 ];
 /// The version of the newest schema of files.
 pub const SCHEMA_VERSION: u32 = MIGRATIONS.len() as u32;
@@ -44,6 +50,8 @@ pub const SCHEMA_VERSION: u32 = MIGRATIONS.len() as u32;
 const KIND_SINCE: u32 = 2;
 /// The migration that made marks of open files.
 pub(crate) const MARKED_SINCE: u32 = 19;
+/// The migration that made archives.
+pub(crate) const ARCHIVED_SINCE: u32 = 24;
 
 /// Pages in the write-ahead log after which SQLite checkpoints them into the file: 64 MiB at 4 KiB a page. Fewer would
 /// interrupt peak load more often; more would make the first start after a crash slower.
@@ -53,7 +61,7 @@ const CHECKPOINT_PAGES: u32 = 16_384;
 const CACHE_KIB: u32 = 16_384;
 const STATEMENTS_MAX: usize = 64;
 /// How long a reader waits for a lock; the single writer never has to.
-const BUSY_MAX: Duration = Duration::from_secs(5);
+pub(crate) const BUSY_MAX: Duration = Duration::from_secs(5);
 
 /// What a file is for. It is written down in the file when it is made, and never changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,7 +127,10 @@ pub(crate) fn open_writer(
     open_mark::check_complete(path)?;
     drop(open_private(path)?); // SQLite gives the files beside it the same permissions
     let conn = prepare(Connection::open(path)?, path, kind)?;
-    probe(&conn, now)?;
+    match kind {
+        FileKind::Engine => downtimes::end(&conn, now)?,
+        FileKind::Ledger => probe(&conn, now)?,
+    }
     open_mark::mark_open(&conn, path)?;
     Ok(conn)
 }

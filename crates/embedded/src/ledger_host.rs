@@ -170,8 +170,17 @@ macro_rules! impl_ledger {
                     query(self.readers(), move |conn| campaigns::campaign(conn, id)).await
                 }
 
-                async fn drafts(&self) -> Result<Vec<Setup>, LedgerError> {
-                    query(self.readers(), campaigns::drafts).await
+                async fn drafts(
+                    &self,
+                    after: Option<CampaignId>,
+                    limit: u32,
+                ) -> Result<Vec<CampaignId>, LedgerError> {
+                    let drafts = move |conn: &_| campaigns::drafts(conn, after, limit);
+                    query(self.readers(), drafts).await
+                }
+
+                async fn setup(&self, id: CampaignId) -> Result<Option<Setup>, LedgerError> {
+                    query(self.readers(), move |conn| campaigns::setup_by_id(conn, id)).await
                 }
 
                 async fn claimed_packets(

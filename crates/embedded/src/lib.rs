@@ -9,8 +9,10 @@
 //! See `docs/DATA_MODEL.md` for the tables.
 
 mod account_host;
+mod archive;
 mod clock;
 pub mod copies;
+mod downtimes;
 mod engine;
 mod error;
 mod file;
@@ -23,6 +25,7 @@ mod log;
 mod open_mark;
 mod pace;
 mod payout_host;
+mod places;
 mod port;
 mod positions;
 mod queue;
@@ -33,6 +36,7 @@ mod replay;
 mod standalone;
 mod task;
 mod thread;
+mod under_way;
 mod waiting;
 mod webhook_host;
 mod writer;
@@ -54,6 +58,7 @@ use qiang_core::{
 };
 
 pub use self::{
+    archive::LogArchives,
     clock::{GuardedClock, SystemClock},
     error::StoreError,
     file::SCHEMA_VERSION,
@@ -64,12 +69,15 @@ use self::{
     file::FileKind,
     gate_counters::GateCounters,
     log::Refs,
+    pace::BACKLOG_MAX,
     positions::Positions,
-    queue::Queue,
+    queue::{PushError, Queue},
     reader::Readers,
+    rebuild::Rebuilt,
     recall::{Errand, RecallThread},
     task::Task,
     thread::WriterThread,
+    under_way::UnderWay,
     writer::Writer,
 };
 
@@ -89,8 +97,9 @@ struct Shared {
     /// The last log entry that is committed.
     committed: AtomicU64,
     positions: Positions,
-    /// Why nothing is granted, while nothing is.
+    /// Why nothing is granted, while nothing is. The queue is halted meanwhile.
     stopped: RwLock<Option<String>>,
+    under_way: UnderWay,
     /// Why settlement does not go on, while it does not.
     stuck: RwLock<Option<String>>,
     gate_answers: GateCounters,
@@ -105,8 +114,21 @@ impl Shared {
         }
     }
 
+    /// Stops granting. Everything that waits, and everything that comes before granting goes on, is refused at once:
+    /// the writer may be busy for long with what it has to repair.
     fn stop(&self, reason: &str) {
         *self.stopped.write() = Some(reason.to_owned());
+        let unavailable = EngineError::unavailable(reason);
+        for task in self.queue.halt() {
+            task.refuse(&unavailable);
+        }
+    }
+
+    /// Why a task is refused that was not queued.
+    fn refusal(&self, error: PushError) -> EngineError {
+        let reason = self.stopped.read().clone();
+        let reason = reason.filter(|_| error == PushError::Halted);
+        reason.map_or_else(|| error.into(), EngineError::unavailable)
     }
 
     fn resume(&self, book: Book) {
@@ -114,6 +136,8 @@ impl Shared {
         self.committed.store(book.head(), Ordering::Release);
         *shared = book;
         *self.stopped.write() = None;
+        drop(shared);
+        self.queue.resume();
     }
 }
 
@@ -125,6 +149,16 @@ pub struct EmbeddedOptions {
     /// How long a campaign stays in memory that nobody asks for, once the ledger has everything of it. Who asks again
     /// waits until it is read: a few tens of microseconds for a packet, about a second for a million orders.
     pub keep_idle: Duration,
+    /// How long a commit may be without progress before whatever is submitted is refused as unavailable.
+    pub commit_hangs_after: Duration,
+    /// Unsettled entries past which every batch is followed by as much settlement, and more. Where settlement is stuck,
+    /// claims are refused past it, and a quarter above it everything that appends to the log.
+    pub backlog_max: u64,
+    /// Answers that may wait for the ledger, for campaigns that ask for it. Past that their claims are refused as
+    /// overload.
+    pub ledger_waits_max: usize,
+    /// How long each of them waits. Then it is not known whether it is kept.
+    pub ledger_wait: Duration,
 }
 
 impl Default for EmbeddedOptions {
@@ -132,6 +166,10 @@ impl Default for EmbeddedOptions {
         Self {
             grace: Grace::default(),
             keep_idle: Duration::from_secs(600),
+            commit_hangs_after: Duration::from_secs(2),
+            backlog_max: BACKLOG_MAX,
+            ledger_waits_max: 65_536,
+            ledger_wait: Duration::from_secs(10),
         }
     }
 }
@@ -144,6 +182,7 @@ pub struct Embedded {
     clock: Arc<dyn Clock>,
     readers: Arc<Readers>,
     writer: Arc<WriterThread>,
+    commit_hangs_after: Duration,
 }
 
 impl Embedded {
@@ -167,7 +206,7 @@ impl Embedded {
         let lock = file::lock(path)?;
         let conn = file::open_writer(path, FileKind::Engine, clock.now())?;
         let mut refs = Refs::default();
-        let book = rebuild::rebuild(&conn, &mut refs, options.grace)?;
+        let Rebuilt { book, places } = rebuild::rebuild(&conn, &mut refs, options.grace)?;
         let shared = Arc::new(Shared {
             queue: Queue::new(QUEUED_TASKS_MAX),
             recalls: Queue::new(QUEUED_TASKS_MAX),
@@ -175,12 +214,13 @@ impl Embedded {
             book: RwLock::new(book),
             positions: Positions::default(),
             stopped: RwLock::new(None),
+            under_way: UnderWay::new(),
             stuck: RwLock::new(None),
             quarantined: RwLock::default(),
             gate_answers: GateCounters::default(),
         });
         let readers = Arc::new(Readers::new(path));
-        let writer = Writer::new(path, &shared, &clock, (conn, refs), options.keep_idle)?;
+        let writer = Writer::new(path, &shared, &clock, (conn, refs, places), options)?;
         let recalls = RecallThread::start(path, &shared, &clock)?;
         let queues = Arc::clone(&shared);
         let writer = WriterThread::start(
@@ -201,6 +241,7 @@ impl Embedded {
             clock,
             readers,
             writer: Arc::new(writer),
+            commit_hangs_after: options.commit_hangs_after,
         })
     }
 
@@ -252,7 +293,7 @@ impl Embedded {
         )
     }
 
-    /// Why settlement is stuck, if it is. Granting goes on meanwhile, up to a bound.
+    /// Why settlement is stuck, if it is. Granting goes on meanwhile, up to [`EmbeddedOptions::backlog_max`].
     pub fn stuck(&self) -> Option<String> {
         self.shared.stuck.read().clone()
     }

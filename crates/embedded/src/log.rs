@@ -10,7 +10,7 @@ use qiang_core::{
 };
 use rusqlite::{Connection, OptionalExtension as _, Row, Statement, ToSql, params};
 
-use crate::{PARTITION, error::StoreError};
+use crate::error::StoreError;
 
 const APPEND: &str =
     "INSERT INTO events (seq, at, campaign, kind, number, user, quantity, amount, note) VALUES ";
@@ -240,7 +240,8 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// Hands up to `limit` entries after `after` to `each`, in order. A gap in the sequence is damage.
+/// Hands up to `limit` entries after `after` to `each`, in order. A gap in the sequence is damage; of what is archived
+/// nothing is read.
 pub(crate) fn read(
     conn: &Connection,
     refs: &mut Refs,
@@ -248,6 +249,12 @@ pub(crate) fn read(
     limit: usize,
     mut each: impl FnMut(Entry),
 ) -> Result<(), StoreError> {
+    let archived = archived(conn)?;
+    if after < archived {
+        return Err(StoreError::damaged(format!(
+            "entries up to {archived} are archived, and those after {after} were to be read"
+        )));
+    }
     let mut statement = conn.prepare_cached(READ)?;
     let mut rows = statement.query(params![
         after as i64,
@@ -267,7 +274,8 @@ pub(crate) fn read(
     Ok(())
 }
 
-/// Hands the entries about a campaign up to `upto` to `each`, in order. It goes through the whole log.
+/// Hands the entries about a campaign up to `upto` to `each`, in order, as far as they are in this file. It goes
+/// through all of them.
 pub(crate) fn read_of(
     conn: &Connection,
     refs: &mut Refs,
@@ -285,8 +293,19 @@ pub(crate) fn read_of(
 
 /// The last entry; 0 in a log without any.
 pub(crate) fn head(conn: &Connection) -> Result<Seq, StoreError> {
+    Ok(head_in_file(conn)?.max(archived(conn)?))
+}
+
+/// The same, but for entries that have left for archives: all of them may have.
+pub(crate) fn head_in_file(conn: &Connection) -> Result<Seq, StoreError> {
     let sql = "SELECT coalesce(max(seq), 0) FROM events";
     Ok(conn.query_row(sql, [], |row| row.get::<_, i64>(0))? as Seq)
+}
+
+/// The last entry that is archived; 0 where none is.
+pub(crate) fn archived(conn: &Connection) -> Result<Seq, StoreError> {
+    let mut statement = conn.prepare_cached("SELECT coalesce(max(last), 0) FROM archives")?;
+    Ok(statement.query_row([], |row| row.get::<_, i64>(0))? as Seq)
 }
 
 /// The terms with which a sale was created, if they are not those any more, as far as that is settled.
@@ -311,20 +330,6 @@ pub(crate) fn first_terms(
         per_user_limit,
         unit_price_minor,
     }))
-}
-
-/// By how much the settled entries have changed the stock of a campaign.
-pub(crate) fn settled_stock_change(
-    conn: &Connection,
-    campaign_ref: i64,
-) -> Result<i64, StoreError> {
-    let mut statement = conn.prepare(
-        "SELECT coalesce(sum(amount), 0) FROM events WHERE kind = ?1 AND campaign = ?3 \
-         AND seq <= (SELECT coalesce(max(seq), 0) FROM settled WHERE partition = ?2) \
-         AND seq NOT IN (SELECT seq FROM set_aside WHERE partition = ?2)",
-    )?;
-    let change = params![STOCK_CHANGED, PARTITION.0, campaign_ref];
-    Ok(statement.query_row(change, |row| row.get(0))?)
 }
 
 fn kind_of(event: &Event) -> u8 {

@@ -73,8 +73,8 @@ pub(crate) fn clear(conn: &Connection) -> rusqlite::Result<()> {
         .map(drop)
 }
 
-/// Reads a file that nobody writes, without making a file beside it.
-fn open_immutable(path: &Path) -> Result<Connection, StoreError> {
+/// The file as SQLite takes it with parameters.
+pub(crate) fn uri(path: &Path, parameters: &str) -> io::Result<String> {
     let mut uri = String::from("file:");
     for byte in std::path::absolute(path)?.as_os_str().as_encoded_bytes() {
         match byte {
@@ -84,7 +84,12 @@ fn open_immutable(path: &Path) -> Result<Connection, StoreError> {
             _ => uri.push_str(&format!("%{byte:02X}")),
         }
     }
-    uri.push_str("?mode=ro&immutable=1");
+    Ok(format!("{uri}?{parameters}"))
+}
+
+/// Reads a file that nobody writes, without making a file beside it.
+fn open_immutable(path: &Path) -> Result<Connection, StoreError> {
+    let uri = uri(path, "mode=ro&immutable=1")?;
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
         | OpenFlags::SQLITE_OPEN_URI
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;

@@ -7,7 +7,9 @@ macro_rules! impl_payouts {
             use async_trait::async_trait;
             use qiang_core::{
                 id::OrderId,
-                ports::{Action, LedgerError, Owed, PaidOut, Payout, PayoutStore},
+                ports::{
+                    Action, LedgerError, Owed, OwedOrder, OwedQuery, PaidOut, Payout, PayoutStore,
+                },
             };
             use $crate::{
                 ledger::payouts,
@@ -32,6 +34,15 @@ macro_rules! impl_payouts {
                 async fn owed(&self, order: OrderId) -> Result<Option<Owed>, LedgerError> {
                     let owed = query(self.readers(), move |conn| payouts::owed(conn, order)).await;
                     owed.map(|owed| owed.map(|(_, owed)| owed))
+                }
+
+                async fn owed_orders(
+                    &self,
+                    wanted: &OwedQuery,
+                ) -> Result<Vec<OwedOrder>, LedgerError> {
+                    let wanted = wanted.clone();
+                    let owed = move |conn: &_| payouts::owed_orders(conn, &wanted);
+                    query(self.readers(), owed).await
                 }
             }
         };

@@ -22,6 +22,8 @@ const WORTHWHILE_MAX: usize = 256;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PushError {
     Full,
+    /// Until [`Queue::resume`].
+    Halted,
     Closed,
 }
 
@@ -29,6 +31,7 @@ impl From<PushError> for EngineError {
     fn from(error: PushError) -> Self {
         match error {
             PushError::Full => Self::Overloaded,
+            PushError::Halted => Self::unavailable("the writer has stopped"),
             PushError::Closed => Self::Stopping,
         }
     }
@@ -48,6 +51,7 @@ pub(crate) enum Taken {
 struct Inner<T> {
     tasks: Vec<T>,
     closed: bool,
+    halted: bool,
     /// While the writer waits: how many tasks are worth waking it. 0 while it does not.
     wake_at: usize,
 }
@@ -65,6 +69,7 @@ impl<T> Queue<T> {
         let inner = Inner {
             tasks: Vec::new(),
             closed: false,
+            halted: false,
             wake_at: 0,
         };
         Self {
@@ -88,6 +93,9 @@ impl<T> Queue<T> {
         let mut inner = self.inner.lock();
         if inner.closed {
             return Err((PushError::Closed, task));
+        }
+        if inner.halted {
+            return Err((PushError::Halted, task));
         }
         if inner.tasks.len() >= tasks_max {
             return Err((PushError::Full, task));
@@ -145,6 +153,24 @@ impl<T> Queue<T> {
         std::mem::take(&mut inner.tasks)
     }
 
+    /// Refuses further tasks until [`Self::resume`], and gives back those gathered: nothing is left that would wait for
+    /// a consumer which is busy with something else.
+    pub(crate) fn halt(&self) -> Vec<T> {
+        let mut inner = self.inner.lock();
+        inner.halted = true;
+        std::mem::take(&mut inner.tasks)
+    }
+
+    /// Takes tasks again.
+    pub(crate) fn resume(&self) {
+        self.inner.lock().halted = false;
+    }
+
+    /// Gives back those of the gathered tasks that are not to wait any longer.
+    pub(crate) fn extract(&self, unwanted: impl FnMut(&mut T) -> bool) -> Vec<T> {
+        self.inner.lock().tasks.extract_if(.., unwanted).collect()
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.inner.lock().tasks.len()
     }
@@ -170,6 +196,21 @@ mod tests {
             queue.take(&mut inbox, 0, Duration::from_secs(9)),
             Taken::Closed
         );
+    }
+
+    #[test]
+    fn nothing_waits_while_it_is_halted() {
+        let queue = Queue::new(9);
+        assert_eq!(queue.push(1), Ok(()));
+        assert_eq!(queue.halt(), [1]);
+        assert_eq!(queue.push(2), Err((PushError::Halted, 2)));
+        assert_eq!(queue.push_beyond(2), Err((PushError::Halted, 2)));
+        queue.resume();
+        assert_eq!((queue.push(3), queue.push(4)), (Ok(()), Ok(())));
+        assert_eq!(queue.extract(|task| *task == 3), [3]);
+        assert_eq!(queue.halt(), [4]);
+        queue.close();
+        assert_eq!(queue.push(5), Err((PushError::Closed, 5)));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 
 use qiang_core::{
     book::{Book, Grace},
+    campaign::AckLevel,
     event::Entry,
     id::CampaignId,
     time::Timestamp,
@@ -12,22 +13,31 @@ use qiang_core::{
 use rusqlite::{Connection, Row};
 
 use crate::{
-    PARTITION,
+    PARTITION, downtimes,
     error::StoreError,
     ledger::{campaigns, settle},
     log,
     log::Refs,
+    places::{Place, place_of},
     recall::{self, Loaded},
     replay::contradiction,
 };
 
+/// What a file gives.
+pub(crate) struct Rebuilt {
+    pub(crate) book: Book,
+    /// Unsettled grants that the ledger has to confirm, in their order.
+    pub(crate) places: Vec<Place>,
+}
+
 /// Begins at the settled position and replays the log behind it, with the campaigns that it is about. A contradiction
-/// is damage; a campaign that this program cannot read is left out.
+/// is damage; a campaign that this program cannot read is left out. Where the grace counts from the start, so do
+/// downtimes; whoever does what is due while no node runs counts neither.
 pub(crate) fn rebuild(
     conn: &Connection,
     refs: &mut Refs,
     grace: Grace,
-) -> Result<Book, StoreError> {
+) -> Result<Rebuilt, StoreError> {
     let (settled, head) = (settle::position(conn, PARTITION)?, log::head(conn)?);
     if settled > head {
         return Err(StoreError::damaged(format!(
@@ -35,18 +45,27 @@ pub(crate) fn rebuild(
         )));
     }
     let mut book = Book::with_grace(grace);
+    if grace.since > Timestamp::default() {
+        for downtime in downtimes::all(conn)? {
+            book.was_down(downtime);
+        }
+    }
     book.begin_at(settled);
     expect_dues(conn, &mut book)?;
     let mut tail = Tail {
         conn,
         book,
+        places: Vec::new(),
         unreadable: HashSet::new(),
         failed: None,
     };
     log::read(conn, refs, settled, usize::MAX, |entry| tail.replay(&entry))?;
     match tail.failed {
         Some(error) => Err(error),
-        None => Ok(tail.book),
+        None => Ok(Rebuilt {
+            book: tail.book,
+            places: tail.places,
+        }),
     }
 }
 
@@ -54,6 +73,7 @@ pub(crate) fn rebuild(
 struct Tail<'a> {
     conn: &'a Connection,
     book: Book,
+    places: Vec<Place>,
     unreadable: HashSet<CampaignId>,
     failed: Option<StoreError>,
 }
@@ -76,7 +96,11 @@ impl Tail<'_> {
             }
         });
         match checked {
-            Ok(()) => self.book.replay(entry),
+            Ok(()) => {
+                self.book.replay(entry);
+                let ack = || self.book.ack(entry.campaign).unwrap_or(AckLevel::Fsync);
+                self.places.extend(place_of(entry, ack));
+            }
             Err(error) => self.failed = Some(error),
         }
     }
@@ -110,13 +134,10 @@ fn expect_dues(conn: &Connection, book: &mut Book) -> Result<(), StoreError> {
          (SELECT campaign, min(number) AS number FROM orders WHERE state = 'held' GROUP BY campaign) h \
          JOIN orders o ON o.campaign = h.campaign AND o.number = h.number JOIN campaigns c ON c.ref = h.campaign",
     )?;
-    let grace = book.grace();
     for row in windows.query_map([], due)?.chain(holds.query_map([], due)?) {
         let (id, at, hold_ms): (String, i64, Option<i64>) = row?;
         let (id, at) = (campaigns::campaign_id(&id)?, Timestamp::from_millis(at));
-        let due = hold_ms.map_or(at, |hold_ms| {
-            grace.expires_at(hold_ms, at.plus_millis(hold_ms))
-        });
+        let due = hold_ms.map_or(at, |hold_ms| book.expires_at(at, hold_ms));
         book.expect(due, id);
     }
     Ok(())

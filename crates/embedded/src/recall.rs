@@ -4,7 +4,7 @@
 //! discarded: that is made from its log. The log behind the position is the book's to replay.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     io,
     panic::{self, AssertUnwindSafe},
     path::Path,
@@ -16,7 +16,7 @@ use std::{
 use qiang_core::{
     book::{Book, Claim, FormerGrant, OrderView, Restored, Standing, Unsound},
     campaign::{CampaignKind, Phase, Tally},
-    event::Seq,
+    event::{Entry, Event, Seq},
     id::{CampaignId, OrderId},
     outcome::Outcome,
     ports::{Answer, Clock, EngineError, SettledPayment, SettledRow},
@@ -26,7 +26,7 @@ use qiang_core::{
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use crate::{
-    PARTITION, Shared,
+    PARTITION, Shared, archive,
     error::StoreError,
     file,
     ledger::{campaigns, settle},
@@ -196,29 +196,65 @@ fn from_log(
     (id, campaign_ref): (CampaignId, i64),
     upto: Seq,
 ) -> Result<Loaded, StoreError> {
-    let setup = replay::setup_before(conn, campaign_ref)?;
+    let entries = whole_log(conn, (id, campaign_ref), upto)?;
+    let set_aside = set_aside(conn, id)?;
+    let units = entries.iter().filter_map(|entry| match entry.event {
+        Event::StockChanged { units } if !set_aside.contains(&entry.seq) => Some(units),
+        _ => None,
+    });
+    let setup = replay::setup_before(conn, campaign_ref, units.sum())?;
     let mut book = Book::new();
     book.restore(setup.clone());
-    let mut refs = Refs::default();
-    refs.insert(id, campaign_ref);
-    let mut damage = None;
-    log::read_of(conn, &mut refs, campaign_ref, upto, |entry| {
-        if damage.is_none() {
-            damage = replay::contradiction(&book, &entry).map(|what| (entry.seq, what));
+    for entry in &entries {
+        if let Some(what) = replay::contradiction(&book, entry) {
+            let seq = entry.seq;
+            return Err(StoreError::damaged(format!(
+                "entry {seq} of the log: {what}"
+            )));
         }
-        if damage.is_none() {
-            book.replay(&entry);
-        }
-    })?;
-    if let Some((seq, what)) = damage {
-        return Err(StoreError::damaged(format!(
-            "entry {seq} of the log: {what}"
-        )));
+        book.replay(entry);
     }
     Ok(match book.retire(id, upto) {
         Some(restored) => Loaded::Opened(Box::new(restored.known_upto(upto))),
         None => Loaded::Draft(Box::new(Restored::unopened(setup, upto))),
     })
+}
+
+/// All entries about a campaign up to `upto`. Its log stays in the file while something of it is set aside; what had
+/// left before is in archives.
+fn whole_log(
+    conn: &Connection,
+    (id, campaign_ref): (CampaignId, i64),
+    upto: Seq,
+) -> Result<Vec<Entry>, StoreError> {
+    let mut refs = Refs::default();
+    refs.insert(id, campaign_ref);
+    let mut entries = Vec::new();
+    log::read_of(conn, &mut refs, campaign_ref, upto, |entry| {
+        entries.push(entry);
+    })?;
+    let archived = log::archived(conn)?;
+    // Entries leave in their order.
+    let is_whole = matches!(
+        entries.first().map(|entry| &entry.event),
+        Some(Event::Opened { .. })
+    );
+    if archived == 0 || is_whole {
+        return Ok(entries);
+    }
+    let mut whole = archive::read::entries_of(conn, id)?;
+    whole.extend(entries.into_iter().filter(|entry| entry.seq > archived));
+    Ok(whole)
+}
+
+/// The entries about a campaign that the ledger does not have.
+fn set_aside(conn: &Connection, id: CampaignId) -> Result<HashSet<Seq>, StoreError> {
+    let sql = "SELECT seq FROM set_aside WHERE partition = ?1 AND campaign = ?2";
+    let mut statement = conn.prepare_cached(sql)?;
+    let seqs = statement.query_map(params![PARTITION.0, id.to_string()], |row| {
+        row.get::<_, i64>(0).map(|seq| seq as Seq)
+    })?;
+    Ok(seqs.collect::<Result<_, _>>()?)
 }
 
 /// The thread that reads campaigns which the book does not have, so that nobody else waits for it.

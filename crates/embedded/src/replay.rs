@@ -11,13 +11,16 @@ use rusqlite::Connection;
 
 use crate::{error::StoreError, ledger::campaigns, log};
 
-/// A campaign as it was before any entry of the log.
-pub(crate) fn setup_before(conn: &Connection, campaign_ref: i64) -> Result<Setup, StoreError> {
+/// A campaign as it was before any entry of the log, whose settled entries have changed its stock by so many units.
+pub(crate) fn setup_before(
+    conn: &Connection,
+    campaign_ref: i64,
+    units: i64,
+) -> Result<Setup, StoreError> {
     let sql = format!("{} WHERE ref = ?1", campaigns::SELECT);
     let row = conn.query_row(&sql, [campaign_ref], campaigns::row_of)?;
     let mut setup = campaigns::setup(conn, campaign_ref, row.record()?.campaign)?;
     // The row has stock and terms as settled, and the replay changes them from the first entry on.
-    let units = log::settled_stock_change(conn, campaign_ref)?;
     let first = log::first_terms(conn, campaign_ref)?;
     if !take_back(&mut setup, units, first.as_ref()) {
         let id = setup.campaign.id;

@@ -63,6 +63,8 @@ pub(crate) struct JobContext<'a> {
     pub(crate) moved: &'a mut Vec<(PartitionId, Seq)>,
     /// Campaigns that jobs have entered and that are opened with them, where this ledger is an engine's own.
     pub(crate) opens: &'a mut Vec<Setup>,
+    /// Set by jobs behind which what the writer remembers of campaigns may be wrong. Those that settle need not.
+    pub(crate) forgets: &'a mut bool,
 }
 
 /// Runs a job in a savepoint. A refusal undoes the job alone; any other error fails the batch.

@@ -111,7 +111,7 @@ fn a_campaign_is_entered_and_opened_in_one_commit() {
     assert!(matches!(outcome, Outcome::Granted(_)), "{outcome:?}");
     let settled = embedded.await_settled(PartitionId(0), 3, Duration::from_secs(20));
     assert_eq!(block_on(settled), Ok(true));
-    assert_eq!(block_on(embedded.drafts()), Ok(Vec::new()));
+    assert_eq!(block_on(embedded.drafts(None, 9)), Ok(Vec::new()));
     embedded.close();
 }
 
@@ -191,7 +191,7 @@ fn what_was_created_survives_sigkill_and_is_open() {
         let (head, _) = embedded.positions();
         let settled = embedded.await_settled(PartitionId(0), head, Duration::from_secs(60));
         assert_eq!(block_on(settled), Ok(true));
-        assert_eq!(block_on(embedded.drafts()), Ok(Vec::new()));
+        assert_eq!(block_on(embedded.drafts(None, 9)), Ok(Vec::new()));
         embedded.abort();
     }
     println!("{} creations survived {KILLS} kills", created.len());

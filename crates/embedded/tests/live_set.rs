@@ -116,6 +116,7 @@ fn open(folder: &Path, clock: &Arc<ManualClock>, keep_idle: Duration) -> Embedde
     let options = EmbeddedOptions {
         grace: Grace::default(),
         keep_idle,
+        ..EmbeddedOptions::default()
     };
     let clock = Arc::clone(clock);
     Embedded::open_with(&folder.join("qiang.db"), clock, options).unwrap()

@@ -114,6 +114,7 @@ impl Pair {
         let options = EmbeddedOptions {
             grace: grace(),
             keep_idle: self.keep_idle,
+            ..EmbeddedOptions::default()
         };
         let opened = Embedded::open_with(&path, clock, options);
         self.engine = Some(opened.unwrap_or_else(|error| panic!("{error}")));

@@ -79,19 +79,22 @@ pub(crate) fn by_key(accounts: &[AccountColumns]) -> HashMap<(&str, &str, &str),
         .collect()
 }
 
-/// Moves the balances of accounts that are there, which are given by their ids in ascending order.
+/// Moves the balances of accounts that are there, which are given by their ids in ascending order. Where nothing is to
+/// be added, an account is locked in its turn and not written: a packet's close takes up its escrow so.
 pub(crate) async fn adjust<D: Dialect>(
     conn: &mut D::Connection,
     moves: &[(i64, i64)],
 ) -> Result<(), StoreError> {
-    if moves.len() > 1 {
+    let is_moved = |(_, amount): &&(i64, i64)| *amount != 0;
+    let moved = moves.iter().filter(is_moved).count();
+    if moves.len() > 1 || moved < moves.len() {
         let ids: Vec<[Value<'_>; 1]> = moves.iter().map(|(id, _)| [(*id).into()]).collect();
         D::execute_rows(conn, &LOCK_ACCOUNTS, &ids).await?;
     }
     let row = |(id, amount): &(i64, i64)| [(*id).into(), (*amount).into()];
-    let rows: Vec<[Value<'_>; 2]> = moves.iter().map(row).collect();
+    let rows: Vec<[Value<'_>; 2]> = moves.iter().filter(is_moved).map(row).collect();
     let adjusted = D::execute_rows(conn, &ADJUST, &rows).await?;
-    Ok(check_all("accounts", adjusted, moves.len())?)
+    Ok(check_all("accounts", adjusted, moved)?)
 }
 
 /// The id and the balance of an account, which nobody else moves until the transaction ends.

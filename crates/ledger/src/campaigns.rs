@@ -25,12 +25,10 @@ pub(crate) const HAS_CAMPAIGN: Statement = sql!(both "SELECT ref FROM campaigns 
 const ENTER_CAMPAIGN: Statement = sql!("enter_campaign");
 const ENTER_SHARES: Statement = sql!("enter_shares");
 const CAMPAIGN: Statement = sql!(both concat!(include_str!("sql/campaigns.sql"), "WHERE id = $1"));
-const DRAFTS: Statement = sql!(
-    both concat!(include_str!("sql/campaigns.sql"), "WHERE phase = 'draft' ORDER BY ref")
-);
+const DRAFTS: Statement = sql!(both include_str!("sql/drafts.sql"));
 const AMOUNTS: Statement =
     sql!(both "SELECT amount FROM shares WHERE campaign = $1 ORDER BY number");
-const CLAIMED_PACKETS: Statement = sql!(both include_str!("sql/claimed_packets.sql"));
+const CLAIMED_PACKETS: Statement = sql!("claimed_packets");
 const GRANTED_SHARES: Statement = sql!("granted_shares");
 const SETTLED_ORDERS: Statement = sql!(both include_str!("sql/settled_orders.sql"));
 
@@ -58,6 +56,9 @@ impl FromColumns for CampaignRow {
             split_max: columns.next()?,
             split_version: columns.next()?,
             seed: columns.next()?,
+            commitment_version: columns.next()?,
+            secret: columns.next()?,
+            entropy: columns.next()?,
             unit_price: columns.next()?,
             hold_ms: columns.next()?,
             requirements: columns.next()?,
@@ -183,19 +184,30 @@ pub(crate) async fn campaign<D: Dialect>(
     Ok(row.map(|row| row.record()).transpose()?)
 }
 
-/// Campaigns that no engine has taken up, oldest first, with their shares.
-pub(crate) async fn drafts<D: Dialect>(conn: &mut D::Connection) -> Result<Vec<Setup>, StoreError> {
-    let mut drafts = Vec::new();
-    for row in fetch::<D, CampaignRow>(conn, &DRAFTS, &[]).await? {
-        let campaign = row.record()?.campaign;
-        let mut amounts: Vec<(Option<i64>,)> = Vec::new();
-        if has_fixed_shares(&campaign) {
-            amounts = fetch::<D, _>(conn, &AMOUNTS, &[row.campaign_ref.into()]).await?;
-        }
-        let amounts = amounts.into_iter().filter_map(|(amount,)| amount);
-        drafts.push(setup_of(campaign, amounts.collect())?);
+/// Campaigns that no engine has taken up, oldest first.
+pub(crate) async fn drafts<D: Dialect>(
+    conn: &mut D::Connection,
+    after: Option<CampaignId>,
+    limit: u32,
+) -> Result<Vec<CampaignId>, StoreError> {
+    ids_behind::<D>(conn, &DRAFTS, after, limit).await
+}
+
+/// A campaign with its shares.
+pub(crate) async fn setup<D: Dialect>(
+    conn: &mut D::Connection,
+    id: CampaignId,
+) -> Result<Option<Setup>, StoreError> {
+    let Some(row) = campaign_row::<D>(conn, &id.to_string()).await? else {
+        return Ok(None);
+    };
+    let campaign = row.record()?.campaign;
+    let mut amounts: Vec<(Option<i64>,)> = Vec::new();
+    if has_fixed_shares(&campaign) {
+        amounts = fetch::<D, _>(conn, &AMOUNTS, &[row.campaign_ref.into()]).await?;
     }
-    Ok(drafts)
+    let amounts = amounts.into_iter().filter_map(|(amount,)| amount);
+    Ok(Some(setup_of(campaign, amounts.collect())?))
 }
 
 /// Packets that are not closed and whose shares are all claimed.
@@ -204,10 +216,20 @@ pub(crate) async fn claimed_packets<D: Dialect>(
     after: Option<CampaignId>,
     limit: u32,
 ) -> Result<Vec<CampaignId>, StoreError> {
+    ids_behind::<D>(conn, &CLAIMED_PACKETS, after, limit).await
+}
+
+/// A page of ids, in the order in which campaigns were created.
+async fn ids_behind<D: Dialect>(
+    conn: &mut D::Connection,
+    statement: &'static Statement,
+    after: Option<CampaignId>,
+    limit: u32,
+) -> Result<Vec<CampaignId>, StoreError> {
     // No campaign has the empty id.
     let after = after.map_or_else(String::new, |after| after.to_string());
     let page = [after.as_str().into(), i64::from(limit).into()];
-    let ids = fetch::<D, (String,)>(conn, &CLAIMED_PACKETS, &page).await?;
+    let ids = fetch::<D, (String,)>(conn, statement, &page).await?;
     ids.iter().map(|(id,)| campaign_id(id)).collect()
 }
 

@@ -29,6 +29,12 @@ const LIST_ALL: Statement = sql!(
 const LIST_OWN: Statement = sql!(
     both concat!(include_str!("sql/campaigns.sql"), include_str!("sql/list_own.sql"))
 );
+const LIST_ALL_NEWEST: Statement = sql!(
+    both concat!(include_str!("sql/campaigns.sql"), include_str!("sql/list_all_newest.sql"))
+);
+const LIST_OWN_NEWEST: Statement = sql!(
+    both concat!(include_str!("sql/campaigns.sql"), include_str!("sql/list_own_newest.sql"))
+);
 const LIST_ROUNDS: Statement = sql!(
     both concat!(include_str!("sql/campaigns.sql"), include_str!("sql/list_rounds.sql"))
 );
@@ -102,7 +108,12 @@ pub(crate) async fn list<D: Dialect>(
     conn: &mut D::Connection,
     query: &CampaignQuery,
 ) -> Result<Vec<CampaignRecord>, StoreError> {
-    let after = query.after.map_or_else(String::new, |id| id.to_string());
+    let is_back = query.newest_first && query.product_id.is_none();
+    // Ids are made of digits and the letters up to f.
+    let end = if is_back { "g" } else { "" };
+    let after = query
+        .after
+        .map_or_else(|| end.to_owned(), |id| id.to_string());
     let owner = query.owner.as_ref().map(|owner| owner.as_str());
     let page: [Value<'_>; 5] = [
         i64::from(query.archived).into(),
@@ -124,11 +135,13 @@ pub(crate) async fn list<D: Dialect>(
         }
         (None, Some(owner)) => {
             let kind = query.kind.name().into();
-            (&LIST_OWN, vec![owner.into(), kind, after.as_str().into()])
+            let statement = if is_back { &LIST_OWN_NEWEST } else { &LIST_OWN };
+            (statement, vec![owner.into(), kind, after.as_str().into()])
         }
         (None, None) => {
             let kind = query.kind.name().into();
-            (&LIST_ALL, vec![kind, after.as_str().into()])
+            let statement = if is_back { &LIST_ALL_NEWEST } else { &LIST_ALL };
+            (statement, vec![kind, after.as_str().into()])
         }
     };
     values.extend(page);

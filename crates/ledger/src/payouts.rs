@@ -3,8 +3,11 @@
 use async_trait::async_trait;
 use qiang_core::{
     id::OrderId,
-    ports::{Action, LedgerError, Owed, PaidOut, Payout, PayoutStore},
-    rows::{AccountKey, OUTSIDE, PostingRow, Purpose, Spend, owed_of, paid_out_of},
+    ports::{Action, LedgerError, Owed, OwedOrder, OwedQuery, PaidOut, Payout, PayoutStore},
+    rows::{
+        AccountKey, EventRow, OUTSIDE, OwedOrderColumns, PostingRow, Purpose, Spend, owed_of,
+        owed_order_of, paid_out_of,
+    },
     time::Timestamp,
 };
 
@@ -16,6 +19,7 @@ use crate::{
     error::{StoreError, raced},
     pool::Mode,
     sql_ledger::SqlLedger,
+    webhooks,
 };
 
 const PAID_OUT: Statement = sql!(both include_str!("sql/paid_out.sql"));
@@ -23,6 +27,7 @@ const DEPOSITED: Statement = sql!(both include_str!("sql/deposited.sql"));
 const ENTER_PAYOUT: Statement = sql!(both include_str!("sql/enter_payout.sql"));
 const ORDERED: Statement = sql!(both include_str!("sql/ordered.sql"));
 const OWED: Statement = sql!(both include_str!("sql/owed.sql"));
+const OWED_ORDERS: Statement = sql!("owed_orders");
 
 #[async_trait]
 impl<D: Dialect> PayoutStore for SqlLedger<D> {
@@ -43,6 +48,26 @@ impl<D: Dialect> PayoutStore for SqlLedger<D> {
             Box::pin(owed::<D>(conn, *order))
         });
         Ok(owed.await?.map(|(_, owed)| owed))
+    }
+
+    async fn owed_orders(&self, query: &OwedQuery) -> Result<Vec<OwedOrder>, LedgerError> {
+        self.run(Mode::Read, query.clone(), |conn, query| {
+            Box::pin(async {
+                let (owner, campaign, number) = query.begins();
+                let values = [
+                    owner.into(),
+                    owner.into(),
+                    campaign.as_str().into(),
+                    number.into(),
+                    i64::from(query.limit).into(),
+                ];
+                let rows = fetch::<D, OwedOrderColumns>(conn, &OWED_ORDERS, &values).await?;
+                rows.into_iter()
+                    .map(|row| Ok(owed_order_of(row)?))
+                    .collect()
+            })
+        })
+        .await
     }
 }
 
@@ -97,6 +122,10 @@ pub(crate) async fn pay_out<D: Dialect>(
     raced(D::execute(conn, &ENTER_PAYOUT, &values).await)?;
     let posting = PostingRow::direct(seq, kind, (debit, credit), minor, campaign, now);
     post::<D>(conn, &[PostingRow { number, ..posting }]).await?;
+    let told = EventRow::refunded(seq, now, &spend, &reference);
+    if let (Payout::Refund { order, .. }, Some(told)) = (payout, told) {
+        webhooks::tell_direct::<D>(conn, order.campaign, told).await?;
+    }
     Ok(PaidOut {
         amount: spend.amount,
         at: now,

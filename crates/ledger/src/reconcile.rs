@@ -4,7 +4,7 @@ use qiang_core::{
     event::PartitionId,
     id::CampaignId,
     ports::{SettledPart, SettledPayment, SettledRow},
-    rows::{discarded_orders, with_discarded, with_discarded_payments},
+    rows::{discarded_orders, page_of, with_discarded, with_discarded_payments},
 };
 
 use crate::{
@@ -14,7 +14,8 @@ use crate::{
     error::StoreError,
 };
 
-const LIVE_CAMPAIGNS: Statement = sql!(both include_str!("sql/live_campaigns.sql"));
+const CAMPAIGNS_NOT_CLOSED: Statement = sql!("campaigns_not_closed");
+const CLOSED_WITH_HELD: Statement = sql!("closed_with_held");
 const PART: Statement = sql!(both include_str!("sql/part.sql"));
 const SETTLED_SHARES: Statement = sql!("settled_shares");
 const LAST_ORDER: Statement = sql!(both include_str!("sql/last_order.sql"));
@@ -28,8 +29,10 @@ pub(crate) async fn live_campaigns<D: Dialect>(
 ) -> Result<Vec<CampaignId>, StoreError> {
     let after = after.map_or_else(String::new, |id| id.to_string());
     let page = [after.as_str().into(), i64::from(limit).into()];
-    let ids = fetch::<D, (String,)>(conn, &LIVE_CAMPAIGNS, &page).await?;
-    ids.iter().map(|(id,)| campaign_id(id)).collect()
+    let mut ids = fetch::<D, (String,)>(conn, &CAMPAIGNS_NOT_CLOSED, &page).await?;
+    ids.extend(fetch::<D, (String,)>(conn, &CLOSED_WITH_HELD, &page).await?);
+    let page = page_of(ids.into_iter().map(|(id,)| id).collect(), limit);
+    page.iter().map(|id| campaign_id(id)).collect()
 }
 
 /// Into how many parts a campaign is divided, and what one of them says: phase, units returned, minor units refunded.

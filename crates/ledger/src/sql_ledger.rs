@@ -180,8 +180,17 @@ impl<D: Dialect> CampaignStore for SqlLedger<D> {
             .await
     }
 
-    async fn drafts(&self) -> Result<Vec<Setup>, LedgerError> {
-        self.read(|conn| Box::pin(campaigns::drafts::<D>(conn)))
+    async fn drafts(
+        &self,
+        after: Option<CampaignId>,
+        limit: u32,
+    ) -> Result<Vec<CampaignId>, LedgerError> {
+        self.read(move |conn| Box::pin(campaigns::drafts::<D>(conn, after, limit)))
+            .await
+    }
+
+    async fn setup(&self, id: CampaignId) -> Result<Option<Setup>, LedgerError> {
+        self.read(move |conn| Box::pin(campaigns::setup::<D>(conn, id)))
             .await
     }
 

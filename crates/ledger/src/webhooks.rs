@@ -1,7 +1,8 @@
-//! Endpoints of webhooks, and the events that settlement writes down for them.
+//! Endpoints of webhooks, and the events that settlement and payouts write down for them.
 
 use qiang_core::{
     campaign::Phase,
+    id::CampaignId,
     ports::Action,
     rows::{Contradiction, EventRow, Value, WebhookColumns, WebhookEventColumns},
     time::Timestamp,
@@ -17,6 +18,7 @@ use crate::{
 
 const CLOSED: Statement =
     sql!(both "SELECT phase, returned, refunded FROM campaigns WHERE ref = $1");
+const OWNER: Statement = sql!(both "SELECT owner FROM campaigns WHERE ref = $1");
 const TAKE_PLACES: Statement = sql!(both "UPDATE webhook_places SET last_place = last_place + $1");
 const LAST_PLACE: Statement = sql!(both "SELECT last_place FROM webhook_places");
 const ENTER_EVENTS: Statement = sql!("enter_webhook_events");
@@ -70,6 +72,26 @@ pub(crate) async fn tell<D: Dialect>(
         .collect();
     D::execute_rows(conn, &ENTER_EVENTS, &rows).await?;
     Ok(())
+}
+
+/// Enters what webhooks are told of something that no entry says, if one of them may want to be.
+pub(crate) async fn tell_direct<D: Dialect>(
+    conn: &mut D::Connection,
+    campaign: CampaignId,
+    row: EventRow<'_>,
+) -> Result<(), StoreError> {
+    let endpoints = list::<D>(conn).await?;
+    if endpoints.is_empty() {
+        return Ok(());
+    }
+    let (owner,) = fetch_one::<D, (String,)>(conn, &OWNER, &[row.campaign.into()])
+        .await?
+        .ok_or_else(|| StoreError::damaged("a campaign is gone"))?;
+    let mut filters = endpoints.iter().map(|one| &one.webhook.filter);
+    match filters.any(|filter| filter.watches(campaign, &owner)) {
+        true => tell::<D>(conn, &[row]).await,
+        false => Ok(()),
+    }
 }
 
 /// Enters an endpoint once, unless there are enough.

@@ -5,10 +5,11 @@ mod common;
 
 use std::time::Duration;
 
-use common::{OPTIONS, Server, audit::audit, history::History, open};
+use common::{OPTIONS, Postgres, Server, audit::audit, history::History, open};
 use qiang_core::{campaign::DetailsChange, event::Entry, id::ProductId};
 use qiang_ledger::{LedgerOptions, Migrated, OpenError, SCHEMA_VERSION, migrate, schema_version};
 use qiang_testkit::{ManualClock, campaign::OPENS};
+use sqlx::{Connection as _, PgConnection, Row as _};
 
 async fn refused(url: &str) -> OpenError {
     let options = LedgerOptions {
@@ -63,7 +64,9 @@ async fn an_older_schema_is_brought_up_to_date<S: Server>() {
     history.settle(&ledger, 7).await;
     drop(ledger);
     let before = "DROP TABLE set_aside; DROP TABLE repairs; DROP TABLE withheld; DROP TABLE withheld_numbers; \
-                  ALTER TABLE campaigns DROP COLUMN admission; DROP TABLE audiences; DROP TABLE waiting_rooms; \
+                  ALTER TABLE campaigns DROP COLUMN admission; \
+                  ALTER TABLE campaigns DROP COLUMN commitment_version, DROP COLUMN secret, DROP COLUMN entropy; \
+                  DROP TABLE audiences; DROP TABLE waiting_rooms; \
                   DROP TABLE details; ALTER TABLE campaigns DROP COLUMN terms_revision; DROP TABLE sale_terms; \
                   DROP TABLE payouts; \
                   DROP TABLE actions; \
@@ -73,9 +76,11 @@ async fn an_older_schema_is_brought_up_to_date<S: Server>() {
     let column = match S::COMMITS_EACH_STATEMENT {
         true => "ALTER TABLE orders DROP COLUMN `key`",
         false => {
-            "ALTER TABLE orders DROP COLUMN key; DROP INDEX campaigns_packets; DROP INDEX campaigns_owner; \
+            "ALTER TABLE orders DROP COLUMN key; DROP INDEX campaigns_owner; \
+             DROP INDEX campaigns_not_closed; DROP INDEX orders_held; \
+             ALTER TABLE campaigns DROP COLUMN claimed, DROP COLUMN holds_end; \
              DROP INDEX orders_of_user; DROP INDEX postings_in; DROP INDEX postings_out; \
-             DROP INDEX payments_reference; DROP INDEX idempotency_keys_purge"
+             DROP INDEX payments_reference; DROP INDEX accounts_owed; DROP INDEX idempotency_keys_purge"
         }
     };
     S::execute(&url, column).await;
@@ -192,6 +197,64 @@ async fn an_error_tells_no_password<S: Server>() {
         assert!(!format!("{error:?} {error}").contains("sesame"));
     }
 }
+
+/// What is looked for again and again is found by an index that has nothing else, however many campaigns there are; and
+/// a grant that is settled writes to no index of its campaign.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_looked_for_often_has_an_index_that_grants_do_not_touch() {
+    let server = <Postgres as Server>::shared();
+    let url = server.fresh().await;
+    let mut conn = PgConnection::connect(&url).await.unwrap();
+    for sql in [include_str!("../src/postgres/sql/session.sql"), PACKETS] {
+        Postgres::has(&mut conn, sql).await;
+    }
+    let looks = [
+        (
+            include_str!("../src/postgres/sql/claimed_packets.sql"),
+            "campaigns_claimed",
+        ),
+        (
+            include_str!("../src/postgres/sql/campaigns_not_closed.sql"),
+            "campaigns_not_closed",
+        ),
+        (
+            include_str!("../src/postgres/sql/closed_with_held.sql"),
+            "campaigns_holds_end",
+        ),
+        (
+            include_str!("../src/postgres/sql/closed_with_held.sql"),
+            "orders_held",
+        ),
+    ];
+    for (sql, index) in looks {
+        let prepare = format!("DEALLOCATE ALL; PREPARE page (text, bigint) AS {sql}");
+        Postgres::has(&mut conn, &prepare).await;
+        let plan = sqlx::raw_sql("EXPLAIN (COSTS OFF) EXECUTE page ('', 9)");
+        let plan = plan.fetch_all(&mut conn).await.unwrap();
+        let plan: Vec<String> = plan.iter().map(|row| row.get(0)).collect();
+        let uses = |step: &String| step.contains("Scan") && step.contains(&format!(" {index}"));
+        assert!(plan.iter().any(uses), "{index}: {plan:#?}");
+    }
+    Postgres::has(
+        &mut conn,
+        "BEGIN; UPDATE campaigns SET granted = granted + 1",
+    )
+    .await;
+    let in_place = "SELECT pg_stat_get_xact_tuples_hot_updated('campaigns'::regclass)";
+    let in_place: i64 = sqlx::query_scalar(in_place)
+        .fetch_one(&mut conn)
+        .await
+        .unwrap();
+    assert_eq!(in_place, 100);
+}
+
+/// Packets that go on.
+const PACKETS: &str = "
+    INSERT INTO campaigns (id, kind, owner, title, currency, ack, starts_at, ends_at, created_at, supply,
+                           per_user_limit, total, split_rule, seed, phase)
+    SELECT md5(n::text), 'red_packet', 'o', 't', 'CNY', 'memory', 1, 2, 0, 10, 1, 10, 'equal', sha256(''), 'scheduled'
+    FROM generate_series(1, 100) n;
+    ANALYZE campaigns";
 
 on_each_server! {
     a_schema_is_made_once,

@@ -5,7 +5,7 @@ mod common;
 
 use std::{sync::Arc, time::Duration};
 
-use common::{Server, WAIT_MAX, audit::audit, history::History, open, until};
+use common::{Postgres, Server, WAIT_MAX, audit::audit, history::History, open, until};
 use qiang_core::{
     book::Setup,
     campaign::Phase,
@@ -426,6 +426,49 @@ async fn what_many_enter_at_once_is_entered_once<S: Server>() {
     let balances = ledgers[0].balances(&user(OWNER)).await.unwrap();
     assert_eq!(balances[0].available.minor, 300);
     audit::<S>(&url).await;
+}
+
+/// A close to which nothing is left locks the escrow, and does not write it.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_account_to_which_nothing_is_added_is_not_written() {
+    let server = Postgres::shared();
+    let url = server.fresh().await;
+    let ledger = ledger(&url).await;
+    let packet = red_packet(100, 1, SplitRule::Equal).setup(1);
+    let money = Money::new(100, currency());
+    ledger
+        .deposit(Uuid::from_u128(1), &user(OWNER), money)
+        .await
+        .unwrap();
+    ledger.create(&packet).await.unwrap();
+    let entry = |seq: u64, event: Event| Entry {
+        seq,
+        at: OPENS,
+        campaign: packet.campaign.id,
+        event,
+    };
+    let granted = Event::Granted {
+        number: 1,
+        user: user("ann"),
+        quantity: 1,
+        amount_minor: 100,
+        key: None,
+    };
+    let closed = Event::Closed {
+        returned: 0,
+        refunded_minor: 0,
+    };
+    let log = [
+        entry(1, Event::Opened { parts: 1 }),
+        entry(2, granted),
+        entry(3, closed),
+    ];
+    let written = "SELECT xmin::text::bigint FROM accounts WHERE purpose = 'escrow'";
+    assert_eq!(ledger.settle(PartitionId(0), &log[..2]).await, Ok(2));
+    let before = Postgres::count(&url, written).await;
+    assert_eq!(ledger.settle(PartitionId(0), &log).await, Ok(3));
+    assert_eq!(Postgres::count(&url, written).await, before);
+    audit::<Postgres>(&url).await;
 }
 
 on_each_server! {

@@ -99,7 +99,7 @@ pub struct Results {
 }
 
 impl Results {
-    fn new() -> anyhow::Result<Self> {
+    pub(crate) fn new() -> anyhow::Result<Self> {
         Ok(Self {
             seconds: 0.0,
             requests: 0,
@@ -120,7 +120,7 @@ impl Results {
         self.statuses.get(&status).copied().unwrap_or(0)
     }
 
-    fn add(&mut self, other: Self) -> anyhow::Result<()> {
+    pub(crate) fn add(&mut self, other: Self) -> anyhow::Result<()> {
         self.requests += other.requests;
         self.errors += other.errors;
         for (status, count) in other.statuses {
@@ -245,8 +245,13 @@ impl Connection {
         let Some(per_second) = self.plan.per_second else {
             return Instant::now();
         };
-        let due = self.started + Duration::from_secs_f64(click as f64 / per_second);
-        tokio::time::sleep_until(due.into()).await;
-        due
+        due_at(self.started, click, per_second).await
     }
+}
+
+/// Waits until a click is due in an open loop. Returns when that was.
+pub(crate) async fn due_at(started: Instant, click: usize, per_second: f64) -> Instant {
+    let due = started + Duration::from_secs_f64(click as f64 / per_second);
+    tokio::time::sleep_until(due.into()).await;
+    due
 }

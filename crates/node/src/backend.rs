@@ -8,9 +8,10 @@ use qiang_api::{Disk, Gauges, Ports};
 use qiang_control::host::Host;
 use qiang_core::{
     event::{PartitionId, Seq},
-    ports::{Clock, Engine as _, EventLog, GateAnswers, QuarantineCount},
+    ports::{ArchiveLog, Clock, Engine as _, EventLog, GateAnswers, QuarantineCount},
+    time::Timestamp,
 };
-use qiang_embedded::{Embedded, GuardedClock};
+use qiang_embedded::{Embedded, GuardedClock, LogArchives};
 
 use crate::{
     audit::NodeAuditor,
@@ -82,6 +83,40 @@ impl Gauges for EmbeddedGauges {
     }
 }
 
+/// Opens the configured file, which takes reports of payments from an instant on.
+async fn open_embedded(
+    config: &Config,
+    clock: Arc<dyn Clock>,
+    since: Timestamp,
+) -> anyhow::Result<Embedded> {
+    let path = config.engine.data.clone();
+    let described = format!("open {}", path.display());
+    let options = config.embedded_options(since);
+    let open = move || Embedded::open_with(&path, clock, options);
+    let opening = tokio::task::spawn_blocking(open);
+    opening.await?.context(described)
+}
+
+/// Opens the configured file by hand. It must be there.
+pub(crate) async fn open_existing(
+    config: &Config,
+    clock: Arc<dyn Clock>,
+) -> anyhow::Result<Embedded> {
+    let path = &config.engine.data;
+    ensure!(
+        tokio::fs::try_exists(path).await?,
+        "there is no file {}: name it with --data",
+        path.display()
+    );
+    open_embedded(config, clock, Timestamp::default()).await
+}
+
+/// The engine's log with the folder for its archives, if one is configured.
+pub(crate) fn archives(config: &Config, embedded: &Embedded) -> Option<LogArchives> {
+    let folder = config.engine.archive_dir.clone();
+    (!folder.as_os_str().is_empty()).then(|| embedded.archives_in(folder))
+}
+
 #[async_trait]
 impl Close for Embedded {
     async fn close(&self) -> anyhow::Result<()> {
@@ -98,6 +133,8 @@ pub struct Backend {
     pub ports: Ports,
     /// Runs what a node does beside serving.
     pub(crate) upkeep: Arc<Host>,
+    /// The log whose old entries are archived, if they are.
+    pub(crate) archives: Option<Arc<dyn ArchiveLog>>,
     close: Arc<dyn Close>,
 }
 
@@ -108,16 +145,16 @@ impl Backend {
     /// When its file or its servers cannot be used.
     pub async fn open(config: &Config) -> anyhow::Result<Self> {
         let clock = GuardedClock::system();
-        let path = config.engine.data.clone();
-        let described = format!("open {}", path.display());
         match config.engine.kind {
             EngineKind::Embedded => {
-                let by = clock.clone();
-                let options = config.embedded_options(clock.now());
-                let open = move || Embedded::open_with(&path, by, options);
-                let opening = tokio::task::spawn_blocking(open);
-                let embedded = opening.await?.context(described)?;
-                Ok(Self::embedded(embedded, clock))
+                let since = clock.now();
+                let embedded = open_embedded(config, clock.clone(), since).await?;
+                let archives = archives(config, &embedded);
+                let archives = archives.map(|log| Arc::new(log) as Arc<dyn ArchiveLog>);
+                Ok(Self {
+                    archives,
+                    ..Self::embedded(embedded, clock)
+                })
             }
             EngineKind::Redis => {
                 let ledger = LedgerBackend::open(config, clock.clone()).await?;
@@ -142,6 +179,7 @@ impl Backend {
                 Ok(Self {
                     ports,
                     upkeep,
+                    archives: None,
                     close: distributed,
                 })
             }
@@ -175,6 +213,7 @@ impl Backend {
         Self {
             ports,
             upkeep,
+            archives: None,
             close: shared,
         }
     }

@@ -76,6 +76,8 @@ pub struct EngineConfig {
     pub kind: EngineKind,
     pub data: PathBuf,
     pub keep_idle_ms: u32,
+    pub archive_dir: PathBuf,
+    pub archive_after_days: u32,
 }
 
 /// `[pages]`
@@ -278,6 +280,7 @@ impl Config {
                 ..self.grace()
             },
             keep_idle: Duration::from_millis(self.engine.keep_idle_ms.into()),
+            ..EmbeddedOptions::default()
         }
     }
 

@@ -5,7 +5,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{bail, ensure};
 use qiang_api::UsageError;
 use qiang_control::{
     discards::Discarder,
@@ -19,18 +19,21 @@ use qiang_control::{
 use qiang_core::{
     book::{Command, Reply},
     ports::{
-        Clock, Discard, Engine, EventLog, Ledger, RepairEngine as _, RepairState, WaitingRoom,
+        ActionKind, Clock, Discard, Engine, EventLog, Ledger, RepairEngine as _, RepairState,
+        THE_SERVICE, WaitingRoom,
     },
     reconcile::DifferenceKind,
-    time::Timestamp,
     waiting::WaitingLimits,
 };
 use qiang_embedded::{Embedded, SystemClock};
+use serde_json::json;
 
 use crate::{
+    archive, backend,
     close::Close,
     config::{Config, EngineKind},
     maintenance::Maintenance,
+    operator::Operator,
 };
 
 /// Entries that one tick makes due, at most.
@@ -57,6 +60,8 @@ pub enum Reconciler {
     Waiting,
     /// Forgets old idempotency keys.
     Keys,
+    /// Archives old entries of the log.
+    Archive,
     /// Tells webhooks what was settled.
     Webhooks,
     /// Compares engine and ledger.
@@ -65,7 +70,7 @@ pub enum Reconciler {
 
 impl Reconciler {
     /// All of them, in the order in which they help each other.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Repair,
         Self::Drafts,
         Self::Due,
@@ -74,6 +79,7 @@ impl Reconciler {
         Self::Discards,
         Self::Packets,
         Self::Keys,
+        Self::Archive,
         Self::Webhooks,
         Self::Reconciliation,
     ];
@@ -90,6 +96,7 @@ impl Reconciler {
             Self::Repair => "repair",
             Self::Waiting => "waiting",
             Self::Keys => "keys",
+            Self::Archive => "archive",
             Self::Webhooks => "webhooks",
             Self::Reconciliation => "reconciliation",
         }
@@ -110,6 +117,7 @@ impl Reconciler {
             Self::Webhooks => "tells the endpoints of webhooks what was settled",
             Self::Repair => "repairs partitions that have lost entries (Redis)",
             Self::Keys => "forgets idempotency keys that are older than `limits.keys_kept_ms`",
+            Self::Archive => "archives the months of the log that are over (embedded)",
             Self::Reconciliation => "compares engine and ledger, changes nothing (Redis)",
         }
     }
@@ -174,20 +182,12 @@ impl ByHand {
         if config.engine.kind == EngineKind::Redis {
             return Ok(Self::Redis(Maintenance::open(config, clock).await?));
         }
-        let path = config.engine.data.clone();
-        ensure!(
-            tokio::fs::try_exists(&path).await?,
-            "there is no file {}: name it with --data",
-            path.display()
-        );
-        let described = format!("open {}", path.display());
-        let options = config.embedded_options(Timestamp::default());
-        let open = move || Embedded::open_with(&path, clock, options);
-        let opening = tokio::task::spawn_blocking(open);
-        Ok(Self::Embedded(opening.await?.context(described)?))
+        let embedded = backend::open_existing(config, clock).await?;
+        Ok(Self::Embedded(embedded))
     }
 
-    /// Runs a reconciler once, as this configuration has it; with `dry` it only says what there is to do.
+    /// Runs a reconciler once, as this configuration has it. What it may change is written down as asked for by
+    /// somebody; without anybody it only says what there is to do.
     ///
     /// # Errors
     /// When it has no dry run or does not run on this engine, or cannot do what it should.
@@ -195,11 +195,16 @@ impl ByHand {
         &self,
         config: &Config,
         reconciler: Reconciler,
-        dry: bool,
+        by: Option<&Operator>,
     ) -> anyhow::Result<RunReport> {
-        let name = reconciler.name();
+        let (name, dry) = (reconciler.name(), by.is_none());
         if dry && !reconciler.has_dry_run() {
             return Err(UsageError::new(format!("`{name}` has no dry run")).into());
+        }
+        if let Some(by) = by.filter(|_| self.is_changed_by(reconciler)) {
+            let detail = json!({ "reconciler": name });
+            by.record(&*self.ledger(), ActionKind::Run, THE_SERVICE, &detail)
+                .await?;
         }
         match (reconciler, self) {
             (Reconciler::Drafts, _) => self.drafts(dry).await,
@@ -210,6 +215,16 @@ impl ByHand {
             (Reconciler::Discards, _) => self.discards(dry).await,
             (Reconciler::Keys, _) => self.keys(config.limits.keys_kept_ms).await,
             (Reconciler::Webhooks, _) => self.webhooks(config, dry).await,
+            (Reconciler::Archive, Self::Embedded(embedded)) => {
+                let report = archive::archive_due(config, embedded, dry).await?;
+                let (done, left) = (report.archived.len() as u64, report.left);
+                Ok(RunReport {
+                    found: done + left.len() as u64,
+                    done,
+                    lines: left.iter().map(ToString::to_string).collect(),
+                })
+            }
+            (Reconciler::Archive, Self::Redis(_)) => Err(archive::on_redis().into()),
             (Reconciler::Repair, Self::Redis(redis)) => repair(redis, dry).await,
             (Reconciler::Reconciliation, Self::Redis(redis)) => reconciliation(redis).await,
             (_, Self::Embedded(_)) => {
@@ -218,6 +233,14 @@ impl ByHand {
                 Err(UsageError::new(line).into())
             }
         }
+    }
+
+    /// Whether a reconciler may change something here.
+    fn is_changed_by(&self, reconciler: Reconciler) -> bool {
+        !matches!(
+            (reconciler, self),
+            (Reconciler::Reconciliation, _) | (Reconciler::Repair, Self::Embedded(_))
+        )
     }
 
     /// Closes the file, or disconnects.
@@ -246,13 +269,11 @@ impl ByHand {
     }
 
     async fn drafts(&self, dry: bool) -> anyhow::Result<RunReport> {
-        if dry {
-            let drafts = self.ledger().drafts().await?;
-            let ids = drafts.iter().map(|setup| setup.campaign.id).collect();
-            return Ok(RunReport::list(ids));
+        let mut opener = DraftOpener::new(self.ledger(), self.engine());
+        match dry {
+            true => Ok(RunReport::list(opener.found().await?)),
+            false => Ok(RunReport::all(opener.open_all().await? as u64)),
         }
-        let opener = DraftOpener::new(self.ledger(), self.engine());
-        Ok(RunReport::all(opener.open_all().await? as u64))
     }
 
     async fn packets(&self, dry: bool) -> anyhow::Result<RunReport> {

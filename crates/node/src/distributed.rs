@@ -2,6 +2,7 @@
 //! on how far that is.
 
 mod ack_engine;
+mod confirmations;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -22,6 +23,7 @@ use qiang_core::{
     campaign::{AckLevel, Campaign},
     event::{PartitionId, Seq},
     id::CampaignId,
+    outcome::Outcome,
     ports::{
         Claimed, Clock, Engine, EngineError, EventLog, GateAnswers, Ledger, QuarantineCount,
         RepairEngine, RetireEngine as _, Transport, TransportStatus,
@@ -32,11 +34,11 @@ use qiang_embedded::{Embedded, SqliteLedger, SystemClock};
 use qiang_redis::{RedisEngine, RedisTransport};
 use tokio::runtime::Handle;
 
-use self::ack_engine::LedgerAckEngine;
+use self::{ack_engine::LedgerAckEngine, confirmations::Confirmations};
 use crate::{
     close::Close,
     config::{Config, TransportKind},
-    ledger_ack::{confirm, confirm_change},
+    ledger_ack::{confirm, confirm_change, has_grant, reach},
     leftovers::Leftovers,
     machine::disk_of,
 };
@@ -130,6 +132,7 @@ pub(crate) struct Distributed {
     file: Option<PathBuf>,
     /// Entries that may wait for the ledger.
     unsettled_max: u64,
+    confirmations: Confirmations,
     monitor: Arc<SettlementMonitor>,
     monitoring: Host,
     upkeep: Arc<Host>,
@@ -203,6 +206,7 @@ impl Distributed {
                 .is_none()
                 .then(|| config.engine.data.clone()),
             unsettled_max: config.settlement.unsettled_max,
+            confirmations: Confirmations::new(),
             monitor,
             monitoring,
             upkeep,
@@ -213,8 +217,9 @@ impl Distributed {
         self.ledger_backend.ledger()
     }
 
-    /// Waits for the ledger to have a grant of a campaign that asks for `ledger`. Whatever else was answered is
-    /// returned as it is.
+    /// Waits for the ledger to have a grant of a campaign that asks for `ledger`: where this node made it, up to its
+    /// own place in the log. Any other replay is looked for before it waits for the log's end. Whatever else was
+    /// answered is returned as it is.
     async fn confirm(&self, claim: &Claim, claimed: Claimed) -> Result<Claimed, EngineError> {
         let Some(grant) = claimed.outcome.grant().copied() else {
             return Ok(claimed);
@@ -222,18 +227,26 @@ impl Distributed {
         if self.engine.asks_for(claim) != Some(AckLevel::Ledger) {
             return Ok(claimed);
         }
-        let place = self
-            .engine
-            .position_after(claim)
+        let ledger = self.ledger();
+        let confirmed = Claimed {
+            ack: AckLevel::Ledger,
+            ..claimed
+        };
+        let is_new = matches!(claimed.outcome, Outcome::Granted(_));
+        let known = self.engine.place_of(&grant);
+        if !is_new && known.is_none() && has_grant(&*ledger, claim, &grant).await? {
+            return Ok(confirmed);
+        }
+        let place = known
+            .or_else(|| self.engine.position_after(claim))
             .ok_or_else(|| EngineError::uncertain("the grant's place in the log is not known"))?;
         if let Some(settlement) = &self.settlement {
             settlement.wake(place.0);
         }
-        confirm(&*self.ledger(), claim, &grant, place, LEDGER_WAIT_MAX).await?;
-        Ok(Claimed {
-            ack: AckLevel::Ledger,
-            ..claimed
-        })
+        reach(&*ledger, place, LEDGER_WAIT_MAX).await?;
+        let looked = confirm(&*ledger, claim, &grant, place.0).await;
+        self.engine.confirmed(&grant);
+        looked.map(|()| confirmed)
     }
 
     /// Waits for the ledger to have a change of a sale. A loss of entries that nobody has been told of may undo it.

@@ -12,33 +12,52 @@ use qiang_core::{
     quarantine::GRANT_QUARANTINED,
 };
 
-/// Waits until the ledger has a partition up to `seq`, which is not before the grant, and looks whether the grant is
-/// there. The position alone does not say so: a repair moves it past entries that are lost, and the number may be
-/// somebody else's by then.
+fn failed(error: LedgerError) -> EngineError {
+    EngineError::uncertain(error.to_string())
+}
+
+/// Waits until the ledger has a partition up to `seq`.
+pub(crate) async fn reach(
+    ledger: &dyn Ledger,
+    (partition, seq): (PartitionId, Seq),
+    wait_max: Duration,
+) -> Result<(), EngineError> {
+    let settled = ledger.await_settled(partition, seq, wait_max).await;
+    match settled.map_err(failed)? {
+        true => Ok(()),
+        false => Err(EngineError::uncertain(
+            "the ledger has not confirmed it in time",
+        )),
+    }
+}
+
+/// Whether the ledger has a grant.
+pub(crate) async fn has_grant(
+    ledger: &dyn Ledger,
+    claim: &Claim,
+    grant: &Grant,
+) -> Result<bool, EngineError> {
+    let (campaign, number) = (grant.campaign, grant.number);
+    let rows = ledger.grants(campaign, number.saturating_sub(1), 1).await;
+    Ok(rows.map_err(failed)?.into_iter().any(|row| {
+        row.user == claim.user
+            && (row.number, row.quantity, row.amount_minor)
+                == (number, grant.quantity, grant.amount_minor)
+    }))
+}
+
+/// Looks whether the ledger has a grant, once its position in a partition is not before the grant. The position alone
+/// does not say so: a repair moves it past entries that are lost, and the number may be somebody else's by then.
 pub(crate) async fn confirm(
     ledger: &dyn Ledger,
     claim: &Claim,
     grant: &Grant,
-    (partition, seq): (PartitionId, Seq),
-    wait_max: Duration,
+    partition: PartitionId,
 ) -> Result<(), EngineError> {
-    let failed = |error: LedgerError| EngineError::uncertain(error.to_string());
-    let settled = ledger.await_settled(partition, seq, wait_max).await;
-    if !settled.map_err(failed)? {
-        return Err(EngineError::uncertain(
-            "the ledger has not confirmed it in time",
-        ));
-    }
-    let (campaign, number) = (grant.campaign, grant.number);
-    let rows = ledger.grants(campaign, number.saturating_sub(1), 1).await;
-    let has_it = rows.map_err(failed)?.into_iter().any(|row| {
-        row.user == claim.user
-            && (row.number, row.quantity, row.amount_minor)
-                == (number, grant.quantity, grant.amount_minor)
-    });
-    if has_it {
+    if has_grant(ledger, claim, grant).await? {
         return Ok(());
     }
+    let (campaign, number) = (grant.campaign, grant.number);
     let quarantined = ledger.is_grant_quarantined(partition, campaign, number);
     Err(EngineError::uncertain(
         match quarantined.await.map_err(failed)? {
@@ -48,26 +67,19 @@ pub(crate) async fn confirm(
     ))
 }
 
-/// Waits until the ledger has a partition up to `seq`, which is not before a change of a sale, and looks whether the
-/// ledger has made it. A repair undoes no change that it has seen there.
+/// Waits until the ledger has come to a place that is not before a change of a sale, and looks whether it has made it.
+/// A repair undoes no change that it has seen there.
 pub(crate) async fn confirm_change(
     ledger: &dyn Ledger,
     (campaign, is_made): (CampaignId, impl Fn(&Campaign) -> bool),
-    (partition, seq): (PartitionId, Seq),
+    place: (PartitionId, Seq),
     wait_max: Duration,
 ) -> Result<(), EngineError> {
-    let unknown = |reason: &str| EngineError::Uncertain {
-        reason: reason.to_owned(),
-    };
-    let failed = |error: LedgerError| unknown(&error.to_string());
-    let settled = ledger.await_settled(partition, seq, wait_max).await;
-    if !settled.map_err(failed)? {
-        return Err(unknown("the ledger has not confirmed it in time"));
-    }
+    reach(ledger, place, wait_max).await?;
     let record = ledger.campaign(campaign).await.map_err(failed)?;
     match record.is_some_and(|record| is_made(&record.campaign)) {
         true => Ok(()),
-        false => Err(unknown(
+        false => Err(EngineError::uncertain(
             "the ledger has it otherwise: somebody else has changed it, its entry is in quarantine, or it is lost",
         )),
     }
@@ -143,7 +155,10 @@ mod tests {
                 order: None,
             };
             let (claim, place) = (self.target.one(name), (PARTITION, seq));
-            let confirmed = confirm(&self.ledger, &claim, &grant, place, Duration::ZERO).await;
+            let confirmed = match reach(&self.ledger, place, Duration::ZERO).await {
+                Ok(()) => confirm(&self.ledger, &claim, &grant, PARTITION).await,
+                Err(error) => Err(error),
+            };
             confirmed.map_err(|error| match error {
                 EngineError::Uncertain { reason } => reason,
                 other => panic!("{other:?}"),

@@ -1,5 +1,6 @@
 //! One running node: configuration, and the wiring of engine, ledger, transport and settlement to the HTTP API.
 
+pub mod archive;
 mod audit;
 mod backend;
 mod close;
@@ -12,6 +13,7 @@ pub mod local;
 mod logging;
 mod machine;
 pub mod maintenance;
+mod operator;
 mod pages;
 pub mod run;
 pub mod scratch;
@@ -22,12 +24,14 @@ mod starting;
 pub use qiang_api::{Admin, Build, Listeners, Scope, TokenIssuer, UsageError, document, id_at};
 pub use qiang_embedded::{SystemClock, copies};
 pub use qiang_ledger::{SCHEMA_VERSION as DATABASE_SCHEMA_VERSION, migrate, schema_version};
+pub use qiang_redis::PartitionState;
 
 pub use self::{
     audit::engine_place,
     backend::Backend,
     config::Config,
     distributed::LedgerBackend,
+    operator::Operator,
     server::{Running, Server},
 };
 

@@ -3,7 +3,8 @@
 use std::io::IsTerminal as _;
 
 use qiang_api::UsageError;
-use tracing_subscriber::filter::Targets;
+use tracing::Level;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{Registry, fmt, reload};
@@ -18,7 +19,11 @@ pub(crate) struct Logging {
 impl Logging {
     /// Starts logging to standard error. To be called once in a process.
     pub(crate) fn start(config: &LogConfig) -> anyhow::Result<Self> {
-        let (filter, handle) = reload::Layer::new(filter(config)?);
+        Self::start_with(config, filter(config)?)
+    }
+
+    fn start_with(config: &LogConfig, filter: Targets) -> anyhow::Result<Self> {
+        let (filter, handle) = reload::Layer::new(filter);
         let registry = tracing_subscriber::registry().with(filter);
         let lines = fmt::layer().with_writer(std::io::stderr);
         match config.format {
@@ -26,6 +31,20 @@ impl Logging {
             LogFormat::Json => registry.with(lines.json()).init(),
         }
         Ok(Self { filter: handle })
+    }
+
+    /// Starts logging to standard error, of one target alone and at most as configured: what a command does that serves
+    /// nobody. To be called once in a process.
+    pub(crate) fn start_of(config: &LogConfig, target: &'static str) -> anyhow::Result<()> {
+        let level = Level::INFO;
+        let wanted = filter(config)?.would_enable(target, &level);
+        let level = if wanted {
+            level.into()
+        } else {
+            LevelFilter::OFF
+        };
+        let only = Targets::new().with_target(target, level);
+        Self::start_with(config, only).map(drop)
     }
 
     /// Logs by another level from here on. The format stays.

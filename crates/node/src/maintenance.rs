@@ -10,16 +10,19 @@ use qiang_core::{
     event::PartitionId,
     id::CampaignId,
     ports::{
-        Clock, Engine as _, EventLog as _, Ledger, RepairEngine as _, RepairRecord, RepairState,
-        RetireEngine as _, WithheldRecord,
+        ActionKind, Clock, Engine as _, EventLog as _, Ledger, OperatorEngine as _, PartitionView,
+        RepairEngine as _, RepairRecord, RepairState, RetireEngine as _, THE_SERVICE,
+        WithheldRecord,
     },
     reconcile::{Difference, DifferenceKind},
 };
 use qiang_redis::{Inspection, PartitionState, RedisEngine};
+use serde_json::json;
 
 use crate::{
     config::{Config, EngineKind},
     distributed::LedgerBackend,
+    operator::Operator,
 };
 
 /// How long to wait before what seems to differ is looked at again.
@@ -87,6 +90,15 @@ impl Maintenance {
         self.engine.state(partition)
     }
 
+    /// What Redis has of a partition, with its nodes taken apart, and up to where the ledger has it.
+    ///
+    /// # Errors
+    /// When one of them does not answer.
+    pub async fn view(&self, partition: PartitionId) -> anyhow::Result<(PartitionView, u64)> {
+        let settled = self.ledger.settled(partition).await?;
+        Ok((self.engine.view(partition).await?, settled))
+    }
+
     /// What Redis has of a partition, and up to where the ledger has it.
     ///
     /// # Errors
@@ -108,11 +120,27 @@ impl Maintenance {
         Ok((repairs, self.ledger.withheld(partition).await?))
     }
 
+    /// Writes down what somebody does to a partition.
+    async fn record(
+        &self,
+        by: &Operator,
+        kind: ActionKind,
+        partition: PartitionId,
+    ) -> anyhow::Result<()> {
+        let detail = json!({ "partition": partition.0 });
+        by.record(&*self.ledger, kind, THE_SERVICE, &detail).await
+    }
+
     /// Repairs a partition that has lost something, without waiting for anybody.
     ///
     /// # Errors
     /// When Redis or the ledger does not answer, or when they hold what cannot be repaired.
-    pub async fn repair(&self, partition: PartitionId) -> anyhow::Result<RepairState> {
+    pub async fn repair(
+        &self,
+        partition: PartitionId,
+        by: &Operator,
+    ) -> anyhow::Result<RepairState> {
+        self.record(by, ActionKind::Repair, partition).await?;
         Ok(self.engine.repair(partition, &*self.ledger, true).await?)
     }
 
@@ -120,7 +148,8 @@ impl Maintenance {
     ///
     /// # Errors
     /// When Redis or the ledger does not answer.
-    pub async fn resume(&self, partition: PartitionId) -> anyhow::Result<bool> {
+    pub async fn resume(&self, partition: PartitionId, by: &Operator) -> anyhow::Result<bool> {
+        self.record(by, ActionKind::Resume, partition).await?;
         let resumed = self.engine.resume_as_it_is(partition, &*self.ledger);
         Ok(resumed.await?)
     }
@@ -129,7 +158,12 @@ impl Maintenance {
     ///
     /// # Errors
     /// When Redis or the ledger does not answer.
-    pub async fn release_withheld(&self, partition: PartitionId) -> anyhow::Result<u64> {
+    pub async fn release_withheld(
+        &self,
+        partition: PartitionId,
+        by: &Operator,
+    ) -> anyhow::Result<u64> {
+        self.record(by, ActionKind::Release, partition).await?;
         let released = self.engine.release_withheld(partition, &*self.ledger);
         Ok(released.await?)
     }
@@ -142,17 +176,24 @@ impl Maintenance {
     pub async fn close_campaigns(
         &self,
         partition: PartitionId,
+        by: &Operator,
         mut on_closed: impl FnMut(CampaignId) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
         for campaign in self.engine.live_campaigns(partition, &*self.ledger).await? {
             if self.engine.has_part(campaign, partition).await? {
+                // The ledger may not know yet that it was closed before.
                 let before = self.engine.tally(campaign).await?;
+                let is_open = before.is_none_or(|tally| tally.phase != Phase::Closed);
+                if is_open {
+                    let detail = json!({ "partition": partition.0 });
+                    by.record(&*self.ledger, ActionKind::Close, campaign, &detail)
+                        .await?;
+                }
                 let action = CampaignAction::Close;
                 self.engine
                     .submit(Command::Act { campaign, action })
                     .await?;
-                // The ledger may not know yet that it was closed before.
-                if before.is_none_or(|tally| tally.phase != Phase::Closed) {
+                if is_open {
                     on_closed(campaign)?;
                 }
             }
@@ -239,7 +280,14 @@ impl Maintenance {
     ///
     /// # Errors
     /// When Redis or the ledger does not answer. A partition that stays halted is repaired by nodes, or by hand.
-    pub async fn unite(&self, partition: PartitionId) -> anyhow::Result<RepairState> {
+    pub async fn unite(
+        &self,
+        partition: PartitionId,
+        by: &Operator,
+    ) -> anyhow::Result<RepairState> {
+        let detail = json!({ "partition": partition.0, "reconcile": true });
+        by.record(&*self.ledger, ActionKind::Repair, THE_SERVICE, &detail)
+            .await?;
         Ok(self.engine.unite(partition, &*self.ledger).await?)
     }
 

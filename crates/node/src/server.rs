@@ -5,6 +5,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use anyhow::Context as _;
 use qiang_api::Listeners;
 use qiang_control::{
+    archive::LogArchiver,
     discards::Discarder,
     drafts::DraftOpener,
     host::Host,
@@ -20,9 +21,6 @@ use crate::{
     pages,
 };
 
-/// How long the start waits for drafts to be opened. What is not open by then is opened while the node serves.
-const DRAFTS_MAX: Duration = Duration::from_secs(5);
-
 /// Starts nodes.
 #[derive(Debug)]
 pub struct Server;
@@ -32,7 +30,7 @@ impl Server {
     /// caller's business and not looked at.
     ///
     /// # Errors
-    /// When there is no key to check tokens with. A draft that cannot be opened is tried again while the node serves.
+    /// When there is no key to check tokens with. Drafts are opened while the node serves.
     pub async fn start(
         config: Config,
         backend: Backend,
@@ -43,15 +41,6 @@ impl Server {
         let webhooks = config.webhooks.sender()?;
         ports.webhooks = Some(webhooks.clone());
         let opener = DraftOpener::new(Arc::clone(&ports.ledger), Arc::clone(&ports.engine));
-        match tokio::time::timeout(DRAFTS_MAX, opener.open_all()).await {
-            Ok(Ok(0)) => {}
-            Ok(Ok(drafts)) => tracing::info!(drafts, "opened the campaigns that were drafts"),
-            Ok(Err(error)) => {
-                let reason = error.to_string();
-                tracing::error!(reason, "not all drafts are open: trying on while serving");
-            }
-            Err(_) => tracing::error!("drafts take long to open: trying on while serving"),
-        }
         let closer = PacketCloser::new(Arc::clone(&ports.ledger), Arc::clone(&ports.engine));
         let discarder = Discarder::new(Arc::clone(&ports.ledger), Arc::clone(&ports.engine));
         let in_line = WaitingPorts {
@@ -63,6 +52,11 @@ impl Server {
             limits: config.waiting.limits(),
         };
         let keys_kept_ms = config.limits.keys_kept_ms;
+        let archive_after_days = config.engine.archive_after_days;
+        let archiver = backend
+            .archives
+            .clone()
+            .map(|log| LogArchiver::new(log, Arc::clone(&ports.clock), archive_after_days));
         let (ledger, clock) = (Arc::clone(&ports.ledger), Arc::clone(&ports.clock));
         let purger = KeyPurger::new(ledger, clock, keys_kept_ms);
         let told = WebhookPorts {
@@ -81,10 +75,13 @@ impl Server {
         let telling = Host::new("webhooks");
         let deliverer = WebhookDeliverer::new(told);
         telling.start("webhooks", WebhookDeliverer::SCHEDULE, deliverer);
-        // A host of its own: a discard or a purge that does not get on makes no node unready.
+        // A host of its own: a discard, a purge or an archive that does not get on makes no node unready.
         let discarding = Host::new("quarantine");
         discarding.start("discards", Discarder::SCHEDULE, discarder);
         discarding.start("keys", KeyPurger::SCHEDULE, purger);
+        if let Some(archiver) = archiver {
+            discarding.start("archive", LogArchiver::SCHEDULE, archiver);
+        }
         Ok(Running {
             api,
             backend,
@@ -99,7 +96,7 @@ impl Server {
 pub struct Running {
     api: qiang_api::Running,
     backend: Backend,
-    /// Discards what was refused, and forgets old keys.
+    /// Discards what was refused, forgets old keys, and archives old entries.
     discarding: Host,
     /// Tells webhooks. What does not answer makes no node unready either.
     telling: Host,

@@ -1,8 +1,8 @@
 // @ts-check
 // A chart of a campaign: bars for what is granted in each second, and a line for what remains.
 
-/** Seconds that it shows, and keeps. */
-const SECONDS = 120;
+/** Samples that it shows, and keeps: of a campaign a second each. */
+export const SECONDS = 120;
 const HEIGHT = 40;
 const SVG = "http://www.w3.org/2000/svg";
 

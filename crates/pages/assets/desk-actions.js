@@ -2,9 +2,25 @@
 // Who did what, at the operators' desk.
 
 import { tell } from "./desk.js";
-import { ask, element, facts, say, show } from "./qiang.js";
+import { ask, element, facts, price, say, show } from "./qiang.js";
 
-/** @typedef {{ at: string, actor: string, action: string, detail: object }} Action */
+/** @typedef {{ at: string, actor: string, action: string, detail: Record<string, any> }} Action */
+
+/** What is known of an action beside its name, as people read it.
+ * @param {Record<string, any>} detail @param {string} [within] @returns {string[]} */
+export function details(detail, within = "") {
+  const { amount, currency, ...rest } = detail;
+  const isMoney = typeof amount === "number" && typeof currency === "string";
+  const lines = Object.entries(isMoney ? rest : detail).flatMap(([key, value]) => {
+    const name = `${within}${key}`;
+    if (value === null) return [`${name}: ${say("nothing")}`];
+    if (Array.isArray(value)) return [`${name}: ${value.map(String).join(", ")}`];
+    return typeof value === "object" ? details(value, `${name}.`) : [`${name}: ${value}`];
+  });
+  if (!isMoney) return lines;
+  const name = within ? within.slice(0, -1) : "amount";
+  return [`${name}: ${price({ amount, currency })}`, ...lines];
+}
 
 /** Actions that are shown: the newest. */
 const SHOWN = 1_000;
@@ -40,8 +56,8 @@ export async function showActions(...subjects) {
     show(time, new Date(at).toLocaleString(facts.language));
     const words = document.createElement("span");
     const what = `did_${action}` in facts.texts ? say(`did_${action}`) : action;
-    const more = action === "create" || Object.keys(detail).length === 0 ? "" : JSON.stringify(detail);
-    show(words, `${actor} ${what} ${more}`);
+    const more = action === "create" ? "" : details(detail).join(", ");
+    show(words, more ? `${actor} ${what} · ${more}` : `${actor} ${what}`);
     const item = document.createElement("li");
     item.append(words, time);
     return item;

@@ -1,11 +1,12 @@
 // @ts-check
 // A campaign at the operators' desk: watched and led.
 
-import { chart } from "./chart.js";
+import { chart, SECONDS } from "./chart.js";
 import { showActions } from "./desk-actions.js";
 import { desk, tell } from "./desk.js";
 import { linesOf } from "./desk-orders.js";
-import { ask, clock, element, facts, field, freshKey, keepTime, often, say, show, watch } from "./qiang.js";
+import { edges } from "./plot.js";
+import { ask, clock, element, facts, field, freshKey, keepTime, now, often, say, show, watch } from "./qiang.js";
 
 /** @typedef {import("./qiang.js").State} State */
 
@@ -17,6 +18,8 @@ function campaignPage() {
   // --- What happens.
 
   const draw = chart(element("chart"));
+  const atChart = edges(element("chart"));
+  const time = (/** @type {number} */ ms) => new Date(ms).toLocaleTimeString(facts.language);
   let before = state.granted;
   const second = () => {
     const rate = Math.max(0, state.granted - before);
@@ -24,16 +27,21 @@ function campaignPage() {
     const { remaining, supply } = state;
     const peak = draw.add(rate, remaining, supply);
     show(element("rate"), say("rate", { rate, peak, remaining, supply }));
+    const most = Math.max(1, peak).toLocaleString(facts.language);
+    atChart(say("axis_rate", { most }), say("axis_units", { supply: supply.toLocaleString(facts.language) }),
+      time(now() - SECONDS * 1_000), time(now()));
   };
 
   const showState = () => {
     show(element("phase"), say(campaign.archived_at ? "archived" : state.phase));
+    const warmth = state.phase === "draft" || state.phase === "scheduled" ? say(`warm_${state.phase}`) : "";
+    show(element("warm"), warmth);
     for (const name of /** @type {const} */ (["supply", "granted", "remaining", "returned"])) {
       show(element(name), state[name].toLocaleString(facts.language));
     }
     if (!desk.leads) return;
     const isOver = state.phase === "closed";
-    field("pause").disabled = isOver || isBusy || state.phase === "paused" || state.phase === "ended";
+    field("pause").disabled = isOver || isBusy || ["draft", "paused", "ended"].includes(state.phase);
     field("resume").disabled = isBusy || state.phase !== "paused";
     field("close").disabled = isOver || isBusy;
     const change = document.getElementById("change");

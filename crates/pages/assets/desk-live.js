@@ -1,7 +1,7 @@
 // @ts-check
 // What a node does, as it happens, at the operators' desk.
 
-import { areas, lines, WIDE } from "./plot.js";
+import { areas, edges, lines, room, WIDE } from "./plot.js";
 import { element, facts, say, show } from "./qiang.js";
 
 /** @typedef {{ number: number, at: string, claims_per_s: number, outcomes_per_s: Record<string, number>,
@@ -22,11 +22,14 @@ const SELDOM_MS = 5_000;
 
 /** @type {Figure[]} */
 let figures = [];
+/** Who has taken them. */
+let taker = "";
 const drawEnds = areas(element("ends"), NAMES.map((name) => ({ color: ENDS[name] })));
 const drawLatency = lines(element("latency"), [{ color: "#2e8b57" }, { color: "#e08a00", dashes: "6 3" },
   { color: "#c8102e", dashes: "2 2" }]);
 const drawLag = areas(element("lag"), [{ color: "#c8102e" }]);
 const drawAdmitted = lines(element("admitted"), [{ color: "#4a90d9" }]);
+const [atEnds, atLatency, atLag, atAdmitted] = ["ends", "latency", "lag", "admitted"].map((id) => edges(element(id)));
 const isCalm = matchMedia("(prefers-reduced-motion: reduce)");
 let drawnAt = -Infinity;
 let isHeld = false;
@@ -43,18 +46,25 @@ function draw() {
   const last = figures.at(-1);
   if (!last) return;
   drawnAt = performance.now();
+  const clock = (/** @type {number} */ ms) => new Date(ms).toLocaleTimeString(facts.language);
+  const end = Date.parse(last.at);
+  const [from, to] = [clock(end - room(figures.length) * 1_000), clock(end)];
   const most = drawEnds(figures.map(({ outcomes_per_s }) => NAMES.map((name) => outcomes_per_s[name] ?? 0)));
   const ends = NAMES.filter((name) => last.outcomes_per_s[name])
     .map((name) => `${say(`end_${name}`)} ${rated(last.outcomes_per_s[name])}`);
+  atEnds(say("axis_rate", { most: rated(most) }), "", from, to);
   show(element("ends-words"), say("ends_words", { rate: rated(last.claims_per_s), most: rated(most),
     ends: ends.join(", ") || say("nothing") }));
   const worst = drawLatency(figures.map(({ latency_ms }) => [latency_ms?.p50, latency_ms?.p90, latency_ms?.p99]));
+  atLatency(`${count(worst, 2)} ms`, "", from, to);
   const { p50, p90, p99 } = last.latency_ms ?? {};
   show(element("latency-words"), say("latency_words", { p50: count(p50, 2), p90: count(p90, 2), p99: count(p99, 2),
     most: count(worst, 2) }));
   const deepest = drawLag(figures.map(({ settlement_lag_entries }) => [settlement_lag_entries]));
+  atLag(say("axis_entries", { most: count(deepest) }), "", from, to);
   show(element("lag-words"), say("lag_chart", { lag: count(last.settlement_lag_entries), peak: count(deepest) }));
   drawAdmitted(figures.map(({ admitted_share }) => [admitted_share]), 1);
+  atAdmitted("100 %", "", from, to);
   show(element("admitted-words"), say("admitted_words", { share: percent(last.admitted_share),
     queue: count(last.queue_length), places: count(last.waiting_places) }));
   if (/** @type {HTMLDetailsElement} */ (element("numbers")).open) fillTable();
@@ -75,10 +85,11 @@ function fillTable() {
   }));
 }
 
-/** @param {Figure[]} more */
-function take(more) {
-  // A node that was started again counts from the beginning.
-  if (more[0] && more[0].number <= (figures.at(-1)?.number ?? 0)) figures = [];
+/** @param {{ process: string, figures: Figure[] }} more */
+function take({ process, figures: more }) {
+  // A node that was started again, or another one behind a balancer, has counted for itself.
+  if (process !== taker) figures = [];
+  taker = process;
   figures = [...figures, ...more].slice(-WIDE);
   const isSoon = isCalm.matches && performance.now() - drawnAt < SELDOM_MS;
   if (!isHeld && !isSoon) draw();
@@ -88,7 +99,7 @@ function begin() {
   const events = new EventSource("/v1/figures");
   events.addEventListener("figures", (event) => {
     show(element("outcome"), "");
-    take(JSON.parse(event.data).figures);
+    take(JSON.parse(event.data));
   });
   events.addEventListener("error", () => {
     show(element("outcome"), say("live_lost"));

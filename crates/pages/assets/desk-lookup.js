@@ -1,6 +1,7 @@
 // @ts-check
 // What an order or a user has, at the operators' desk. Neither stands in the page's URL.
 
+import { LINES_MAX, save } from "./csv.js";
 import { showActions } from "./desk-actions.js";
 import { tell } from "./desk.js";
 import { ask, element, facts, field, price, say, show } from "./qiang.js";
@@ -28,15 +29,86 @@ async function showOrder(id, sale) {
   const refunds = await ask("GET", `/v1/orders/${id}/refunds`);
   if (refunds?.status !== 200) return tell(refunds);
   const { user, quantity, amount, state } = order.body;
-  const link = Object.assign(document.createElement("a"), { href: `/admin/sales/${sale}`, textContent: sale });
   showFigures([["user", user], ["quantity", String(quantity)], ["amount", price(amount)],
     ["state", say(`order_${state}`)], ["due", price(refunds.body.due)],
-    ["refunded", price(refunds.body.refunded)], ["sale", link]]);
+    ["refunded", price(refunds.body.refunded)], ["sale", link(`/admin/sales/${sale}`, sale)]]);
   return "";
 }
 
+/** @typedef {{ kind: string, account: string, amount: Money, order?: string, campaign?: string, reference?: string,
+ *   at: string }} Posting */
+/** @typedef {{ order: string, campaign: string, title: string, quantity: number, amount: Money, state: string,
+ *   granted_at: string }} Order */
+/** @typedef {{ campaign: string, number: number, amount: Money, granted_at: string }} Draw */
+
+/** What is shown at once, and what one request of a file reads. */
+const ON_PAGE = 50;
+const ON_FILE = 1_000;
+/** Whose account is shown. */
+let shown = "";
+
+/**
+ * A page of what a user has, the newest first.
+ * @param {string} path @param {number} limit @param {string} after
+ */
+function read(path, limit, after) {
+  const query = new URLSearchParams({ limit: String(limit), ...(after && { after }) });
+  return ask("GET", `/v1/accounts/${encodeURIComponent(shown)}/${path}?${query}`);
+}
+
+/** @param {string} at @param {(string | Node)[]} words */
+function line(at, ...words) {
+  const [item, text, time] = ["li", "span", "time"].map((it) => document.createElement(it));
+  text.append(...words.filter(Boolean).flatMap((word, i) => (i ? [" · ", word] : [word])));
+  time.setAttribute("datetime", at);
+  show(time, new Date(at).toLocaleString(facts.language));
+  item.append(text, time);
+  return item;
+}
+
+/** @param {string} href @param {string} text */
+const link = (href, text) => Object.assign(document.createElement("a"), { href, textContent: text });
+
+/**
+ * A list of what a user has, a page at a time. Returns what shows its first page, and says what is wrong.
+ * @param {string} path of the list, and the name of it in an answer and of its elements
+ * @param {(one: any) => HTMLElement} lineOf
+ */
+function pages(path, lineOf) {
+  const [list, older] = [element(path), element(`older-${path}`)];
+  let next = "";
+  /** @param {string} after */
+  const more = async (after) => {
+    const user = shown;
+    const answer = await read(path, ON_PAGE, after);
+    if (user !== shown) return "";
+    if (answer?.status !== 200) return tell(answer);
+    const lines = answer.body[path].map(lineOf);
+    if (after) list.append(...lines);
+    else list.replaceChildren(...lines);
+    element(`no-${path}`).hidden = list.children.length > 0;
+    next = answer.body.next ?? "";
+    older.hidden = !next;
+    return "";
+  };
+  older.addEventListener("click", async () => show(element("outcome"), await more(next)));
+  return () => more("");
+}
+
+const lists = [
+  pages("orders", (/** @type {Order} */ { order, campaign, title, quantity, amount, state, granted_at }) =>
+    line(granted_at, link(`/admin/sales/${campaign}`, title), say("units_words", { quantity }), price(amount),
+      say(`order_${state}`), order)),
+  pages("claims", (/** @type {Draw} */ { campaign, number, amount, granted_at }) =>
+    line(granted_at, price(amount), link(`/admin/packets/${campaign}`, campaign), say("share_words", { number }))),
+  pages("postings", (/** @type {Posting} */ { kind, amount, order, campaign, reference, at }) =>
+    line(at, price(amount), `moved_${kind}` in facts.texts ? say(`moved_${kind}`) : kind, order ?? campaign ?? "",
+      reference ?? "")),
+];
+
 /** @param {string} user */
 async function showAccount(user) {
+  shown = user;
   const account = await ask("GET", `/v1/accounts/${encodeURIComponent(user)}`);
   if (account?.status !== 200) return tell(account);
   /** @type {{ available: Money, refunds_due: Money }[]} */
@@ -44,40 +116,32 @@ async function showAccount(user) {
   const all = (/** @type {"available" | "refunds_due"} */ which) =>
     balances.map((balance) => price(balance[which])).join(", ") || say("nothing");
   showFigures([["user", user], ["available", all("available")], ["due", all("refunds_due")]]);
-  return showPostings(user, "");
-}
-
-/** @typedef {{ kind: string, amount: Money, order?: string, campaign?: string, reference?: string,
- *   at: string }} Posting */
-
-/** Postings on a page. */
-const ON_PAGE = 50;
-let older = "";
-
-/** Shows what moved in a user's accounts, the newest first. @param {string} user @param {string} after */
-async function showPostings(user, after) {
-  const query = new URLSearchParams({ limit: String(ON_PAGE), ...(after && { after }) });
-  const answer = await ask("GET", `/v1/accounts/${encodeURIComponent(user)}/postings?${query}`);
-  if (answer?.status !== 200) return tell(answer);
-  /** @type {Posting[]} */
-  const postings = answer.body.postings;
-  const lines = postings.map(({ kind, amount, order, campaign, reference, at }) => {
-    const [item, words, time] = ["li", "span", "time"].map((it) => document.createElement(it));
-    const what = `moved_${kind}` in facts.texts ? say(`moved_${kind}`) : kind;
-    show(words, [price(amount), what, order ?? campaign ?? "", reference ?? ""].filter(Boolean).join(" · "));
-    time.setAttribute("datetime", at);
-    show(time, new Date(at).toLocaleString(facts.language));
-    item.append(words, time);
-    return item;
-  });
-  const list = element("postings");
-  if (after) list.append(...lines);
-  else list.replaceChildren(...lines);
-  element("no-postings").hidden = list.children.length > 0;
-  older = answer.body.next ?? "";
-  element("older").hidden = !older;
+  for (const begin of lists) {
+    const problem = await begin();
+    if (problem) return problem;
+  }
   return "";
 }
+
+const NAMES = ["at", "kind", "account", "amount_minor", "currency", "campaign", "order", "reference"];
+
+element("csv").addEventListener("click", async () => {
+  const [user, note] = [shown, element("outcome")];
+  /** @type {(string | number)[][]} */
+  const lines = [NAMES];
+  let after = "";
+  do {
+    const answer = await read("postings", ON_FILE, after);
+    if (user !== shown) return;
+    if (answer?.status !== 200) return show(note, tell(answer));
+    lines.push(...answer.body.postings.map((/** @type {Posting} */ it) => [it.at, it.kind, it.account, it.amount.amount,
+      it.amount.currency, it.campaign ?? "", it.order ?? "", it.reference ?? ""]));
+    show(note, say("lines_read", { count: lines.length - 1 }));
+    after = answer.body.next ?? "";
+  } while (after && lines.length <= LINES_MAX);
+  if (after) show(note, say("lines_many", { count: LINES_MAX }));
+  save("postings", lines);
+});
 
 let newest = 0;
 element("lookup").addEventListener("submit", async (event) => {
@@ -94,10 +158,6 @@ element("lookup").addEventListener("submit", async (event) => {
   element("result").hidden = problem !== "";
   element("account").hidden = sale !== undefined;
   if (!problem) await showActions(wanted);
-});
-
-element("older").addEventListener("click", async () => {
-  show(element("outcome"), await showPostings(element("subject").textContent ?? "", older));
 });
 
 // What is asked before this script is there would be lost.

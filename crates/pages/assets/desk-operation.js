@@ -1,14 +1,15 @@
 // @ts-check
 // Partitions, quarantine, audits and webhooks at the operators' desk. Everything that is done is asked about first.
 
-import { chart } from "./chart.js";
+import { chart, SECONDS } from "./chart.js";
 import { showActions } from "./desk-actions.js";
 import { tell } from "./desk.js";
+import { edges } from "./plot.js";
 import { ask, element, facts, freshKey, say, show, sleep } from "./qiang.js";
 
 /** @typedef {{ partition: number, status: string, reason?: string, settlement_lag?: number, settlement_stuck?: string,
  *   refused: number, waiting: number,
- *   reconciliation?: { differences: Record<string, number>, ran_at?: string } }} Partition */
+ *   reconciliation?: { differences: Record<string, number>, ran_at?: string, passed_at?: string } }} Partition */
 /** @typedef {{ node: string, seen_at: string, term: number, observed: number }} SeenNode */
 /** @typedef {{ epoch: string, at: string, lost: number, unnamed: number, reason: string }} Repair */
 /** @typedef {Partition & { nodes: SeenNode[], repairs: Repair[],
@@ -109,20 +110,19 @@ function row(...buttons) {
 // --- Partitions.
 
 const draw = document.getElementById("chart") ? chart(element("chart")) : null;
+const atChart = draw ? edges(element("chart")) : null;
 let mostLag = 1;
 
 /** @param {Partition} one @param {boolean} repairable */
 function partition(one, repairable) {
   const { partition: n, status, reason, refused, waiting, settlement_stuck: stuck, reconciliation } = one;
   const words = [say("quarantine_words", { refused: count(refused), waiting: count(waiting) })];
-  if (reconciliation) {
-    const all = Object.entries(reconciliation.differences).filter(([, many]) => many > 0);
-    const kinds = all.map(([kind, many]) => `${kind}: ${count(many)}`);
-    words.push(kinds.length === 0 ? say("no_differences") : kinds.join(", "));
-  }
+  if (reconciliation) words.push(differing(reconciliation.differences));
+  const ran = made("span", "");
+  ran.id = `ran-${n}`;
   const waits = made("span", "");
   waits.id = `lag-${n}`;
-  const parts = [made("b", `${say("partition")} ${n}: ${word(status)}`), waits, made("span", words.join(" · "))];
+  const parts = [made("b", `${say("partition")} ${n}: ${word(status)}`), waits, made("span", words.join(" · ")), ran];
   for (const bad of [reason, stuck]) if (bad) parts.push(made("span", bad, "bad"));
   const details = made("div", "", "details");
   details.id = `detail-${n}`;
@@ -131,7 +131,7 @@ function partition(one, repairable) {
   opener.addEventListener("click", () => void showDetail(n));
   const buttons = [opener];
   if (repairable) {
-    for (const what of ["repair", "resume", "release"]) {
+    for (const what of ["reconcile", "repair", "resume", "release"]) {
       const act = async () => {
         const answer = await ask("POST", `/v1/partitions/${n}/${what}`, { key: freshKey() });
         return answer?.status === 200 ? outcome(what, answer.body) : tell(answer);
@@ -143,8 +143,20 @@ function partition(one, repairable) {
   return item(...parts, row(...buttons), details);
 }
 
+/** How engine and ledger differ, kind by kind. @param {Record<string, number>} differences */
+function differing(differences) {
+  const all = Object.entries(differences).filter(([, many]) => many > 0);
+  return all.map(([kind, many]) => `${kind}: ${count(many)}`).join(", ") || say("no_differences");
+}
+
 /** @param {string} what @param {any} body */
 function outcome(what, body) {
+  if (what === "reconcile") {
+    const { ran_at, rows, campaigns, differences, examples, complete } = body;
+    const words = say(complete ? "reconciled" : "reconciled_partly", { at: time(ran_at), rows: count(rows),
+      campaigns: count(campaigns), found: differing(differences) });
+    return [words, ...examples].join("\n");
+  }
   if (what === "repair") return say(`repair_${body.result}`, body);
   if (what === "resume") return say(body.resumed ? "resumed" : "not_halted");
   return say("released", { units: count(body.units) });
@@ -270,14 +282,20 @@ async function look() {
   show(element("upkeep"), upkeep ?? "");
   mostLag = Math.max(mostLag, lag);
   const peak = draw?.add(lag, 0, mostLag) ?? 0;
+  const clock = (/** @type {number} */ ms) => new Date(ms).toLocaleTimeString(facts.language);
+  atChart?.(say("axis_entries", { most: count(Math.max(1, peak)) }), "", clock(Date.now() - SECONDS * LOOK_MS),
+    clock(Date.now()));
   show(element("lag-words"), say("lag_chart", { lag: count(lag), peak: count(peak) }));
   element("not-repairable").hidden = repairable;
   // What was opened of a partition stays until something is different.
   fill("partitions", partitions.map((/** @type {Partition} */ it) => ({ ...it, settlement_lag: 0, reconciliation:
     it.reconciliation?.differences })), () =>
     partitions.map((/** @type {Partition} */ it) => partition(it, repairable)));
-  for (const { partition: n, settlement_lag: waits } of /** @type {Partition[]} */ (partitions)) {
+  for (const { partition: n, settlement_lag: waits, reconciliation } of /** @type {Partition[]} */ (partitions)) {
     show(element(`lag-${n}`), waits === undefined ? "" : say("lag_words", { lag: count(waits) }));
+    const { ran_at: ran, passed_at: passed } = reconciliation ?? {};
+    const at = ran ? say("ran_words", { at: time(ran), passed: passed ? time(passed) : say("not_yet") }) : "";
+    show(element(`ran-${n}`), at);
   }
   const list = await ask("GET", `/v1/quarantine?limit=${SHOWN}`);
   if (list?.status === 200) {

@@ -1,6 +1,7 @@
 // @ts-check
 // Who got what of a campaign, at the operators' desk: a page at a time, and all of it as a file.
 
+import { LINES_MAX, save } from "./csv.js";
 import { tell } from "./desk.js";
 import { ask, element, facts, price, say, show } from "./qiang.js";
 
@@ -10,16 +11,6 @@ import { ask, element, facts, price, say, show } from "./qiang.js";
 
 const SHOWN = 100;
 const ON_PAGE = 1_000;
-/** Lines of a file. Whoever needs more asks the API. */
-const LINES_MAX = 100_000;
-
-/** A field of a file of comma-separated values (RFC 4180). Spreadsheets take what begins with one of these signs for a
- * formula, and users' names are of their own choice: it is marked as text.
- * @param {string | number} value */
-export function csvField(value) {
-  const text = /^[=+\-@\t\r]/.test(String(value)) ? `'${value}` : String(value);
-  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
-}
 
 /** @param {Line} line */
 const values = (line) => [line.number, line.order ?? "", line.user, line.quantity ?? 1, line.amount.amount,
@@ -65,20 +56,17 @@ export function linesOf(path, name, id) {
   };
 
   const download = async () => {
-    const lines = [NAMES.join(",")];
+    /** @type {(string | number)[][]} */
+    const lines = [NAMES];
     for (let after = /** @type {number | undefined} */ (0); after !== undefined && lines.length <= LINES_MAX;) {
       const page = await read(after, ON_PAGE);
       if (!page) return;
-      lines.push(...page.lines.map((line) => values(line).map(csvField).join(",")));
+      lines.push(...page.lines.map(values));
       after = page.next;
       show(note, say("lines_read", { count: lines.length - 1 }));
       if (after !== undefined && lines.length > LINES_MAX) show(note, say("lines_many", { count: LINES_MAX }));
     }
-    const link = document.createElement("a");
-    link.href = URL.createObjectURL(new Blob([`${lines.join("\r\n")}\r\n`], { type: "text/csv;charset=utf-8" }));
-    link.download = `${id}.csv`;
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+    save(id, lines);
   };
 
   more.addEventListener("click", () => void showMore());

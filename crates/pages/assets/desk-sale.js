@@ -108,7 +108,7 @@ function salePage() {
     }
     show(outcome, tell(answer));
     for (const { pointer, detail } of answer?.body?.errors ?? []) {
-      const id = FIELDS.find((it) => pointer.startsWith(`#${POINTERS[it]}`));
+      const id = FIELDS.find((it) => pointer?.startsWith(`#${POINTERS[it]}`));
       if (id) mark(id, detail);
     }
   });

@@ -19,11 +19,11 @@ export function tell(answer) {
   return problem(answer) === "stock-granted" ? say("stock_granted") : explain(answer);
 }
 
-/** Pages that one search reads, and what is on each of them. */
+/** Pages that a search reads before it asks whether to go on, and what is on each of them. */
 const PAGES = 10;
 const ON_PAGE = 100;
-/** Campaigns that are shown. */
-const SHOWN = 200;
+/** It asks, too, once it has found as many more. */
+const SHOWN = 100;
 const DAY_MS = 86_400_000;
 const ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
@@ -49,31 +49,45 @@ function card(campaign, kind) {
   return item;
 }
 
-function deskPage() {
-  const found = element("found");
-  let newest = 0;
+/** A campaign of either kind, by its id. @param {string} id */
+async function byId(id) {
+  for (const kind of ["sales", "red-packets"]) {
+    const answer = await ask("GET", `/v1/${kind}/${id}`);
+    if (answer?.status === 200) return [card(answer.body, kind)];
+  }
+  return [];
+}
 
-  const search = async () => {
+function deskPage() {
+  const [found, list, more] = [element("found"), element("campaigns"), element("more")];
+  /** Counts searches: what an earlier one still finds is not shown. */
+  let newest = 0;
+  /** How many campaigns were looked at, and behind which one it goes on. */
+  let [seen, behind] = [0, ""];
+
+  /** Searches from the newest on, or goes on where it stopped. @param {boolean} isMore */
+  const search = async (isMore) => {
     const one = ++newest;
     const kind = field("kind").value;
     const words = field("words").value.trim().toLowerCase();
     const days = Number(field("since").value);
-    const query = new URLSearchParams({ limit: String(ON_PAGE) });
-    if (desk.sees_all) query.set("all", "true");
-    if (field("phase").value) query.set("phase", field("phase").value);
-    if (field("archived").checked) query.set("archived", "true");
-    if (days > 0) query.set("after", firstId(now() - days * DAY_MS));
+    const oldest = days > 0 ? firstId(now() - days * DAY_MS) : "";
+    if (!isMore) [seen, behind] = [0, ""];
+    more.hidden = true;
     show(found, say("searching"));
-    /** @type {Campaign[]} */
-    const matches = [];
-    let seen = 0;
+    /** @type {HTMLElement[]} */
+    const cards = [];
     let isAll = false;
     if (ID.test(words)) {
-      const answer = await ask("GET", `/v1/${kind}/${words}`);
-      if (answer?.status === 200) matches.push(answer.body);
+      cards.push(...await byId(words));
       isAll = true;
     }
-    for (let page = 0; page < PAGES && !isAll; page++) {
+    for (let page = 0; page < PAGES && cards.length < SHOWN && !isAll; page++) {
+      const query = new URLSearchParams({ order: "newest", limit: String(ON_PAGE) });
+      if (desk.sees_all) query.set("all", "true");
+      if (field("phase").value) query.set("phase", field("phase").value);
+      if (field("archived").checked) query.set("archived", "true");
+      if (behind) query.set("after", behind);
       const answer = await ask("GET", `/v1/${kind}?${query}`);
       if (one !== newest) return;
       if (answer?.status !== 200) {
@@ -81,25 +95,32 @@ function deskPage() {
         return;
       }
       /** @type {Campaign[]} */
-      const campaigns = answer.body[kind.replace("-", "_")];
+      const all = answer.body[kind.replace("-", "_")];
+      const campaigns = all.filter(({ id }) => id >= oldest);
       seen += campaigns.length;
-      matches.push(...campaigns.filter(({ title, id, product_id, seller, sender }) =>
-        [title, id, product_id, seller, sender].some((text) => text?.toLowerCase().includes(words))));
-      isAll = !answer.body.next;
-      if (!isAll) query.set("after", answer.body.next);
+      cards.push(...campaigns.filter(({ title, id, product_id, seller, sender }) =>
+        [title, id, product_id, seller, sender].some((text) => text?.toLowerCase().includes(words)))
+        .map((it) => card(it, kind)));
+      behind = answer.body.next ?? "";
+      isAll = !behind || campaigns.length < all.length;
     }
     if (one !== newest) return;
-    const count = matches.length;
-    element("campaigns").replaceChildren(...matches.reverse().slice(0, SHOWN).map((it) => card(it, kind)));
+    if (isMore) list.append(...cards);
+    else list.replaceChildren(...cards);
+    more.hidden = isAll;
+    const count = list.children.length;
     show(found, isAll ? say("found", { count }) : say("found_many", { count, seen }));
   };
 
   element("search").addEventListener("submit", (event) => {
     event.preventDefault();
-    void search();
+    void search(false);
   });
-  for (const id of ["kind", "phase", "since", "archived"]) element(id).addEventListener("change", () => void search());
-  void search();
+  for (const id of ["kind", "phase", "since", "archived"]) {
+    element(id).addEventListener("change", () => void search(false));
+  }
+  more.addEventListener("click", () => void search(true));
+  void search(false);
 }
 
 if (document.getElementById("search")) deskPage();

@@ -1,14 +1,19 @@
 // @ts-check
 // The page of a red packet.
 
-import { ask, claim, clock, element, explain, facts, keepTime, numbers, often, phase, price, problem, say,
-  show, watch, wish } from "./qiang.js";
+import { ask, claim, element, explain, facts, keepTime, numbers, often, phase, price, problem, say, show, showClock,
+  sleep, watch, wish } from "./qiang.js";
 
 /** @typedef {import("./qiang.js").Money} Money */
 /** @typedef {import("./qiang.js").Share} Share */
 
+/** How often the numbers are asked for until they have the draws that are shown. */
+const LOOKS_MAX = 5;
+
 function packetPage() {
   let packet = facts.packet;
+  /** The numbers of one answer: shares and money fit each other. */
+  let counted = facts.packet;
   const me = facts.session?.user;
   const button = /** @type {HTMLButtonElement} */ (element("open"));
   const outcome = element("outcome");
@@ -19,7 +24,10 @@ function packetPage() {
   /** @type {Money | undefined} */
   let mine;
   let isOpening = false;
+  /** Whether the numbers shown may not have what was just opened. */
+  let isCounting = false;
   let isRefused = false;
+  let note = "";
   keepTime(packet.state);
 
   const showDraws = () => {
@@ -46,24 +54,34 @@ function packetPage() {
   const got = (amount) => {
     mine = amount;
     button.hidden = true;
+    element("envelope").classList.add("opened");
+    const large = document.createElement("b");
+    large.textContent = price(amount);
     outcome.classList.add("got");
-    show(outcome, say("you_got", { amount: price(amount) }));
+    const [words, rest = ""] = say("you_got", { amount: "\n" }).split("\n");
+    outcome.replaceChildren(words, large, rest);
+    outcome.classList.toggle("long", (large.textContent ?? "").length > 9);
   };
 
   const showState = () => {
     const { state } = packet;
     const is = phase(state);
-    const parts = [say("left", { remaining: state.remaining, supply: state.supply })];
-    parts.push(say("money_left", { remaining: price(packet.remaining), total: price(packet.total) }));
-    show(element("numbers"), parts.join(" · "));
-    numbers(state);
+    const parts = [say("left", { remaining: counted.state.remaining, supply: counted.state.supply })];
+    parts.push(say("money_left", { remaining: price(counted.remaining), total: price(counted.total) }));
+    show(element("numbers"), isCounting ? say("counting") : parts.join(" · "));
+    if (!isCounting) numbers(counted.state);
     show(element("back"), packet.refunded.amount > 0 ? say("went_back", { amount: price(packet.refunded) }) : "");
-    show(element("clock"), clock(state));
+    showClock(state);
     const canOpen = !mine && !isRefused && is === "live" && state.remaining > 0;
     button.hidden = !(canOpen || isOpening);
     element("passphrase-line").hidden = !(canOpen && packet.audience === "passphrase");
     if (mine || isOpening || isRefused) return;
-    if (state.remaining === 0) show(outcome, say("all_taken"));
+    const isEmpty = state.remaining === 0 || is === "over";
+    element("envelope").classList.toggle("empty", isEmpty);
+    if (isEmpty || is !== "live") note = "";
+    if (note) show(outcome, note);
+    else if (is === "before") show(outcome, say("not_yet"));
+    else if (state.remaining === 0) show(outcome, say("all_taken"));
     else if (is === "over") show(outcome, say("ended"));
     else show(outcome, is === "paused" ? say("paused") : "");
   };
@@ -74,15 +92,30 @@ function packetPage() {
     /** @type {HTMLButtonElement} */ (element("check")).disabled = false;
   };
 
-  /** Everything of the packet, anew. */
+  let isReading = false;
+  let isOld = false;
+  /** Everything of the packet, anew, until the numbers have the draws that are shown. */
   const reload = async () => {
-    const answer = await ask("GET", `/v1/red-packets/${packet.id}`);
-    if (answer?.status !== 200) return;
-    packet = answer.body;
-    keepTime(packet.state);
+    isOld = true;
+    if (isReading) return;
+    isReading = true;
+    for (let turn = 0; isOld && turn < LOOKS_MAX; turn++) {
+      isOld = false;
+      const answer = await ask("GET", `/v1/red-packets/${packet.id}`);
+      if (answer?.status !== 200) break;
+      packet = counted = answer.body;
+      keepTime(packet.state);
+      if (packet.state.granted >= Math.max(draws.size, mine ? 1 : 0)) isCounting = false;
+      else {
+        isOld = true;
+        await sleep(100 * 2 ** turn);
+      }
+      showProof();
+      showDraws();
+      showState();
+    }
+    isReading = isCounting = false;
     showState();
-    showProof();
-    showDraws();
   };
 
   /** The next draws of the list. */
@@ -101,6 +134,7 @@ function packetPage() {
     isOpening = true;
     button.disabled = true;
     button.classList.add("busy");
+    note = "";
     show(outcome, say("opening"));
     const answer = await claim("red-packets", packet, wish(packet.id).key, {}, (before) => {
       show(outcome, say("in_line", { ahead: before }));
@@ -108,13 +142,22 @@ function packetPage() {
     isOpening = false;
     button.disabled = false;
     button.classList.remove("busy");
-    if (!answer) show(outcome, say("gave_up"));
-    else if (answer.status === 200 || answer.status === 201) got(answer.body.amount);
-    else if (["sold-out", "ended"].includes(problem(answer))) await reload();
+    if (!answer) note = say("gave_up");
+    else if (answer.status === 200 || answer.status === 201) {
+      got(answer.body.amount);
+      isCounting = true;
+      const { number, amount } = answer.body;
+      if (facts.draws) draws.set(number, { number, user: me ?? "", amount });
+      showDraws();
+      showState();
+      await reload();
+    } else if (["sold-out", "ended"].includes(problem(answer))) await reload();
     else {
-      show(outcome, explain(answer));
+      note = explain(answer);
       isRefused = ["not-named", "invitation-invalid"].includes(problem(answer));
+      if (isRefused) show(outcome, note);
     }
+    showState();
   });
 
   element("more").addEventListener("click", async () => {
@@ -124,28 +167,34 @@ function packetPage() {
   });
 
   element("check").addEventListener("click", async () => {
-    const { shares, commitment, unhex } = await import("./split.js");
-    while (next !== undefined || draws.size < packet.state.granted) {
-      const before = draws.size;
-      if (!(await readMore()) || draws.size === before) break;
-    }
+    const { shares, commitment, madeOf, promise, unhex } = await import("./split.js");
+    // Some may be missing between those that came as they happened.
+    if (next === undefined && draws.size < packet.state.granted) next = 0;
+    while (next !== undefined && (await readMore()));
     const seed = unhex(packet.seed ?? "");
     const split = {
       total: BigInt(packet.total.amount), count: BigInt(packet.shares), rule: packet.split.rule,
       min: BigInt(packet.split.min ?? 1), max: BigInt(packet.split.max ?? 0),
     };
     const verdict = element("verdict");
-    if (commitment(seed, split) !== packet.commitment) {
+    const bound = packet.commitment_version > 1 ? { id: packet.id, currency: packet.total.currency } : undefined;
+    if (commitment(seed, split, bound) !== packet.commitment) {
       show(verdict, say("proof_bad_commitment"));
+      return;
+    }
+    const { secret = "", entropy } = packet;
+    if (entropy && (promise(packet.id, secret) !== packet.promise || madeOf(secret, entropy) !== packet.seed)) {
+      show(verdict, say("proof_bad_promise"));
       return;
     }
     const promised = shares(seed, split);
     const wrong = [...draws.values()].find((share) => promised[share.number - 1] !== BigInt(share.amount.amount));
-    show(verdict, wrong ? say("proof_bad_share", { number: wrong.number }) : say("proof_good", { count: draws.size }));
+    const good = entropy ? "proof_good_both" : "proof_good";
+    show(verdict, wrong ? say("proof_bad_share", { number: wrong.number }) : say(good, { count: draws.size }));
   });
 
-  often(showState);
   showDraws();
+  often(showState);
   showProof();
   watch(packet.id, Math.max(0, ...draws.keys()), {
     state: (state) => {
@@ -157,6 +206,7 @@ function packetPage() {
     draws: ({ claims }) => {
       for (const share of claims) draws.set(share.number, share);
       showDraws();
+      if (counted.state.granted < draws.size) void reload();
     },
   });
 }

@@ -21,9 +21,34 @@ function shape(picture, tag, attributes) {
 /** A number of an attribute: short. @param {number} value */
 const short = (value) => String(Math.round(value * 100) / 100);
 
+/**
+ * What stands at the edges of a chart: above it what its top stands for, below it when it begins and ends. Its caption
+ * says the same in words, for those who do not see it.
+ * @param {HTMLElement} picture
+ */
+export function edges(picture) {
+  const [top, bottom] = [0, 1].map(() => {
+    const edge = document.createElement("div");
+    edge.className = "edges";
+    edge.setAttribute("aria-hidden", "true");
+    edge.append(...[0, 1].map(() => document.createElement("span")));
+    return edge;
+  });
+  picture.before(top);
+  picture.after(bottom);
+  const places = [...top.children, ...bottom.children];
+  /** @param {string} left @param {string} right @param {string} from @param {string} to */
+  return (left, right, from, to) => [left, right, from, to].forEach((text, i) => {
+    if (places[i].textContent !== text) places[i].textContent = text;
+  });
+}
+
+/** How many samples the width has room for. @param {number} count */
+export const room = (count) => Math.max(ROOM, count);
+
 /** How far samples are apart, so that the newest is at the right end. @param {number} count */
 function scale(count) {
-  const step = WIDE / Math.max(ROOM, count);
+  const step = WIDE / room(count);
   return { step, first: WIDE - count * step };
 }
 

@@ -5,17 +5,18 @@
 /** @typedef {{ amount: number, currency: string }} Money */
 /** @typedef {{ phase: string, supply: number, granted: number, remaining: number, returned: number,
  *   starts_at: string, ends_at: string, now: string }} State */
-/** @typedef {{ number: number, user: string, amount: Money, granted_at: string }} Share */
+/** @typedef {{ number: number, user: string, amount: Money }} Share */
 /** @typedef {{ id: string, sender: string, title: string, total: Money, shares: number, state: State,
- *   commitment: string, seed?: string,
+ *   commitment: string, commitment_version: number, seed?: string, promise?: string, secret?: string, entropy?: string,
  *   luckiest?: Share, remaining: Money, refunded: Money, audience?: string, requirements: string[],
  *   split: { rule: string, min?: number, max?: number } }} Packet */
-/** @typedef {{ id: string, title: string, state: State, per_user_limit: number, unit_price: Money, audience?: string,
- *   requirements: string[] }} Sale */
-/** @typedef {{ order: string, quantity: number, amount: Money, state: string, hold_until?: string }} Order */
+/** @typedef {{ id: string, title: string, state: State, per_user_limit: number, unit_price: Money,
+ *   hold_seconds: number, audience?: string, requirements: string[] }} Sale */
+/** @typedef {{ order: string, campaign: string, quantity: number, amount: Money, state: string, granted_at: string,
+ *   hold_until?: string }} Order */
 /** @typedef {{ texts: Record<string, string>, language: string, session: { user: string, scopes: string[] } | null,
  *   desk?: Record<string, string>, packet: Packet, draws: { claims: Share[], next?: number } | null, sale: Sale,
- *   sandbox: boolean,
+ *   orders: Order[], settled: boolean, place: { ahead: number } | null, sandbox: boolean,
  *   payment_url: string, then: string, account: { balances: { available: Money }[] } | null }} Facts */
 /** @typedef {{ status: number, body: any, headers: Headers }} Answer */
 
@@ -43,11 +44,20 @@ export function show(target, text) {
   if (target.textContent !== text) target.textContent = text;
 }
 
-/** @param {Money} money */
+/** The signs of currencies; others have their codes. @type {Record<string, string>} */
+const SIGNS = { CNY: "¥", EUR: "€", GBP: "£", INR: "₹", JPY: "¥", USD: "$" };
+
+/** How many digits a currency has behind the point. @param {string} currency */
+export const digitsOf = (currency) =>
+  new Intl.NumberFormat("en", { style: "currency", currency }).resolvedOptions().maximumFractionDigits ?? 2;
+
+/** As `money.rs` writes it. @param {Money} money */
 export function price({ amount, currency }) {
-  const options = /** @type {const} */ ({ style: "currency", currency, currencyDisplay: "narrowSymbol" });
-  const format = new Intl.NumberFormat(facts.language, options);
-  return format.format(amount / 10 ** (format.resolvedOptions().maximumFractionDigits ?? 2));
+  const digits = digitsOf(currency);
+  const text = String(Math.abs(amount)).padStart(digits + 1, "0");
+  const [whole, rest] = [text.slice(0, text.length - digits), text.slice(text.length - digits)];
+  const grouped = whole.replace(/\B(?=(\d{3})+$)/g, ",");
+  return `${amount < 0 ? "-" : ""}${SIGNS[currency] ?? `${currency}\u00a0`}${grouped}${digits ? "." : ""}${rest}`;
 }
 
 /** @param {number} ms */
@@ -61,13 +71,15 @@ const PATIENCE_MS = 30_000;
  * Sends a request until it is answered. What is sent again has the same key, so that it has its effect once.
  * @param {string} method @param {string} path
  * @param {{ body?: object, key?: string, headers?: Record<string, string> }} [more]
- * @returns {Promise<Answer | null>} null if no answer came in time
+ * @returns {Promise<Answer | null>} what refused it last if it was not decided in time; null if no answer came
  */
 export async function ask(method, path, { body, key, headers = {} } = {}) {
   const lines = new Headers({ Accept: "application/json", ...headers });
   if (body) lines.set("Content-Type", "application/json");
   if (key) lines.set("Idempotency-Key", key);
   const until = Date.now() + PATIENCE_MS;
+  /** @type {Answer | null} */
+  let last = null;
   for (let attempt = 0; ; attempt++) {
     let wait = Math.min(4_000, 250 * 2 ** attempt) * (0.5 + Math.random());
     try {
@@ -75,38 +87,57 @@ export async function ask(method, path, { body, key, headers = {} } = {}) {
       const response = await fetch(path, { method, headers: lines, body: body && JSON.stringify(body), signal });
       const text = await response.text();
       const answer = { status: response.status, headers: response.headers, body: text ? JSON.parse(text) : null };
-      const slug = String(answer.body?.type ?? "").split("/").pop() ?? "";
-      const isDecided = response.status < 500 && response.status !== 429;
-      if (isDecided || slug === "paused") {
+      if (isDecided(answer) || problem(answer) === "paused") {
         show(element("status"), "");
         return answer;
       }
+      last = answer;
       wait = Math.max(wait, Number(response.headers.get("Retry-After") ?? 0) * 1_000);
     } catch {
+      last = null;
       // The answer may be lost on its way: asking again under the same key finds out.
     }
     if (Date.now() + wait > until) {
       show(element("status"), "");
-      return null;
+      return last;
     }
     if (attempt > 0) show(element("status"), say("still_trying"));
     await sleep(wait);
   }
 }
 
+/** Whether nothing else will be answered to the same request. @param {Answer} answer */
+export const isDecided = ({ status }) => status < 500 && status !== 429;
+
 /** The name of the problem that was answered. @param {Answer} answer */
 export function problem(answer) {
   return String(answer.body?.type ?? "").split("/").pop() ?? "";
 }
 
-/** What to tell of a problem. @param {Answer} answer */
+/** What to tell of problems: texts by their names. @type {Record<string, string>} */
+const PROBLEMS = {
+  "address-throttled": "too_often", "amount-mismatch": "changed", "challenge-failed": "check_failed",
+  "creations-throttled": "sent_too_many", ended: "over", forbidden: "may_not", "insufficient-funds": "too_little",
+  internal: "did_not_work", invalid: "impossible_wish", "invitation-invalid": "not_for_you", "key-reused": "changed",
+  "ledger-incomplete": "not_now", "limit-reached": "limit_reached", "line-full": "again_later",
+  "no-place": "again_later", "not-admitted": "again_later", "not-found": "no_such", "not-named": "not_for_you",
+  "not-started": "not_begun", "order-check-refused": "shop_refuses", "order-check-unavailable": "again_later",
+  "order-conflict": "changed", overloaded: "again_later", "passphrase-wrong": "passphrase_wrong", paused: "paused",
+  "phase-conflict": "changed", "sold-out": "sold_out", stopping: "not_now", throttled: "too_often",
+  "ticket-expired": "check_failed", "ticket-invalid": "check_failed", "ticket-missing": "check_failed",
+  "too-many-connections": "too_often", unauthenticated: "signed_out", unavailable: "not_now", uncertain: "gave_up",
+  "unknown-campaign": "no_such",
+};
+
+/**
+ * What to tell of a problem. Details are in English: operators have them, others on English pages.
+ * @param {Answer} answer
+ */
 export function explain(answer) {
-  switch (problem(answer)) {
-    case "not-named": case "invitation-invalid": case "forbidden": return say("not_for_you");
-    case "paused": return say("paused");
-    case "limit-reached": return say("limit_reached");
-    default: return say("unknown_problem", { title: answer.body?.detail || answer.body?.title || answer.status });
-  }
+  const known = PROBLEMS[problem(answer)];
+  if (known && !facts.desk) return say(known);
+  const title = answer.body?.detail || answer.body?.title;
+  return title && (facts.desk || facts.language === "en") ? say("unknown_problem", { title }) : say("did_not_work");
 }
 
 /** A key for one wish. */
@@ -115,15 +146,16 @@ export function freshKey() {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-/** A key that stands for one wish of this user, whatever happens to the page. @param {string} id */
-export function wish(id) {
+/**
+ * A key that stands for one wish of this user, whatever happens to the page, and what was wished under it at first.
+ * @param {string} id @param {string} [what]
+ */
+export function wish(id, what = "") {
   const name = `qiang:${facts.session?.user}:${id}`;
-  let key = localStorage.getItem(name);
-  if (!key) {
-    key = freshKey();
-    localStorage.setItem(name, key);
-  }
-  return { key, forget: () => localStorage.removeItem(name) };
+  const kept = localStorage.getItem(name) ?? `${freshKey()} ${what}`;
+  localStorage.setItem(name, kept);
+  const [key, wished = ""] = kept.split(" ");
+  return { key, what: wished || what, forget: () => localStorage.removeItem(name) };
 }
 
 /**
@@ -174,9 +206,17 @@ export async function claim(kind, campaign, key, body, inLine) {
   }
   const sent = { ...body, ...credentials(campaign) };
   const answer = await ask("POST", `${path}/${kind === "sales" ? "orders" : "claims"}`, { key, headers, body: sent });
-  if (answer?.status !== 202) return answer;
-  for (inLine(answer.body.ahead); ; await sleep(1_000)) {
-    const place = await ask("GET", `/v1/campaigns/${campaign.id}/place`);
+  return answer?.status === 202 ? await standInLine(campaign.id, answer.body.ahead, inLine) : answer;
+}
+
+/**
+ * Waits in a line until it is decided.
+ * @param {string} id @param {number} before @param {(ahead: number) => void} inLine
+ * @returns {Promise<Answer | null>}
+ */
+export async function standInLine(id, before, inLine) {
+  for (inLine(before); ; await sleep(1_000)) {
+    const place = await ask("GET", `/v1/campaigns/${id}/place`);
     if (!place || place.status !== 200) return place;
     if (place.body.state === "granted") return { ...place, body: place.body.grant };
     inLine(place.body.ahead);
@@ -198,15 +238,38 @@ export const field = (id) => /** @type {HTMLInputElement} */ (element(id));
 
 // --- What happens, as it happens.
 
-/** How much the service's clock is before this one, in milliseconds. */
-let ahead = 0;
+/** The most that a view of those who watch may be older than when it comes. */
+const VIEW_AGE_MAX_MS = 6_000;
+/** What the clocks may differ by more than before: then one of them was set. */
+const CLOCK_SET_MS = 60_000;
 
-/** @param {State} state */
-export function keepTime(state) {
-  ahead = Date.parse(state.now) - Date.now();
+/** How much the service's clock is before this one, in milliseconds, as far as is known. @type {number | null} */
+let ahead = null;
+/** The time of the newest numbers that an answer had. */
+let newestAt = 0;
+
+/** @param {number} at */
+function isClockSet(at) {
+  return ahead !== null && Math.abs(at - Date.now() - ahead) > CLOCK_SET_MS;
 }
 
-export const now = () => Date.now() + ahead;
+/**
+ * What says the time was on its way for a while, or lay somewhere: the service's clock is no less ahead than that.
+ * @param {number} at
+ */
+export function noteTime(at) {
+  ahead = Math.max(ahead ?? -Infinity, at - Date.now());
+}
+
+/** Takes the time from an answer. @param {{ now: string }} answer */
+export function keepTime({ now: text }) {
+  const at = Date.parse(text);
+  if (isClockSet(at)) ahead = null;
+  noteTime(at);
+  newestAt = at;
+}
+
+export const now = () => Date.now() + (ahead ?? 0);
 
 /**
  * @param {string} id @param {number} after
@@ -214,12 +277,28 @@ export const now = () => Date.now() + ahead;
  */
 export function watch(id, after, listener) {
   let newest = after;
+  let isAsking = false;
+  /** Asks for the numbers themselves. */
+  const look = async () => {
+    if (isAsking) return;
+    isAsking = true;
+    const answer = await ask("GET", `/v1/campaigns/${id}/state`);
+    isAsking = false;
+    if (answer?.status !== 200) return;
+    keepTime(answer.body);
+    listener.state(answer.body);
+  };
   const begin = () => {
     const events = new EventSource(`/v1/campaigns/${id}/events?after=${newest}`);
     events.addEventListener("state", (event) => {
+      /** @type {State} */
       const state = JSON.parse(event.data);
-      keepTime(state);
-      listener.state(state);
+      const at = Date.parse(state.now);
+      // Numbers that have not changed for long have an old time, too: by it alone the clock is not set.
+      const isOlder = at < newestAt && newestAt - at <= VIEW_AGE_MAX_MS;
+      if (!isClockSet(at)) noteTime(at);
+      if (isOlder || isClockSet(at)) void look();
+      if (!isOlder) listener.state(state);
     });
     events.addEventListener("draws", (event) => {
       newest = Number(event.lastEventId) || newest;
@@ -238,24 +317,38 @@ export function duration(ms) {
   const seconds = Math.max(0, Math.ceil(ms / 1_000));
   const days = Math.floor(seconds / 86_400);
   const two = (/** @type {number} */ part) => String(part).padStart(2, "0");
-  const clock = `${two(Math.floor(seconds / 3_600) % 24)}:${two(Math.floor(seconds / 60) % 60)}:${two(seconds % 60)}`;
+  const minutes = `${two(Math.floor(seconds / 60) % 60)}:${two(seconds % 60)}`;
+  const clock = seconds < 3_600 ? minutes : `${two(Math.floor(seconds / 3_600) % 24)}:${minutes}`;
   return days > 0 ? `${days} ${say("day")} ${clock}` : clock;
 }
 
 /** What a campaign is in, by the service's clock: its phase changes with the time alone. @param {State} state */
 export function phase(state) {
-  if (state.phase === "closed" || now() >= Date.parse(state.ends_at)) return "over";
+  if (["closed", "ended"].includes(state.phase) || now() >= Date.parse(state.ends_at)) return "over";
   if (state.phase === "paused") return "paused";
   return now() < Date.parse(state.starts_at) ? "before" : "live";
 }
 
-/** @param {State} state */
-export function clock(state) {
+/** What a clock shows: words, and time where some is left. @param {State} state @returns {[string, string]} */
+export function clockParts(state) {
   switch (phase(state)) {
-    case "before": return `${say("begins_in")} ${duration(Date.parse(state.starts_at) - now())}`;
-    case "over": return say("over");
-    default: return `${say("ends_in")} ${duration(Date.parse(state.ends_at) - now())}`;
+    case "before": return [say("begins_in"), duration(Date.parse(state.starts_at) - now())];
+    case "over": return [say("over"), ""];
+    default: return [say("ends_in"), duration(Date.parse(state.ends_at) - now())];
   }
+}
+
+/** @param {State} state */
+export const clock = (state) => clockParts(state).join(" ").trim();
+
+/** Shows it with the time in large digits. @param {State} state */
+export function showClock(state) {
+  const target = element("clock");
+  const [words, time] = clockParts(state);
+  const [label = target.appendChild(document.createElement("span")), ...rest] = target.children;
+  if (rest.length === 0) target.append(" ", document.createElement("b"));
+  show(/** @type {HTMLElement} */ (label), words);
+  show(/** @type {HTMLElement} */ (target.lastElementChild), time);
 }
 
 /** Calls again and again, and at once. @param {() => void} tick */

@@ -1,85 +1,170 @@
 // @ts-check
 // The page of a sale.
 
-import { ask, claim, clock, duration, element, explain, facts, field, keepTime, now, numbers, often, phase,
-  price, problem, say, show, sleep, watch, wish } from "./qiang.js";
+import { ask, claim, duration, element, explain, facts, field, isDecided, keepTime, noteTime, now, numbers, often,
+  phase, price, problem, say, show, showClock, sleep, standInLine, watch, wish } from "./qiang.js";
 
+/** @typedef {import("./qiang.js").Answer} Answer */
 /** @typedef {import("./qiang.js").Order} Order */
+
+/** How often the numbers are asked for until they have what this user has. */
+const LOOKS_MAX = 5;
 
 function salePage() {
   const sale = facts.sale;
+  const user = facts.session?.user ?? "";
   const button = /** @type {HTMLButtonElement} */ (element("buy"));
   const outcome = element("outcome");
-  const intent = () => wish(sale.id);
-  const kept = `qiang:${facts.session?.user}:order:${sale.id}`;
-  /** @type {Order | null} */
-  let order = null;
+  const intent = () => wish(sale.id, field("quantity").value);
+  /** Which orders were made or changed in this browser: the ledger may not have them yet, nor other tabs. */
+  const kept = `qiang:${user}:orders:${sale.id}`;
+  /** @type {Map<string, Order>} */
+  const orders = new Map(facts.orders.map((order) => [order.order, order]));
+  /** @type {Map<string, HTMLElement>} */
+  const lines = new Map();
   let isAsking = false;
+  /** Whether the numbers shown may not have what was just done. */
+  let isCounting = false;
+  /** @type {number | null} */
+  let before = null;
+  let note = "";
+  let was = phase(sale.state);
   let wasSoldOut = sale.state.remaining === 0;
   keepTime(sale.state);
 
-  const isOpen = () => order !== null && ["held", "paid"].includes(order.state);
+  const isMine = (/** @type {Order} */ order) => order.state === "held" || order.state === "paid";
+  const mine = () => [...orders.values()].filter(isMine).reduce((sum, order) => sum + order.quantity, 0);
+
+  /** What the button says while it cannot be pressed; nothing while it can. @param {ReturnType<typeof phase>} is */
+  const reason = (is) => {
+    if (before !== null) return say("in_line", { ahead: before });
+    if (isAsking) return say("buying");
+    if (mine() >= sale.per_user_limit) return say("yours", { quantity: mine() });
+    if (is === "over") return say("over");
+    if (is === "paused") return say("paused");
+    if (is === "before") return say("not_yet");
+    return sale.state.remaining === 0 ? say("sold_out") : "";
+  };
+
+  /** What is told beside the button. @param {ReturnType<typeof phase>} is */
+  const told = (is) => {
+    if (before !== null) return say("in_line_kept", { ahead: before });
+    if (isAsking || note) return isAsking ? "" : note;
+    if (is === "paused") return say("paused");
+    return is === "live" && sale.state.remaining === 0 && mine() < sale.per_user_limit ? say("come_back") : "";
+  };
 
   const showState = () => {
     const { state } = sale;
     const is = phase(state);
-    show(element("clock"), clock(state));
-    show(element("numbers"), say("left", { remaining: state.remaining, supply: state.supply }));
-    numbers(state);
-    const soldOut = is === "live" && state.remaining === 0;
-    const canBuy = is === "live" && !soldOut && !isOpen();
-    button.disabled = !canBuy || isAsking;
-    element("quantity-line").hidden = !canBuy || sale.per_user_limit <= 1;
-    element("passphrase-line").hidden = !(canBuy && sale.audience === "passphrase");
-    const mine = isOpen() && order ? say("yours", { quantity: order.quantity }) : "";
-    const wanted = soldOut ? say("sold_out") : is === "over" ? say("over") : say("buy");
-    show(button, isAsking ? say("buying") : mine || wanted);
-    if (soldOut) wasSoldOut = true;
-    else if (wasSoldOut && canBuy) {
-      wasSoldOut = false;
-      show(outcome, say("came_back", { remaining: state.remaining }));
+    showClock(state);
+    const left = say("left", { remaining: state.remaining, supply: state.supply });
+    show(element("numbers"), isCounting ? say("counting") : left);
+    if (!isCounting) numbers(state);
+    if (was === "before" && is === "live") note = say("begun");
+    was = is;
+    if (is === "live" && !isCounting) {
+      const soldOut = state.remaining === 0;
+      if (soldOut && !wasSoldOut && mine() === 0) note = "";
+      const comesBack = wasSoldOut && !soldOut && mine() < sale.per_user_limit;
+      if (comesBack) note = say("came_back", { remaining: state.remaining });
+      wasSoldOut = soldOut;
     }
-    if (!isAsking && soldOut && !isOpen()) show(outcome, say("come_back"));
-    if (is === "paused") show(outcome, say("paused"));
-    showOrder();
+    const why = reason(is);
+    button.disabled = why !== "";
+    button.classList.toggle("mine", why !== "" && mine() > 0 && !isAsking);
+    show(button, why || say("buy"));
+    const rest = sale.per_user_limit - mine();
+    element("quantity-line").hidden = why !== "" || rest <= 1;
+    const quantity = field("quantity");
+    quantity.max = String(rest);
+    if (Number(quantity.value) > rest) quantity.value = String(Math.max(1, rest));
+    element("passphrase-line").hidden = !(why === "" && sale.audience === "passphrase");
+    show(outcome, told(is));
+    showOrders();
   };
 
-  const showOrder = () => {
-    element("mine").hidden = order === null;
-    if (!order) return;
-    show(element("yours"), say("yours", { quantity: order.quantity }));
-    const isHeld = order.state === "held";
-    const left = Date.parse(order.hold_until ?? sale.state.ends_at) - now();
-    /** @type {Record<string, string>} */
-    const words = { paid: "paid", cancelled: "cancelled", expired: "expired", returned: "returned" };
-    show(element("hold"), isHeld ? `${say("pay_within")} ${duration(left)}` : say(words[order.state] ?? "expired"));
-    const pay = element("pay");
-    pay.hidden = !isHeld || !(facts.sandbox || facts.payment_url);
-    show(pay, say(facts.sandbox ? "pay_sandbox" : "pay", { amount: price(order.amount) }));
-    if (isHeld && pay.hidden) show(outcome, say("pay_elsewhere"));
-    element("cancel").hidden = !isHeld;
-    if (isHeld && left < -1_000 && !isAsking) void lookAgain();
+  /** A line for an order, made once: what has the focus keeps it. @param {string} id */
+  const lineOf = (id) => {
+    const known = lines.get(id);
+    if (known) return known;
+    const template = /** @type {HTMLTemplateElement} */ (document.getElementById("order-line"));
+    const line = /** @type {HTMLElement} */ (template.content.firstElementChild?.cloneNode(true));
+    const [pay, cancel] = [line.querySelector(".pay"), line.querySelector(".cancel")];
+    pay?.addEventListener("click", () => void payFor(id));
+    cancel?.addEventListener("click", () => void giveBack(id));
+    lines.set(id, line);
+    return line;
   };
 
-  /** @param {Order | null} fresh */
-  const keep = (fresh) => {
-    order = fresh;
-    if (fresh && isOpen()) localStorage.setItem(kept, fresh.order);
-    else {
-      // The next wish is another one.
-      localStorage.removeItem(kept);
-      intent().forget();
-    }
+  const showOrders = () => {
+    element("mine").hidden = orders.size === 0;
+    const all = [...orders.values()].sort((a, b) => Number(isMine(b)) - Number(isMine(a)));
+    const shown = all.map((order) => {
+      const line = lineOf(order.order);
+      const part = (/** @type {string} */ name) => /** @type {HTMLElement} */ (line.querySelector(`.${name}`));
+      const yours = say("yours", { quantity: order.quantity });
+      show(part("yours"), yours);
+      show(part("amount"), price(order.amount));
+      const isHeld = order.state === "held";
+      const until = Date.parse(order.hold_until ?? sale.state.ends_at) - now();
+      // However late the answer came, a hold is no longer than it is.
+      const left = Math.min(until, sale.hold_seconds * 1_000);
+      /** @type {Record<string, string>} */
+      const words = { paid: "paid", cancelled: "cancelled", expired: "expired", returned: "returned" };
+      show(part("hold"), isHeld ? `${say("pay_within")} ${duration(left)}` : say(words[order.state] ?? "expired"));
+      line.dataset.state = order.state;
+      const pay = part("pay");
+      pay.hidden = !isHeld || !(facts.sandbox || facts.payment_url);
+      show(pay, say(facts.sandbox ? "pay_sandbox" : "pay", { amount: price(order.amount) }));
+      part("elsewhere").hidden = !(isHeld && pay.hidden);
+      part("cancel").hidden = !isHeld;
+      part("cancel").setAttribute("aria-label", `${say("cancel")}: ${yours}`);
+      if (isHeld && until < -1_000) void lookAgain();
+      return line;
+    });
+    const list = element("orders");
+    if (shown.some((line, i) => list.children[i] !== line)) list.replaceChildren(...shown);
+  };
+
+  /** @returns {string[]} */
+  const hinted = () => JSON.parse(localStorage.getItem(kept) ?? "{}").orders ?? [];
+
+  /** Takes an order as an answer had it. @param {Order} order @param {boolean} [isChanged] done by this page */
+  const keep = (order, isChanged = false) => {
+    orders.set(order.order, order);
+    // Other tabs look at what is written here, and look again when it has another time.
+    const ids = [...new Set([...hinted(), order.order])].slice(-20);
+    if (isChanged) localStorage.setItem(kept, JSON.stringify({ orders: ids, at: Date.now() }));
     showState();
   };
 
-  /** How the order stands. */
-  const look = async () => {
-    const id = order?.order ?? localStorage.getItem(kept);
-    if (!id) return;
+  /** The numbers anew, until they have what this user has. */
+  const count = async () => {
+    isCounting = true;
+    showState();
+    for (let turn = 0; turn < LOOKS_MAX; turn++) {
+      const answer = await ask("GET", `/v1/campaigns/${sale.id}/state`);
+      if (answer?.status !== 200) break;
+      sale.state = answer.body;
+      keepTime(sale.state);
+      if (sale.state.granted >= mine()) break;
+      await sleep(100 * 2 ** turn);
+    }
+    isCounting = false;
+    showState();
+  };
+
+  /** How an order stands. @param {string} id */
+  const look = async (id) => {
     const answer = await ask("GET", `/v1/orders/${id}`);
     if (answer?.status === 200) keep(answer.body);
-    else if (answer?.status === 404) keep(null);
+  };
+
+  /** How everything stands that may have changed. */
+  const lookAtAll = async () => {
+    const held = [...orders.values()].filter(({ state }) => state === "held");
+    await Promise.all([...new Set([...held.map(({ order }) => order), ...hinted()])].map(look));
   };
 
   let isWaiting = false;
@@ -87,61 +172,108 @@ function salePage() {
   const lookAgain = async () => {
     if (isWaiting) return;
     isWaiting = true;
-    await look();
+    await lookAtAll();
     await sleep(1_000);
     isWaiting = false;
+  };
+
+  /** The orders of this user that the service knows of and this page does not. */
+  const ordersAnew = async () => {
+    for (let turn = 0; turn < LOOKS_MAX; turn++) {
+      const answer = await ask("GET", `/v1/accounts/${encodeURIComponent(user)}/orders?limit=1000`);
+      if (answer?.status !== 200) return;
+      /** @type {Order[]} */
+      const all = answer.body.orders;
+      const others = all.filter((order) => order.campaign === sale.id && !orders.has(order.order));
+      await Promise.all(others.map((order) => (order.state === "held" ? look(order.order) : keep(order))));
+      if (answer.body.settled) return;
+      await sleep(500 * 2 ** turn);
+    }
+  };
+
+  /** @param {Answer | null} answer */
+  const decided = async (answer) => {
+    isAsking = false;
+    before = null;
+    if (!answer) note = say("gave_up");
+    else if (answer.status === 200 || answer.status === 201) {
+      note = answer.body.state === "held" ? say("granted") : "";
+      noteTime(Date.parse(answer.body.granted_at));
+      isCounting = true;
+      keep(answer.body, true);
+      intent().forget();
+      await count();
+    } else {
+      note = explain(answer);
+      if (isDecided(answer)) intent().forget();
+      if (problem(answer) === "sold-out") {
+        note = "";
+        await count();
+      }
+      if (["limit-reached", "key-reused"].includes(problem(answer))) await ordersAnew();
+    }
+    showState();
+  };
+
+  const inLine = (/** @type {number} */ ahead) => {
+    before = ahead;
+    showState();
   };
 
   element("order").addEventListener("submit", async (event) => {
     event.preventDefault();
     if (isAsking || button.disabled) return;
     isAsking = true;
-    show(outcome, "");
+    note = "";
     showState();
-    const quantity = Math.max(1, Number(field("quantity").value) || 1);
-    const answer = await claim("sales", sale, intent().key, { quantity }, (before) => {
-      show(outcome, say("in_line", { ahead: before }));
-    });
-    isAsking = false;
-    if (!answer) show(outcome, say("gave_up"));
-    else if (answer.status === 200 || answer.status === 201) {
-      show(outcome, "");
-      keep(answer.body);
-    } else {
-      if (problem(answer) === "sold-out") sale.state.remaining = answer.body.remaining ?? 0;
-      else show(outcome, problem(answer) === "not-admitted" ? say("again_later") : explain(answer));
-      intent().forget();
-    }
-    showState();
+    // What was wished under a key stays wished under it until it is decided.
+    const { key, what } = intent();
+    await decided(await claim("sales", sale, key, { quantity: Math.max(1, Number(what) || 1) }, inLine));
   });
 
-  element("pay").addEventListener("click", async () => {
-    if (!order) return;
+  /** @param {string} id */
+  const payFor = async (id) => {
     if (!facts.sandbox) {
-      location.assign(facts.payment_url.replace("{order}", encodeURIComponent(order.order)));
+      location.assign(facts.payment_url.replace("{order}", encodeURIComponent(id)));
       return;
     }
-    const answer = await ask("POST", "/sandbox/payments", { body: { order: order.order } });
-    if (answer && answer.status >= 400) show(outcome, explain(answer));
-    await look();
-  });
+    const answer = await ask("POST", "/sandbox/payments", { body: { order: id } });
+    if (!answer) note = say("gave_up");
+    else if (answer.status >= 400) note = explain(answer);
+    else {
+      note = say(answer.body.outcome === "refund_due" ? "paid_late" : "paid");
+      keep(answer.body.order, true);
+    }
+    await look(id);
+    await count();
+  };
 
-  element("cancel").addEventListener("click", async () => {
-    if (!order) return;
-    const answer = await ask("POST", `/v1/orders/${order.order}/cancellation`);
-    if (answer?.status === 200) keep(answer.body);
-    else if (answer) show(outcome, explain(answer));
-  });
+  /** @param {string} id */
+  const giveBack = async (id) => {
+    const answer = await ask("POST", `/v1/orders/${id}/cancellation`);
+    note = !answer ? say("gave_up") : answer.status === 200 ? say("cancelled") : explain(answer);
+    isCounting = true;
+    if (answer?.status === 200) keep(answer.body, true);
+    else await look(id);
+    // Those are the buyer's own.
+    wasSoldOut = false;
+    await count();
+  };
 
   // Another tab of the same user.
   addEventListener("storage", (event) => {
-    if (event.key === kept && event.newValue) void look();
+    if (event.key === kept && event.newValue) void lookAtAll().then(count);
   });
 
   show(element("limit"), sale.per_user_limit > 1 ? say("limit", { limit: sale.per_user_limit }) : "");
-  field("quantity").max = String(sale.per_user_limit);
   often(showState);
-  void look();
+  // What this browser knows of, and the service's list does not have yet.
+  void Promise.all(hinted().filter((id) => !orders.has(id)).map(look));
+  if (!facts.settled) void ordersAnew();
+  if (facts.place) {
+    isAsking = true;
+    void standInLine(sale.id, facts.place.ahead, inLine).then(decided);
+  }
   watch(sale.id, 0, {
     state: (state) => {
       sale.state = state;

@@ -1,14 +1,24 @@
 // @ts-check
 // Sending a red packet.
 
-import { ask, element, explain, facts, field, price, say, show, wish } from "./qiang.js";
+import { ask, digitsOf, element, explain, facts, field, isDecided, price, say, show, wish } from "./qiang.js";
+
+/** @typedef {import("./qiang.js").Money} Money */
+
+/** What the sandbox puts in at a time. @type {Money} */
+const DEPOSIT = { amount: 100_000, currency: "CNY" };
 
 
 async function sendPage() {
   const form = element("send");
-  const balance = facts.account?.balances.map(({ available }) => price(available)).join(", ");
-  show(element("balance"), balance ? say("balance", { amount: balance }) : "");
-  const { shares } = await import("./split.js");
+  const outcome = element("outcome");
+  /** @param {{ balances: { available: Money }[] } | null} account */
+  const showBalance = (account) => {
+    const balance = account?.balances.map(({ available }) => price(available)).join(", ");
+    show(element("balance"), account ? say("balance", { amount: balance || price({ ...DEPOSIT, amount: 0 }) }) : "");
+  };
+  showBalance(facts.account);
+  const { hex, shares } = await import("./split.js");
 
   /** The request, or null while it is impossible. */
   const request = () => {
@@ -16,8 +26,7 @@ async function sendPage() {
     const count = Number(field("shares").value);
     const rule = field("rule").value;
     if (!/^[A-Z]{3}$/.test(currency) || !Number.isInteger(count) || count < 1) return null;
-    const format = new Intl.NumberFormat("en", { style: "currency", currency });
-    const unit = 10 ** (format.resolvedOptions().maximumFractionDigits ?? 2);
+    const unit = 10 ** digitsOf(currency);
     const minor = Math.round(Number(field("amount").value) * unit);
     if (!Number.isSafeInteger(minor) || minor < count) return null;
     const mean = minor / count;
@@ -70,23 +79,62 @@ async function sendPage() {
     clearTimeout(later);
     later = setTimeout(draw, 150);
   });
+  /** @param {string} key */
+  const placeOf = (key) => `qiang:${facts.session?.user}:seed:${key}`;
+
+  /**
+   * What this sender adds to the seed, and what the service had promised before; the same whenever a wish is tried
+   * again. Nothing where the service makes no promises, null where it gave no answer.
+   * @param {string} key
+   */
+  const partsOf = async (key) => {
+    const kept = localStorage.getItem(placeOf(key));
+    if (kept) return JSON.parse(kept);
+    const answer = await ask("POST", "/v1/red-packets/promises");
+    if (!answer) return null;
+    const entropy = hex(crypto.getRandomValues(new Uint8Array(32)));
+    const parts = answer.status === 200 ? { ...answer.body, entropy } : {};
+    localStorage.setItem(placeOf(key), JSON.stringify(parts));
+    return parts;
+  };
+
+  const deposit = /** @type {HTMLButtonElement | null} */ (document.getElementById("put-in"));
+  if (deposit) show(deposit, say("put_in", { amount: price(DEPOSIT) }));
+  deposit?.addEventListener("click", async () => {
+    deposit.disabled = true;
+    const intent = wish("put-in");
+    const answer = await ask("POST", "/sandbox/deposits", { body: DEPOSIT, key: intent.key });
+    deposit.disabled = false;
+    deposit.focus();
+    if (answer && isDecided(answer)) intent.forget();
+    if (!answer) show(outcome, say("gave_up"));
+    else if (answer.status >= 300) show(outcome, explain(answer));
+    else {
+      show(outcome, say("put_in_done", { amount: price(DEPOSIT) }));
+      const account = await ask("GET", `/v1/accounts/${encodeURIComponent(facts.session?.user ?? "")}`);
+      if (account?.status === 200) showBalance(account.body);
+    }
+  });
   let isSending = false;
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     const wanted = request();
     if (!wanted || isSending) return;
     isSending = true;
+    show(outcome, "");
+    show(element("send-button"), say("buying"));
     // The same wish until it is answered, or changed.
     const intent = wish(`send:${JSON.stringify(wanted)}`);
-    const answer = await ask("POST", "/v1/red-packets", { body: wanted, key: intent.key });
+    const parts = await partsOf(intent.key);
+    const answer = parts && await ask("POST", "/v1/red-packets", { body: { ...wanted, ...parts }, key: intent.key });
     isSending = false;
-    if (!answer) {
-      show(element("status"), say("gave_up"));
-      return;
+    show(element("send-button"), say("send"));
+    if (answer && isDecided(answer)) {
+      intent.forget();
+      localStorage.removeItem(placeOf(intent.key));
     }
-    intent.forget();
-    if (answer.status >= 300) {
-      show(element("status"), explain(answer));
+    if (!answer || answer.status >= 300) {
+      show(outcome, answer ? explain(answer) : say("gave_up"));
       return;
     }
     const link = /** @type {HTMLAnchorElement} */ (element("link"));

@@ -159,21 +159,52 @@ export function shares(seed, { total, count, rule, min, max }) {
 const CODES = new Map([["normal", 1], ["double_average", 2], ["equal", 3], ["lazy", 4]]);
 
 /**
- * What is promised when a packet opens: the SHA-256 over seed and split, in hexadecimal digits.
+ * What is published before a packet opens: the SHA-256 over split and seed, in hexadecimal digits. Of version 2 if it
+ * says which packet it is for, as all do but those of earlier releases.
  * @param {Uint8Array} seed
  * @param {{ total: bigint, count: bigint, rule: string, min: bigint, max: bigint }} split
+ * @param {{ id: string, currency: string }} [packet]
  */
-export function commitment(seed, { total, count, rule, min, max }) {
-  const domain = new TextEncoder().encode("qiang/split/commitment\0");
-  const bytes = new Uint8Array(23 + 2 + 8 + 4 + 8 + 8 + 32);
-  const view = new DataView(bytes.buffer);
-  bytes.set(domain);
-  bytes.set([1, CODES.get(rule) ?? 0], 23);
-  view.setBigInt64(25, total);
-  view.setUint32(33, Number(count));
-  view.setBigInt64(37, rule === "equal" ? 0n : min);
-  view.setBigInt64(45, rule === "normal" ? max : 0n);
-  bytes.set(seed, 53);
+export function commitment(seed, { total, count, rule, min, max }, packet) {
+  const parameters = new Uint8Array(30);
+  const view = new DataView(parameters.buffer);
+  parameters.set([1, CODES.get(rule) ?? 0]);
+  view.setBigInt64(2, total);
+  view.setUint32(10, Number(count));
+  view.setBigInt64(14, rule === "equal" ? 0n : min);
+  view.setBigInt64(22, rule === "normal" ? max : 0n);
+  if (!packet) return hash(text("qiang/split/commitment\0"), parameters, seed);
+  return hash(text("qiang/split/commitment/2\0"), parameters, uuid(packet.id), text(packet.currency), seed);
+}
+
+/** What binds the service to its part of a seed. @param {string} id @param {string} secret */
+export function promise(id, secret) {
+  return hash(text("qiang/split/promise\0"), uuid(id), unhex(secret));
+}
+
+/** The seed that service and sender have made. @param {string} secret @param {string} entropy */
+export function madeOf(secret, entropy) {
+  return hash(text("qiang/split/seed\0"), unhex(secret), unhex(entropy));
+}
+
+/** @param {string} words */
+function text(words) {
+  return new TextEncoder().encode(words);
+}
+
+/** @param {string} id */
+function uuid(id) {
+  return unhex(id.replaceAll("-", ""));
+}
+
+/** @param {Uint8Array[]} parts */
+function hash(...parts) {
+  const bytes = new Uint8Array(parts.reduce((length, part) => length + part.length, 0));
+  let at = 0;
+  for (const part of parts) {
+    bytes.set(part, at);
+    at += part.length;
+  }
   return hex(sha256(bytes));
 }
 
@@ -183,7 +214,7 @@ export function unhex(digits) {
 }
 
 /** @param {Uint8Array} bytes */
-function hex(bytes) {
+export function hex(bytes) {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 

@@ -94,6 +94,9 @@ test("an operator opens a sale, watches it, pauses, changes its stock and closes
   assert.equal(own, 201);
   await says(page, "#remaining", "7");
   await until(async () => (await tallest(page)) > 10 && (await level(page)) > full);
+  // The chart's edges say what its top stands for, and when it begins and ends.
+  const edges = await page.locator("figure .edges span").allTextContents();
+  assert.match(edges.join("|"), /^[123] a second\|10 remain\|\d+:\d\d:\d\d.[AP]M\|\d+:\d\d:\d\d.[AP]M$/);
   await says(page, "#rate", "7 of 10 remain");
   await picture(page, "desk-campaign");
   await assertAccessible(page);
@@ -197,6 +200,99 @@ test("campaigns are found by words, state, kind and id, and nothing of it stands
   await olga.context.close();
 });
 
+test("the newest campaigns are looked at first, and a search goes on where it stopped", async () => {
+  const title = (/** @type {number} */ n) => `Round ${String(n).padStart(2, "0")}`;
+  /** @type {string[]} */
+  const ids = [];
+  // Ids of one millisecond are in any order: these are of one each.
+  const first = Date.now() + 1_000;
+  for (let n = 0; n < 12; n++) {
+    const time = (first + n).toString(16).padStart(12, "0");
+    const id = `${time.slice(0, 8)}-${time.slice(8)}-7000-8000-${time}`;
+    ids.push(await service.sale({ id, title: title(n) }));
+  }
+  const olga = await person(browser, service, "olga", { role: "operator" });
+  const { page } = olga;
+  await until(async () => (await service.call("GET", "/v1/sales?order=newest&limit=1")).sales[0].id === ids[11]);
+  // A page of each list has one campaign, so that a search asks after ten.
+  await page.route("**/v1/sales?*", (route) =>
+    route.continue({ url: route.request().url().replace("limit=100", "limit=1") }));
+  const cards = () => page.locator("#campaigns b").allTextContents();
+  await page.goto("/admin");
+  await says(page, "#found", "10 found among the newest 10");
+  assert.deepEqual((await cards()).slice(0, 10), Array.from({ length: 10 }, (_, n) => title(11 - n)));
+  await page.fill("#words", "round 00");
+  await page.keyboard.press("Enter");
+  await says(page, "#found", "0 found among the newest 10");
+  await page.click("#more");
+  await says(page, "#found", "1 found among the newest 20");
+  assert.deepEqual(await cards(), [title(0)]);
+  // A packet is found by its id, whichever kind is looked for; and so is a part of an id.
+  await service.deposit("alice", 100);
+  const total = { amount: 100, currency: "CNY" };
+  const packet = { title: "By its id", total, shares: 2, split: { rule: "equal" } };
+  const { id } = await service.call("POST", "/v1/red-packets", packet);
+  await page.fill("#words", id);
+  await page.keyboard.press("Enter");
+  await says(page, "#campaigns", "By its id");
+  await says(page, "#found", "1 found, the newest first");
+  assert.equal(await page.isVisible("#more"), false);
+  assert.equal(await page.getAttribute("#campaigns a", "href"), `/admin/packets/${id}`);
+  await page.fill("#words", ids[11].slice(10));
+  await page.keyboard.press("Enter");
+  await says(page, "#campaigns", title(11));
+  assert.deepEqual(olga.faults, []);
+  await olga.context.close();
+});
+
+test("every page of the desk leads to the others, and uses the width that there is", async () => {
+  const id = await service.sale({ title: "Wide" });
+  const wide = { viewport: { width: 1_400, height: 900 } };
+  const ada = await person(browser, service, "ada", { ...wide, role: "admin" });
+  const { page } = ada;
+  const places = ["/admin", "/admin/sales/new", "/admin/lookup", "/admin/live", "/admin/operation"];
+  for (const path of [...places, `/admin/sales/${id}`]) {
+    await page.goto(path);
+    const links = page.locator("#desk-nav a");
+    assert.deepEqual(await links.evaluateAll((all) => all.map((it) => it.getAttribute("href"))), places);
+    const here = page.locator("#desk-nav [aria-current=page]");
+    assert.equal(await here.count(), places.includes(path) ? 1 : 0, path);
+    if (places.includes(path)) assert.equal(await here.getAttribute("href"), path);
+    const box = await page.locator("main").boundingBox();
+    assert.ok((box?.width ?? 0) > 1_000, `${path} is ${box?.width} wide`);
+  }
+  // What cannot be pressed does not look like what can.
+  await says(page, "#phase", "live");
+  const look = (/** @type {string} */ button) => page.$eval(button, (it) => getComputedStyle(it).borderTopStyle);
+  assert.deepEqual([await look("#pause"), await look("#resume")], ["solid", "dashed"]);
+  assert.deepEqual(ada.faults, []);
+  await ada.context.close();
+});
+
+test("what is not open yet says whether the engine has it", async () => {
+  const starts_at = new Date(Date.now() + 3_600_000).toISOString();
+  const ends_at = new Date(Date.now() + 7_200_000).toISOString();
+  const id = await service.sale({ title: "Soon", starts_at, ends_at });
+  const olga = await person(browser, service, "olga", { role: "operator" });
+  const { page } = olga;
+  await page.goto(`/admin/sales/${id}`);
+  await says(page, "#phase", "scheduled");
+  await says(page, "#warm", "Warm: the engine has it already");
+  // What the service says while it waits for its engine.
+  await page.route(`**/admin/sales/${id}`, async (route) => {
+    const response = await route.fetch();
+    const body = (await response.text()).replaceAll('"phase":"scheduled"', '"phase":"draft"');
+    await route.fulfill({ response, body });
+  });
+  await page.route("**/events?*", (route) => route.abort());
+  await page.goto(`/admin/sales/${id}`);
+  await says(page, "#phase", "draft");
+  await says(page, "#warm", "the engine does not yet");
+  assert.equal(await page.isDisabled("#pause"), true);
+  assert.deepEqual(olga.faults, []);
+  await olga.context.close();
+});
+
 test("whoever lacks a scope is told so, and refused", async () => {
   const id = await service.sale({ title: "Alice’s" });
   // A seller sees the own campaigns, and may not lead others'.
@@ -228,6 +324,8 @@ test("whoever lacks a scope is told so, and refused", async () => {
     assert.equal(new URL(stranger.url()).search, `?then=${path}`);
   }
   assert.equal(await stranger.inputValue("#role"), "operator");
+  await stranger.goto("/admin/operation");
+  assert.equal(await stranger.inputValue("#role"), "admin");
   await context.close();
   const eve = await person(browser, service, "eve");
   assert.equal(await eve.page.locator("a[href='/admin']").count(), 0);
@@ -244,9 +342,22 @@ test("whoever lacks a scope is told so, and refused", async () => {
 });
 
 test("an order and a user are looked up, and neither stands in a URL", async () => {
-  const sale = await service.sale({ title: "Looked up" });
+  const sale = await service.sale({ title: "Looked up", per_user_limit: 5 });
   const { order } = await service.call("POST", `/v1/sales/${sale}/orders`, { quantity: 1 });
-  await service.deposit("rich", 12_345);
+  const { id: deposit } = await service.deposit("rich", 12_345);
+  const rich = await person(browser, service, "rich");
+  const post = (/** @type {string} */ path, /** @type {object} */ body) =>
+    rich.page.evaluate(async ([url, text]) => {
+      const headers = { "Content-Type": "application/json" };
+      return (await fetch(url, { method: "POST", headers, body: text })).status;
+    }, [path, JSON.stringify(body)]);
+  for (const quantity of [1, 2]) assert.equal(await post(`/v1/sales/${sale}/orders`, { quantity }), 201);
+  const total = { amount: 700, currency: "CNY" };
+  await service.deposit("alice", 700);
+  const sent = { title: "For the rich", total, shares: 1, split: { rule: "equal" } };
+  const { id: packet } = await service.call("POST", "/v1/red-packets", sent);
+  assert.equal(await post(`/v1/red-packets/${packet}/claims`, {}), 201);
+  await rich.context.close();
   const olga = await person(browser, service, "olga", { role: "operator" });
   const { page } = olga;
   /** @type {string[]} */
@@ -262,10 +373,28 @@ test("an order and a user are looked up, and neither stands in a URL", async () 
   assert.equal(await page.getAttribute("#figures a", "href"), `/admin/sales/${sale}`);
   await page.fill("#wanted", "rich");
   await page.keyboard.press("Enter");
-  await says(page, "#figures", "¥123.45");
-  await says(page, "#actions li", "alice put money in");
+  await says(page, "#figures", "¥130.45");
+  await says(page, "#orders li", "Looked up · 2 units · ¥10.00 · held");
+  await says(page, "#claims li", `¥7.00 · ${packet} · share 1`);
+  await says(page, "#postings li", "¥7.00 · share of a red packet");
+  // Details are words, and no JSON.
+  await says(page, "#actions li", "alice put money in · amount: ¥123.45");
+  assert.doesNotMatch((await page.textContent("#actions")) ?? "", /[{}"]/);
+  const [file] = await Promise.all([page.waitForEvent("download"), page.click("#csv")]);
+  const lines = readFileSync(await file.path(), "utf8").trimEnd().split("\r\n");
+  assert.equal(lines[0], "at,kind,account,amount_minor,currency,campaign,order,reference");
+  assert.match(lines[1], new RegExp(`^20[^,]+,grant,\\w+,700,CNY,${packet},,$`));
+  assert.match(lines.at(-1) ?? "", new RegExp(`^20[^,]+,deposit,\\w+,12345,CNY,,,${deposit}$`));
   await picture(page, "desk-lookup");
   await assertAccessible(page);
+  // Each list goes on by itself.
+  await page.route("**/v1/accounts/rich/orders?*", (route) =>
+    route.continue({ url: route.request().url().replace("limit=50", "limit=1") }));
+  await page.click("#lookup button");
+  await until(async () => (await page.locator("#orders li").count()) === 1);
+  await page.click("#older-orders");
+  await until(async () => (await page.locator("#orders li").count()) === 2);
+  assert.equal(await page.isVisible("#older-orders"), false);
   await page.fill("#wanted", `${sale}-77`);
   await page.keyboard.press("Enter");
   await says(page, "#outcome", "there is no such order");

@@ -2,8 +2,12 @@
 // What a node does, as operators see it: the charts move while people buy.
 
 import assert from "node:assert/strict";
+import { execFileSync, spawn } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { Service, assertAccessible, launch, person, picture, says, until } from "./stage.mjs";
+import { PROGRAM, Service, assertAccessible, freePort, launch, person, picture, says, until } from "./stage.mjs";
 
 /** @typedef {import("playwright-core").Page} Page */
 
@@ -44,6 +48,10 @@ test("claims, latency, lag and the admitted share are drawn as they happen", asy
   assert.notEqual(await drawn(page, "latency"), ";;");
   assert.notEqual(await drawn(page, "admitted"), "");
   await says(page, "#legend", "sold out");
+  for (const id of ["ends", "latency", "lag", "admitted"]) {
+    const edges = page.locator(`figure:has(#${id}) .edges span`);
+    assert.match((await edges.allTextContents()).join("|"), /^\d[^|]*\|\|\d+:\d\d:\d\d.[AP]M\|\d+:\d\d:\d\d.[AP]M$/);
+  }
   await page.click("#numbers summary");
   await says(page, "#numbers tbody", " %");
   // What came before one looked is there, too.
@@ -100,4 +108,51 @@ test("where motion is unwelcome the charts change seldom; a phone shows them in 
   assert.equal(refused, 403);
   assert.deepEqual(bob.faults, []);
   await bob.context.close();
+});
+
+test("charts go on when the node is started again, and begin anew", async () => {
+  const [folder, port] = [mkdtempSync(join(tmpdir(), "qiang-test-again-")), await freePort()];
+  const secret = join(folder, "secret");
+  writeFileSync(secret, "0123456789abcdef".repeat(4));
+  const url = `http://127.0.0.1:${port}`;
+  // Its secret outlives it, so whoever is signed in stays so.
+  const start = async () => {
+    const env = { ...process.env, QIANG__LOG__LEVEL: "error", QIANG__AUTH__HS256_SECRET_FILE: secret,
+      QIANG__ADMIN__LISTEN: "server", QIANG__SERVER__DRAIN_DELAY_MS: "0" };
+    const args = ["serve", "--listen", `127.0.0.1:${port}`, "--data", join(folder, "qiang.db")];
+    const node = spawn(PROGRAM, args, { stdio: "inherit", env });
+    await until(async () => (await fetch(`${url}/healthz`)).ok);
+    return node;
+  };
+  const stop = async (/** @type {import("node:child_process").ChildProcess} */ node) => {
+    const ended = new Promise((done) => node.once("exit", done));
+    node.kill("SIGTERM");
+    await ended;
+  };
+  let node = await start();
+  try {
+    const words = ["token", "--sub", "olga", "--scope", "read:any", "--secret-file", secret];
+    const value = execFileSync(PROGRAM, words).toString().trim();
+    const context = await browser.newContext({ baseURL: url, locale: "en" });
+    await context.addCookies([{ name: "qiang", value, url }]);
+    const page = await context.newPage();
+    await page.goto("/admin/live");
+    await page.click("#numbers summary");
+    const times = () => page.locator("#numbers tbody td:first-child").allTextContents();
+    await until(async () => (await times()).length >= 7);
+    await stop(node);
+    await says(page, "#outcome", "does not answer");
+    const before = new Set(await times());
+    node = await start();
+    // None of the earlier process's figures stay, and those of this one are not left out until it has as many.
+    await until(async () => {
+      const now = await times();
+      return now.length > 0 && now.length < before.size && now.every((time) => !before.has(time));
+    }, async () => `${await times()} after ${[...before]}`);
+    await until(async () => (await page.textContent("#outcome")) === "");
+    await context.close();
+  } finally {
+    await stop(node);
+    rmSync(folder, { recursive: true, force: true });
+  }
 });

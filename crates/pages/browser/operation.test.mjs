@@ -3,10 +3,9 @@
 
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
-import { createServer } from "node:net";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { Service, assertAccessible, launch, person, picture, says, until } from "./stage.mjs";
+import { Service, assertAccessible, freePort, launch, person, picture, says, until } from "./stage.mjs";
 
 /** @typedef {import("playwright-core").Page} Page */
 
@@ -159,17 +158,6 @@ test("operation with the keyboard alone, on a phone, in Chinese", async () => {
   await ada.context.close();
 });
 
-/** A port that nobody listens on. @returns {Promise<number>} */
-function freePort() {
-  return new Promise((done) => {
-    const server = createServer();
-    server.listen(0, "127.0.0.1", () => {
-      const address = server.address();
-      server.close(() => done(typeof address === "object" ? address?.port ?? 0 : 0));
-    });
-  });
-}
-
 test("a partition on Redis that has halted is resumed, and repaired", async () => {
   const port = String(await freePort());
   const options = ["--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"];
@@ -209,11 +197,17 @@ test("a partition on Redis that has halted is resumed, and repaired", async () =
     await agree(page, "#repair-1");
     await says(page, "#outcome", "Repaired:");
     await until(async () => ((await page.textContent("#partitions")) ?? "").includes("Partition 1: ready"));
+    // Engine and ledger are held against each other, and it stands there when that was.
+    await agree(page, "#reconcile-1");
+    await says(page, "#outcome", "engine and ledger agree");
+    await says(page, "#outcome", "Compared at");
+    await until(async () => /Compared at .*; all of it at/.test((await page.textContent("#ran-1")) ?? ""));
     await agree(page, "#release-1");
     await says(page, "#outcome", "0 units can be had again");
     await agree(page, "#audit");
     await says(page, "#outcome", "everything holds");
-    for (const what of ["resumed it", "repaired a partition", "gave back what was withheld"]) {
+    const all = ["resumed it", "repaired a partition", "gave back what was withheld", "reconciled a partition"];
+    for (const what of all) {
       await says(page, "#actions", `ada ${what}`);
     }
     await picture(page, "desk-operation-redis");

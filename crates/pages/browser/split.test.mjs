@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { createHash, randomBytes } from "node:crypto";
 import { test } from "node:test";
-import { commitment, sha256, shares, unhex } from "./assets/split.js";
+import { commitment, madeOf, promise, sha256, shares, unhex } from "./assets/split.js";
 import { PROGRAM } from "./stage.mjs";
 
 const SEED = Uint8Array.from({ length: 32 }, (_, i) => i);
@@ -33,6 +33,18 @@ test("it has the values of version 1", () => {
     [1719823315232140306n, 3522172421469969448n, 2661057250684127330n, 1320319049468538723n], 1n);
   check(10_003, 10, "equal", "9990302ad0f26c90e2147de78aca4294675cb82fb85aeeb189ac6ee140f42899",
     [1000, 1000, 1000, 1001, 1001, 1000, 1000, 1000, 1001, 1000]);
+});
+
+test("it has the values of a packet's commitment", () => {
+  const id = "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80";
+  const secret = Buffer.from(SEED).toString("hex");
+  const entropy = Buffer.from(SEED.map((byte) => 0xff - byte)).toString("hex");
+  assert.equal(promise(id, secret), "b50ad7a0c71f1b8068b6c633cedf514b4e4d9674f6e6d952191465883e6ac164");
+  const seed = madeOf(secret, entropy);
+  assert.equal(seed, "ac952f3e1412836d4b6259d3f7eb1547371ea5ebf8669f33b3c03bdf8122a6ff");
+  const split = { total: 10_000n, count: 10n, rule: "normal", min: 500n, max: 2_000n };
+  const committed = commitment(unhex(seed), split, { id, currency: "CNY" });
+  assert.equal(committed, "0fa8be17af0d23b4a06cd8a8bb2b856c47346c7f8d0263e648995a6a9ef3a4c9");
 });
 
 test("it draws what the program draws", () => {

@@ -5,6 +5,7 @@ import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, mkdirSync } from "node:fs";
 import { createRequire } from "node:module";
+import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -54,13 +55,25 @@ export class Service {
     rmSync(this.folder, { recursive: true, force: true });
   }
 
-  /** @param {string} method @param {string} path @param {object} [body] @returns {Promise<any>} */
-  async call(method, path, body) {
-    const headers = { Authorization: `Bearer ${this.token}`, "Content-Type": "application/json" };
+  /**
+   * @param {string} method @param {string} path @param {object} [body] @param {string} [token]
+   * @returns {Promise<any>}
+   */
+  async call(method, path, body, token = this.token) {
+    const headers = { Authorization: `Bearer ${token}`, "Content-Type": "application/json" };
     const response = await fetch(this.url + path, { method, headers, body: body && JSON.stringify(body) });
     const answer = await response.json();
     if (!response.ok) throw new Error(`${method} ${path}: ${JSON.stringify(answer)}`);
     return answer;
+  }
+
+  /** The token of a user, as the page for trying out makes it. @param {string} user @returns {Promise<string>} */
+  async tokenOf(user) {
+    const body = new URLSearchParams({ user, role: "user" });
+    const answer = await fetch(`${this.url}/sign-in/as`, { method: "POST", body, redirect: "manual" });
+    const token = answer.headers.get("set-cookie")?.match(/^qiang=([^;]+)/)?.[1];
+    assert.ok(token, `${user} is not signed in`);
+    return token;
   }
 
   /** Puts money into an account. @param {string} user @param {number} amount */
@@ -85,7 +98,8 @@ export const launch = () => chromium.launch({ executablePath: CHROMIUM, args: AR
  * @param {import("playwright-core").BrowserContextOptions & { role?: string }} [options]
  */
 export async function person(browser, service, user, { role = "user", ...options } = {}) {
-  const context = await browser.newContext({ baseURL: service.url, locale: "en", ...options });
+  const usual = { baseURL: service.url, locale: "en", viewport: { width: 960, height: 760 } };
+  const context = await browser.newContext({ ...usual, ...options });
   const page = await context.newPage();
   page.setDefaultTimeout(15_000);
   /** @type {string[]} */
@@ -102,9 +116,20 @@ export async function person(browser, service, user, { role = "user", ...options
   return { context, page, faults };
 }
 
-/** @param {import("playwright-core").Page} page @param {string} name */
+/**
+ * Takes a picture of a page as it is once everything has come to rest.
+ * @param {import("playwright-core").Page} page @param {string} name
+ */
 export async function picture(page, name) {
   mkdirSync(PICTURES, { recursive: true });
+  await until(async () => (await page.locator("#numbers").allTextContents()).every((text) => text !== "…"));
+  await page.evaluate(async () => {
+    scrollTo(0, 0);
+    await Promise.all([...document.images].map((image) => image.decode().catch(() => {})));
+    const animations = document.getAnimations();
+    const ending = animations.filter(({ effect }) => Number.isFinite(Number(effect?.getComputedTiming().endTime)));
+    await Promise.all(ending.map(({ finished }) => finished.catch(() => {})));
+  });
   await page.screenshot({ path: join(PICTURES, `${name}.png`) });
 }
 
@@ -125,6 +150,24 @@ export async function until(is, otherwise) {
   }
 }
 
+/** A phone of somebody who reads Chinese. */
+export const PHONE = { viewport: { width: 360, height: 640 }, isMobile: true, hasTouch: true, locale: "zh-CN" };
+
+/** Nothing is wider than the window. @param {import("playwright-core").Page} page */
+export async function assertFits(page) {
+  const isWide = await page.evaluate(() => document.documentElement.scrollWidth > innerWidth);
+  assert.equal(isWide, false, "it is wider than the window");
+}
+
+/** Goes to an element with the keyboard alone. @param {import("playwright-core").Page} page @param {string} id */
+export async function tabTo(page, id) {
+  for (let i = 0; i < 40; i++) {
+    if (await page.evaluate((id) => document.activeElement?.matches(id), id)) return;
+    await page.keyboard.press("Tab");
+  }
+  throw new Error(`the keyboard does not come to ${id}`);
+}
+
 /**
  * Waits until an element has a text.
  * @param {import("playwright-core").Page} page @param {string} selector @param {string} text
@@ -133,4 +176,15 @@ export async function says(page, selector, text) {
   const said = async () => (await page.locator(selector).first().textContent({ timeout: 1_000 })) ?? "";
   const told = async () => `${selector} says ${await said()} and not ${text}`;
   await until(async () => (await said()).includes(text), told);
+}
+
+/** A port that nobody listens on. @returns {Promise<number>} */
+export function freePort() {
+  return new Promise((done) => {
+    const server = createServer();
+    server.listen(0, "127.0.0.1", () => {
+      const address = server.address();
+      server.close(() => done(typeof address === "object" ? address?.port ?? 0 : 0));
+    });
+  });
 }

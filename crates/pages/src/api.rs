@@ -59,8 +59,11 @@ impl Api {
             .method(Method::POST)
             .uri(path)
             .header(header::AUTHORIZATION, format!("Bearer {token}"));
-        if let Some(proto) = visitor.get("x-forwarded-proto") {
-            request = request.header("x-forwarded-proto", proto);
+        // A request that the browser repeats is repeated.
+        for name in ["x-forwarded-proto", "idempotency-key"] {
+            if let Some(value) = visitor.get(name) {
+                request = request.header(name, value);
+            }
         }
         let body = match body {
             Some(body) => {

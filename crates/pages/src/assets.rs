@@ -1,4 +1,4 @@
-//! Styles and scripts. The style stands in each page; the others have URLs with a hash of what they contain, so that
+//! Styles and scripts. Styles stand in the pages; the others have URLs with a hash of what they contain, so that
 //! browsers keep them for good.
 
 use std::sync::LazyLock;
@@ -8,18 +8,25 @@ use axum::{
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse as _, Response},
 };
+use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
+use crate::language::Language;
+
 /// What pages look like.
-pub(crate) const STYLE: &str = include_str!("../assets/qiang.css");
+pub(crate) static STYLE: LazyLock<String> =
+    LazyLock::new(|| slim(include_str!("../assets/qiang.css")));
+/// What pages of the desk look like besides.
+pub(crate) const DESK_STYLE: &str = include_str!("../assets/desk.css");
 
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 const SVG: &str = "image/svg+xml";
 
 /// Names, media types and contents.
-const FILES: [(&str, &str, &str); 17] = [
+const FILES: [(&str, &str, &str); 19] = [
     ("qiang.js", SCRIPT, include_str!("../assets/qiang.js")),
     ("chart.js", SCRIPT, include_str!("../assets/chart.js")),
+    ("csv.js", SCRIPT, include_str!("../assets/csv.js")),
     ("plot.js", SCRIPT, include_str!("../assets/plot.js")),
     (
         "desk-live.js",
@@ -57,6 +64,7 @@ const FILES: [(&str, &str, &str); 17] = [
         SCRIPT,
         include_str!("../assets/desk-sale.js"),
     ),
+    ("orders.js", SCRIPT, include_str!("../assets/orders.js")),
     ("packet.js", SCRIPT, include_str!("../assets/packet.js")),
     ("sale.js", SCRIPT, include_str!("../assets/sale.js")),
     ("send.js", SCRIPT, include_str!("../assets/send.js")),
@@ -65,10 +73,46 @@ const FILES: [(&str, &str, &str); 17] = [
     ("icon.svg", SVG, include_str!("../assets/icon.svg")),
 ];
 
+/// Those that pages of buyers and senders begin with.
+const SAYING: [&str; 6] = [
+    "orders.js",
+    "packet.js",
+    "qiang.js",
+    "sale.js",
+    "send.js",
+    "sign-in.js",
+];
+
+/// What is sent of them: without comments and indents, which are a third of it.
+static SENT: LazyLock<Vec<(&str, &str, String)>> = LazyLock::new(|| {
+    let files = FILES.into_iter();
+    files
+        .map(|(name, kind, text)| (name, kind, slim(text)))
+        .collect()
+});
+
+/// A style or a script without the lines that are comments alone, and without indents.
+fn slim(text: &str) -> String {
+    let is_comment = |line: &str| line.starts_with("/*") && line.ends_with("*/");
+    let mut slim = String::new();
+    let mut in_comment = false;
+    for line in text.lines().map(str::trim) {
+        if in_comment {
+            in_comment = !line.ends_with("*/");
+        } else if line.starts_with("/*") && !line.contains("*/") {
+            in_comment = true;
+        } else if !(line.is_empty() || line.starts_with("//") || is_comment(line)) {
+            slim.push_str(line);
+            slim.push('\n');
+        }
+    }
+    slim
+}
+
 /// What changes with each of them.
 static VERSION: LazyLock<String> = LazyLock::new(|| {
     let mut hash = Sha256::new();
-    for (_, _, text) in FILES {
+    for (_, _, text) in &*SENT {
         hash.update(text);
     }
     hex::encode(&hash.finalize()[..6])
@@ -79,8 +123,37 @@ pub(crate) fn version() -> &'static str {
     &VERSION
 }
 
+/// The texts that the pages of buyers and senders need in the browser: those that their scripts name.
+static TEXTS: LazyLock<Vec<(&str, Language, Value)>> = LazyLock::new(|| {
+    let languages = [Language::English, Language::Chinese];
+    let all = SAYING.iter().flat_map(|script| {
+        languages.map(|language| (*script, language, named_in(&["qiang.js", script], language)))
+    });
+    all.collect()
+});
+
+fn named_in(scripts: &[&str], language: Language) -> Value {
+    let files = FILES.iter().filter(|(name, _, _)| scripts.contains(name));
+    let sources: Vec<&str> = files.map(|(_, _, text)| *text).collect();
+    let mut texts = serde_json::to_value(language.texts()).unwrap_or_default();
+    if let Value::Object(texts) = &mut texts {
+        texts.retain(|name, _| {
+            let quoted = format!("\"{name}\"");
+            sources.iter().any(|source| source.contains(&quoted))
+        });
+    }
+    texts
+}
+
+/// The texts that a script says.
+pub(crate) fn texts_of(script: &str, language: Language) -> Value {
+    let is_it = |(name, of, _): &&(&str, Language, Value)| *name == script && *of == language;
+    let found = TEXTS.iter().find(is_it);
+    found.map(|(_, _, texts)| texts.clone()).unwrap_or_default()
+}
+
 pub(crate) async fn get(Path((version, name)): Path<(String, String)>) -> Response {
-    let file = FILES.iter().find(|(known, _, _)| *known == name);
+    let file = SENT.iter().find(|(known, _, _)| *known == name);
     let Some((_, media_type, text)) = file else {
         return StatusCode::NOT_FOUND.into_response();
     };
@@ -93,5 +166,36 @@ pub(crate) async fn get(Path((version, name)): Path<(String, String)>) -> Respon
         (header::CONTENT_TYPE, HeaderValue::from_static(media_type)),
         (header::CACHE_CONTROL, HeaderValue::from_static(caching)),
     ];
-    (headers, *text).into_response()
+    (headers, text.as_str()).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_and_indents_are_not_sent() {
+        let text = "// @ts-check\n/**\n * What it does.\n */\nfunction f() {\n  /** @type {X} */\n  \
+            const a = /** @type {X} */ (b); // why\n\n  /** @type {X} */ (c).d();\n}\n";
+        let expected = "function f() {\nconst a = /** @type {X} */ (b); // why\n/** @type {X} */ (c).d();\n}\n";
+        assert_eq!(slim(text), expected);
+    }
+
+    #[test]
+    fn a_page_has_the_texts_that_its_script_says_and_no_others() {
+        for script in SAYING {
+            let texts = texts_of(script, Language::Chinese);
+            let texts = texts.as_object().unwrap();
+            let all = serde_json::to_value(Language::Chinese.texts()).unwrap();
+            for name in ["qiang.js", script] {
+                let (_, _, source) = FILES.iter().find(|(file, _, _)| *file == name).unwrap();
+                for said in source.split("say(\"").skip(1) {
+                    let said = said.split('"').next().unwrap();
+                    assert_eq!(texts.get(said), all.get(said), "{script} says {said}");
+                    assert!(texts.contains_key(said), "{script} says {said}");
+                }
+            }
+            assert!(!texts.contains_key("home_title"), "{script}");
+        }
+    }
 }

@@ -9,22 +9,50 @@ use axum::{
 use serde_json::{Value, json};
 
 use crate::{
-    Pages,
+    Pages, assets,
     desk_texts::Texts,
     language::Language,
     session::{is_operator, may, scopes},
     views::{Asked, Frame, Nothing, plain, text},
 };
 
+/// The places of the desk that somebody may go to, and how they look.
+struct Nav {
+    style: &'static str,
+    /// The path of the page that shows it.
+    here: String,
+    sees_all: bool,
+    may_open: bool,
+    may_operate: bool,
+}
+
+impl Nav {
+    fn new(session: &Value, here: &str) -> Self {
+        Self {
+            style: assets::DESK_STYLE,
+            here: here.to_owned(),
+            sees_all: may(session, "read:any"),
+            may_open: may(session, "campaigns:write"),
+            may_operate: may(session, "admin"),
+        }
+    }
+
+    /// Marks the link to the page that shows it.
+    fn mark(&self, path: &str) -> &'static str {
+        match self.here == path {
+            true => " aria-current=\"page\"",
+            false => "",
+        }
+    }
+}
+
 #[derive(Template)]
 #[template(path = "desk.html")]
 struct Campaigns<'a> {
     frame: &'a Frame,
     desk: &'a Texts,
+    nav: Nav,
     scopes: Vec<&'a str>,
-    sees_all: bool,
-    may_open: bool,
-    may_operate: bool,
 }
 
 #[derive(Template)]
@@ -32,6 +60,7 @@ struct Campaigns<'a> {
 struct NewSale<'a> {
     frame: &'a Frame,
     desk: &'a Texts,
+    nav: Nav,
     /// What forbids it.
     lacks: Option<String>,
 }
@@ -41,6 +70,7 @@ struct NewSale<'a> {
 struct Lookup<'a> {
     frame: &'a Frame,
     desk: &'a Texts,
+    nav: Nav,
 }
 
 #[derive(Template)]
@@ -48,6 +78,7 @@ struct Lookup<'a> {
 struct Operation<'a> {
     frame: &'a Frame,
     desk: &'a Texts,
+    nav: Nav,
     /// What forbids it.
     lacks: Option<String>,
 }
@@ -57,6 +88,7 @@ struct Operation<'a> {
 struct Live<'a> {
     frame: &'a Frame,
     desk: &'a Texts,
+    nav: Nav,
     /// What forbids it.
     lacks: Option<String>,
 }
@@ -66,6 +98,7 @@ struct Live<'a> {
 struct Campaign<'a> {
     frame: &'a Frame,
     desk: &'a Texts,
+    nav: Nav,
     campaign: &'a Value,
     owner: &'a str,
     /// Its page for everybody.
@@ -148,6 +181,7 @@ impl Pages {
         let page = Campaign {
             frame: &frame,
             desk,
+            nav: Nav::new(&session, &path),
             owner,
             page: format!("/{letter}/{id}"),
             is_sale,
@@ -165,15 +199,14 @@ pub(crate) async fn campaigns(
     headers: HeaderMap,
 ) -> Result<Response, Response> {
     let session = pages.operator(&asked, &headers, "/admin").await?;
-    let sees_all = may(&session, "read:any");
-    let (frame, desk) = frame(&asked, &headers, &session, json!({ "sees_all": sees_all }));
+    let nav = Nav::new(&session, "/admin");
+    let facts = json!({ "sees_all": nav.sees_all });
+    let (frame, desk) = frame(&asked, &headers, &session, facts);
     let page = Campaigns {
         frame: &frame,
         desk,
+        nav,
         scopes: scopes(&session),
-        sees_all,
-        may_open: may(&session, "campaigns:write"),
-        may_operate: may(&session, "admin"),
     };
     Ok(frame.answer(&page, StatusCode::OK))
 }
@@ -190,6 +223,7 @@ pub(crate) async fn new_sale(
     let page = NewSale {
         frame: &frame,
         desk,
+        nav: Nav::new(&session, path),
         lacks: (!may(&session, scope)).then(|| desk.not_you.replace("{scope}", scope)),
     };
     Ok(frame.answer(&page, StatusCode::OK))
@@ -206,6 +240,7 @@ pub(crate) async fn lookup(
     let page = Lookup {
         frame: &frame,
         desk,
+        nav: Nav::new(&session, path),
     };
     Ok(frame.answer(&page, StatusCode::OK))
 }
@@ -221,6 +256,7 @@ pub(crate) async fn live(
     let page = Live {
         frame: &frame,
         desk,
+        nav: Nav::new(&session, "/admin/live"),
         lacks: (!may(&session, scope)).then(|| desk.not_you.replace("{scope}", scope)),
     };
     Ok(frame.answer(&page, StatusCode::OK))
@@ -237,6 +273,7 @@ pub(crate) async fn operation(
     let page = Operation {
         frame: &frame,
         desk,
+        nav: Nav::new(&session, "/admin/operation"),
         lacks: (!may(&session, scope)).then(|| desk.not_you.replace("{scope}", scope)),
     };
     Ok(frame.answer(&page, StatusCode::OK))

@@ -6,6 +6,7 @@ use crate::language::{Language, texts};
 
 texts! {
     desk: "Operator’s desk", "运营台";
+    campaigns: "Campaigns", "活动";
     for_operators: "This desk is for operators", "运营台仅供运营人员使用";
     for_operators_help:
         "It needs one of the scopes campaigns:write, campaigns:write:any and read:any. You have: {scopes}.",
@@ -31,8 +32,8 @@ texts! {
     owner: "Owner", "所有者";
     with_archived: "archived, too", "包括已归档";
     found: "{count} found, the newest first.", "找到 {count} 个，最新的在前。";
-    found_many: "{count} found in the oldest {seen} of this time. Search in less of it.",
-        "在该时段最早的 {seen} 个中找到 {count} 个。请缩小范围。";
+    found_many: "{count} found among the newest {seen}.", "在最新的 {seen} 个中找到 {count} 个。";
+    search_on: "Search older ones", "继续查找更早的";
     searching: "Searching…", "正在搜索…";
     draft: "draft", "草稿";
     scheduled: "scheduled", "未开始";
@@ -83,6 +84,14 @@ texts! {
     window: "Window", "时间";
     rate: "{rate} granted in this second, {peak} at most; {remaining} of {supply} remain.",
         "这一秒发放 {rate}，最高 {peak}；剩余 {remaining}/{supply}。";
+    axis_rate: "{most} a second", "每秒 {most}";
+    axis_units: "{supply} remain", "剩余 {supply}";
+    axis_entries: "{most} entries", "{most} 条";
+    warm_draft: "The ledger has it, and the engine does not yet: nothing is granted. Nodes hand it over by themselves, \
+            every few seconds, as soon as the engine answers.",
+        "已记入账本，引擎尚未加载，暂不发放。引擎可用后节点会在数秒内自动加载。";
+    warm_scheduled: "Warm: the engine has it already, and grants from its start on by itself.",
+        "已预热：引擎已加载，到点自动开始。";
     chart: "The last two minutes", "最近两分钟";
     chart_help: "Bars: grants a second. Line: what remains.", "柱：每秒发放数。线：剩余。";
     pause: "Pause", "暂停";
@@ -118,6 +127,8 @@ texts! {
     lookup: "Orders and users", "订单与用户";
     wanted: "An order’s id, or a user", "订单编号或用户";
     wanted_help: "An order’s id is that of its sale, and a number.", "订单编号由秒杀编号加序号组成。";
+    units_words: "{quantity} units", "{quantity} 件";
+    share_words: "share {number}", "第 {number} 份";
     due: "Owed back", "应退款";
     refunded: "Paid back", "已退款";
     available: "Available", "可用余额";
@@ -189,6 +200,19 @@ texts! {
     is_ready: "ready", "正常";
     is_degraded: "degraded", "降级";
     is_not_ready: "grants nothing", "停止发放";
+    ran_words: "Compared at {at}; all of it at {passed}.", "最近对账 {at}；完整对账 {passed}。";
+    not_yet: "no time yet", "尚无";
+    reconcile_do: "Reconcile…", "对账…";
+    reconcile_title: "Hold partition {n} against the ledger now?", "立即对账分区 {n}？";
+    reconcile_help:
+        "Everything live is compared, for some seconds at most. Nothing is changed: qiang reconcile --repair does \
+        that.",
+        "比较所有进行中的数据，最多几秒。不做修改；修复请用 qiang reconcile --repair。";
+    reconciled: "Compared at {at}: {rows} rows of {campaigns} campaigns; {found}.",
+        "{at} 已对账：{campaigns} 个活动的 {rows} 行；{found}。";
+    reconciled_partly:
+        "Compared at {at}: {rows} rows of {campaigns} campaigns, which is not all of it; {found}.",
+        "{at} 已对账：{campaigns} 个活动的 {rows} 行（未完成）；{found}。";
     repair_do: "Repair…", "修复…";
     repair_title: "Repair partition {n} now?", "立即修复分区 {n}？";
     repair_help: "Nobody is waited for: what nodes have not said yet counts as unknown, and is withheld.",
@@ -245,6 +269,7 @@ texts! {
     did_delete: "deleted it", "删除";
     did_redrive: "had it tried again", "重试";
     did_repair: "repaired a partition", "修复分区";
+    did_reconcile: "reconciled a partition", "对账分区";
     did_release: "gave back what was withheld", "归还扣留";
     did_audit: "audited", "审计";
     postings: "Postings", "账目流水";

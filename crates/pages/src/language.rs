@@ -68,6 +68,14 @@ texts! {
     home_title: "Red packets and flash sales", "抢红包与秒杀";
     send_packet: "Send a red packet", "发红包";
     my_packets: "My red packets", "我的红包";
+    my_orders: "My orders", "我的订单";
+    home_words: "Send luck to friends, and be quick when a sale begins.", "把好运发给朋友，秒杀开始时快人一步。";
+    send_packet_words: "A sum, split among as many as you like", "一笔钱，想分给几个人都行";
+    my_packets_words: "Sent and opened, with every draw", "发出的和拆开的，每一份都在";
+    my_orders_words: "What you bought, and what is to be paid", "买到的，以及待付款的";
+    desk_words: "Campaigns, charts, operation", "活动、图表、运维";
+    a_packet: "A red packet", "红包";
+    opened_by_me: "Opened by me", "我拆开的";
     signed_in_as: "Signed in as", "已登录：";
     sign_in: "Sign in", "登录";
     sign_out: "Sign out", "退出";
@@ -93,6 +101,9 @@ texts! {
     all_taken: "All shares are taken", "手慢了，红包派完了";
     ended: "This red packet has ended", "红包已结束";
     paused: "Paused for a moment", "暂停中";
+    not_yet: "Not yet", "尚未开始";
+    begun: "It has begun!", "开始了！";
+    counting: "…", "…";
     went_back: "{amount} went back to the sender", "{amount} 已退回发红包的人";
     draws: "Draws", "领取记录";
     draws_hidden: "The sender does not show the draws.", "发红包的人不公开领取记录。";
@@ -109,8 +120,16 @@ texts! {
     seed: "Seed", "种子";
     check: "Check", "验证";
     proof_good:
-        "True: the fingerprint fits, and all {count} draws are what it promised.",
-        "属实：指纹吻合，全部 {count} 份都与承诺一致。";
+        "The fingerprint fits, and all {count} draws follow from the seed. The service has chosen the seed alone.",
+        "指纹吻合，全部 {count} 份都由种子得出。种子由系统单独选定。";
+    proof_good_both:
+        "The fingerprint fits, and all {count} draws follow from the seed, which neither the service nor the sender \
+        could choose alone.",
+        "指纹吻合，全部 {count} 份都由种子得出，而种子由系统与发红包的人共同生成，任何一方都无法单独选定。";
+    proof_bad_promise: "The seed is not made of what service and sender gave.", "种子与系统和发红包的人所给的不符。";
+    proof_limits:
+        "This does not show who opened it or when, nor that service and sender are strangers to each other.",
+        "这不能证明是谁在何时拆开的，也不能证明系统与发红包的人没有串通。";
     proof_bad_commitment: "The fingerprint does not fit the seed.", "指纹与种子不符。";
     proof_bad_share: "Draw {number} is not what was promised.", "第 {number} 份与承诺不符。";
     amount: "Amount", "金额";
@@ -135,15 +154,28 @@ texts! {
     copied: "Copied", "已复制";
     see_it: "See it", "查看";
     sent_by_me: "Sent by me", "我发出的";
+    send_another: "Send another", "再发一个";
+    put_in: "Put {amount} in", "存入 {amount}";
+    put_in_help: "For trying out: it costs nothing.", "试用：不花一分钱。";
+    put_in_done: "{amount} is in your account.", "{amount} 已存入你的账户。";
     buy: "Buy", "抢购";
     buying: "Asking…", "正在抢购…";
     quantity: "Quantity", "数量";
     price: "Price", "价格";
     in_line: "In line: {ahead} before you", "排队中：前面还有 {ahead} 人";
+    in_line_kept:
+        "In line: {ahead} before you. Your place is kept.",
+        "排队中：前面还有 {ahead} 人，位置会为你保留。";
     yours: "Yours: {quantity}", "抢到了：{quantity} 件";
+    granted: "Got it! Pay before the time is over.", "抢到了！请在时限内付款。";
     pay_within: "Pay within", "请在此时间内付款：";
+    pay_by: "Pay by", "最晚付款时间：";
+    pay_now: "Pay", "去付款";
+    held: "Not paid yet", "待付款";
+    paid_late: "The time was over. What you paid is owed back to you.", "付款已超时，款项将退还给你。";
+    see_sale: "See the sale", "查看活动";
     pay: "Pay {amount}", "付款 {amount}";
-    pay_sandbox: "Pay {amount} (sandbox)", "付款 {amount}（沙盒）";
+    pay_sandbox: "Pay {amount} (sandbox)", "付款 {amount}（模拟）";
     pay_elsewhere: "Pay in the shop’s app.", "请在商家应用内付款。";
     paid: "Paid. Thank you!", "已付款，谢谢！";
     cancel: "Cancel", "取消订单";
@@ -156,6 +188,19 @@ texts! {
     limit: "At most {limit} for each", "每人限购 {limit} 件";
     limit_reached: "You have as many as you may", "已达限购数量";
     again_later: "Many are asking. Try again.", "人太多了，请再试。";
+    too_often: "You are asking too often. Wait a moment, then try again.", "操作太频繁，请稍后再试。";
+    sent_too_many: "You have sent many red packets. Try again in a minute.", "红包发得太频繁，请一分钟后再试。";
+    too_little: "Your balance is too small for this.", "余额不足。";
+    not_begun: "It has not begun yet.", "活动尚未开始。";
+    not_now: "Nothing is given out just now. Try again in a moment.", "暂时无法领取，请稍后再试。";
+    passphrase_wrong: "This is not the passphrase.", "口令不对。";
+    impossible_wish: "This is not possible. Check what you entered.", "无法完成，请检查填写的内容。";
+    changed: "It has changed meanwhile. Look again.", "情况已变化，请重新查看。";
+    signed_out: "You are signed out. Sign in again.", "登录已失效，请重新登录。";
+    may_not: "You may not do this.", "你没有此权限。";
+    shop_refuses: "The shop does not allow this order.", "商家不接受此订单。";
+    check_failed: "The check took too long. Try again.", "验证已过期，请再试。";
+    did_not_work: "It did not work. Try again in a moment.", "未成功，请稍后再试。";
     not_for_you: "This is for other users.", "此活动不对你开放。";
     no_such: "There is nothing here.", "这里什么也没有。";
     no_such_help: "Check the link.", "请检查链接。";

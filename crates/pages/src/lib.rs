@@ -9,7 +9,11 @@ mod assets;
 mod desk;
 mod desk_texts;
 mod language;
+mod mine;
+mod money;
 mod qr;
+mod sale;
+mod sandbox;
 mod security;
 mod session;
 mod sign_in;
@@ -43,6 +47,8 @@ pub struct Options {
     pub development: Option<Arc<dyn Development>>,
     /// Where buyers pay: a URL in which `{order}` stands for the order's id; empty: elsewhere, say the pages.
     pub payment_url: String,
+    /// Whether the node itself speaks TLS: what is behind a proxy says it in `X-Forwarded-Proto`.
+    pub speaks_tls: bool,
 }
 
 /// What handlers work with.
@@ -63,10 +69,11 @@ pub fn router(api: Router, options: Options) -> Router {
         .route("/", get(views::home))
         .route("/p/{id}", get(views::packet))
         .route("/p/{id}/qr.svg", get(qr::packet))
-        .route("/s/{id}", get(views::sale))
+        .route("/s/{id}", get(sale::page))
         .route("/s/{id}/qr.svg", get(qr::sale))
         .route("/send", get(views::send))
-        .route("/packets", get(views::packets))
+        .route("/packets", get(mine::packets))
+        .route("/orders", get(mine::orders))
         .route("/admin", get(desk::campaigns))
         .route("/admin/lookup", get(desk::lookup))
         .route("/admin/live", get(desk::live))
@@ -78,7 +85,8 @@ pub fn router(api: Router, options: Options) -> Router {
     if is_development {
         router = router
             .route("/sign-in/as", post(sign_in::be))
-            .route("/sandbox/payments", post(sign_in::pay));
+            .route("/sandbox/payments", post(sandbox::pay))
+            .route("/sandbox/deposits", post(sandbox::deposit));
     }
     router
         .layer(middleware::from_fn(security::headers))

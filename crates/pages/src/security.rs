@@ -11,14 +11,16 @@ use axum::{
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use sha2::{Digest as _, Sha256};
 
-use crate::assets::STYLE;
+use crate::assets::{DESK_STYLE, STYLE};
 
-/// Scripts are files of the service's own, and the one style is known by its hash. Pictures of products may be
+/// Scripts are files of the service's own, and styles are known by their hashes. Pictures of products may be
 /// anywhere.
 static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
-    let style = BASE64_STANDARD.encode(Sha256::digest(STYLE));
+    let style = [STYLE.as_str(), DESK_STYLE]
+        .map(|style| format!("'sha256-{}'", BASE64_STANDARD.encode(Sha256::digest(style))))
+        .join(" ");
     let policy = format!(
-        "default-src 'none'; script-src 'self'; style-src 'sha256-{style}'; img-src 'self' https:; \
+        "default-src 'none'; script-src 'self'; style-src {style}; img-src 'self' https:; \
          connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
     );
     policy.try_into().expect("base64 is visible ASCII")

@@ -1,14 +1,14 @@
-//! Signing in: with a token; for trying out, as anybody. And paying with nothing, for trying out.
+//! Signing in: with a token; for trying out, as anybody.
 
 use askama::Template;
 use axum::{
-    Form, Json,
+    Form,
     extract::State,
     http::{HeaderMap, StatusCode, header},
     response::{AppendHeaders, IntoResponse as _, Redirect, Response},
 };
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::{
     Pages,
@@ -33,8 +33,8 @@ struct SignIn<'a> {
     then: &'a str,
     is_development: bool,
     desk: &'static Texts,
-    /// Whether the desk asks who comes.
-    to_desk: bool,
+    /// As what most come who go on there.
+    role: &'static str,
 }
 
 /// A path of this service, where to go on.
@@ -47,13 +47,23 @@ fn then(asked: Option<&str>) -> &str {
 pub(crate) async fn page(State(pages): State<Pages>, asked: Asked, headers: HeaderMap) -> Response {
     let then = then(asked.then.as_deref());
     let session = pages.session(&headers).await;
-    let frame = Frame::new(&asked, &headers, &session, json!({ "then": then }));
+    let frame = Frame::of_script(
+        "sign-in.js",
+        &asked,
+        &headers,
+        &session,
+        json!({ "then": then }),
+    );
     let page = SignIn {
         frame: &frame,
         then,
         is_development: pages.options.development.is_some(),
         desk: Texts::of(frame.language),
-        to_desk: then.starts_with("/admin"),
+        role: match then {
+            "/admin/operation" => "admin",
+            desk if desk.starts_with("/admin") => "operator",
+            _ => "user",
+        },
     };
     frame.answer(&page, StatusCode::OK)
 }
@@ -63,7 +73,7 @@ pub(crate) struct Whoever {
     user: String,
     #[serde(default)]
     then: String,
-    /// user, seller or operator.
+    /// user, seller, operator or admin.
     #[serde(default)]
     role: String,
 }
@@ -88,35 +98,6 @@ pub(crate) async fn be(
         }
         None => Redirect::to("/sign-in").into_response(),
     }
-}
-
-#[derive(Deserialize)]
-pub(crate) struct SandboxPayment {
-    order: String,
-}
-
-/// What a payment service would do: reports that the order of the visitor was paid.
-pub(crate) async fn pay(
-    State(pages): State<Pages>,
-    headers: HeaderMap,
-    Json(payment): Json<SandboxPayment>,
-) -> Response {
-    let id = crate::views::plain(&payment.order);
-    // Only whoever has an order can see it.
-    let order = pages.api.get(&format!("/v1/orders/{id}"), &headers).await;
-    if !order.status.is_success() {
-        return (order.status, Json(order.body)).into_response();
-    }
-    let token = pages.options.development.as_ref();
-    let token = token.and_then(|development| development.token("sandbox", "pay").ok());
-    let Some(token) = token else {
-        return StatusCode::NOT_FOUND.into_response();
-    };
-    let body: Value =
-        json!({ "reference": format!("sandbox-{id}"), "amount": order.body["amount"] });
-    let path = format!("/v1/orders/{id}/payment");
-    let paid = pages.api.post(&path, &token, &headers, Some(&body)).await;
-    (paid.status, Json(paid.body)).into_response()
 }
 
 #[cfg(test)]

@@ -8,7 +8,6 @@ use axum::{
     http::{HeaderMap, HeaderName, StatusCode, header, request::Parts},
     response::{Html, IntoResponse as _, Redirect, Response},
 };
-use iso_currency::Currency;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -56,10 +55,28 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
+    /// With all texts.
     pub(crate) fn new(asked: &Asked, headers: &HeaderMap, session: &Value, facts: Value) -> Self {
         let language = Language::of(asked.language.as_deref(), headers);
+        Self::with(language, json!(language.texts()), asked, session, facts)
+    }
+
+    /// With the texts that a script says.
+    pub(crate) fn of_script(
+        script: &'static str,
+        asked: &Asked,
+        headers: &HeaderMap,
+        session: &Value,
+        facts: Value,
+    ) -> Self {
+        let language = Language::of(asked.language.as_deref(), headers);
+        let said = assets::texts_of(script, language);
+        Self::with(language, said, asked, session, facts)
+    }
+
+    fn with(language: Language, said: Value, asked: &Asked, session: &Value, facts: Value) -> Self {
         let texts = language.texts();
-        let mut all = json!({ "texts": texts, "language": language.tag(), "session": session });
+        let mut all = json!({ "texts": said, "language": language.tag(), "session": session });
         if let (Value::Object(all), Value::Object(facts)) = (&mut all, facts) {
             all.extend(facts);
         }
@@ -67,7 +84,7 @@ impl Frame {
             language,
             texts,
             version: assets::version(),
-            style: assets::STYLE,
+            style: &assets::STYLE,
             user: session["user"].as_str().map(str::to_owned),
             // No text in it can end the element that it stands in.
             facts: all.to_string().replace('<', "\\u003c"),
@@ -116,33 +133,11 @@ struct Packet<'a> {
 }
 
 #[derive(Template)]
-#[template(path = "sale.html")]
-struct Sale<'a> {
-    frame: &'a Frame,
-    sale: &'a Value,
-    image: Option<&'a str>,
-    price: String,
-}
-
-#[derive(Template)]
 #[template(path = "send.html")]
 struct SendPage<'a> {
     frame: &'a Frame,
-}
-
-#[derive(Template)]
-#[template(path = "packets.html")]
-struct Packets<'a> {
-    frame: &'a Frame,
-    packets: Vec<Line<'a>>,
-}
-
-/// A packet in a list.
-struct Line<'a> {
-    id: &'a str,
-    title: &'a str,
-    total: String,
-    left: String,
+    /// Whether money is there for the asking.
+    is_development: bool,
 }
 
 #[derive(Template)]
@@ -156,25 +151,6 @@ pub(crate) struct Nothing<'a> {
 /// A field of an answer that is a text.
 pub(crate) fn text<'a>(value: &'a Value, field: &str) -> &'a str {
     value[field].as_str().unwrap_or("")
-}
-
-/// Money as people write it: `¥ 12.34` for CNY, the code for others.
-fn money(value: &Value) -> String {
-    let amount = value["amount"].as_i64().unwrap_or(0);
-    let currency = text(value, "currency");
-    let known = Currency::from_code(currency);
-    let digits = known.and_then(Currency::exponent).unwrap_or(2);
-    let digits = u32::from(digits);
-    let sign = match currency {
-        "CNY" => "¥",
-        _ => currency,
-    };
-    let unit = 10_i64.pow(digits);
-    let (whole, rest) = (amount / unit, (amount % unit).abs());
-    match digits {
-        0 => format!("{sign} {whole}"),
-        _ => format!("{sign} {whole}.{rest:0width$}", width = digits as usize),
-    }
 }
 
 impl Pages {
@@ -226,7 +202,7 @@ pub(crate) fn plain(id: &str) -> &str {
 
 pub(crate) async fn home(State(pages): State<Pages>, asked: Asked, headers: HeaderMap) -> Response {
     let session = pages.session(&headers).await;
-    let frame = Frame::new(&asked, &headers, &session, Value::Null);
+    let frame = Frame::of_script("qiang.js", &asked, &headers, &session, Value::Null);
     let texts = desk_texts::Texts::of(frame.language);
     let page = Home {
         frame: &frame,
@@ -252,8 +228,8 @@ pub(crate) async fn packet(
     let (packet, session) = (answer.body, pages.session(&headers).await);
     let path = format!("/v1/red-packets/{id}/claims?limit={DRAWS}");
     let draws = pages.api.get(&path, &headers).await;
-    let facts = json!({ "packet": packet, "draws": draws.ok() });
-    let frame = Frame::new(&asked, &headers, &session, facts);
+    let facts = json!({ "packet": packet, "draws": draws.ok().map(short) });
+    let frame = Frame::of_script("packet.js", &asked, &headers, &session, facts);
     let page = Packet {
         frame: &frame,
         packet: &packet,
@@ -261,31 +237,14 @@ pub(crate) async fn packet(
     frame.answer(&page, StatusCode::OK)
 }
 
-pub(crate) async fn sale(
-    State(pages): State<Pages>,
-    Path(id): Path<String>,
-    asked: Asked,
-    headers: HeaderMap,
-) -> Response {
-    let id = plain(&id);
-    let answer = pages.api.get(&format!("/v1/sales/{id}"), &headers).await;
-    if !answer.status.is_success() {
-        return pages.instead(&asked, &headers, &format!("/s/{id}"), &answer);
+/// Draws without what the page does not show: there may be many.
+fn short(mut draws: Value) -> Value {
+    for draw in draws["claims"].as_array_mut().into_iter().flatten() {
+        if let Value::Object(draw) = draw {
+            draw.remove("granted_at");
+        }
     }
-    let (sale, session) = (answer.body, pages.session(&headers).await);
-    let facts = json!({
-        "sale": sale,
-        "sandbox": pages.options.development.is_some(),
-        "payment_url": pages.options.payment_url,
-    });
-    let frame = Frame::new(&asked, &headers, &session, facts);
-    let page = Sale {
-        frame: &frame,
-        image: sale["image_url"].as_str(),
-        price: money(&sale["unit_price"]),
-        sale: &sale,
-    };
-    frame.answer(&page, StatusCode::OK)
+    draws
 }
 
 pub(crate) async fn send(State(pages): State<Pages>, asked: Asked, headers: HeaderMap) -> Response {
@@ -297,46 +256,18 @@ pub(crate) async fn send(State(pages): State<Pages>, asked: Asked, headers: Head
         .api
         .get(&format!("/v1/accounts/{}", escape(user)), &headers)
         .await;
+    let is_development = pages.options.development.is_some();
     let facts = json!({ "account": account.ok() });
-    let frame = Frame::new(&asked, &headers, &session, facts);
-    let page = SendPage { frame: &frame };
-    frame.answer(&page, StatusCode::OK)
-}
-
-pub(crate) async fn packets(
-    State(pages): State<Pages>,
-    asked: Asked,
-    headers: HeaderMap,
-) -> Response {
-    let answer = pages.api.get("/v1/red-packets", &headers).await;
-    if !answer.status.is_success() {
-        return pages.instead(&asked, &headers, "/packets", &answer);
-    }
-    let session = pages.session(&headers).await;
-    let frame = Frame::new(&asked, &headers, &session, Value::Null);
-    let lines = answer.body["red_packets"].as_array().into_iter().flatten();
-    let line = |packet| Line {
-        id: text(packet, "id"),
-        title: text(packet, "title"),
-        total: money(&packet["total"]),
-        left: {
-            let numbers = |field: &str| packet["state"][field].to_string();
-            let left = frame
-                .texts
-                .left
-                .replace("{remaining}", &numbers("remaining"));
-            left.replace("{supply}", &numbers("supply"))
-        },
-    };
-    let page = Packets {
+    let frame = Frame::of_script("send.js", &asked, &headers, &session, facts);
+    let page = SendPage {
         frame: &frame,
-        packets: lines.map(line).collect(),
+        is_development,
     };
     frame.answer(&page, StatusCode::OK)
 }
 
-/// A user's id as a part of a path.
-fn escape(user: &str) -> String {
+/// A user's id or a cursor as a part of a path or a query.
+pub(crate) fn escape(user: &str) -> String {
     let mut path = String::new();
     for byte in user.bytes() {
         match byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
@@ -358,20 +289,6 @@ pub(crate) fn passed_on(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn money_is_written_in_its_currencys_digits() {
-        let check = |amount: i64, currency: &str, expected: &str| {
-            assert_eq!(
-                money(&json!({ "amount": amount, "currency": currency })),
-                expected
-            );
-        };
-        check(1_234, "CNY", "¥ 12.34");
-        check(5, "EUR", "EUR 0.05");
-        check(1_234, "JPY", "JPY 1234");
-        check(1_234, "KWD", "KWD 1.234");
-    }
 
     #[test]
     fn nothing_in_the_facts_ends_their_element() {

@@ -34,11 +34,15 @@ enum AccountCommand {
         kind: Option<PostingKind>,
     },
     /// List the shares of red packets that a user has, newest first, as settled.
+    #[command(after_help = "Example: qiang account claims alice --json")]
     Claims {
         /// The user.
         user: UserId,
     },
     /// Show a deposit, and whether it was taken back.
+    #[command(
+        after_help = "Example: qiang account show-deposit alice 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80"
+    )]
     ShowDeposit {
         /// The user.
         user: UserId,
@@ -59,6 +63,9 @@ enum AccountCommand {
         currency: String,
     },
     /// Take a deposit back, while the account has as much. Again changes nothing.
+    #[command(
+        after_help = "Example: qiang account reverse alice 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80"
+    )]
     Reverse {
         /// The user.
         user: UserId,

@@ -10,10 +10,16 @@ use std::{
 use qiang_audit::{EnginePlace, LedgerPlace, Report};
 use qiang_node::config::{Config, EngineKind, Secret};
 
-use crate::block_on;
+use crate::{backend::REDIS, block_on, secrets::refuse as refuse_password, usage};
 
-/// The ledger where nothing names another.
-const FILE: &str = "qiang.db";
+const EXAMPLES: &str = "\
+Examples:
+  qiang audit                            the ledger that the configuration and the environment name
+  qiang audit --db /backups/qiang.db     a file
+  qiang audit --redis --config q.toml    a configured ledger beside the configured engine on Redis";
+/// Where a URL with a password goes.
+const LEDGER: &str = "QIANG__LEDGER__URL, or into the file of --config as `ledger.url`, and give --ledger without a \
+    value";
 const BROKEN: u8 = 1;
 /// There was nothing to audit, or it could not be read to the end.
 const NOT_READ: u8 = 2;
@@ -28,17 +34,25 @@ const NOT_READ: u8 = 2;
 ///
 /// Exits 0 when every check holds, 1 when one is broken, and 2 when the ledger cannot be opened or read.
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct AuditArgs {
-    /// The ledger file, instead of the configured ledger. Without --config it is qiang.db.
+    /// The ledger file, instead of the configured ledger.
     #[arg(long, value_name = "FILE")]
     db: Option<PathBuf>,
-    /// The ledger in a database instead: postgres://USER:PASSWORD@HOST:PORT/DATABASE, or mysql:// or mariadb://.
-    #[arg(long, value_name = "URL", value_parser = secret, conflicts_with = "db")]
+    /// The ledger in a database: the configured one, or postgres://USER@HOST:PORT/DATABASE, mysql:// or mariadb://. A
+    /// URL with a password goes into QIANG__LEDGER__URL, for --ledger alone. Without this flag and --db it is the
+    /// ledger of the configured engine.
+    #[arg(long, value_name = "URL", value_parser = secret, num_args = 0..=1, default_missing_value = "",
+        conflicts_with = "db")]
     ledger: Option<Secret>,
-    /// Hold the ledger against the engine on this Redis, too: the server, the Sentinels, or some nodes of the Cluster,
-    /// with commas between, as in `redis.urls`. It is only read. What else [redis] says is taken from the
-    /// configuration, as `serve` takes it.
-    #[arg(long, value_name = "URLS", value_parser = secret)]
+    /// Where the archives of the file's log are that `qiang archive` has made. Without it they are looked for beside
+    /// the file, and where they were written.
+    #[arg(long, value_name = "DIR", conflicts_with = "ledger")]
+    archives: Option<PathBuf>,
+    /// Hold the ledger against the engine on Redis, too: the configured one, or the server, the Sentinels, or some
+    /// nodes of the Cluster that are named here, with commas between, as in `redis.urls`. It is only read. What else
+    /// [redis] says is taken from the configuration, as `serve` takes it. A password goes into QIANG__REDIS__PASSWORD.
+    #[arg(long, value_name = "URLS", value_parser = secret, num_args = 0..=1, default_missing_value = "")]
     redis: Option<Secret>,
     /// Read this configuration file over the defaults, for the ledger, where neither --db nor --ledger names it, and
     /// for [redis].
@@ -83,11 +97,15 @@ pub(crate) fn run(args: &AuditArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn report(args: &AuditArgs) -> anyhow::Result<Report> {
+    let ledger_url = args.ledger.as_ref().map(Secret::expose);
+    let redis_urls = args.redis.as_ref().map(Secret::expose);
+    refuse_password("--ledger", ledger_url, LEDGER)?;
+    refuse_password("--redis", redis_urls, REDIS)?;
     let engine = engine(args)?;
     let (file, url) = ledger(args)?;
     block_on(async {
         match (&url, &engine) {
-            (None, None) => qiang_audit::audit(&file),
+            (None, None) => qiang_audit::audit_with(&file, args.archives.as_deref()),
             (Some(url), None) => qiang_audit::audit_ledger(url.expose()).await,
             (None, Some(engine)) => {
                 qiang_audit::audit_beside(LedgerPlace::File(&file), engine).await
@@ -99,24 +117,30 @@ fn report(args: &AuditArgs) -> anyhow::Result<Report> {
     })
 }
 
-/// The ledger's file, or its database: as the flags say, or the configuration if one is named.
+/// The ledger's file, or its database: as the flags say, or the configuration.
 fn ledger(args: &AuditArgs) -> anyhow::Result<(PathBuf, Option<Secret>)> {
-    let file = || args.db.clone().unwrap_or_else(|| PathBuf::from(FILE));
-    if args.ledger.is_some() || args.db.is_some() || args.config.is_none() {
-        return Ok((file(), args.ledger.clone()));
-    }
     let config = Config::load(args.config.as_deref(), &[])?;
-    let is_elsewhere = config.engine.kind == EngineKind::Redis;
-    let url = config.ledger.url().filter(|_| is_elsewhere);
-    Ok((config.engine.data.clone(), url.map(Secret::new)))
+    let configured = config.ledger.url().map(Secret::new);
+    let url = match &args.ledger {
+        Some(url) if url.is_empty() => {
+            let line = "--ledger without a value: `ledger.url` names no database";
+            Some(configured.ok_or_else(|| usage(line))?)
+        }
+        Some(url) => Some(url.clone()),
+        None if args.db.is_some() => None,
+        None => configured.filter(|_| config.engine.kind == EngineKind::Redis),
+    };
+    let file = args.db.clone().unwrap_or(config.engine.data);
+    Ok((file, url))
 }
 
 fn engine(args: &AuditArgs) -> anyhow::Result<Option<EnginePlace>> {
     let Some(urls) = &args.redis else {
         return Ok(None);
     };
+    let urls = Some(urls.expose()).filter(|urls| !urls.is_empty());
     let flags = [
-        ("redis.urls", Some(urls.expose().to_owned())),
+        ("redis.urls", urls.map(str::to_owned)),
         ("redis.topology", args.topology.clone()),
         ("redis.master", args.master.clone()),
         ("redis.prefix", args.prefix.clone()),

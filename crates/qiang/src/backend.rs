@@ -2,7 +2,16 @@
 
 use std::path::PathBuf;
 
-use qiang_node::{Config, config::Setting};
+use qiang_node::{Config, UsageError, config::Setting};
+
+use crate::secrets::refuse as refuse_password;
+
+/// Where URLs with passwords go.
+const LEDGER: &str = "QIANG__LEDGER__URL, or into the file of --config as `ledger.url`";
+pub(crate) const REDIS: &str =
+    "QIANG__REDIS__PASSWORD, or into the file of --config as `redis.password`";
+const RABBITMQ: &str =
+    "QIANG__SETTLEMENT__RABBITMQ_URL, or into the file of --config as `settlement.rabbitmq_url`";
 
 /// What to run on, where it is not as configured.
 #[derive(Debug, clap::Args)]
@@ -13,16 +22,18 @@ pub(super) struct BackendArgs {
     /// Use this engine instead of `engine.kind`: embedded or redis.
     #[arg(long, value_name = "KIND")]
     engine: Option<String>,
-    /// Where Redis is, instead of `redis.urls`.
+    /// Where Redis is, instead of `redis.urls`. No password: that goes into QIANG__REDIS__PASSWORD.
     #[arg(long, value_name = "URL")]
     redis: Option<String>,
-    /// The database that the ledger is in, instead of `ledger.url`.
+    /// The database that the ledger is in, instead of `ledger.url`. A URL with a password goes into
+    /// QIANG__LEDGER__URL.
     #[arg(long, value_name = "URL")]
     ledger: Option<String>,
     /// How entries travel to the ledger, instead of `settlement.transport`.
     #[arg(long, value_name = "KIND")]
     transport: Option<String>,
-    /// Where RabbitMQ is, instead of `settlement.rabbitmq_url`.
+    /// Where RabbitMQ is, instead of `settlement.rabbitmq_url`. A URL with a password goes into
+    /// QIANG__SETTLEMENT__RABBITMQ_URL.
     #[arg(long, value_name = "URL")]
     rabbitmq: Option<String>,
     /// Keep the data in this file instead of in `engine.data`.
@@ -51,12 +62,20 @@ impl BackendArgs {
 
     /// The configuration with these flags over it, and what else overrides it.
     pub(super) fn load(&self, overrides: &[(&str, String)]) -> anyhow::Result<Config> {
+        self.check()?;
         Config::load(self.config.as_deref(), overrides)
     }
 
     /// Every key of the configuration with these flags over it.
     pub(super) fn explain(&self) -> anyhow::Result<Vec<Setting>> {
+        self.check()?;
         let (_, settings) = Config::explain(self.config.as_deref(), &self.overrides())?;
         Ok(settings)
+    }
+
+    fn check(&self) -> Result<(), UsageError> {
+        refuse_password("--ledger", self.ledger.as_deref(), LEDGER)?;
+        refuse_password("--redis", self.redis.as_deref(), REDIS)?;
+        refuse_password("--rabbitmq", self.rabbitmq.as_deref(), RABBITMQ)
     }
 }

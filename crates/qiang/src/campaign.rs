@@ -74,6 +74,9 @@ pub(crate) struct Which {
     /// Archived ones as well.
     #[arg(long)]
     archived: bool,
+    /// The newest first; otherwise the oldest.
+    #[arg(long)]
+    newest: bool,
 }
 
 impl Which {
@@ -83,6 +86,7 @@ impl Which {
             all: self.owner.is_none() && !self.mine,
             phase: self.phase,
             archived: self.archived,
+            newest_first: self.newest,
             page_size: Some(100),
             ..Listing::default()
         }

@@ -4,10 +4,11 @@ use std::{process::ExitCode, sync::Arc};
 
 use qiang_node::{
     SystemClock, UsageError,
-    control::{ByHand, Reconciler},
+    control::{ByHand, Reconciler, RunReport},
 };
+use serde_json::json;
 
-use crate::backend::BackendArgs;
+use crate::{backend::BackendArgs, operator::OperatorArgs};
 
 /// Something is left to do.
 const LEFT: u8 = 1;
@@ -17,9 +18,17 @@ const LEFT: u8 = 1;
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Control {
     /// List the reconcilers.
-    List,
+    #[command(after_help = "Example: qiang control list --json")]
+    List {
+        /// Print a JSON object a line.
+        #[arg(long)]
+        json: bool,
+    },
     /// Run one once.
-    Run(RunArgs),
+    #[command(
+        after_help = "Example: qiang control run settlement --dry-run --config /etc/qiang.toml"
+    )]
+    Run(Box<RunArgs>),
 }
 
 /// Run a reconciler once. A file is open in one process at a time: stop the node that has it first. On Redis, nodes and
@@ -33,15 +42,26 @@ pub(crate) struct RunArgs {
     name: String,
     #[command(flatten)]
     backend: BackendArgs,
+    #[command(flatten)]
+    operator: OperatorArgs,
     /// Say what there is to do, and do nothing.
     #[arg(long)]
     dry_run: bool,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
 }
 
 pub(crate) fn run(command: &Control) -> anyhow::Result<ExitCode> {
     match command {
-        Control::List => {
+        Control::List { json } => {
             for one in Reconciler::ALL {
+                if *json {
+                    let (name, purpose, dry_run) = (one.name(), one.purpose(), one.has_dry_run());
+                    let one = json!({ "name": name, "purpose": purpose, "dry_run": dry_run });
+                    println!("{one}");
+                    continue;
+                }
                 let dry = if one.has_dry_run() { "--dry-run" } else { "" };
                 println!("{:<16}{dry:<11}{}", one.name(), one.purpose());
             }
@@ -64,16 +84,28 @@ fn run_once(args: &RunArgs) -> anyhow::Result<ExitCode> {
         .build()?;
     let report = runtime.block_on(async {
         let by_hand = ByHand::open(&config, Arc::new(SystemClock)).await?;
-        let report = by_hand.run(&config, reconciler, args.dry_run).await;
+        let report = match args.dry_run {
+            true => by_hand.run(&config, reconciler, None).await,
+            false => match args.operator.operator(&config) {
+                Ok(by) => by_hand.run(&config, reconciler, Some(&by)).await,
+                Err(error) => Err(error),
+            },
+        };
         let closed = by_hand.close().await;
         let report = report?;
         closed?;
         anyhow::Ok(report)
     })?;
-    for line in &report.lines {
-        println!("{line}");
+    let RunReport { found, done, lines } = &report;
+    if args.json {
+        let report = json!({ "name": name, "found": found, "done": done, "lines": lines });
+        println!("{report}");
+    } else {
+        for line in lines {
+            println!("{line}");
+        }
+        println!("{name}: {found} found, {done} done");
     }
-    println!("{name}: {} found, {} done", report.found, report.done);
     Ok(match report.found == report.done {
         true => ExitCode::SUCCESS,
         false => ExitCode::from(LEFT),

@@ -8,15 +8,13 @@ use qiang_node::{
     copies::{self, Copied, Restore},
 };
 
-/// The file where nothing names another.
-const FILE: &str = "qiang.db";
-
 /// Copy the file of an embedded engine, or of a ledger alone, as it is at one moment. It may be served meanwhile:
 /// nobody waits for it.
 ///
 /// The copy is one file that has everything, log and ledger as of the same entry. `qiang audit --db COPY` proves it.
 /// A ledger in PostgreSQL or MariaDB is backed up by the tools of the database.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example: qiang backup /backups/qiang.db --db /var/lib/qiang/qiang.db")]
 pub(crate) struct BackupArgs {
     /// Where the copy goes. Nothing may be there.
     #[arg(value_name = "COPY")]
@@ -30,6 +28,9 @@ pub(crate) struct BackupArgs {
 
 /// Put a backup in the place of the file of an embedded engine, or of a ledger alone, which nobody may serve meanwhile.
 #[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example: qiang restore /backups/qiang.db --db /var/lib/qiang/qiang.db --replace"
+)]
 pub(crate) struct RestoreArgs {
     /// The backup. It stays as it is.
     #[arg(value_name = "COPY")]
@@ -49,7 +50,7 @@ pub(crate) struct RestoreArgs {
 
 #[derive(Debug, clap::Args)]
 struct FileArgs {
-    /// The file that is served, instead of the configured one. Without --config it is qiang.db.
+    /// The file that is served, instead of the configured one.
     #[arg(long, value_name = "FILE")]
     db: Option<PathBuf>,
     /// Read this configuration file over the defaults, for `engine.data`.
@@ -59,8 +60,8 @@ struct FileArgs {
 
 impl FileArgs {
     fn path(&self) -> anyhow::Result<PathBuf> {
-        if self.db.is_some() || self.config.is_none() {
-            return Ok(self.db.clone().unwrap_or_else(|| PathBuf::from(FILE)));
+        if let Some(db) = &self.db {
+            return Ok(db.clone());
         }
         let config = Config::load(self.config.as_deref(), &[])?;
         let is_elsewhere = config.engine.kind == EngineKind::Redis;

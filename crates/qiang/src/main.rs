@@ -1,6 +1,7 @@
 //! The `qiang` program: arguments and printing, one file a command.
 
 mod account;
+mod archive;
 mod audit;
 mod backend;
 mod campaign;
@@ -13,12 +14,14 @@ mod demo;
 mod histogram;
 mod migrate;
 mod openapi;
+mod operator;
 mod order;
 mod packet;
 mod packet_file;
 mod partition;
 mod reconcile;
 mod sale;
+mod secrets;
 mod serve;
 mod service;
 mod settlement;
@@ -68,6 +71,7 @@ enum Command {
     Migrate(migrate::MigrateArgs),
     Backup(copies::BackupArgs),
     Restore(copies::RestoreArgs),
+    Archive(archive::ArchiveArgs),
     /// List what the ledger refused and quarantined, and settle it later.
     #[command(subcommand)]
     Settlement(settlement::Settlement),
@@ -94,6 +98,7 @@ enum Command {
     /// Make a token.
     Token(token::TokenArgs),
     /// Print the OpenAPI document.
+    #[command(after_help = "Example: qiang openapi > openapi.json")]
     Openapi,
     /// Print a script that completes commands and flags in a shell.
     Completions(completions::CompletionsArgs),
@@ -126,6 +131,7 @@ fn main() -> ExitCode {
         Command::Migrate(args) => migrate::run(&args),
         Command::Backup(args) => copies::back_up(&args),
         Command::Restore(args) => copies::restore(&args),
+        Command::Archive(args) => archive::run(&args),
         Command::Settlement(command) => settlement::run(&command),
         Command::Partition(command) => partition::run(&command),
         Command::Control(command) => control::run(&command),
@@ -159,6 +165,16 @@ fn usage(error: impl std::fmt::Display) -> UsageError {
 mod tests {
     use super::*;
 
+    /// Commands that print no results: they serve, or print a text that has a format of its own.
+    const WITHOUT_JSON: [&str; 6] = [
+        "qiang serve",
+        "qiang worker",
+        "qiang token",
+        "qiang openapi",
+        "qiang completions",
+        "qiang man",
+    ];
+
     /// The words of a line of a shell, up to a pipe, a redirection or a remark.
     fn words(line: &str) -> Vec<String> {
         let quoted = line.split('\'').enumerate();
@@ -171,28 +187,68 @@ mod tests {
             .collect()
     }
 
-    fn check(command: &clap::Command, seen: &mut u32) {
+    /// The examples in a command's help.
+    fn examples(command: &clap::Command) -> Vec<String> {
         let help = command.get_after_help().map(ToString::to_string);
-        for line in help.unwrap_or_default().lines() {
+        let example = |line: &str| {
             let line = line.trim().trim_start_matches("Example: ");
             // In a list of examples, what they do stands behind them.
-            let line = line.split("     ").next().unwrap_or(line);
-            if line.starts_with("qiang ") {
-                let parsed = Cli::command().try_get_matches_from(words(line));
-                assert!(parsed.is_ok(), "{line}: {}", parsed.unwrap_err());
-                *seen += 1;
+            let line = line.split("   ").next().unwrap_or(line);
+            line.starts_with("qiang ").then(|| line.to_owned())
+        };
+        help.unwrap_or_default()
+            .lines()
+            .filter_map(example)
+            .collect()
+    }
+
+    /// Every command that does something, by its name with those above it.
+    fn leaves(command: &clap::Command, above: &str, found: &mut Vec<(String, clap::Command)>) {
+        let name = format!("{above}{}", command.get_name());
+        if !command.has_subcommands() || command.is_args_conflicts_with_subcommands_set() {
+            found.push((name.clone(), command.clone()));
+        }
+        for below in command.get_subcommands() {
+            if below.get_name() != "help" {
+                leaves(below, &format!("{name} "), found);
             }
         }
-        command
-            .get_subcommands()
-            .for_each(|command| check(command, seen));
+    }
+
+    fn all() -> Vec<(String, clap::Command)> {
+        let mut root = Cli::command();
+        // Flags that are global stand with every command below then.
+        root.build();
+        let mut found = Vec::new();
+        leaves(&root, "", &mut found);
+        assert!(found.len() > 50, "{}", found.len());
+        found
     }
 
     #[test]
-    fn examples_are_taken() {
+    fn each_command_has_an_example_that_is_taken() {
         Cli::command().debug_assert();
-        let mut seen = 0;
-        check(&Cli::command(), &mut seen);
-        assert!(seen >= 18, "{seen} examples");
+        for (name, command) in all() {
+            let examples = examples(&command);
+            let of_it = examples
+                .iter()
+                .filter(|line| **line == name || line.starts_with(&format!("{name} ")));
+            assert!(of_it.count() > 0, "{name} has no example");
+        }
+        let below = all();
+        let below = below.iter().flat_map(|(_, command)| examples(command));
+        for line in below.chain(examples(&Cli::command())) {
+            let parsed = Cli::command().try_get_matches_from(words(&line));
+            assert!(parsed.is_ok(), "{line}: {}", parsed.unwrap_err());
+        }
+    }
+
+    #[test]
+    fn each_command_that_prints_results_prints_json() {
+        for (name, command) in all() {
+            let has_json = command.get_arguments().any(|arg| arg.get_id() == "json");
+            let is_without = WITHOUT_JSON.contains(&name.as_str());
+            assert_eq!(has_json, !is_without, "{name}");
+        }
     }
 }

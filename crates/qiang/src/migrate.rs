@@ -8,6 +8,7 @@ use crate::{backend::BackendArgs, block_on};
 
 /// Which database.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example: qiang migrate --ledger postgres://qiang@db/qiang --dry-run")]
 pub(crate) struct MigrateArgs {
     #[command(flatten)]
     backend: BackendArgs,

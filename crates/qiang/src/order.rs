@@ -34,11 +34,13 @@ enum OrderCommand {
         state: Option<OrderState>,
     },
     /// List the orders of a sale, in the order of their numbers, as settled.
+    #[command(after_help = "Example: qiang order of 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80 --json")]
     Of {
         /// The sale's id.
         sale: CampaignId,
     },
     /// Show what became of a payment.
+    #[command(after_help = "Example: qiang order payment pay-77")]
     Payment {
         /// The payment service's name for it.
         reference: Id,
@@ -62,9 +64,20 @@ enum OrderCommand {
         paid_at: Option<Timestamp>,
     },
     /// Show what is owed to the buyer, and what was paid back.
+    #[command(after_help = "Example: qiang order refunds 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80-3")]
     Refunds {
         /// The order's id.
         order: OrderId,
+    },
+    /// List the orders that something is still owed for, of your own sales.
+    #[command(after_help = "Example: qiang order owed --all")]
+    Owed {
+        /// Of sales of this seller.
+        #[arg(long, value_name = "SELLER")]
+        owner: Option<UserId>,
+        /// Of everybody's sales.
+        #[arg(long, conflicts_with = "owner")]
+        all: bool,
     },
     /// Record that what is owed was paid back. The same reference again changes nothing.
     #[command(
@@ -82,11 +95,13 @@ enum OrderCommand {
         amount: Vec<String>,
     },
     /// Give a held order's units back. Again changes nothing.
+    #[command(after_help = "Example: qiang order cancel 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80-3")]
     Cancel {
         /// The order's id.
         order: OrderId,
     },
     /// Take a paid order back: its units are for sale again, and its price is owed. Again changes nothing.
+    #[command(after_help = "Example: qiang order return 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80-3")]
     Return {
         /// The order's id.
         order: OrderId,
@@ -168,6 +183,15 @@ async fn carry_out(command: &OrderCommand, service: &Service) -> anyhow::Result<
                 };
                 format!("{order}: {due} owed in all, {refunded} of it paid back{late}")
             });
+        }
+        OrderCommand::Owed { owner, all } => {
+            let orders = client.owed_orders(owner.as_ref(), *all);
+            let heading = "owed          of all        order";
+            let line = |it: &qiang_client::OwedOrder| {
+                let (left, due) = (it.left.to_string(), it.due.to_string());
+                format!("{left:<12}  {due:<12}  {}  {}", it.order, it.user)
+            };
+            return service.print_all(heading, orders, line).await;
         }
         OrderCommand::Refund {
             order,

@@ -43,6 +43,7 @@ enum PacketCommand {
         from: PathBuf,
     },
     /// Show a red packet with its numbers at present.
+    #[command(after_help = "Example: qiang packet show 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80")]
     Show {
         /// The packet's id.
         packet: CampaignId,
@@ -54,26 +55,31 @@ enum PacketCommand {
         which: Which,
     },
     /// List who got what of a red packet, in the order of the grants, as settled.
+    #[command(after_help = "Example: qiang packet claims 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80")]
     Claims {
         /// The packet's id.
         packet: CampaignId,
     },
     /// Stop granting for now.
+    #[command(after_help = "Example: qiang packet pause 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80")]
     Pause {
         /// The packet's id.
         packet: CampaignId,
     },
     /// Let a paused packet go on.
+    #[command(after_help = "Example: qiang packet resume 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80")]
     Resume {
         /// The packet's id.
         packet: CampaignId,
     },
     /// End a packet now. What is left goes back to the sender; it cannot be taken back.
+    #[command(after_help = "Example: qiang packet close 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80")]
     Close {
         /// The packet's id.
         packet: CampaignId,
     },
     /// Have lists not show a closed packet any more unless asked.
+    #[command(after_help = "Example: qiang packet archive 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80")]
     Archive {
         /// The packet's id.
         packet: CampaignId,

@@ -1,20 +1,19 @@
 //! `qiang partition`: the partitions of the engine on Redis, and what to do to one that has stopped.
 
+mod print;
+
 use std::{
     io::{self, Write as _},
     process::ExitCode,
     sync::Arc,
 };
 
-use jiff::Timestamp as Calendar;
-use qiang_core::{
-    event::PartitionId,
-    ports::{RepairRecord, RepairState, WithheldRecord},
-    time::Timestamp,
-};
-use qiang_node::{SystemClock, UsageError, maintenance::Maintenance};
+use qiang_core::{event::PartitionId, ports::RepairState};
+use qiang_node::{Config, Operator, SystemClock, UsageError, maintenance::Maintenance};
+use serde_json::json;
 
-use crate::{backend::BackendArgs, block_on};
+pub(crate) use self::print::withheld_of;
+use crate::{backend::BackendArgs, block_on, operator::OperatorArgs};
 
 /// Something is left as it was.
 const LEFT: u8 = 1;
@@ -22,23 +21,33 @@ const LEFT: u8 = 1;
 /// Partitions of the engine on Redis: whether they grant, and what to do to one that has stopped.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Partition {
-    /// List all partitions with their state.
+    /// List all partitions with their state: open, gathering, halted or unreachable.
+    #[command(
+        after_help = "Example: qiang partition list --json | jq -r 'select(.status != \"open\").partition'"
+    )]
     List(ListArgs),
     /// Show what Redis and the ledger have of a partition: term, nodes, repairs, withheld units.
+    #[command(after_help = "Example: qiang partition inspect 3")]
     Inspect(OneArgs),
     /// Repair a partition that has lost something, now: what nodes have not said yet counts as unknown.
-    Repair(OneArgs),
+    #[command(after_help = "Example: qiang partition repair 3 --as ann")]
+    Repair(ChangeArgs),
     /// End the halt of a partition without a repair; or give back withheld units of one that grants.
+    #[command(after_help = "Example: qiang partition resume 3 --release-withheld")]
     Resume(ResumeArgs),
     /// Close every campaign of a partition: what is left goes back to the owners. A campaign that is spread is closed
     /// on all its partitions.
-    Close(OneArgs),
+    #[command(after_help = "Example: qiang partition close 3")]
+    Close(ChangeArgs),
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ListArgs {
     #[command(flatten)]
     backend: BackendArgs,
+    /// Print a JSON object a line.
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Debug, clap::Args)]
@@ -48,6 +57,17 @@ pub(crate) struct OneArgs {
     /// The partition's number.
     #[arg(value_name = "NUMBER")]
     partition: u16,
+    /// Print one JSON object; of campaigns that are closed one a line.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ChangeArgs {
+    #[command(flatten)]
+    one: OneArgs,
+    #[command(flatten)]
+    operator: OperatorArgs,
 }
 
 /// Resuming takes a loss as it is: whoever was answered with something that is lost does not get it back. Repair it
@@ -55,32 +75,54 @@ pub(crate) struct OneArgs {
 #[derive(Debug, clap::Args)]
 pub(crate) struct ResumeArgs {
     #[command(flatten)]
-    one: OneArgs,
+    change: ChangeArgs,
     /// Give back the units that repairs have withheld, instead: nobody who was told of them is to get them any more.
     #[arg(long)]
     release_withheld: bool,
 }
 
 pub(crate) fn run(command: &Partition) -> anyhow::Result<ExitCode> {
-    let (backend, number) = match command {
-        Partition::List(args) => (&args.backend, None),
-        Partition::Inspect(one) | Partition::Repair(one) | Partition::Close(one) => {
-            (&one.backend, Some(one.partition))
+    match command {
+        Partition::List(args) => open(&args.backend, async |maintenance, _| {
+            print::list(maintenance, args.json)
+        }),
+        Partition::Inspect(one) => open_one(one, async |maintenance, _, partition| {
+            print::inspect(maintenance, partition, one.json).await
+        }),
+        Partition::Repair(args) => change(args, async |maintenance, by, partition| {
+            let state = maintenance.repair(partition, by).await?;
+            let is_left = state == RepairState::Waiting;
+            print::repair(state, args.one.json)?;
+            Ok(if is_left {
+                ExitCode::from(LEFT)
+            } else {
+                ExitCode::SUCCESS
+            })
+        }),
+        Partition::Resume(args) => {
+            change(
+                &args.change,
+                async |maintenance, by, partition| match args.release_withheld {
+                    true => release(maintenance, by, partition, args.change.one.json).await,
+                    false => resume(maintenance, by, partition, args.change.one.json).await,
+                },
+            )
         }
-        Partition::Resume(args) => (&args.one.backend, Some(args.one.partition)),
-    };
+        Partition::Close(args) => change(args, async |maintenance, by, partition| {
+            close(maintenance, by, partition, args.one.json).await
+        }),
+    }
+}
+
+/// Does something with the engine and its ledger.
+fn open(
+    backend: &BackendArgs,
+    work: impl AsyncFnOnce(&Maintenance, &Config) -> anyhow::Result<ExitCode>,
+) -> anyhow::Result<ExitCode> {
     let config = backend.load(&backend.overrides())?;
     block_on(async {
         let maintenance = Maintenance::open(&config, Arc::new(SystemClock)).await?;
-        let done = match number.map(PartitionId) {
-            None => list(&maintenance),
-            Some(partition) if maintenance.partitions().contains(&partition) => {
-                act(&maintenance, command, partition).await
-            }
-            Some(PartitionId(number)) => {
-                Err(UsageError::new(format!("there is no partition {number}")).into())
-            }
-        };
+        let done = work(&maintenance, &config).await;
         let closed = maintenance.close().await;
         let done = done?;
         closed?;
@@ -88,164 +130,82 @@ pub(crate) fn run(command: &Partition) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// A moment in writing.
-fn written(at: Timestamp) -> String {
-    let at = Calendar::from_millisecond(at.as_millis()).unwrap_or_default();
-    at.to_string()
+/// Does something with a partition that there is.
+fn open_one(
+    one: &OneArgs,
+    work: impl AsyncFnOnce(&Maintenance, &Config, PartitionId) -> anyhow::Result<ExitCode>,
+) -> anyhow::Result<ExitCode> {
+    let partition = PartitionId(one.partition);
+    open(&one.backend, async |maintenance, config| {
+        if !maintenance.partitions().contains(&partition) {
+            let line = format!("there is no partition {}", partition.0);
+            return Err(UsageError::new(line).into());
+        }
+        work(maintenance, config, partition).await
+    })
 }
 
-/// A repair in words.
-fn describe(repair: &RepairRecord) -> String {
-    let RepairRecord {
-        epoch,
-        follows,
-        at,
-        lost_from,
-        lost_to,
-        unnamed,
-        reason,
-        upto,
-        ..
-    } = repair;
-    let at = written(*at);
-    let follows = if follows.is_empty() {
-        "nothing"
-    } else {
-        follows.as_str()
-    };
-    let lost = match lost_from > lost_to {
-        true => "nothing lost".to_owned(),
-        false => format!("{lost_from} to {lost_to} lost"),
-    };
-    let end = upto.map_or_else(
-        || "not finished".to_owned(),
-        |upto| format!("log at {upto}"),
-    );
-    format!("epoch {epoch} follows {follows}, at {at}: {lost}, {unnamed} unknown, {end}: {reason}")
+/// Does something to a partition in somebody's name.
+fn change(
+    args: &ChangeArgs,
+    work: impl AsyncFnOnce(&Maintenance, &Operator, PartitionId) -> anyhow::Result<ExitCode>,
+) -> anyhow::Result<ExitCode> {
+    open_one(&args.one, async |maintenance, config, partition| {
+        let by = args.operator.operator(config)?;
+        work(maintenance, &by, partition).await
+    })
 }
 
-/// What a repair has withheld, in words.
-pub(crate) fn withheld_of(withheld: &WithheldRecord) -> String {
-    let WithheldRecord {
-        epoch,
-        campaign,
-        units,
-        amount_minor,
-        numbers,
-        released_at,
-        ..
-    } = withheld;
-    let ranges = numbers.iter().map(|range| match range.first == range.last {
-        true => range.first.to_string(),
-        false if range.step == 1 => format!("{}-{}", range.first, range.last),
-        false => format!("{}-{} by {}", range.first, range.last, range.step),
-    });
-    let ranges: Vec<String> = ranges.collect();
-    let numbers = match ranges.is_empty() {
-        true => String::new(),
-        false => format!(", numbers {}", ranges.join(" ")),
-    };
-    let since =
-        released_at.map_or_else(String::new, |at| format!(", given back at {}", written(at)));
-    format!("{epoch}: {units} units of {campaign}, worth {amount_minor}{numbers}{since}")
-}
-
-fn list(maintenance: &Maintenance) -> anyhow::Result<ExitCode> {
-    let mut out = io::stdout().lock();
-    for partition in maintenance.partitions() {
-        writeln!(out, "{:>4}  {}", partition.0, maintenance.state(partition))?;
+async fn resume(
+    maintenance: &Maintenance,
+    by: &Operator,
+    partition: PartitionId,
+    json: bool,
+) -> anyhow::Result<ExitCode> {
+    let resumed = maintenance.resume(partition, by).await?;
+    match (json, resumed) {
+        (true, _) => writeln!(io::stdout(), "{}", json!({ "resumed": resumed }))?,
+        (false, true) => writeln!(io::stdout(), "it grants again")?,
+        (false, false) => writeln!(io::stdout(), "it is not halted")?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-async fn act(
+async fn release(
     maintenance: &Maintenance,
-    command: &Partition,
+    by: &Operator,
     partition: PartitionId,
+    json: bool,
 ) -> anyhow::Result<ExitCode> {
-    let mut out = io::stdout();
-    let done = match command {
-        Partition::List(_) => true,
-        Partition::Inspect(_) => {
-            let (found, settled) = maintenance.inspect(partition).await?;
-            writeln!(out, "{}", maintenance.state(partition))?;
-            writeln!(out, "settled {settled}")?;
-            for (field, value) in &found.state {
-                writeln!(out, "{field} {value}")?;
+    let units = maintenance.release_withheld(partition, by).await?;
+    match json {
+        true => writeln!(io::stdout(), "{}", json!({ "units": units }))?,
+        false => writeln!(io::stdout(), "{units} units can be had again")?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn close(
+    maintenance: &Maintenance,
+    by: &Operator,
+    partition: PartitionId,
+    json: bool,
+) -> anyhow::Result<ExitCode> {
+    let (mut out, mut count) = (io::stdout(), 0_u64);
+    let closing = maintenance.close_campaigns(partition, by, |campaign| {
+        count += 1;
+        match json {
+            true => {
+                let closed = json!({ "campaign": campaign.to_string(), "phase": "closed" });
+                writeln!(out, "{closed}")?;
             }
-            for (node, seen) in &found.nodes {
-                writeln!(out, "node {node}: seen, term, observed {seen}")?;
-            }
-            for (campaign, units) in &found.withheld {
-                writeln!(out, "withheld {units} of {campaign}")?;
-            }
-            for repair in &found.repairs {
-                writeln!(out, "repair: {repair}")?;
-            }
-            let (repairs, withheld) = maintenance.records(partition).await?;
-            for repair in &repairs {
-                writeln!(out, "recorded {}", describe(repair))?;
-                let of = withheld.iter().filter(|it| it.epoch == repair.epoch);
-                for withheld in of {
-                    writeln!(out, "recorded {}", withheld_of(withheld))?;
-                }
-            }
-            true
+            false => writeln!(out, "closed {campaign}")?,
         }
-        Partition::Repair(_) => match maintenance.repair(partition).await? {
-            RepairState::Whole => {
-                writeln!(out, "nothing is lost")?;
-                true
-            }
-            RepairState::Waiting => {
-                writeln!(out, "another process repairs it")?;
-                false
-            }
-            RepairState::Repaired(report) => {
-                writeln!(
-                    out,
-                    "{} campaigns: {} rows restored, {} entries appended, {} entries unknown, {} units withheld",
-                    report.campaigns,
-                    report.restored,
-                    report.appended,
-                    report.unnamed,
-                    report.withheld
-                )?;
-                for conflict in &report.conflicts {
-                    writeln!(out, "not kept: {conflict}")?;
-                }
-                true
-            }
-        },
-        Partition::Resume(args) if args.release_withheld => {
-            let units = maintenance.release_withheld(partition).await?;
-            writeln!(out, "{units} units can be had again")?;
-            true
-        }
-        Partition::Resume(_) => {
-            let said = match maintenance.resume(partition).await? {
-                true => "it grants again",
-                false => "it is not halted",
-            };
-            writeln!(out, "{said}")?;
-            true
-        }
-        Partition::Close(_) => {
-            let mut count = 0_u64;
-            let closing = maintenance.close_campaigns(partition, |campaign| {
-                count += 1;
-                Ok(writeln!(out, "closed {campaign}")?)
-            });
-            closing.await?;
-            if count == 0 {
-                writeln!(out, "it has no campaign that is not closed")?;
-            }
-            true
-        }
-    };
-    Ok(if done {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::from(LEFT)
-    })
+        Ok(())
+    });
+    closing.await?;
+    if count == 0 && !json {
+        writeln!(out, "it has no campaign that is not closed")?;
+    }
+    Ok(ExitCode::SUCCESS)
 }

@@ -13,10 +13,10 @@ use qiang_core::{
     ports::RepairState,
     reconcile::{Difference, DifferenceKind},
 };
-use qiang_node::{SystemClock, UsageError, maintenance::Maintenance};
+use qiang_node::{Operator, SystemClock, UsageError, maintenance::Maintenance};
 use serde::Serialize;
 
-use crate::{backend::BackendArgs, block_on, partition::withheld_of};
+use crate::{backend::BackendArgs, block_on, operator::OperatorArgs, partition::withheld_of};
 
 /// Differences remain.
 const DIFFERENCES: u8 = 1;
@@ -32,6 +32,7 @@ const DIFFERENCES: u8 = 1;
 ///
 /// Exits 0 when both agree, and 1 when differences remain. What is in flight, in the log and not settled, is none.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example: qiang reconcile --repair --as ann --config /etc/qiang.toml")]
 pub(crate) struct ReconcileArgs {
     #[command(flatten)]
     backend: BackendArgs,
@@ -41,6 +42,8 @@ pub(crate) struct ReconcileArgs {
     /// Add to each side what only the other one has.
     #[arg(long)]
     repair: bool,
+    #[command(flatten)]
+    operator: OperatorArgs,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -116,8 +119,12 @@ pub(crate) fn run(args: &ReconcileArgs) -> anyhow::Result<ExitCode> {
     let config = args.backend.load(&args.backend.overrides())?;
     let mut found = Found::default();
     let (reconciled, closed) = block_on(async {
+        let by = match args.repair {
+            true => Some(args.operator.operator(&config)?),
+            false => None,
+        };
         let maintenance = Maintenance::open(&config, Arc::new(SystemClock)).await?;
-        let reconciled = reconcile(&maintenance, args, &mut found).await;
+        let reconciled = reconcile(&maintenance, args, by.as_ref(), &mut found).await;
         let closed = maintenance.close().await;
         Ok((reconciled, closed))
     })?;
@@ -136,6 +143,7 @@ pub(crate) fn run(args: &ReconcileArgs) -> anyhow::Result<ExitCode> {
 async fn reconcile(
     maintenance: &Maintenance,
     args: &ReconcileArgs,
+    by: Option<&Operator>,
     found: &mut Found,
 ) -> anyhow::Result<()> {
     if let Some(campaign) = args.campaign
@@ -154,8 +162,10 @@ async fn reconcile(
         let can_be_united = |it: &Difference| {
             it.kind != DifferenceKind::InFlight && !missing.contains(&it.campaign)
         };
-        if args.repair && differences.iter().any(can_be_united) {
-            match maintenance.unite(partition).await {
+        if let Some(by) = by
+            && differences.iter().any(can_be_united)
+        {
+            match maintenance.unite(partition, by).await {
                 // Where nothing is lost any more, another process was faster.
                 Ok(RepairState::Repaired(_) | RepairState::Whole) => {
                     found.repaired.push(partition.0);

@@ -72,21 +72,25 @@ enum SaleCommand {
         product_id: Option<Id>,
     },
     /// Stop granting for now.
+    #[command(after_help = "Example: qiang sale pause 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80")]
     Pause {
         /// The sale's id.
         sale: CampaignId,
     },
     /// Let a paused sale go on.
+    #[command(after_help = "Example: qiang sale resume 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80")]
     Resume {
         /// The sale's id.
         sale: CampaignId,
     },
     /// End a sale now. Units that are left are not sold any more; it cannot be taken back.
+    #[command(after_help = "Example: qiang sale close 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80")]
     Close {
         /// The sale's id.
         sale: CampaignId,
     },
     /// Have lists not show a closed sale any more unless asked.
+    #[command(after_help = "Example: qiang sale archive 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80")]
     Archive {
         /// The sale's id.
         sale: CampaignId,

@@ -10,8 +10,15 @@ use crate::backend::BackendArgs;
 /// Whom the token of `--dev` is for.
 const DEV_USER: &str = "alice";
 
+const EXAMPLES: &str = "\
+Examples:
+  qiang serve --dev                      serve on this machine, and print a token
+  qiang serve --config /etc/qiang.toml   serve as configured
+  qiang serve --print-config > q.toml    start a configuration from the annotated default";
+
 /// How to serve. Whatever is not a flag here is configuration: see `--print-config`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct ServeArgs {
     #[command(flatten)]
     backend: BackendArgs,
@@ -43,6 +50,7 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         overrides.push(("server.drain_delay_ms", "0".to_owned()));
         // Nobody else is on a loopback address; several developers' services have a port each.
         overrides.push(("admin.listen", "server".to_owned()));
+        overrides.push(("server.docs", "true".to_owned()));
         let mut config = args.backend.load(&overrides)?;
         let token = run::make_development_key(&mut config, &UserId::new(DEV_USER)?)?;
         let scheme = match config.server.tls_certificate_file.as_os_str().is_empty() {

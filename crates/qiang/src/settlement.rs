@@ -1,5 +1,7 @@
 //! `qiang settlement`: what the ledger refused, and settling or discarding it later.
 
+mod drive;
+
 use std::{
     collections::BTreeSet,
     io::{self, Write as _},
@@ -10,12 +12,13 @@ use std::{
 use jiff::Timestamp as Calendar;
 use qiang_core::{
     event::{PartitionId, Seq},
-    ports::{Ledger, LedgerError, QuarantinedEntry},
+    ports::{Ledger, QuarantinedEntry},
 };
 use qiang_node::{Config, LedgerBackend, SystemClock, UsageError};
 use serde::Serialize;
 
-use crate::{backend::BackendArgs, block_on};
+use self::drive::{discard, redrive, rehearse};
+use crate::{backend::BackendArgs, block_on, operator::OperatorArgs};
 
 const PAGE_MAX: u32 = 500;
 /// Entries that are listed by default, and at most.
@@ -30,10 +33,13 @@ const LEFT: u8 = 1;
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Settlement {
     /// List what is quarantined.
+    #[command(after_help = "Example: qiang settlement list --partition 3 --json")]
     List(ListArgs),
     /// Settle what is quarantined, once the cause is repaired.
+    #[command(after_help = "Example: qiang settlement redrive 3 17 3 20 --as ann")]
     Redrive(RedriveArgs),
     /// Take grants back that cannot be settled: their units are sold again.
+    #[command(after_help = "Example: qiang settlement discard 3 17 --as ann")]
     Discard(DiscardArgs),
 }
 
@@ -73,6 +79,8 @@ pub(crate) struct RedriveArgs {
     /// These entries, each by its partition and its place: `3 17 3 20`.
     #[arg(value_names = ["PARTITION", "SEQ"], num_args = 2..)]
     places: Vec<u64>,
+    #[command(flatten)]
+    operator: OperatorArgs,
     /// Say which entries would be tried, and change nothing.
     #[arg(long)]
     dry_run: bool,
@@ -96,6 +104,8 @@ pub(crate) struct DiscardArgs {
     /// These grants, each by its partition and its place: `3 17 3 20`.
     #[arg(value_names = ["PARTITION", "SEQ"], num_args = 2.., required = true)]
     places: Vec<u64>,
+    #[command(flatten)]
+    operator: OperatorArgs,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -119,10 +129,14 @@ pub(crate) fn run(command: &Settlement) -> anyhow::Result<ExitCode> {
         let done = match command {
             Settlement::List(args) => list(&*ledger, args).await,
             Settlement::Redrive(args) if args.dry_run => rehearse(&*ledger, asked, args.json).await,
-            Settlement::Redrive(args) => redrive(&*ledger, asked, args.json).await,
-            Settlement::Discard(args) => {
-                discard(&*ledger, asked.unwrap_or_default(), args.json).await
-            }
+            Settlement::Redrive(args) => match args.operator.operator(&config) {
+                Ok(by) => redrive(&*ledger, asked, &by, args.json).await,
+                Err(error) => Err(error),
+            },
+            Settlement::Discard(args) => match args.operator.operator(&config) {
+                Ok(by) => discard(&*ledger, asked.unwrap_or_default(), &by, args.json).await,
+                Err(error) => Err(error),
+            },
         };
         let closed = ledger_backend.close().await;
         let done = done?;
@@ -259,215 +273,6 @@ async fn list(ledger: &dyn Ledger, args: &ListArgs) -> anyhow::Result<ExitCode> 
         writeln!(out, "and more: see --limit")?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-#[derive(Debug, Serialize)]
-struct Left {
-    partition: u16,
-    seq: Seq,
-    why: String,
-}
-
-#[derive(Debug, Default, Serialize)]
-struct Driven {
-    /// Partitions and places of what is settled now.
-    settled: Vec<(u16, Seq)>,
-    left: Vec<Left>,
-}
-
-impl Driven {
-    /// Drives one entry; an outage is an error.
-    async fn drive(
-        &mut self,
-        ledger: &dyn Ledger,
-        (partition, seq): (PartitionId, Seq),
-    ) -> Result<(), LedgerError> {
-        let why = match ledger.redrive(partition, seq).await {
-            Ok(true) => {
-                self.settled.push((partition.0, seq));
-                return Ok(());
-            }
-            Ok(false) => "it is not set aside".to_owned(),
-            Err(LedgerError::Damaged { reason }) => reason,
-            Err(error @ LedgerError::Overflow) => error.to_string(),
-            Err(error) => return Err(error),
-        };
-        let partition = partition.0;
-        self.left.push(Left {
-            partition,
-            seq,
-            why,
-        });
-        Ok(())
-    }
-
-    async fn drive_each(
-        &mut self,
-        ledger: &dyn Ledger,
-        places: impl IntoIterator<Item = (PartitionId, Seq)>,
-    ) -> Result<(), LedgerError> {
-        for place in places {
-            self.drive(ledger, place).await?;
-        }
-        Ok(())
-    }
-
-    async fn drive_all(&mut self, ledger: &dyn Ledger) -> Result<(), LedgerError> {
-        let mut after = None;
-        loop {
-            let page = ledger.list_quarantined(after, PAGE_MAX).await?;
-            let places: Vec<_> = page.iter().map(place_of).collect();
-            let Some(last) = places.last() else {
-                return Ok(());
-            };
-            after = Some(*last);
-            self.drive_each(ledger, places).await?;
-        }
-    }
-}
-
-/// Says what [`redrive`] would try. Whether the ledger takes it, only trying tells.
-async fn rehearse(
-    ledger: &dyn Ledger,
-    places: Option<BTreeSet<(PartitionId, Seq)>>,
-    json: bool,
-) -> anyhow::Result<ExitCode> {
-    let (mut tried, mut after) = (Vec::new(), None);
-    loop {
-        let page = ledger.list_quarantined(after, PAGE_MAX).await?;
-        let is_asked_for = |row: &&QuarantinedEntry| {
-            let asked = places.as_ref();
-            asked.is_none_or(|asked| asked.contains(&place_of(row)))
-        };
-        tried.extend(page.iter().filter(is_asked_for).map(Row::of));
-        match page.last() {
-            Some(last) => after = Some(place_of(last)),
-            None => break,
-        }
-    }
-    let found: BTreeSet<_> = tried
-        .iter()
-        .map(|row| (PartitionId(row.partition), row.seq))
-        .collect();
-    let absent: Vec<_> = places
-        .unwrap_or_default()
-        .difference(&found)
-        .map(|place| (place.0.0, place.1))
-        .collect();
-    let mut out = io::stdout().lock();
-    if json {
-        let text = serde_json::json!({ "would_try": tried, "not_set_aside": absent });
-        writeln!(out, "{text}")?;
-    } else {
-        for Row {
-            partition,
-            seq,
-            event,
-            reason,
-            ..
-        } in &tried
-        {
-            writeln!(
-                out,
-                "would try {partition} {seq}: {event}, refused: {reason}"
-            )?;
-        }
-        for (partition, seq) in &absent {
-            writeln!(out, "{partition} {seq}: it is not set aside")?;
-        }
-        writeln!(
-            out,
-            "{} entries would be tried; nothing was changed",
-            tried.len()
-        )?;
-    }
-    Ok(match absent.is_empty() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::from(LEFT),
-    })
-}
-
-async fn redrive(
-    ledger: &dyn Ledger,
-    places: Option<BTreeSet<(PartitionId, Seq)>>,
-    json: bool,
-) -> anyhow::Result<ExitCode> {
-    let mut driven = Driven::default();
-    let ended = match places {
-        None => driven.drive_all(ledger).await,
-        Some(places) => driven.drive_each(ledger, places).await,
-    };
-    // What was settled is said, whatever came after it.
-    let mut out = io::stdout().lock();
-    if json {
-        writeln!(out, "{}", serde_json::to_string(&driven)?)?;
-    } else {
-        for (partition, seq) in &driven.settled {
-            writeln!(out, "partition {partition}, entry {seq}: settled")?;
-        }
-        for left in &driven.left {
-            let (partition, seq, why) = (left.partition, left.seq, &left.why);
-            writeln!(out, "partition {partition}, entry {seq}: left: {why}")?;
-        }
-        let (settled, left) = (driven.settled.len(), driven.left.len());
-        writeln!(out, "{settled} settled, {left} left")?;
-    }
-    ended?;
-    Ok(match driven.left.is_empty() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::from(LEFT),
-    })
-}
-
-#[derive(Debug, Default, Serialize)]
-struct Asked {
-    /// Partitions and places of what will be discarded.
-    asked: Vec<(u16, Seq)>,
-    left: Vec<Left>,
-}
-
-async fn discard(
-    ledger: &dyn Ledger,
-    places: BTreeSet<(PartitionId, Seq)>,
-    json: bool,
-) -> anyhow::Result<ExitCode> {
-    let mut done = Asked::default();
-    for (partition, seq) in places {
-        let why = match ledger.ask_discard(partition, seq).await {
-            Ok(true) => {
-                done.asked.push((partition.0, seq));
-                continue;
-            }
-            Ok(false) => "it is not set aside".to_owned(),
-            Err(LedgerError::Damaged { reason }) => reason,
-            Err(error) => return Err(error.into()),
-        };
-        let partition = partition.0;
-        done.left.push(Left {
-            partition,
-            seq,
-            why,
-        });
-    }
-    let mut out = io::stdout().lock();
-    if json {
-        writeln!(out, "{}", serde_json::to_string(&done)?)?;
-    } else {
-        for (partition, seq) in &done.asked {
-            writeln!(
-                out,
-                "partition {partition}, entry {seq}: is being discarded"
-            )?;
-        }
-        for left in &done.left {
-            let (partition, seq, why) = (left.partition, left.seq, &left.why);
-            writeln!(out, "partition {partition}, entry {seq}: left: {why}")?;
-        }
-    }
-    Ok(match done.left.is_empty() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::from(LEFT),
-    })
 }
 
 #[cfg(test)]

@@ -7,6 +7,9 @@ use qiang_node::{Scope, SystemClock, TokenIssuer, UsageError};
 
 /// What to put into a token, and what to sign it with.
 #[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example: qiang token --sub alice --secret-file /etc/qiang/secret --ttl 15m > token"
+)]
 pub(crate) struct TokenArgs {
     /// The user.
     #[arg(long, value_name = "USER")]

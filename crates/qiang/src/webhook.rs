@@ -45,11 +45,13 @@ enum WebhookCommand {
     )]
     List,
     /// Show a webhook, and how it stands.
+    #[command(after_help = "Example: qiang webhook show 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80")]
     Show {
         /// The webhook's id.
         webhook: WebhookId,
     },
     /// Send a `webhook.test` to an endpoint. Exits 1 if it does not get through.
+    #[command(after_help = "Example: qiang webhook test 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80")]
     Test {
         /// The webhook's id.
         webhook: WebhookId,
@@ -66,6 +68,9 @@ enum WebhookCommand {
         since: Option<Timestamp>,
     },
     /// Give a webhook a fresh secret; prints it.
+    #[command(
+        after_help = "Example: qiang webhook rotate-secret 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80 --overlap-seconds 3600"
+    )]
     RotateSecret {
         /// The webhook's id.
         webhook: WebhookId,
@@ -74,6 +79,7 @@ enum WebhookCommand {
         overlap_seconds: Option<u32>,
     },
     /// Delete a webhook.
+    #[command(after_help = "Example: qiang webhook delete 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80")]
     Delete {
         /// The webhook's id.
         webhook: WebhookId,

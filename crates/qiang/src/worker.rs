@@ -6,6 +6,7 @@ use crate::backend::BackendArgs;
 
 /// What to settle, and into what. Several workers share the partitions, and take over from one that dies.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example: qiang worker --config /etc/qiang.toml")]
 pub(crate) struct WorkerArgs {
     #[command(flatten)]
     backend: BackendArgs,

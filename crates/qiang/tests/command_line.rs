@@ -148,6 +148,43 @@ fn an_audit_reads_the_ledger_of_the_configuration() {
     check(database, &[], &[], "postgres");
 }
 
+/// A password in an argument is seen by everybody on the machine.
+#[test]
+fn no_password_is_taken_from_an_argument() {
+    let folder = tempfile::tempdir().unwrap();
+    let check = |args: &[&str], flag: &str, variable: &str| {
+        for url in ["x://ann:sesame@127.0.0.1:1/d", "x://:sesame@127.0.0.1:1"] {
+            let ended = output(folder.path(), &[args, &[flag, url]].concat(), &[KEY]);
+            let stderr = text(ended.stderr);
+            assert_eq!(ended.status.code(), Some(2), "{args:?}: {stderr}");
+            assert_eq!(stderr.lines().count(), 1, "{stderr}");
+            let is_named = stderr.contains(flag) && stderr.contains(variable);
+            assert!(is_named && !stderr.contains("sesame"), "{stderr}");
+        }
+    };
+    for command in [
+        &["serve"][..],
+        &["worker"],
+        &["config", "check"],
+        &["config", "show"],
+        &["migrate"],
+        &["settlement", "list"],
+        &["settlement", "redrive", "--all"],
+        &["partition", "list"],
+        &["partition", "repair", "0"],
+        &["control", "run", "keys"],
+        &["reconcile"],
+    ] {
+        check(command, "--ledger", "QIANG__LEDGER__URL");
+        check(command, "--redis", "QIANG__REDIS__PASSWORD");
+        check(command, "--rabbitmq", "QIANG__SETTLEMENT__RABBITMQ_URL");
+    }
+    check(&["demo"], "--ledger", "QIANG_DEMO_LEDGER");
+    check(&["demo"], "--redis", "QIANG_DEMO_REDIS");
+    check(&["demo"], "--rabbitmq", "QIANG_DEMO_RABBITMQ");
+    assert!(folder.path().read_dir().unwrap().next().is_none());
+}
+
 #[test]
 fn shells_and_manuals_know_the_commands() {
     let folder = tempfile::tempdir().unwrap();

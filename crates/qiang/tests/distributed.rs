@@ -33,12 +33,8 @@ fn check(ledger: Option<&str>, transport: &str) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_qiang"));
     command
         .args(["demo", "--engine", "redis", "--redis", &servers.redis.url()])
-        .args([
-            "--transport",
-            transport,
-            "--rabbitmq",
-            &servers.rabbitmq.url(),
-        ])
+        .args(["--transport", transport])
+        .env("QIANG_DEMO_RABBITMQ", servers.rabbitmq.url())
         .args(["--users", "400", "--connections", "50", "--exit", "--json"]);
     if let Some(url) = ledger {
         command.args(["--ledger", url]);

@@ -170,6 +170,8 @@ async fn a_sale_and_its_orders() {
             .did()
             .contains("cancelled")
     );
+    let owed = || shell.run(&["order", "owed"]).did();
+    assert!(owed().contains(&format!("{order}  ann")), "{}", owed());
     let back = [
         "order",
         "refund",
@@ -190,6 +192,7 @@ async fn a_sale_and_its_orders() {
         shell.run(&["order", "refunds", &order]).did(),
         format!("{order}: 500 CNY owed in all, 500 CNY of it paid back")
     );
+    assert_eq!(owed(), "");
 
     assert!(
         shell

@@ -176,6 +176,17 @@ fn verify_tells_a_true_split_from_a_false_one() {
     check_verify(&proof, 0, good);
     let all = format!("{good}shares      match, all 10\n");
     check_verify(&format!("{proof} --share {SHARES}"), 0, &all);
+    let report = json(&format!("verify {proof} --share {SHARES} --json"));
+    let fits = serde_json::json!({ "matches": true });
+    let expected = serde_json::json!({ "matches": true, "commitment": fits, "shares": fits });
+    assert_eq!(report, expected);
+    let wrong = split(&format!("verify {proof} --share 1,2 --json"));
+    let report: Value = serde_json::from_slice(&wrong.stdout).unwrap();
+    let difference = "2 were given, the split has 10";
+    let expected = serde_json::json!({
+        "matches": false, "commitment": fits, "shares": { "matches": false, "difference": difference }
+    });
+    assert_eq!((wrong.status.code(), report), (Some(1), expected));
 
     let no = "shares      do not match:";
     check_verify(
@@ -201,6 +212,43 @@ fn verify_tells_a_true_split_from_a_false_one() {
              shares      match, all 10\n"
         ),
     );
+}
+
+#[test]
+fn verify_tells_whether_a_promise_was_kept() {
+    let id = "--id 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80";
+    let entropy = "fffefdfcfbfaf9f8f7f6f5f4f3f2f1f0efeeedecebeae9e8e7e6e5e4e3e2e1e0";
+    let (seed, commitment) = (
+        "ac952f3e1412836d4b6259d3f7eb1547371ea5ebf8669f33b3c03bdf8122a6ff",
+        "0fa8be17af0d23b4a06cd8a8bb2b856c47346c7f8d0263e648995a6a9ef3a4c9",
+    );
+    let promise = "b50ad7a0c71f1b8068b6c633cedf514b4e4d9674f6e6d952191465883e6ac164";
+    let bound = format!("{NORMAL} --seed {seed} --commitment {commitment} {id} --currency CNY");
+    let proof = format!("{bound} --promise {promise} --secret {SEED} --entropy {entropy}");
+    let good = "commitment  matches\n";
+    check_verify(&bound, 0, good);
+    let kept = "promise     kept, and the seed is made of both parts\n";
+    check_verify(&proof, 0, &format!("{kept}{good}"));
+    for (from, to, fault) in [
+        (promise, seed, "the promise is not of this secret"),
+        (entropy, seed, "secret and entropy do not make the seed"),
+    ] {
+        let wrong = format!("promise     not kept: {fault}\n{good}");
+        check_verify(&proof.replace(from, to), 1, &wrong);
+    }
+    for (from, to) in [("CNY", "USD"), ("6f80", "6f81")] {
+        let output = split(&format!("verify {}", bound.replace(from, to)));
+        assert_eq!(output.status.code(), Some(1));
+        assert!(text(&output.stdout).starts_with("commitment  does not match"));
+    }
+    // Half of it says nothing.
+    for missing in [
+        " --currency CNY".to_owned(),
+        format!(" --entropy {entropy}"),
+    ] {
+        let output = split(&format!("verify {}", proof.replace(&missing, "")));
+        assert_eq!(output.status.code(), Some(2), "{missing}");
+    }
 }
 
 #[test]

@@ -76,6 +76,7 @@ pub(crate) async fn decide(
             CampaignKind::Sale => &CLAIM_SALE,
         },
         campaign,
+        more_keys: &[],
         arguments: &|command| write(command, &here, plain),
         asks: Some(meta.ack),
     };
@@ -114,6 +115,8 @@ fn answer(
     };
     node.partitions.clock.observe(claims.now);
     let (level, mut grants) = (reply.level(meta.ack), 0);
+    let known = || node.partitions.get(partition).min_head();
+    let seq = reply.head.unwrap_or_else(known);
     let mut short = Vec::new();
     let mut inactive = false;
     let (mut users, mut granted, mut is_new) = (Vec::with_capacity(batch.len()), false, false);
@@ -144,14 +147,17 @@ fn answer(
             is_new = true;
             node.gate.invalidate(meta.id);
         }
+        if let Outcome::Granted(grant) = &outcome
+            && meta.ack == AckLevel::Ledger
+        {
+            node.unconfirmed.remember(grant, (partition, seq));
+        }
         pending.answer.send(ack.map(|ack| Claimed { outcome, ack }));
         users.push(pending.claim.user);
     }
     let left = claims.left;
     node.rooms.granted(meta.id, grants, left);
     if granted {
-        let known = node.partitions.get(partition).min_head();
-        let seq = reply.head.unwrap_or(known);
         node.kept(partition).keep(meta, seq, reply.text, users);
     }
     if !short.is_empty() {

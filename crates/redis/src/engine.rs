@@ -13,7 +13,7 @@ use qiang_core::{
     campaign::{AckLevel, Tally},
     event::{PartitionId, Seq},
     id::{CampaignId, OrderId},
-    outcome::Outcome,
+    outcome::{Grant, Outcome},
     ports::{Claimed, Engine, EngineError, GateAnswers, Probed, Ticket},
     time::Timestamp,
 };
@@ -183,6 +183,18 @@ impl RedisEngine {
         let meta = partitions.known_meta(claim.campaign)?;
         let partition = partitions.of_user(&meta, &claim.user);
         Some((partition, partitions.get(partition).min_head()))
+    }
+
+    /// The place of a grant that this node has made, of a campaign that asks for the ledger: its partition, and the
+    /// last entry of those that were made with it. None once it is [confirmed](Self::confirmed).
+    #[must_use]
+    pub fn place_of(&self, grant: &Grant) -> Option<(PartitionId, Seq)> {
+        self.node.unconfirmed.place(grant)
+    }
+
+    /// The ledger has come to the place of a grant: what it says of the grant from now on is the truth.
+    pub fn confirmed(&self, grant: &Grant) {
+        self.node.unconfirmed.forget(grant);
     }
 
     /// A position in the log that is not before whatever was answered of a campaign in its first part: that part's

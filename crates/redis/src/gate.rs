@@ -35,7 +35,7 @@ use crate::{
 
 /// Grants of a campaign above which the gate leaves it to Redis.
 const HOLDERS_MAX: usize = 4_000_000;
-/// Inactive campaigns that are remembered; past it, all are loaded again when they are asked for.
+/// Inactive campaigns that are remembered; past it, those are forgotten that nobody has asked for lately.
 const INACTIVE_MAX: usize = 4_096;
 /// Campaigns that are loaded at a time.
 const LOADS_MAX: usize = 64;
@@ -81,7 +81,7 @@ impl Gate {
         Self {
             partitions,
             signal,
-            inactive: Known::new(LOADS_MAX),
+            inactive: Known::new(LOADS_MAX, INACTIVE_MAX),
             holders: KeptHolders::default(),
             pulse: Pulse::new(),
         }
@@ -148,9 +148,6 @@ impl Gate {
         let (gate, meta) = (Arc::clone(self), Arc::clone(meta));
         tokio::spawn(async move {
             let loaded = gate.load(&meta).await.ok().flatten();
-            if gate.inactive.len() >= INACTIVE_MAX {
-                gate.inactive.invalidate_all();
-            }
             gate.inactive.end(meta.id, loaded);
             gate.signal.notify();
         });

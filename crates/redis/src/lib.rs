@@ -5,8 +5,9 @@
 //! are combined into the next one. `lua/` has the scripts.
 //!
 //! Connections are those of `qiang-connect`. Modules import only those before them: scripts; meta, reply, record;
-//! clock, partitions; waiting_lines; tally, transfer, kept, snapshot; places, batcher, admission, gate, recalls, node;
-//! claims, orders, open, commands, offer, rebuild; tasks, engine, log, repair, recall, retire, waiting.
+//! clock, partitions; waiting_lines; tally, transfer, kept, snapshot; places, batcher, admission, gate, recalls,
+//! openings, node; claims, orders, open, open_together, commands, offer, rebuild; tasks, engine, log, repair, recall,
+//! retire, waiting.
 
 mod admission;
 mod batcher;
@@ -23,6 +24,8 @@ mod model;
 mod node;
 mod offer;
 mod open;
+mod open_together;
+mod openings;
 mod orders;
 mod partitions;
 mod places;
@@ -41,6 +44,7 @@ mod terms;
 mod ticking;
 mod transfer;
 mod transport;
+mod unconfirmed;
 mod unopened;
 mod waiting;
 mod waiting_lines;

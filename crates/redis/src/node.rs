@@ -24,11 +24,13 @@ use crate::{
     gate::Gate,
     kept::KeptAnswers,
     meta::CampaignMeta,
+    openings::Openings,
     partitions::Partitions,
     places::Admission,
     recalls::Recalls,
     scripts::ADMIT,
     transfer::Pulls,
+    unconfirmed::Unconfirmed,
 };
 
 /// Claims that may wait on one node; more are turned away as overload. A partition may have as many of them waiting as
@@ -44,6 +46,7 @@ pub(crate) struct Node {
     pub(crate) rooms: WaitingRooms,
     pub(crate) pulls: Pulls,
     pub(crate) recalls: Recalls,
+    pub(crate) openings: Openings,
     /// One connection a partition for reading the log.
     pub(crate) readers: Vec<Mutex<CallConnection>>,
     /// One a partition.
@@ -52,6 +55,8 @@ pub(crate) struct Node {
     given_up: Vec<AtomicBool>,
     /// One a partition.
     kept: Vec<KeptAnswers>,
+    /// Grants that the ledger has to confirm.
+    pub(crate) unconfirmed: Unconfirmed,
     /// Claims that wait in all batchers.
     queued: AtomicUsize,
     stopping: AtomicBool,
@@ -73,6 +78,7 @@ impl Node {
                 .iter()
                 .map(|_| KeptAnswers::default())
                 .collect(),
+            unconfirmed: Unconfirmed::default(),
             batchers: partitions.list().iter().map(batcher).collect(),
             given_up: partitions.list().iter().map(flag).collect(),
             gate: Arc::new(Gate::new(
@@ -82,6 +88,7 @@ impl Node {
             rooms,
             pulls: Pulls::new(Arc::clone(&partitions)),
             recalls: Recalls::new(partitions.list().len()),
+            openings: Openings::new(partitions.list().len()),
             queued: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
             started: Instant::now(),

@@ -25,7 +25,7 @@ use qiang_core::{
 use redis::Cmd;
 
 /// Shares put in place by one call.
-const CHUNK: usize = 1_000;
+pub(crate) const CHUNK: usize = 1_000;
 /// How often a step is tried, as of a ledger that is settled further each time.
 const ATTEMPTS_MAX: usize = 5;
 /// The pause before the ledger is asked again.
@@ -37,17 +37,17 @@ const LEDGER_BEHIND: &str =
     "the ledger does not have all that has left Redis: the campaign may have been open";
 
 /// What one part gets of a campaign.
-struct Part {
+pub(crate) struct Part {
     index: u16,
     parts: u16,
-    supply: u64,
-    funded_minor: i64,
+    pub(crate) supply: u64,
+    pub(crate) funded_minor: i64,
     /// Numbers and amounts of its shares, in the order in which they are handed out.
-    shares: Vec<(u32, i64)>,
+    pub(crate) shares: Vec<(u32, i64)>,
 }
 
 impl Part {
-    fn of(setup: &Setup, index: u16, parts: u16) -> Self {
+    pub(crate) fn of(setup: &Setup, index: u16, parts: u16) -> Self {
         let supply = setup.campaign.supply();
         let shares: Vec<(u32, i64)> = (1..)
             .zip(setup.shares.iter().copied())
@@ -72,6 +72,9 @@ impl Part {
 impl Node {
     /// Takes a campaign up.
     pub(crate) async fn open(&self, setup: &Setup) -> Result<(), EngineError> {
+        if self.open_together(setup).await? {
+            return Ok(());
+        }
         let id = setup.campaign.id;
         let Some(parts) = self.plan(setup).await? else {
             return Ok(());

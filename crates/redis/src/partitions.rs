@@ -1,6 +1,6 @@
 //! All partitions of an installation and where campaigns are, over the connections to them.
 
-use std::{collections::HashMap, ops::Deref, sync::Arc, time::Duration};
+use std::{ops::Deref, sync::Arc, time::Duration};
 
 use parking_lot::RwLock;
 use qiang_connect::{Connections, eval_at_maxmemory, home_of, part_of, unavailable};
@@ -9,6 +9,7 @@ use qiang_core::{
     event::PartitionId,
     id::{CampaignId, UserId},
     ports::EngineError,
+    two_generations::TwoGenerations,
 };
 
 use crate::{
@@ -17,7 +18,7 @@ use crate::{
     scripts::HALT,
 };
 
-/// Campaigns that a node remembers; past that many, all are forgotten and read again as they are asked for.
+/// Campaigns that a node remembers; past that many, those are forgotten that nobody has asked for lately.
 const CAMPAIGNS_MAX: usize = 65_536;
 /// Takes a lease, or keeps it.
 const LEAD: &str = "local owner = redis.call('GET', KEYS[1])
@@ -31,7 +32,7 @@ return 1";
 pub(crate) struct Partitions {
     connections: Connections,
     pub(crate) clock: RedisClock,
-    metas: RwLock<HashMap<CampaignId, Arc<CampaignMeta>>>,
+    metas: RwLock<TwoGenerations<CampaignId, Arc<CampaignMeta>>>,
 }
 
 impl Deref for Partitions {
@@ -48,7 +49,7 @@ impl Partitions {
         Self {
             clock: RedisClock::new(connections.options().clock.clone()),
             connections,
-            metas: RwLock::default(),
+            metas: RwLock::new(TwoGenerations::new(CAMPAIGNS_MAX)),
         }
     }
 
@@ -89,7 +90,14 @@ impl Partitions {
 
     /// What this node remembers of a campaign.
     pub(crate) fn known_meta(&self, campaign: CampaignId) -> Option<Arc<CampaignMeta>> {
-        self.metas.read().get(&campaign).cloned()
+        let known = self.metas.read();
+        let (meta, is_old) = known.find(&campaign)?;
+        let meta = Arc::clone(meta);
+        drop(known);
+        if is_old {
+            self.metas.write().keep(&campaign);
+        }
+        Some(meta)
     }
 
     /// A campaign's meta, from memory or from its home; none if no engine has taken the campaign up.
@@ -112,12 +120,13 @@ impl Partitions {
         let meta = CampaignMeta::read(campaign, &values);
         let unreadable = || format!("the state of campaign {campaign} in Redis cannot be read");
         let meta = Arc::new(meta.ok_or_else(|| unavailable(unreadable()))?);
-        let mut known = self.metas.write();
-        if known.len() >= CAMPAIGNS_MAX {
-            known.clear();
-        }
-        known.insert(campaign, Arc::clone(&meta));
+        self.remember(Arc::clone(&meta));
         Ok(Some(meta))
+    }
+
+    /// Notes what a campaign's home says of it.
+    pub(crate) fn remember(&self, meta: Arc<CampaignMeta>) {
+        self.metas.write().insert(meta.id, meta);
     }
 
     /// Whether this process has a lease of a partition, from now on for so long. Another one may have it.

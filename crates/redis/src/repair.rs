@@ -28,6 +28,7 @@ pub(crate) mod sides;
 mod spread;
 mod stock;
 mod terms;
+mod walk;
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -120,6 +120,7 @@ impl RedisEngine {
             kind,
             owner: None,
             product_id: None,
+            newest_first: false,
             phase: Some(Phase::Closed),
             now: Timestamp::from_millis(now_ms),
             archived: true,

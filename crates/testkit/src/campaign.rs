@@ -185,11 +185,11 @@ impl Builder {
     #[must_use]
     pub fn setup(&self, n: u64) -> Setup {
         let rules = match self.draft {
-            Draft::RedPacket(split) => Rules::RedPacket(RedPacket {
+            Draft::RedPacket(split) => Rules::RedPacket(RedPacket::new(
                 split,
-                currency: currency(),
-                seed: Seed::from_bytes(self.seed),
-            }),
+                currency(),
+                Seed::from_bytes(self.seed),
+            )),
             Draft::Sale {
                 stock,
                 limit,

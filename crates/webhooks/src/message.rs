@@ -84,6 +84,11 @@ impl<'a> Data<'a> {
                 ..about
             };
         }
+        let is_refund = kind == EventType::OrderRefunded;
+        let (amount, refunded) = match is_refund {
+            true => (None, Some(money)),
+            false => (Some(money), None),
+        };
         let is_order = data.campaign_kind == CampaignKind::Sale;
         let order = data.number.filter(|_| is_order);
         Self {
@@ -91,8 +96,9 @@ impl<'a> Data<'a> {
             campaign: Some(campaign),
             number: data.number,
             user: data.user.as_deref(),
-            quantity: Some(data.quantity),
-            amount: Some(money),
+            quantity: (!is_refund).then_some(data.quantity),
+            amount,
+            refunded,
             payment: data.payment.as_deref(),
             ..about
         }

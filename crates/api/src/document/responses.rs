@@ -5,7 +5,7 @@ use qiang_core::outcome::Outcome;
 use serde_json::{Map, Value, json};
 
 use super::{IF_NONE_MATCH, KEY, examples, has_parameter, object};
-use crate::problem::ProblemKind;
+use crate::{problem::ProblemKind, wire::OWN_CACHING};
 
 const PROBLEM: &str = "#/components/schemas/Problem";
 const GRANT: &str = "#/components/schemas/Grant";
@@ -278,6 +278,8 @@ pub(super) fn headers() -> Value {
         "NextPage": header("The next page, if there is one (RFC 8288)", false, text(), json!(next)),
         "Replayed": header("`true` where this answers a request that was made before", false,
             json!({"const": "true"}), json!("true")),
+        "OwnCaching": header("Only the caller's own cache may keep it, and asks each time whether it is current", true,
+            text(), json!(OWN_CACHING)),
         "Caching": header("How long caches may keep it", true, text(), json!("public, max-age=1, s-maxage=1")),
     })
 }
@@ -314,14 +316,15 @@ fn headers_of(path: &str, operation: &Value, status: StatusCode, kinds: &[Proble
         StatusCode::SERVICE_UNAVAILABLE if path != "/readyz" => add("Retry-After", "RetryAfter"),
         StatusCode::OK | StatusCode::NOT_MODIFIED if has_parameter(operation, IF_NONE_MATCH) => {
             add("ETag", "EntityTag");
-            add("Cache-Control", "Caching");
+            let own = !is_public(operation);
+            add("Cache-Control", if own { "OwnCaching" } else { "Caching" });
         }
         _ => {}
     }
     if status == StatusCode::OK && has_parameter(operation, KEY) {
         add("Idempotency-Replayed", "Replayed");
     }
-    if status.is_success() && !is_public(operation) {
+    if status.is_success() && !is_public(operation) && !has_parameter(operation, IF_NONE_MATCH) {
         add("Cache-Control", "Private");
     }
     headers

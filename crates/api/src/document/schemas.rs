@@ -263,6 +263,7 @@ fn complete_text(property: &str, text: &mut Map<String, Value>) {
         }
         "order" => set("pattern", json!(ORDER_ID)),
         "after" => match format.as_deref() {
+            Some("order-id") => set("pattern", json!(ORDER_ID)),
             Some("order-place") => set("pattern", json!(ORDER_PLACE)),
             Some("posting-place") => set("pattern", json!(POSTING_PLACE)),
             Some("entry-place") => set("pattern", json!(ENTRY_PLACE)),
@@ -271,7 +272,7 @@ fn complete_text(property: &str, text: &mut Map<String, Value>) {
                 set("pattern", json!(CAMPAIGN_ID));
             }
         },
-        "commitment" | "seed" => set("pattern", json!(HASH)),
+        "commitment" | "entropy" | "promise" | "seed" => set("pattern", json!(HASH)),
         "title" if text.contains_key("maxLength") => {
             text.insert("minLength".to_owned(), json!(1));
             text.insert("maxLength".to_owned(), json!(TITLE_CHARS_MAX));

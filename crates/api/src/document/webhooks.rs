@@ -60,6 +60,7 @@ fn summary(kind: EventType) -> &'static str {
         EventType::OrderExpired => "An order was not paid in time",
         EventType::OrderReturned => "A paid order was returned: its price is owed to the buyer",
         EventType::OrderRefundDue => "A payment arrived that buys nothing: it is owed to the buyer",
+        EventType::OrderRefunded => "What was owed for an order was paid back, all of it or a part",
         EventType::CampaignClosed => "A campaign was closed: what was left went back to its owner",
         EventType::Test => "An operator tries whether the endpoint answers",
     }
@@ -76,6 +77,10 @@ fn example(kind: EventType) -> Value {
         EventType::ShareGranted => json!({
             "campaign": examples::CAMPAIGN, "kind": "red_packet", "owner": "sam", "number": 3,
             "user": examples::USER, "quantity": 1, "amount": money,
+        }),
+        EventType::OrderRefunded => json!({
+            "campaign": examples::CAMPAIGN, "kind": "sale", "owner": "sam", "number": 3,
+            "order": examples::ORDER, "user": examples::USER, "refunded": money, "payment": "refund-17",
         }),
         _ => json!({
             "campaign": examples::CAMPAIGN, "kind": "sale", "owner": "sam", "number": 3,

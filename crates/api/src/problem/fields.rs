@@ -1,4 +1,4 @@
-//! Problems of one field: which one, and what is wrong with it.
+//! Problems of fields and parameters: which ones, and what is wrong with each.
 
 use std::borrow::Cow;
 
@@ -13,13 +13,18 @@ use utoipa::ToSchema;
 
 use super::Problem;
 
-/// A field that is wrong.
+/// A field of the body that is wrong, or a parameter: of the path, of the query, or a header.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = FieldError)]
 pub(crate) struct FieldError {
-    /// Where it is in the body: a JSON pointer (RFC 6901) behind `#`.
-    #[schema(example = "#/unit_price/amount")]
-    pointer: Cow<'static, str>,
+    /// Where the field is in the body: a JSON pointer (RFC 6901) behind `#`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, example = "#/unit_price/amount")]
+    pointer: Option<Cow<'static, str>>,
+    /// The name of the parameter.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    parameter: Option<Cow<'static, str>>,
     /// What is wrong with it.
     #[schema(example = "a unit price is 0 or more")]
     detail: Cow<'static, str>,
@@ -32,12 +37,32 @@ impl Problem {
     }
 
     /// Says which field its detail is about.
-    pub(crate) fn at(mut self, pointer: impl Into<Cow<'static, str>>) -> Self {
+    pub(crate) fn at(self, pointer: impl Into<Cow<'static, str>>) -> Self {
+        self.about(Some(pointer.into()), None)
+    }
+
+    /// Says which parameter its detail is about.
+    pub(crate) fn of(self, parameter: impl Into<Cow<'static, str>>) -> Self {
+        self.about(None, Some(parameter.into()))
+    }
+
+    fn about(
+        mut self,
+        pointer: Option<Cow<'static, str>>,
+        parameter: Option<Cow<'static, str>>,
+    ) -> Self {
         let body = &mut self.0.body;
         body.errors.push(FieldError {
-            pointer: pointer.into(),
+            pointer,
+            parameter,
             detail: body.detail.clone(),
         });
+        self
+    }
+
+    /// With what another problem says is wrong as well.
+    pub(crate) fn and(mut self, other: Self) -> Self {
+        self.0.body.errors.extend(other.0.body.errors);
         self
     }
 
@@ -51,14 +76,16 @@ impl Problem {
             let body = &mut problem.0.body;
             if body.errors.is_empty() {
                 errors.push(FieldError {
-                    pointer: at.into(),
+                    pointer: Some(at.into()),
+                    parameter: None,
                     detail: std::mem::take(&mut body.detail),
                 });
                 continue;
             }
-            for FieldError { pointer, detail } in body.errors.drain(..) {
-                let pointer = format!("{at}{}", pointer.trim_start_matches('#')).into();
-                errors.push(FieldError { pointer, detail });
+            for mut error in body.errors.drain(..) {
+                let within = error.pointer.unwrap_or_default();
+                error.pointer = Some(format!("{at}{}", within.trim_start_matches('#')).into());
+                errors.push(error);
             }
         }
         let mut whole = Self::invalid(errors.first()?.detail.clone());

@@ -159,11 +159,11 @@ impl World {
     }
 
     fn packet_rules(&self, total: i64, count: u32, rule: SplitRule) -> Rules {
-        Rules::RedPacket(RedPacket {
-            split: Split::new(total, count, rule).unwrap(),
-            currency: "CNY".parse().unwrap(),
-            seed: Seed::from_bytes([self.made; 32]),
-        })
+        Rules::RedPacket(RedPacket::new(
+            Split::new(total, count, rule).unwrap(),
+            "CNY".parse().unwrap(),
+            Seed::from_bytes([self.made; 32]),
+        ))
     }
 
     pub(crate) fn sale(

@@ -7,6 +7,7 @@ mod history;
 #[path = "../outcome/mod.rs"]
 mod outcome;
 mod payout_breaches;
+mod split_breaches;
 mod standalone;
 mod standalone_breaches;
 mod standalone_history;

@@ -104,11 +104,11 @@ impl Packets {
             ack: AckLevel::Fsync,
             requirements: Requirements::default(),
             created_at: now,
-            rules: Rules::RedPacket(RedPacket {
-                split: Split::new(total, self.shares, SplitRule::DoubleAverage { min: 1 })?,
-                currency: self.currency,
-                seed: Seed::from_bytes(rand::random()),
-            }),
+            rules: Rules::RedPacket(RedPacket::new(
+                Split::new(total, self.shares, SplitRule::DoubleAverage { min: 1 })?,
+                self.currency,
+                Seed::from_bytes(rand::random()),
+            )),
         };
         let shares = campaign.shares();
         Ok(Setup { campaign, shares })

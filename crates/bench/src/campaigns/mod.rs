@@ -1,6 +1,7 @@
 //! `qiang-bench campaigns`: many small red packets. How fast they are created, claimed from and settled, and what each
 //! costs in memory, in the file and at a start, on the embedded engine or on Redis.
 
+mod archived;
 mod load;
 mod redis;
 mod start;
@@ -14,7 +15,7 @@ use anyhow::ensure;
 use qiang_node::{Backend, Config};
 use serde::Serialize;
 
-use self::{load::Packets, redis::Server, start::Start};
+use self::{archived::Archived, load::Packets, redis::Server, start::Start};
 use crate::{
     fixture::{self, SETTLE_MAX},
     process::cpu_seconds,
@@ -116,6 +117,8 @@ struct Report {
     file_bytes_per_packet: (f64, f64),
     /// Bytes that Redis uses for each packet, the log included: after the creations, and after the claims.
     redis_bytes_per_packet: Option<(f64, f64)>,
+    /// The same packets when they are over and their log is archived; none on Redis.
+    archived: Option<Archived>,
     audit_ok: bool,
 }
 
@@ -227,6 +230,10 @@ async fn measure(args: &CampaignsArgs) -> anyhow::Result<Report> {
     backend.close().await?;
     backend.erase().await?;
     let file_settled = meter.file_bytes()?;
+    let archived = match args.redis {
+        None => Some(archived::measure(&meter.folder, args.packets).await?),
+        Some(_) => None,
+    };
     let audited = tokio::task::spawn_blocking(move || qiang_audit::audit(&file)).await??;
     let redis_bytes = |after: Option<f64>| Some(per_packet(after? - redis_before?));
     Ok(Report {
@@ -244,6 +251,7 @@ async fn measure(args: &CampaignsArgs) -> anyhow::Result<Report> {
         settled,
         file_bytes_per_packet: (per_packet(file_created), per_packet(file_settled)),
         redis_bytes_per_packet: redis_bytes(redis_created).zip(redis_bytes(redis_claimed)),
+        archived,
         audit_ok: audited.ok,
     })
 }
@@ -275,6 +283,9 @@ fn print_text(report: &Report) {
     println!("file: {created:.0} bytes a packet, {settled:.0} with the claims");
     if let Some((created, claimed)) = report.redis_bytes_per_packet {
         println!("Redis: {created:.0} bytes a packet, {claimed:.0} with the claims");
+    }
+    if let Some(archived) = &report.archived {
+        archived.print();
     }
     println!("audit {}", if report.audit_ok { "ok" } else { "BROKEN" });
 }

@@ -1,6 +1,12 @@
 //! An engine that opens and closes campaigns as it is told, and decides nothing.
 
-use std::sync::Mutex;
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 use qiang_core::{
     book::{CampaignAction, Claim, Command, OrderView, Reply},
@@ -8,7 +14,7 @@ use qiang_core::{
     event::PartitionId,
     id::{CampaignId, OrderId},
     outcome::Outcome,
-    ports::{Claimed, Engine, EngineError, Probed, Ticket},
+    ports::{Answer, Claimed, Engine, EngineError, Probed, Ticket},
 };
 
 #[derive(Default)]
@@ -18,6 +24,15 @@ pub(crate) struct FakeEngine {
     pub(crate) refused: Mutex<Vec<CampaignId>>,
     /// What is opened and not there.
     pub(crate) lost: Mutex<Option<CampaignId>>,
+    /// What is there.
+    pub(crate) there: Mutex<BTreeSet<CampaignId>>,
+    /// What it is asked about that it does not know at once.
+    pub(crate) tallies: AtomicUsize,
+    /// What it says nothing of.
+    pub(crate) doubtful: Mutex<Vec<CampaignId>>,
+    /// What never comes to an end.
+    pub(crate) hangs: Mutex<Option<CampaignId>>,
+    unanswered: Mutex<Vec<Answer<Reply>>>,
 }
 
 impl FakeEngine {
@@ -44,7 +59,15 @@ impl Engine for FakeEngine {
         if self.refused.lock().unwrap().contains(&campaign) {
             return Ticket::ready(Err(EngineError::Overloaded));
         }
+        if *self.hangs.lock().unwrap() == Some(campaign) {
+            let (answer, ticket) = Ticket::new();
+            self.unanswered.lock().unwrap().push(answer);
+            return ticket;
+        }
         self.done.lock().unwrap().push(campaign);
+        if matches!(reply, Reply::Opened) {
+            self.there.lock().unwrap().insert(campaign);
+        }
         Ticket::ready(Ok(reply))
     }
 
@@ -53,7 +76,12 @@ impl Engine for FakeEngine {
     }
 
     fn tally(&self, id: CampaignId) -> Ticket<Option<Tally>> {
-        let there = *self.lost.lock().unwrap() != Some(id);
+        self.tallies.fetch_add(1, Ordering::Relaxed);
+        if self.doubtful.lock().unwrap().contains(&id) {
+            return Ticket::ready(Err(EngineError::unavailable("it was told to fail")));
+        }
+        let is_lost = *self.lost.lock().unwrap() == Some(id);
+        let there = !is_lost && self.there.lock().unwrap().contains(&id);
         Ticket::ready(Ok(there.then(Tally::default)))
     }
 

@@ -6,13 +6,19 @@ mod money;
 #[path = "fake_webhooks.rs"]
 mod fake_webhooks;
 
+#[path = "fake_repairs.rs"]
+mod fake_repairs;
+
 #[allow(dead_code, reason = "only a simulation makes one")]
 #[path = "kept.rs"]
 pub(crate) mod kept;
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -25,8 +31,7 @@ use qiang_core::{
     ports::{
         Action, AudienceStore, CampaignQuery, CampaignRecord, CampaignStore, Discard, EventLog,
         GrantRecord, LedgerError, QuarantineCount, QuarantineStore, QuarantinedEntry,
-        ReconcileStore, RepairRecord, RepairStore, SettledPart, SettledPayment, SettledRow,
-        SettlementStore, WaitingRoomStore, WithheldRecord,
+        SettlementStore, WaitingRoomStore,
     },
 };
 use qiang_testkit::campaign::{OPENS, id};
@@ -45,6 +50,13 @@ pub(crate) fn broken() -> LedgerError {
     LedgerError::Unavailable {
         reason: "it was told to fail".to_owned(),
     }
+}
+
+fn page_behind(mut ids: Vec<CampaignId>, after: Option<CampaignId>, limit: u32) -> Vec<CampaignId> {
+    let before = |after| ids.iter().position(|id| *id == after);
+    ids.drain(..after.and_then(before).map_or(0, |at| at + 1));
+    ids.truncate(limit as usize);
+    ids
 }
 
 /// One partition of the log.
@@ -172,6 +184,10 @@ pub(crate) struct FakeLedger {
     pub(crate) aside_fails: Mutex<bool>,
     /// How long it takes to say positions, which are as they were when it was asked.
     pub(crate) positions_take: Mutex<Duration>,
+    /// How often it was asked for a campaign with its shares.
+    pub(crate) setups_read: AtomicUsize,
+    /// Of which campaigns it cannot read that.
+    pub(crate) unreadable: Mutex<Vec<CampaignId>>,
     /// What it says of drafts.
     pub(crate) drafts: Mutex<Result<Vec<Setup>, LedgerError>>,
     /// What it says of packets that are claimed.
@@ -193,6 +209,8 @@ impl FakeLedger {
             aside_before: Mutex::default(),
             aside_fails: Mutex::default(),
             positions_take: Mutex::default(),
+            setups_read: AtomicUsize::new(0),
+            unreadable: Mutex::default(),
             drafts: Mutex::new(Ok(Vec::new())),
             claimed: Mutex::new(Ok(Vec::new())),
             permits: Semaphore::new(Semaphore::MAX_PERMITS / 2),
@@ -251,12 +269,31 @@ impl CampaignStore for FakeLedger {
         Err(broken())
     }
 
-    async fn campaign(&self, _: CampaignId) -> Result<Option<CampaignRecord>, LedgerError> {
-        Err(broken())
+    async fn campaign(&self, id: CampaignId) -> Result<Option<CampaignRecord>, LedgerError> {
+        match self.unreadable.lock().unwrap().contains(&id) {
+            true => Err(LedgerError::damaged("it was told to be")),
+            false => Err(broken()),
+        }
     }
 
-    async fn drafts(&self) -> Result<Vec<Setup>, LedgerError> {
-        self.drafts.lock().unwrap().clone()
+    async fn drafts(
+        &self,
+        after: Option<CampaignId>,
+        limit: u32,
+    ) -> Result<Vec<CampaignId>, LedgerError> {
+        let drafts = self.drafts.lock().unwrap();
+        let drafts = drafts.as_ref().map_err(Clone::clone)?;
+        let ids: Vec<_> = drafts.iter().map(|setup| setup.campaign.id).collect();
+        Ok(page_behind(ids, after, limit))
+    }
+
+    async fn setup(&self, id: CampaignId) -> Result<Option<Setup>, LedgerError> {
+        self.setups_read.fetch_add(1, Ordering::Relaxed);
+        if self.unreadable.lock().unwrap().contains(&id) {
+            return Err(LedgerError::damaged("it was told to be"));
+        }
+        let drafts = self.drafts.lock().unwrap().clone()?;
+        Ok(drafts.into_iter().find(|setup| setup.campaign.id == id))
     }
 
     async fn claimed_packets(
@@ -264,11 +301,8 @@ impl CampaignStore for FakeLedger {
         after: Option<CampaignId>,
         limit: u32,
     ) -> Result<Vec<CampaignId>, LedgerError> {
-        let mut claimed = self.claimed.lock().unwrap().clone()?;
-        let before = |after| claimed.iter().position(|id| *id == after);
-        claimed.drain(..after.and_then(before).map_or(0, |at| at + 1));
-        claimed.truncate(limit as usize);
-        Ok(claimed)
+        let claimed = self.claimed.lock().unwrap().clone()?;
+        Ok(page_behind(claimed, after, limit))
     }
 
     async fn grants(&self, _: CampaignId, _: u32, _: u32) -> Result<Vec<GrantRecord>, LedgerError> {
@@ -414,74 +448,6 @@ impl QuarantineStore for FakeLedger {
     }
 
     async fn end_discard(&self, _: PartitionId, _: Seq) -> Result<(), LedgerError> {
-        Err(broken())
-    }
-}
-
-#[async_trait]
-impl ReconcileStore for FakeLedger {
-    async fn live_campaigns(
-        &self,
-        _: Option<CampaignId>,
-        _: u32,
-    ) -> Result<Vec<CampaignId>, LedgerError> {
-        Err(broken())
-    }
-
-    async fn settled_part(
-        &self,
-        _: CampaignId,
-        _: PartitionId,
-    ) -> Result<Option<SettledPart>, LedgerError> {
-        Err(broken())
-    }
-
-    async fn settled_rows(
-        &self,
-        _: CampaignId,
-        _: u32,
-        _: u32,
-    ) -> Result<Vec<SettledRow>, LedgerError> {
-        Err(broken())
-    }
-
-    async fn last_order(&self, _: CampaignId) -> Result<u32, LedgerError> {
-        Err(broken())
-    }
-
-    async fn settled_payments(
-        &self,
-        _: CampaignId,
-        _: u32,
-        _: u32,
-    ) -> Result<Vec<SettledPayment>, LedgerError> {
-        Err(broken())
-    }
-}
-
-#[async_trait]
-impl RepairStore for FakeLedger {
-    async fn begin_repair(&self, _: &RepairRecord) -> Result<(), LedgerError> {
-        Err(broken())
-    }
-
-    async fn withhold(&self, _: &WithheldRecord) -> Result<(), LedgerError> {
-        Err(broken())
-    }
-
-    async fn finish_repair(&self, _: PartitionId, _: &str, _: Seq) -> Result<(), LedgerError> {
-        Err(broken())
-    }
-
-    async fn release_withheld(&self, _: PartitionId) -> Result<(), LedgerError> {
-        Err(broken())
-    }
-
-    async fn repairs(&self, _: PartitionId, _: u32) -> Result<Vec<RepairRecord>, LedgerError> {
-        Err(broken())
-    }
-
-    async fn withheld(&self, _: PartitionId) -> Result<Vec<WithheldRecord>, LedgerError> {
         Err(broken())
     }
 }

@@ -6,8 +6,8 @@ use qiang_core::{
     money::{Currency, Money},
     ports::{
         AccountStore, Action, ActionStore, Balance, Creation, DepositRecord, HistoryStore,
-        KeyBinding, KeyStore, KeyUse, LedgerError, OrderQuery, Owed, PaidOut, PaymentRecord,
-        Payout, PayoutStore, Posting, PostingQuery, UserOrder,
+        KeyBinding, KeyStore, KeyUse, LedgerError, OrderQuery, Owed, OwedOrder, OwedQuery, PaidOut,
+        PaymentRecord, Payout, PayoutStore, Posting, PostingQuery, UserOrder,
     },
     time::Timestamp,
 };
@@ -43,6 +43,10 @@ impl PayoutStore for FakeLedger {
     }
 
     async fn owed(&self, _: OrderId) -> Result<Option<Owed>, LedgerError> {
+        Err(broken())
+    }
+
+    async fn owed_orders(&self, _: &OwedQuery) -> Result<Vec<OwedOrder>, LedgerError> {
         Err(broken())
     }
 }

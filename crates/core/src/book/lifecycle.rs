@@ -149,7 +149,7 @@ impl Book {
             let Some(state) = self.campaigns.get(&id) else {
                 return;
             };
-            match state.oldest_hold(self.agenda.grace) {
+            match state.oldest_hold(&self.agenda) {
                 Some((number, expires_at)) if expires_at <= now => {
                     self.record(now, id, Event::Expired { number }, log)
                 }

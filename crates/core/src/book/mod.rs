@@ -32,7 +32,7 @@ use crate::{
     event::{Entry, Event, Seq},
     id::{CampaignId, OrderId},
     outcome::Outcome,
-    time::Timestamp,
+    time::{JUMP_MS_MAX, Timestamp},
 };
 
 /// How long an order keeps its units after its hold, unpaid: for reports of payments that were made in time and come
@@ -53,11 +53,22 @@ impl Grace {
     }
 }
 
+/// A time in which nobody could pay: the engine was down, or had stopped. Holds stand still meanwhile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Downtime {
+    /// When it was up last.
+    pub began: Timestamp,
+    /// When it was up again.
+    pub ended: Timestamp,
+}
+
 /// When each campaign next needs a tick.
 #[derive(Debug, Default)]
 struct Agenda {
     due: BTreeSet<(Timestamp, CampaignId)>,
     grace: Grace,
+    /// In the order of time.
+    downtimes: Vec<Downtime>,
 }
 
 /// The state of one partition.
@@ -86,6 +97,17 @@ impl Book {
     /// How long orders have for payments that are reported late.
     pub fn grace(&self) -> Grace {
         self.agenda.grace
+    }
+
+    /// Notes a time in which nobody could pay, behind those before it. The book has no campaigns yet.
+    pub fn was_down(&mut self, downtime: Downtime) {
+        debug_assert!(self.campaigns.is_empty(), "holds are due by it");
+        self.agenda.downtimes.push(downtime);
+    }
+
+    /// When an order expires that was made at an instant, if it is not paid.
+    pub fn expires_at(&self, granted_at: Timestamp, hold_ms: i64) -> Timestamp {
+        self.agenda.expires_at(granted_at, hold_ms)
     }
 
     /// The last entry that this book has decided or replayed.
@@ -152,8 +174,7 @@ impl Book {
             }) => (found, amount_minor),
             Err(refusal) => return Err(refusal),
         };
-        // Grants of one campaign are never dated backwards, even if the clock jumps: holds end in the order of numbers.
-        let at = now.max(state.last_granted_at());
+        let at = date_of(now, state.last_granted_at());
         let grant = state.record_grant(
             found,
             &NewGrant {
@@ -271,9 +292,36 @@ impl Book {
     }
 }
 
+/// The date of a grant behind one that was made at `last`. A clock that is set back a little dates nothing backwards.
+/// One that is set back further has been wrong before, and has dated a grant far ahead: that dates no later ones. Holds
+/// end in the order of numbers all the same: those behind such a grant when it leaves, or its date has come.
+fn date_of(now: Timestamp, last: Timestamp) -> Timestamp {
+    match last.millis_since(now) <= JUMP_MS_MAX {
+        true => now.max(last),
+        false => now,
+    }
+}
+
 impl Agenda {
+    /// Until when an order is held that was made at an instant.
+    fn held_until(&self, granted_at: Timestamp, hold_ms: i64) -> Timestamp {
+        let mut until = granted_at.plus_millis(hold_ms);
+        for downtime in &self.downtimes {
+            let began = downtime.began.max(granted_at);
+            if began < until {
+                until = until.plus_millis(downtime.ended.millis_since(began).max(0));
+            }
+        }
+        until
+    }
+
+    fn expires_at(&self, granted_at: Timestamp, hold_ms: i64) -> Timestamp {
+        let until = self.held_until(granted_at, hold_ms);
+        self.grace.expires_at(hold_ms, until)
+    }
+
     fn reschedule(&mut self, state: &mut State) {
-        let due = state.next_due(self.grace);
+        let due = state.next_due(self);
         if due != state.due {
             if let Some(before) = state.due {
                 self.due.remove(&(before, state.campaign.id));

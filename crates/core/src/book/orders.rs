@@ -25,7 +25,10 @@ impl Book {
                 let order = view.grant.order.ok_or(Refusal::UnknownOrder)?;
                 // Clocks differ: nothing is paid later than it is reported.
                 let paid_at = paid_at.map_or(now, |paid_at| paid_at.min(now));
-                if order.state == OrderState::Held && paid_at >= order.hold_until {
+                let granted_at = view.grant.granted_at;
+                let hold_ms = order.hold_until.millis_since(granted_at);
+                let held_until = self.agenda.held_until(granted_at, hold_ms);
+                if order.state == OrderState::Held && paid_at >= held_until {
                     // The hold was not kept. Its units are the stock's, where the payment may find them.
                     let event = Event::Expired { number: id.number };
                     self.record(now, id.campaign, event, log);

@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    Grace,
+    Agenda,
     command::{Claim, OrderView, PaymentOutcome, Refusal, Setup},
     grants::{Found, Grants, NewGrant, Row},
 };
@@ -298,20 +298,20 @@ impl State {
     }
 
     /// When something is due here without anybody asking: the end of the window, or of the oldest hold.
-    pub(super) fn next_due(&self, grace: Grace) -> Option<Timestamp> {
+    pub(super) fn next_due(&self, agenda: &Agenda) -> Option<Timestamp> {
         let end = (self.phase != Phase::Closed).then_some(self.campaign.window.ends_at());
         end.into_iter()
-            .chain(self.oldest_hold(grace).map(|(_, expires_at)| expires_at))
+            .chain(self.oldest_hold(agenda).map(|(_, expires_at)| expires_at))
             .min()
     }
 
     /// The oldest order that is held, and when it expires.
-    pub(super) fn oldest_hold(&self, grace: Grace) -> Option<(u32, Timestamp)> {
+    pub(super) fn oldest_hold(&self, agenda: &Agenda) -> Option<(u32, Timestamp)> {
         let Rules::Sale(sale) = &self.campaign.rules else {
             return None;
         };
         let row = self.grants.get(self.first_held)?;
-        let (hold_ms, until) = (sale.hold_ms(), row.granted_at.plus_millis(sale.hold_ms()));
-        Some((self.first_held, grace.expires_at(hold_ms, until)))
+        let expires_at = agenda.expires_at(row.granted_at, sale.hold_ms());
+        Some((self.first_held, expires_at))
     }
 }

@@ -24,19 +24,9 @@ impl Sale {
         unit_price: Money,
         hold_ms: i64,
     ) -> Result<Self, CampaignError> {
-        if !(1..=STOCK_MAX).contains(&stock) {
-            return Err(CampaignError::Stock);
-        }
-        if !(1..=stock).contains(&u64::from(per_user_limit)) {
-            return Err(CampaignError::Limit);
-        }
-        // The stock is in range, so that it fits.
-        let whole = unit_price.minor.saturating_mul(stock as i64);
-        if !(0..=STOCK_PRICE_MINOR_MAX).contains(&whole) {
-            return Err(CampaignError::Price);
-        }
-        if !(1..=HOLD_MS_MAX).contains(&hold_ms) {
-            return Err(CampaignError::Hold);
+        let mut faults = Self::faults(stock, per_user_limit, unit_price, hold_ms);
+        if let Some(fault) = faults.next() {
+            return Err(fault);
         }
         Ok(Self {
             stock,
@@ -45,6 +35,31 @@ impl Sale {
             hold_ms,
             admission: Some(AdmissionRatio::DEFAULT),
         })
+    }
+
+    /// Every rule that does not hold of such a sale. What goes by the stock is left out where that is none.
+    pub fn faults(
+        stock: u64,
+        per_user_limit: u32,
+        unit_price: Money,
+        hold_ms: i64,
+    ) -> impl Iterator<Item = CampaignError> {
+        let has_stock = (1..=STOCK_MAX).contains(&stock);
+        // A stock in range fits.
+        let priced = if has_stock { stock as i64 } else { 1 };
+        let whole = unit_price.minor.saturating_mul(priced);
+        let has_limit = (1..=stock).contains(&u64::from(per_user_limit));
+        let rules = [
+            (has_stock, CampaignError::Stock),
+            (has_limit || !has_stock, CampaignError::Limit),
+            (
+                (0..=STOCK_PRICE_MINOR_MAX).contains(&whole),
+                CampaignError::Price,
+            ),
+            ((1..=HOLD_MS_MAX).contains(&hold_ms), CampaignError::Hold),
+        ];
+        let broken = rules.into_iter().filter(|(holds, _)| !holds);
+        broken.map(|(_, fault)| fault)
     }
 
     /// The same sale with another admission ratio; none admits everybody.

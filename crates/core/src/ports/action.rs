@@ -12,14 +12,14 @@ pub struct Action {
     pub id: Uuid,
     /// When it was asked for.
     pub at: Timestamp,
-    /// Whose token it was.
+    /// Whose token it was; or who is named on the command line, by default `cli:` and a user of that machine.
     pub actor: UserId,
     /// What was done.
     pub kind: ActionKind,
     /// What it was done to: a campaign's id, an order's, a webhook's, the user whose account it is, or
     /// [`THE_SERVICE`].
     pub subject: String,
-    /// The id of the request.
+    /// The id of the request; empty for what was done from the command line.
     pub request_id: String,
     /// A JSON object with what was asked for.
     pub detail: String,
@@ -67,6 +67,12 @@ pub enum ActionKind {
     Release,
     /// Everything was audited.
     Audit,
+    /// A partition was held against the ledger.
+    Reconcile,
+    /// A grant that the ledger refused was to be taken back.
+    Discard,
+    /// A reconciler was run by hand.
+    Run,
 }
 
 words!(ActionKind {
@@ -88,4 +94,7 @@ words!(ActionKind {
     Repair = "repair",
     Release = "release",
     Audit = "audit",
+    Reconcile = "reconcile",
+    Discard = "discard",
+    Run = "run",
 });

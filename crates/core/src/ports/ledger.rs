@@ -166,13 +166,15 @@ pub struct CampaignQuery {
     pub owner: Option<UserId>,
     /// Rounds of this product, in the order in which they open; otherwise campaigns are in the order of their ids.
     pub product_id: Option<ProductId>,
+    /// By their ids backwards: the newest first. Rounds of a product do not come so.
+    pub newest_first: bool,
     /// In this phase, as settled and by this time.
     pub phase: Option<Phase>,
     /// See `phase`.
     pub now: Timestamp,
     /// Archived ones as well.
     pub archived: bool,
-    /// Behind this one.
+    /// Behind this one, in the order of the list.
     pub after: Option<CampaignId>,
     /// At most so many.
     pub limit: u32,
@@ -317,8 +319,16 @@ pub trait CampaignStore: Send + Sync + 'static {
     /// A campaign, if the ledger has it.
     async fn campaign(&self, id: CampaignId) -> Result<Option<CampaignRecord>, LedgerError>;
 
-    /// Campaigns that were entered but not yet opened in an engine.
-    async fn drafts(&self) -> Result<Vec<Setup>, LedgerError>;
+    /// Up to `limit` campaigns that were entered and that no engine has opened as far as is settled, in the order of
+    /// their creation: the first ones, or those behind this one.
+    async fn drafts(
+        &self,
+        after: Option<CampaignId>,
+        limit: u32,
+    ) -> Result<Vec<CampaignId>, LedgerError>;
+
+    /// A campaign with its shares, as an engine opens it, if the ledger has it.
+    async fn setup(&self, id: CampaignId) -> Result<Option<Setup>, LedgerError>;
 
     /// Up to `limit` packets that are not closed and whose shares are all settled as claimed, in the order of their
     /// creation: the first ones, or those behind this one.

@@ -1,6 +1,7 @@
 //! The ports: where engines, ledgers, logs and clocks meet. Siblings never import each other; they implement these.
 
 mod action;
+mod archive;
 mod audience;
 mod audit;
 mod engine;
@@ -22,6 +23,7 @@ mod whole_ledger;
 
 pub use self::{
     action::{Action, ActionKind, THE_SERVICE},
+    archive::{ArchiveLog, LogArchive, LogStretch},
     audience::AudienceStore,
     audit::{AuditCheck, AuditReport, Auditor},
     engine::{Answer, Claimed, Engine, EngineError, GateAnswers, Probed, Ticket},
@@ -36,8 +38,8 @@ pub use self::{
         SettlementStore,
     },
     log::EventLog,
-    operator::{NodeSighting, OperatorEngine, PartitionView},
-    payout::{Owed, PaidOut, Payout, PayoutKind, PayoutStore},
+    operator::{NodeSighting, OperatorEngine, PartitionView, Reconciled},
+    payout::{Owed, OwedOrder, OwedQuery, PaidOut, Payout, PayoutKind, PayoutStore},
     reconcile::{ReconcileStore, SettledPart, SettledPayment, SettledRow},
     repair::{RepairEngine, RepairReport, RepairState},
     repair_record::{NumberRange, RepairRecord, RepairStore, WithheldRecord},

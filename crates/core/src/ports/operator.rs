@@ -1,6 +1,6 @@
 //! What an engine offers to whoever looks after its partitions.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use async_trait::async_trait;
 
@@ -8,6 +8,7 @@ use super::{EngineError, Ledger, RepairEngine};
 use crate::{
     event::{PartitionId, Seq},
     id::CampaignId,
+    reconcile::Difference,
     time::Timestamp,
 };
 
@@ -35,6 +36,19 @@ pub struct PartitionView {
     pub withheld: BTreeMap<CampaignId, u64>,
 }
 
+/// What was found where a partition was held against the ledger.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Reconciled {
+    /// Campaigns that were compared to their end.
+    pub campaigns: u64,
+    /// Rows that were compared.
+    pub rows: u64,
+    /// Where the sides differ, and did so again a moment later.
+    pub differences: Vec<Difference>,
+    /// Whether everything that is live was compared.
+    pub is_complete: bool,
+}
+
 /// An engine whose partitions are looked at, repaired and resumed by hand.
 #[async_trait]
 pub trait OperatorEngine: RepairEngine {
@@ -43,6 +57,18 @@ pub trait OperatorEngine: RepairEngine {
     /// # Errors
     /// When the engine does not answer.
     async fn view(&self, partition: PartitionId) -> Result<PartitionView, EngineError>;
+
+    /// Holds what is live of a partition against the ledger, in both directions, and stops after `time_max`. Nothing
+    /// is changed.
+    ///
+    /// # Errors
+    /// When the engine or the ledger does not answer, the partition is not open, or too much of it is in flight.
+    async fn reconcile(
+        &self,
+        partition: PartitionId,
+        ledger: &dyn Ledger,
+        time_max: Duration,
+    ) -> Result<Reconciled, EngineError>;
 
     /// Ends a partition's halt without a repair: a loss is taken as it is. False where it is not halted.
     ///

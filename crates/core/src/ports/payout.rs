@@ -107,6 +107,38 @@ impl Owed {
     }
 }
 
+/// Which orders to list of those that something is still owed for, in the order of their sales and numbers, and where
+/// the page begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwedQuery {
+    /// Of sales of this seller; of everybody's if there is none.
+    pub owner: Option<UserId>,
+    /// Behind this one.
+    pub after: Option<OrderId>,
+    /// At most so many.
+    pub limit: u32,
+}
+
+impl OwedQuery {
+    /// The seller, or an empty text; the campaign and the number that the page is behind.
+    #[must_use]
+    pub fn begins(&self) -> (&str, String, i64) {
+        let owner = self.owner.as_ref().map_or("", UserId::as_str);
+        let campaign = self.after.map(|after| after.campaign.to_string());
+        let number = self.after.map_or(0, |after| after.number);
+        (owner, campaign.unwrap_or_default(), number.into())
+    }
+}
+
+/// An order that something is still owed for, as settled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwedOrder {
+    /// The order.
+    pub order: OrderId,
+    /// What was ever owed, and what of it was paid back.
+    pub owed: Owed,
+}
+
 /// Payments to the outside.
 #[async_trait]
 pub trait PayoutStore: Send + Sync + 'static {
@@ -129,4 +161,7 @@ pub trait PayoutStore: Send + Sync + 'static {
 
     /// What the buyer of an order is owed; none if the ledger does not have the order.
     async fn owed(&self, order: OrderId) -> Result<Option<Owed>, LedgerError>;
+
+    /// A page of the orders that something is still owed for.
+    async fn owed_orders(&self, query: &OwedQuery) -> Result<Vec<OwedOrder>, LedgerError>;
 }

@@ -10,7 +10,7 @@ use crate::{
     id::UserId,
     money::{Currency, Money},
     ports::CampaignRecord,
-    split::{Commitment, SPLIT_VERSION, Seed, Split, SplitRule, commit},
+    split::{Commitment, Entropy, Origin, Parts, SPLIT_VERSION, Secret, Seed, Split, SplitRule},
     time::{Timestamp, Window},
 };
 
@@ -39,6 +39,9 @@ pub struct CampaignRow {
     pub split_max: Option<i64>,
     pub split_version: Option<i64>,
     pub seed: Option<Vec<u8>>,
+    pub commitment_version: Option<i64>,
+    pub secret: Option<Vec<u8>>,
+    pub entropy: Option<Vec<u8>>,
     pub unit_price: Option<i64>,
     pub hold_ms: Option<i64>,
     pub requirements: String,
@@ -140,17 +143,35 @@ impl CampaignRow {
             .and_then(|name| SplitRule::from_parts(name, self.split_min, self.split_max).ok())
             .ok_or_else(|| bad("splitting rule"))?;
         let total = self.total.ok_or_else(|| bad("total"))?;
-        let seed = self.seed.as_deref().and_then(|seed| seed.try_into().ok());
+        let seed = bytes_of(self.seed.as_ref()).ok_or_else(|| bad("seed"))?;
         Ok(RedPacket {
             split: Split::new(total, count, rule).map_err(|_| bad("split"))?,
             currency,
-            seed: Seed::from_bytes(seed.ok_or_else(|| bad("seed"))?),
+            seed: Seed::from_bytes(seed),
+            origin: self.origin().ok_or_else(|| bad("commitment"))?,
         })
+    }
+
+    /// Where the seed comes from. Earlier releases did not write that down.
+    fn origin(&self) -> Option<Origin> {
+        match (self.commitment_version, &self.secret, &self.entropy) {
+            (None | Some(1), None, None) => Some(Origin::Unbound),
+            (Some(2), None, None) => Some(Origin::Service),
+            (Some(2), secret, entropy) => Some(Origin::Both(Parts {
+                secret: Secret::from_bytes(bytes_of(secret.as_ref())?),
+                entropy: Entropy::from_bytes(bytes_of(entropy.as_ref())?),
+            })),
+            _ => None,
+        }
     }
 
     fn bad(&self, what: &str) -> Contradiction {
         Contradiction::new(format!("campaign {} has a bad {what}", self.id))
     }
+}
+
+fn bytes_of(column: Option<&Vec<u8>>) -> Option<[u8; 32]> {
+    column.and_then(|bytes| bytes.as_slice().try_into().ok())
 }
 
 /// A campaign that is entered as a draft.
@@ -170,16 +191,17 @@ impl<'a> NewCampaign<'a> {
             campaign,
             id: campaign.id.to_string(),
             requirements: campaign.requirements.to_string(),
-            commitment: packet.map(|packet| commit(&packet.seed, &packet.split)),
+            commitment: packet.map(|packet| packet.commitment(campaign.id)),
         }
     }
 
     /// The columns of a [`CampaignRow`] from `id` to `admission`, with `commitment` behind `seed`.
-    pub fn columns(&self) -> [Value<'_>; 22] {
+    pub fn columns(&self) -> [Value<'_>; 25] {
         let campaign = self.campaign;
         let (packet, sale) = (campaign.rules.red_packet(), campaign.rules.sale());
         let rule = packet.map(|packet| packet.split.rule().parts());
         let commitment = self.commitment.as_ref();
+        let parts = packet.and_then(|packet| packet.origin.parts());
         [
             self.id.as_str().into(),
             campaign.kind().name().into(),
@@ -199,6 +221,11 @@ impl<'a> NewCampaign<'a> {
             packet.map(|_| i64::from(SPLIT_VERSION)).into(),
             packet.map(|packet| &packet.seed.as_bytes()[..]).into(),
             commitment.map(|hash| &hash.as_bytes()[..]).into(),
+            packet
+                .map(|packet| i64::from(packet.origin.version()))
+                .into(),
+            parts.map(|parts| &parts.secret.as_bytes()[..]).into(),
+            parts.map(|parts| &parts.entropy.as_bytes()[..]).into(),
             sale.map(|sale| sale.unit_price().minor).into(),
             sale.map(Sale::hold_ms).into(),
             self.requirements.as_str().into(),
@@ -213,6 +240,14 @@ impl<'a> NewCampaign<'a> {
 pub fn has_fixed_shares(campaign: &Campaign) -> bool {
     let packet = campaign.rules.red_packet();
     packet.is_some_and(|packet| !matches!(packet.split.rule(), SplitRule::Lazy { .. }))
+}
+
+/// The first `limit` of these ids in their order, each once: a page of two lists that have a page each.
+pub fn page_of(mut ids: Vec<String>, limit: u32) -> Vec<String> {
+    ids.sort_unstable();
+    ids.dedup();
+    ids.truncate(limit as usize);
+    ids
 }
 
 /// A campaign with its fixed shares, if they are those of its split.

@@ -16,12 +16,14 @@ pub(crate) use self::value::columns;
 pub use self::{
     account::{AccountKey, DIRECT, OUTSIDE, PostingRow, Purpose},
     action::{ActionColumns, action_of},
-    campaign::{CampaignRow, NewCampaign, has_fixed_shares, setup_of},
+    campaign::{CampaignRow, NewCampaign, has_fixed_shares, page_of, setup_of},
     history::{
         DepositColumns, PaymentColumns, PostingColumns, UserOrderColumns, deposit_of, payment_of,
         posting_of, user_account_of, user_order_of,
     },
-    payout::{OwedColumns, PaidOutColumns, Spend, owed_of, paid_out_of},
+    payout::{
+        OwedColumns, OwedOrderColumns, PaidOutColumns, Spend, owed_of, owed_order_of, paid_out_of,
+    },
     quarantine::{
         DiscardState, QuarantineRow, discarded_orders, entry_of, like_grant, with_discarded,
         with_discarded_payments,

@@ -6,7 +6,7 @@ use crate::{
     id::{OrderId, UserId},
     money::{AMOUNT_MINOR_MAX, Currency, Money},
     order::OrderState,
-    ports::{LedgerError, Owed, PaidOut, Payout, PayoutKind},
+    ports::{LedgerError, Owed, OwedOrder, PaidOut, Payout, PayoutKind},
     time::Timestamp,
 };
 
@@ -61,6 +61,31 @@ pub fn owed_of(
         refunded_minor: sum(PayoutKind::Refund.name()).ok_or_else(too_much)?,
     };
     Ok(Some((campaign_ref, owed)))
+}
+
+/// A campaign's id and an order's number; the buyer; the currency; minor units that ever were owed, and that were paid
+/// back.
+pub type OwedOrderColumns = (String, i64, String, String, i64, i64);
+
+/// An order that something is owed for.
+///
+/// # Errors
+/// When a column holds what was never written.
+pub fn owed_order_of(columns: OwedOrderColumns) -> Result<OwedOrder, Contradiction> {
+    let (campaign, number, user, currency, due, refunded_minor) = columns;
+    let bad = |what| Contradiction::new(format!("order {campaign}-{number} has a bad {what}"));
+    let currency: Currency = currency.parse().map_err(|_| bad("currency"))?;
+    Ok(OwedOrder {
+        order: OrderId {
+            campaign: campaign.parse().map_err(|_| bad("campaign"))?,
+            number: number.try_into().map_err(|_| bad("number"))?,
+        },
+        owed: Owed {
+            user: UserId::new(&user).map_err(|_| bad("user"))?,
+            due: Money::new(due, currency),
+            refunded_minor,
+        },
+    })
 }
 
 /// The buyer of a discarded order, and what was paid for it. What came for one that a repair made anew, and that was

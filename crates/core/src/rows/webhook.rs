@@ -1,6 +1,6 @@
 //! The rows of webhooks: endpoints, and the events that settlement writes down for them.
 
-use super::{Contradiction, Value, columns};
+use super::{Contradiction, DIRECT, Spend, Value, columns};
 use crate::{
     campaign::CampaignKind,
     id::UserId,
@@ -130,7 +130,10 @@ impl WebhookEvent {
         let bad = |what: &str| Contradiction::new(format!("event {place} has a bad {what}"));
         Ok(Self {
             place,
-            id: format!("evt_{partition}_{seq}"),
+            id: match partition {
+                DIRECT => format!("evt_direct_{seq}"),
+                _ => format!("evt_{partition}_{seq}"),
+            },
             kind: EventType::of_name(&kind).ok_or_else(|| bad("kind"))?,
             at: Timestamp::from_millis(at),
             data: Some(EventData {
@@ -152,9 +155,9 @@ impl WebhookEvent {
 /// An event that settlement writes down for endpoints, without its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EventRow<'a> {
-    /// The partition of its entry.
+    /// The partition of its entry, or [`DIRECT`].
     pub source: i64,
-    /// The entry.
+    /// The entry, or the posting.
     pub seq: i64,
     /// What it is about.
     pub kind: EventType,
@@ -175,6 +178,24 @@ pub struct EventRow<'a> {
 }
 
 impl<'a> EventRow<'a> {
+    /// A refund that was posted by itself, under this number; none of a payout for no order.
+    #[must_use]
+    pub fn refunded(seq: i64, at: Timestamp, spend: &'a Spend, reference: &'a str) -> Option<Self> {
+        let (campaign, number) = spend.order?;
+        Some(Self {
+            source: DIRECT,
+            seq,
+            kind: EventType::OrderRefunded,
+            at: at.as_millis(),
+            campaign,
+            number: Some(number.into()),
+            user: Some(spend.user.as_str()),
+            quantity: 0,
+            amount: spend.amount.minor,
+            payment: Some(reference),
+        })
+    }
+
     /// The columns of `webhook_events`: its place, and then the fields in their order.
     #[must_use]
     pub fn columns(&self, place: i64) -> [Value<'a>; 11] {

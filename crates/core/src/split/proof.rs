@@ -2,19 +2,28 @@
 //!
 //! A [`Commitment`] is the SHA-256 of these bytes, in this order; integers are big-endian:
 //!
-//! | bytes | what |
-//! |---|---|
-//! | 23 | `qiang/split/commitment` and a zero byte |
-//! | 1 | [`SPLIT_VERSION`] |
-//! | 1 | the rule: 1 `normal`, 2 `double_average`, 3 `equal`, 4 `lazy` |
-//! | 8 | total, in minor units |
-//! | 4 | count |
-//! | 8 | min, or 0 where the rule has none |
-//! | 8 | max, or 0 where the rule has none |
-//! | 32 | the seed |
+//! | bytes | version 1 | version 2 |
+//! |---|---|---|
+//! | domain | `qiang/split/commitment` and a zero byte | `qiang/split/commitment/2` and a zero byte |
+//! | 1 | [`SPLIT_VERSION`] | the same |
+//! | 1 | the rule: 1 `normal`, 2 `double_average`, 3 `equal`, 4 `lazy` | the same |
+//! | 8 | total, in minor units | the same |
+//! | 4 | count | the same |
+//! | 8 | min, or 0 where the rule has none | the same |
+//! | 8 | max, or 0 where the rule has none | the same |
+//! | 16 | | the packet's id |
+//! | 3 | | the currency's code |
+//! | 32 | the seed | the same |
 //!
 //! Every field has a fixed length, so no two splits have the same bytes. The seed's 256 random bits hide themselves:
-//! the parameters may be known to all.
+//! the parameters may be known to all. Version 1 does not say which packet it is for: whoever opens two packets with
+//! the same parameters can show either commitment for either. Packets of earlier releases have it.
+//!
+//! # Who chooses the seed
+//! The service does, unless the sender adds to it. A [`Promise`] is the SHA-256 of `qiang/split/promise` and a zero
+//! byte, the packet's id and a [`Secret`] of the service. Whoever has it sends [`Entropy`] of their own, and the seed
+//! is the SHA-256 of `qiang/split/seed` and a zero byte, the secret and the entropy. The service has bound itself to
+//! the secret before it learns the entropy, and the sender does not know the secret: neither chooses the seed.
 
 use std::fmt;
 
@@ -22,11 +31,15 @@ use sha2::{Digest, Sha256};
 
 use super::seed::hex_bytes;
 use super::{SPLIT_VERSION, Seed, Split, SplitRule};
+use crate::{id::CampaignId, money::Currency};
 
 /// Keeps these hashes apart from all others that Qiang may ever publish.
-const DOMAIN: &[u8; 23] = b"qiang/split/commitment\0";
+const DOMAIN_1: &[u8] = b"qiang/split/commitment\0";
+const DOMAIN_2: &[u8] = b"qiang/split/commitment/2\0";
+const PROMISE_DOMAIN: &[u8] = b"qiang/split/promise\0";
+const SEED_DOMAIN: &[u8] = b"qiang/split/seed\0";
 
-/// What is published when a red packet opens: it binds the seed, the parameters and the version without telling the
+/// What is published before a red packet opens: it binds the seed, the parameters and the versions without telling the
 /// seed. `Display` gives 64 lowercase hexadecimal digits, `FromStr` reads them.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Commitment([u8; 32]);
@@ -39,27 +52,126 @@ impl fmt::Debug for Commitment {
     }
 }
 
-/// Commits to `split` under `seed`.
+/// What binds a service to its [`Secret`] for a packet that is to be sent. `Display` gives 64 lowercase hexadecimal
+/// digits, `FromStr` reads them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Promise([u8; 32]);
+
+hex_bytes!(Promise);
+
+/// 32 bytes that the sender of a packet has chosen at random. Public.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entropy([u8; 32]);
+
+hex_bytes!(Entropy);
+
+/// The service's part of a seed. Secret until the packet is over: `Debug` does not show it, `Display` does.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret([u8; 32]);
+
+hex_bytes!(Secret);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(redacted)")
+    }
+}
+
+/// What a service and a sender have added to a seed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parts {
+    /// The service's, to which a promise has bound it.
+    pub secret: Secret,
+    /// The sender's.
+    pub entropy: Entropy,
+}
+
+impl Parts {
+    /// The seed that they make.
+    pub fn seed(&self) -> Seed {
+        let parts = [SEED_DOMAIN, &self.secret.0, &self.entropy.0];
+        Seed::from_bytes(hash(&parts))
+    }
+}
+
+/// Where a packet's seed comes from, and what its commitment binds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Of an earlier release: chosen by the service; the commitment binds no packet.
+    Unbound,
+    /// Chosen by the service alone.
+    Service,
+    /// Made by service and sender.
+    Both(Parts),
+}
+
+impl Origin {
+    /// The version of the commitment.
+    pub fn version(&self) -> u8 {
+        match self {
+            Self::Unbound => 1,
+            Self::Service | Self::Both(_) => 2,
+        }
+    }
+
+    /// What service and sender have added, where both have.
+    pub fn parts(&self) -> Option<&Parts> {
+        match self {
+            Self::Unbound | Self::Service => None,
+            Self::Both(parts) => Some(parts),
+        }
+    }
+}
+
+/// The promise of a secret for the packet `id`.
+pub fn promise(id: CampaignId, secret: &Secret) -> Promise {
+    Promise(hash(&[PROMISE_DOMAIN, id.uuid().as_bytes(), &secret.0]))
+}
+
+/// Commits to `split` under `seed`, in version 1.
 pub fn commit(seed: &Seed, split: &Split) -> Commitment {
+    Commitment(hash(&[DOMAIN_1, &parameters(split), seed.as_bytes()]))
+}
+
+/// Commits to `split` under `seed` for the packet `id`, in version 2.
+pub fn commit_to(id: CampaignId, currency: Currency, seed: &Seed, split: &Split) -> Commitment {
+    Commitment(hash(&[
+        DOMAIN_2,
+        &parameters(split),
+        id.uuid().as_bytes(),
+        currency.code().as_bytes(),
+        seed.as_bytes(),
+    ]))
+}
+
+/// Whether `commitment` is the one of version 1 to `split` under the revealed `seed`. If so, [`Split::shares`] gives
+/// the shares that were committed to.
+pub fn verify(split: &Split, seed: &Seed, commitment: &Commitment) -> bool {
+    commit(seed, split) == *commitment
+}
+
+/// The versions and what a split is made of.
+fn parameters(split: &Split) -> [u8; 30] {
     let (code, min, max): (u8, i64, i64) = match split.rule() {
         SplitRule::Normal { min, max } => (1, min, max),
         SplitRule::DoubleAverage { min } => (2, min, 0),
         SplitRule::Equal => (3, 0, 0),
         SplitRule::Lazy { min } => (4, min, 0),
     };
-    let mut hash = Sha256::new();
-    hash.update(DOMAIN);
-    hash.update([SPLIT_VERSION, code]);
-    hash.update(split.total().to_be_bytes());
-    hash.update(split.count().to_be_bytes());
-    hash.update(min.to_be_bytes());
-    hash.update(max.to_be_bytes());
-    hash.update(seed.as_bytes());
-    Commitment(hash.finalize().into())
+    let mut bytes = [0; 30];
+    bytes[0] = SPLIT_VERSION;
+    bytes[1] = code;
+    bytes[2..10].copy_from_slice(&split.total().to_be_bytes());
+    bytes[10..14].copy_from_slice(&split.count().to_be_bytes());
+    bytes[14..22].copy_from_slice(&min.to_be_bytes());
+    bytes[22..].copy_from_slice(&max.to_be_bytes());
+    bytes
 }
 
-/// Whether `commitment` is the one to `split` under the revealed `seed`. If so, [`Split::shares`] gives the shares
-/// that were committed to.
-pub fn verify(split: &Split, seed: &Seed, commitment: &Commitment) -> bool {
-    commit(seed, split) == *commitment
+fn hash(parts: &[&[u8]]) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update(part);
+    }
+    hash.finalize().into()
 }

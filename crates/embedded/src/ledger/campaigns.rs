@@ -23,11 +23,19 @@ use crate::error::StoreError;
 
 /// What [`row_of`] reads.
 pub(crate) const SELECT: &str = "SELECT ref, id, kind, owner, title, currency, ack, starts_at, ends_at, created_at, \
-     supply, per_user_limit, total, split_rule, split_min, split_max, split_version, seed, unit_price, hold_ms, \
+     supply, per_user_limit, total, split_rule, split_min, split_max, split_version, seed, commitment_version, secret, \
+     entropy, unit_price, hold_ms, \
      requirements, admission, phase, granted, returned, refunded, terms_revision, \
      coalesce((SELECT t.starts_at FROM sale_terms t WHERE t.campaign = campaigns.ref AND t.revision = 0), starts_at) \
      AS first_start, product_id, description, image_url, archived_at \
      FROM campaigns LEFT JOIN details ON details.campaign = campaigns.ref";
+
+const DRAFTS: &str = "SELECT id FROM campaigns INDEXED BY campaigns_unopened WHERE phase = 'draft' \
+     AND ref > coalesce((SELECT ref FROM campaigns WHERE id = ?1), 0) ORDER BY ref LIMIT ?2";
+/// The index `campaigns_claimed` has what this finds, and no more.
+const CLAIMED_PACKETS: &str = "SELECT id FROM campaigns INDEXED BY campaigns_claimed \
+     WHERE kind = 'red_packet' AND phase <> 'closed' AND granted = supply \
+     AND ref > coalesce((SELECT ref FROM campaigns WHERE id = ?1), 0) ORDER BY ref LIMIT ?2";
 
 /// Enters a campaign once per id: its row, its details, its audience if it has one, its shares, and the packet's total
 /// from the sender into escrow. Returns whether it was not there before.
@@ -105,10 +113,10 @@ fn enter_details(
 fn insert(conn: &Connection, campaign: &Campaign) -> Result<Option<i64>, StoreError> {
     let mut statement = conn.prepare_cached(
         "INSERT INTO campaigns (id, kind, owner, title, currency, ack, starts_at, ends_at, created_at, supply, \
-         per_user_limit, total, split_rule, split_min, split_max, split_version, seed, commitment, unit_price, \
-         hold_ms, requirements, admission, phase) \
+         per_user_limit, total, split_rule, split_min, split_max, split_version, seed, commitment, \
+         commitment_version, secret, entropy, unit_price, hold_ms, requirements, admission, phase) \
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, \
-         ?22, 'draft') \
+         ?22, ?23, ?24, ?25, 'draft') \
          ON CONFLICT (id) DO NOTHING RETURNING ref",
     )?;
     let row = NewCampaign::of(campaign);
@@ -136,15 +144,21 @@ pub(crate) fn may_open(conn: &Connection, id: CampaignId) -> Result<Option<bool>
     Ok(found.optional()?)
 }
 
-/// Campaigns that no engine has taken up, oldest first, with their shares.
-pub(crate) fn drafts(conn: &Connection) -> Result<Vec<Setup>, StoreError> {
-    let mut statement = conn.prepare(&format!("{SELECT} WHERE phase = 'draft' ORDER BY ref"))?;
-    let rows = statement.query_map([], row_of)?;
-    rows.map(|row| {
-        let row = row?;
-        setup(conn, row.campaign_ref, row.record()?.campaign)
-    })
-    .collect()
+/// Campaigns that no engine has taken up, oldest first.
+pub(crate) fn drafts(
+    conn: &Connection,
+    after: Option<CampaignId>,
+    limit: u32,
+) -> Result<Vec<CampaignId>, StoreError> {
+    ids_behind(conn, DRAFTS, after, limit)
+}
+
+/// A campaign with its shares.
+pub(crate) fn setup_by_id(conn: &Connection, id: CampaignId) -> Result<Option<Setup>, StoreError> {
+    let mut statement = conn.prepare_cached(&format!("{SELECT} WHERE id = ?1"))?;
+    let row = statement.query_row([id.to_string()], row_of).optional()?;
+    row.map(|row| setup(conn, row.campaign_ref, row.record()?.campaign))
+        .transpose()
 }
 
 /// Packets that are not closed and whose shares are all claimed.
@@ -153,10 +167,17 @@ pub(crate) fn claimed_packets(
     after: Option<CampaignId>,
     limit: u32,
 ) -> Result<Vec<CampaignId>, StoreError> {
-    let mut statement = conn.prepare_cached(
-        "SELECT id FROM campaigns WHERE kind = 'red_packet' AND phase <> 'closed' AND granted = supply \
-         AND ref > coalesce((SELECT ref FROM campaigns WHERE id = ?1), 0) ORDER BY ref LIMIT ?2",
-    )?;
+    ids_behind(conn, CLAIMED_PACKETS, after, limit)
+}
+
+/// A page of ids, in the order in which campaigns were created.
+fn ids_behind(
+    conn: &Connection,
+    sql: &str,
+    after: Option<CampaignId>,
+    limit: u32,
+) -> Result<Vec<CampaignId>, StoreError> {
+    let mut statement = conn.prepare_cached(sql)?;
     let after = after.map(|after| after.to_string());
     let ids = statement.query_map(params![after, limit], |row| row.get::<_, String>(0))?;
     ids.map(|id| campaign_id(&id?)).collect()
@@ -208,6 +229,9 @@ pub(crate) fn row_of(row: &Row<'_>) -> rusqlite::Result<CampaignRow> {
         split_max: row.get("split_max")?,
         split_version: row.get("split_version")?,
         seed: row.get("seed")?,
+        commitment_version: row.get("commitment_version")?,
+        secret: row.get("secret")?,
+        entropy: row.get("entropy")?,
         unit_price: row.get("unit_price")?,
         hold_ms: row.get("hold_ms")?,
         requirements: row.get("requirements")?,
@@ -263,4 +287,41 @@ pub(super) fn numbered_rows(
         SettledRowColumns::try_from(row)
     })?;
     rows.map(|columns| Ok(SettledRow::of(columns?)?)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{file::FileKind, ledger::reconcile};
+
+    /// What looks at few campaigns goes through no others, however many there are.
+    #[test]
+    fn what_is_looked_for_again_and_again_is_found_by_an_index_that_has_nothing_else() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let path = folder.path().join("qiang.db");
+        let now = Timestamp::from_millis(0);
+        let conn = crate::file::open_writer(&path, FileKind::Ledger, now).unwrap();
+        let check = |sql: &str, steps: &[&str]| {
+            let mut statement = conn.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+            let plan = statement.query_map(["", "9"], |row| row.get::<_, String>("detail"));
+            let plan: Vec<_> = plan.unwrap().map(Result::unwrap).collect();
+            for step in steps {
+                assert!(plan.iter().any(|it| it.contains(step)), "{step}: {plan:?}");
+            }
+        };
+        check(DRAFTS, &["INDEX campaigns_unopened (ref>?)"]);
+        check(CLAIMED_PACKETS, &["INDEX campaigns_claimed (ref>?)"]);
+        check(
+            reconcile::NOT_CLOSED,
+            &["INDEX campaigns_not_closed (id>?)"],
+        );
+        let closed = [
+            "INDEX campaigns_holds_end (<expr>>?)",
+            "INDEX orders_held (campaign=?)",
+        ];
+        check(reconcile::CLOSED_WITH_HELD, &closed);
+        let index = "SELECT sql FROM sqlite_schema WHERE name = 'campaigns_claimed'";
+        let index: String = conn.query_row(index, [], |row| row.get(0)).unwrap();
+        assert!(index.contains("granted = supply"), "{index}");
+    }
 }

@@ -62,16 +62,22 @@ pub(crate) fn list(
     conn: &Connection,
     query: &CampaignQuery,
 ) -> Result<Vec<CampaignRecord>, StoreError> {
-    let after = query.after.map_or_else(String::new, |id| id.to_string());
+    let is_back = query.newest_first && query.product_id.is_none();
+    // Ids are made of digits and the letters up to f.
+    let end = if is_back { "g" } else { "" };
+    let after = query
+        .after
+        .map_or_else(|| end.to_owned(), |id| id.to_string());
     let (of, order) = match (&query.product_id, &query.owner) {
         (Some(_), None) => (":owner IS NULL AND product_id = :product", "starts_at, id"),
         (Some(_), Some(_)) => ("owner = :owner AND product_id = :product", "starts_at, id"),
         (None, Some(_)) => (":product IS NULL AND owner = :owner", "id"),
         (None, None) => (":product IS NULL AND :owner IS NULL", "id"),
     };
-    let from = match query.product_id {
-        Some(_) => "(starts_at, id) > (:starts, :after)",
-        None => ":starts IS NOT NULL AND id > :after",
+    let (from, order) = match query.product_id {
+        Some(_) => ("(starts_at, id) > (:starts, :after)", order),
+        None if is_back => (":starts IS NOT NULL AND id < :after", "id DESC"),
+        None => (":starts IS NOT NULL AND id > :after", order),
     };
     let starts_at: Option<i64> = conn
         .prepare_cached("SELECT starts_at FROM campaigns WHERE id = ?1")?

@@ -8,6 +8,7 @@ pub(crate) mod campaigns;
 pub(crate) mod discards;
 pub(crate) mod histories;
 pub(crate) mod keys;
+pub(crate) mod known;
 pub(crate) mod listing;
 pub(crate) mod payouts;
 pub(crate) mod quarantine;

@@ -2,10 +2,10 @@
 
 use qiang_core::{
     id::OrderId,
-    ports::{Action, Owed, PaidOut, Payout},
+    ports::{Action, Owed, OwedOrder, OwedQuery, PaidOut, Payout},
     rows::{
-        AccountKey, OUTSIDE, OwedColumns, PaidOutColumns, PostingRow, Purpose, Spend, owed_of,
-        paid_out_of,
+        AccountKey, EventRow, OUTSIDE, OwedColumns, OwedOrderColumns, PaidOutColumns, PostingRow,
+        Purpose, Spend, owed_of, owed_order_of, paid_out_of,
     },
     time::Timestamp,
 };
@@ -13,7 +13,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{
     accounts::{Accounts, balance, next_direct, post},
-    actions, discards,
+    actions, discards, webhooks,
 };
 use crate::error::StoreError;
 
@@ -68,6 +68,10 @@ pub(crate) fn pay_out(
     if let Some(action) = by {
         actions::enter(conn, action)?;
     }
+    let told = EventRow::refunded(seq, now, &spend, &reference);
+    if let (Payout::Refund { order, .. }, Some(told)) = (payout, told) {
+        webhooks::tell_direct(conn, order.campaign, told)?;
+    }
     Ok(PaidOut {
         amount: spend.amount,
         at: now,
@@ -97,4 +101,28 @@ pub(crate) fn owed(conn: &Connection, order: OrderId) -> Result<Option<(i64, Owe
         None => discards::discarded(conn, order.campaign)?,
     };
     Ok(owed_of(order, columns, &moved, &discarded)?)
+}
+
+/// A page of the orders that something is still owed for.
+pub(crate) fn owed_orders(
+    conn: &Connection,
+    query: &OwedQuery,
+) -> Result<Vec<OwedOrder>, StoreError> {
+    let mut orders = conn.prepare_cached(
+        "SELECT c.id, m.number, m.buyer, m.currency, sum(m.due), sum(m.paid) FROM ( \
+             SELECT p.campaign, p.number, a.owner AS buyer, a.currency, p.amount AS due, 0 AS paid \
+             FROM accounts a JOIN postings p ON p.credit = a.id \
+             WHERE a.purpose = 'refunds_due' AND a.balance > 0 \
+             UNION ALL SELECT p.campaign, p.number, a.owner, a.currency, 0, p.amount \
+             FROM accounts a JOIN postings p ON p.debit = a.id AND p.kind = 'refund_paid' \
+             WHERE a.purpose = 'refunds_due' AND a.balance > 0 \
+         ) m JOIN campaigns c ON c.ref = m.campaign WHERE (?1 = '' OR c.owner = ?1) \
+         AND (c.ref, m.number) > (coalesce((SELECT b.ref FROM campaigns b WHERE b.id = ?2), 0), ?3) \
+         GROUP BY c.ref, c.id, m.number, m.buyer, m.currency HAVING sum(m.due) > sum(m.paid) \
+         ORDER BY c.ref, m.number LIMIT ?4",
+    )?;
+    let (owner, campaign, number) = query.begins();
+    let page = params![owner, campaign, number, query.limit];
+    let rows = orders.query_map(page, |row| OwedOrderColumns::try_from(row))?;
+    rows.map(|row| Ok(owed_order_of(row?)?)).collect()
 }

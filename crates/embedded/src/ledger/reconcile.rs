@@ -4,12 +4,21 @@ use qiang_core::{
     event::PartitionId,
     id::CampaignId,
     ports::{SettledPart, SettledPayment, SettledRow},
-    rows::{discarded_orders, with_discarded, with_discarded_payments},
+    rows::{discarded_orders, page_of, with_discarded, with_discarded_payments},
 };
 use rusqlite::{Connection, Row, params};
 
 use super::{campaigns, discards};
 use crate::error::StoreError;
+
+/// Without the names of the indexes SQLite goes through ids in their order, and through all orders of a sale.
+pub(super) const NOT_CLOSED: &str = "SELECT id FROM campaigns INDEXED BY campaigns_not_closed \
+     WHERE phase <> 'closed' AND id > ?1 ORDER BY id LIMIT ?2";
+pub(super) const CLOSED_WITH_HELD: &str = "SELECT id FROM campaigns c INDEXED BY campaigns_holds_end \
+     WHERE kind = 'sale' AND phase = 'closed' \
+     AND ends_at + hold_ms > (SELECT created_at FROM campaigns ORDER BY ref DESC LIMIT 1) - 2592000000 \
+     AND EXISTS (SELECT 1 FROM orders o INDEXED BY orders_held WHERE o.campaign = c.ref AND o.state = 'held') \
+     AND id > ?1 ORDER BY id LIMIT ?2";
 
 /// Campaigns to which something may still happen.
 pub(crate) fn live_campaigns(
@@ -17,14 +26,15 @@ pub(crate) fn live_campaigns(
     after: Option<CampaignId>,
     limit: u32,
 ) -> Result<Vec<CampaignId>, StoreError> {
-    let mut statement = conn.prepare_cached(
-        "SELECT id FROM campaigns c WHERE id > ?1 AND (phase <> 'closed' OR (kind = 'sale' \
-         AND ends_at + hold_ms > (SELECT created_at FROM campaigns ORDER BY ref DESC LIMIT 1) - 2592000000 \
-         AND EXISTS (SELECT 1 FROM orders o WHERE o.campaign = c.ref AND o.state = 'held'))) ORDER BY id LIMIT ?2",
-    )?;
     let after = after.map_or_else(String::new, |id| id.to_string());
-    let ids = statement.query_map(params![after, limit], |row| row.get::<_, String>(0))?;
-    ids.map(|id| campaigns::campaign_id(&id?)).collect()
+    let mut ids: Vec<String> = Vec::new();
+    for sql in [NOT_CLOSED, CLOSED_WITH_HELD] {
+        let mut statement = conn.prepare_cached(sql)?;
+        let found = statement.query_map(params![after, limit], |row| row.get(0))?;
+        ids.extend(found.collect::<Result<Vec<_>, _>>()?);
+    }
+    let page = page_of(ids, limit);
+    page.iter().map(|id| campaigns::campaign_id(id)).collect()
 }
 
 /// The part of a campaign that a partition has.

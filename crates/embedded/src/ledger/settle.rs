@@ -3,6 +3,8 @@
 //! One transaction takes a run of entries and the position after it, so an entry is settled exactly once however
 //! often it comes. Each statement is prepared once for all its rows.
 
+use std::collections::HashSet;
+
 use qiang_core::{
     campaign::Phase,
     event::{Entry, PartitionId, Seq},
@@ -19,6 +21,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use super::{
     accounts::{self, Accounts},
     bound::{Bound, execute_rows},
+    known::{KnownCampaigns, changed_by},
     quarantine, repairs, webhooks,
 };
 use crate::error::StoreError;
@@ -58,12 +61,22 @@ pub(crate) fn settle(
     partition: PartitionId,
     entries: &[Entry],
 ) -> Result<Seq, StoreError> {
+    settle_knowing(conn, partition, entries, &mut KnownCampaigns::default())
+}
+
+/// The same for a writer that remembers campaigns.
+pub(crate) fn settle_knowing(
+    conn: &Connection,
+    partition: PartitionId,
+    entries: &[Entry],
+    remembered: &mut KnownCampaigns,
+) -> Result<Seq, StoreError> {
     let position = position(conn, partition)?;
     let entries = settlement::fresh(entries, position)?;
     let Some(last) = entries.last() else {
         return Ok(position);
     };
-    settle_run(conn, partition, entries)?;
+    settle_run(conn, partition, entries, remembered)?;
     move_position(conn, partition, last.seq)?;
     Ok(last.seq)
 }
@@ -81,7 +94,7 @@ pub(crate) fn settle_past(
         return Ok(position);
     }
     settlement::check_stand_ins(entries, position, upto)?;
-    settle_run(conn, partition, entries)?;
+    settle_run(conn, partition, entries, &mut KnownCampaigns::default())?;
     move_position(conn, partition, upto)?;
     Ok(upto)
 }
@@ -91,13 +104,23 @@ fn settle_run(
     conn: &Connection,
     partition: PartitionId,
     entries: &[Entry],
+    remembered: &mut KnownCampaigns,
 ) -> Result<(), StoreError> {
     let ids = settlement::campaigns_of(entries);
-    let campaigns = known_campaigns(conn, partition, &ids)?;
+    let (mut campaigns, mut unknown) = (Vec::with_capacity(ids.len()), Vec::new());
+    for id in &ids {
+        match remembered.take(*id) {
+            Some(known) => campaigns.push(known),
+            None => unknown.push(*id),
+        }
+    }
+    campaigns.extend(known_campaigns(conn, partition, &unknown)?);
     let blockers = quarantine::blockers(conn, partition, &ids, &campaigns)?;
     let Sorted { now, later } = settlement::sort(entries, blockers);
-    settle_known(conn, partition, &now, &campaigns)?;
-    quarantine::put(conn, partition, &later)
+    let changed = settle_known(conn, partition, &now, &campaigns)?;
+    quarantine::put(conn, partition, &later)?;
+    remembered.put_back(campaigns, &changed);
+    Ok(())
 }
 
 /// Puts the entry behind the position into quarantine.
@@ -181,15 +204,18 @@ fn known_orders(conn: &Connection, wanted: &[(i64, i64)]) -> Result<Vec<KnownOrd
     Ok(known)
 }
 
+/// Returns the campaigns that are not as they were known any more.
 fn settle_known(
     conn: &Connection,
     partition: PartitionId,
     entries: &[Entry],
     campaigns: &[KnownCampaign],
-) -> Result<(), StoreError> {
+) -> Result<HashSet<i64>, StoreError> {
     let orders = known_orders(conn, &settlement::wanted_orders(entries, campaigns))?;
     let plan = Plan::of(partition, entries, campaigns, &orders)?;
-    write(conn, partition, plan, campaigns)
+    let changed = changed_by(&plan);
+    write(conn, partition, plan, campaigns)?;
+    Ok(changed)
 }
 
 /// Writes what a plan says.

@@ -1,7 +1,8 @@
-//! Endpoints of webhooks, and the events that settlement writes down for them.
+//! Endpoints of webhooks, and the events that settlement and payouts write down for them.
 
 use qiang_core::{
     campaign::Phase,
+    id::CampaignId,
     ports::Action,
     rows::{EventRow, WebhookColumns, WebhookEventColumns},
     time::Timestamp,
@@ -44,6 +45,25 @@ pub(super) fn tell(conn: &Connection, told: &[EventRow<'_>]) -> Result<(), Store
     let placed = rows.iter().enumerate();
     let placed = placed.map(|(nth, row)| row.columns(first + nth as i64));
     execute_rows(conn, enter, placed)
+}
+
+/// Enters what webhooks are told of something that no entry says, if one of them may want to be.
+pub(super) fn tell_direct(
+    conn: &Connection,
+    campaign: CampaignId,
+    row: EventRow<'_>,
+) -> Result<(), StoreError> {
+    let endpoints = list(conn)?;
+    if endpoints.is_empty() {
+        return Ok(());
+    }
+    let mut owner = conn.prepare_cached("SELECT owner FROM campaigns WHERE ref = ?1")?;
+    let owner: String = owner.query_row([row.campaign], |row| row.get(0))?;
+    let mut filters = endpoints.iter().map(|one| &one.webhook.filter);
+    match filters.any(|filter| filter.watches(campaign, &owner)) {
+        true => tell(conn, &[row]),
+        false => Ok(()),
+    }
 }
 
 /// Enters an endpoint once, unless there are enough.

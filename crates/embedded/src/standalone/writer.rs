@@ -158,6 +158,7 @@ impl Writer {
             now: self.clock.now(),
             moved: &mut moved,
             opens: &mut opens,
+            forgets: &mut false, // it remembers nothing
         };
         for job in jobs.iter_mut() {
             run_job(job.as_mut(), &mut context)?;

@@ -96,7 +96,7 @@ impl Writer {
     fn fetch(&mut self, id: CampaignId, inbox: &mut Vec<Task>) {
         match self.shared.recalls.push(Errand::Fetch(id)) {
             Ok(()) => {}
-            Err((PushError::Full, _)) => {
+            Err((PushError::Full | PushError::Halted, _)) => {
                 for task in self.absent.take(id) {
                     task.refuse(&EngineError::Overloaded);
                 }

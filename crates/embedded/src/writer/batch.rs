@@ -1,18 +1,22 @@
 //! One batch: decided in the book, committed in one transaction, then answered.
 
-use std::{collections::HashMap, sync::atomic::Ordering, time::Instant};
+use std::{
+    collections::HashMap,
+    sync::{Arc, atomic::Ordering},
+    time::Instant,
+};
 
 use qiang_core::{
     book::{Book, Claim, Command, Refusal, Reply},
     campaign::AckLevel,
-    event::Seq,
+    event::{Entry, Seq},
     id::CampaignId,
     outcome::Outcome,
     ports::{Answer, Claimed, EngineError, Probed},
     time::Timestamp,
 };
 
-use super::{PARTITION, Writer};
+use super::{PARTITION, Writer, parked::ack_of};
 use crate::{
     error::StoreError,
     file,
@@ -108,14 +112,15 @@ impl Writer {
     fn decide_and_answer(&mut self, inbox: &mut Vec<Task>, decided: &mut Vec<Decided>) {
         let now = self.clock.now();
         let ticks = |task: &Task| matches!(task, Task::Command(Command::Tick { .. }, _));
-        if inbox.iter().any(ticks)
+        let is_due = self.may_tick() && self.is_due(now);
+        if (is_due || inbox.iter().any(ticks))
             && let Err(error) = self.recall_due(now)
         {
             self.stop(&error);
             self.refuse_all(inbox);
             return;
         }
-        self.decide(now, inbox, decided);
+        self.decide((now, is_due), inbox, decided);
         let writes = |task: &Decided| matches!(task, Decided::Ledger(_) | Decided::Probe(_));
         let needs_commit = !self.entries.is_empty() || decided.iter().any(writes);
         let committed = if needs_commit {
@@ -136,10 +141,21 @@ impl Writer {
         }
     }
 
-    fn decide(&mut self, now: Timestamp, inbox: &mut Vec<Task>, decided: &mut Vec<Decided>) {
+    /// Decides what the time has made due, if something is, and then the tasks.
+    fn decide(
+        &mut self,
+        (now, is_due): (Timestamp, bool),
+        inbox: &mut Vec<Task>,
+        decided: &mut Vec<Decided>,
+    ) {
         let mut book = self.shared.book.write();
+        if is_due {
+            tick_in(&mut book, now, &mut self.entries);
+        }
         let mut admission = BatchAdmission::default();
         let mut claims = 0;
+        let committed = self.shared.committed.load(Ordering::Acquire);
+        self.parked.begin();
         for task in inbox.drain(..) {
             if admission.holds_back(&book, &task) {
                 self.held_back.push(task);
@@ -147,6 +163,18 @@ impl Writer {
             }
             decided.push(match task {
                 Task::Claim(claim, answer) => {
+                    let ack = ack_of(&book, claim.campaign, &mut self.last_ack);
+                    if ack == AckLevel::Ledger && !self.parked.expect() {
+                        // Too many wait for the ledger: only what it has is answered.
+                        let outcome = book.peek(now, &claim, committed);
+                        let outcome = outcome.filter(|outcome| self.parked.is_settled(outcome));
+                        let Some(outcome) = outcome else {
+                            answer.send(Err(EngineError::Overloaded));
+                            continue;
+                        };
+                        decided.push(Decided::Claim(Ok(outcome), answer));
+                        continue;
+                    }
                     let outcome = book.claim(now, &claim, &mut self.entries);
                     if outcome == Ok(Outcome::UnknownCampaign) && !book.has(claim.campaign) {
                         let id = claim.campaign;
@@ -240,14 +268,16 @@ impl Writer {
     }
 
     fn commit(&mut self, now: Timestamp, decided: &mut [Decided]) -> Result<(), StoreError> {
+        let shared = Arc::clone(&self.shared);
+        let commit = shared.under_way.begin();
         let Self {
             conn,
             refs,
             entries,
-            shared,
+            known,
             ..
         } = self;
-        let (mut moved, mut opens) = (Vec::new(), Vec::new());
+        let (mut moved, mut opens, mut forgets) = (Vec::new(), Vec::new(), false);
         let tx = conn.unchecked_transaction()?;
         let mut probe = false;
         for task in decided {
@@ -258,12 +288,18 @@ impl Writer {
                         now,
                         moved: &mut moved,
                         opens: &mut opens,
+                        forgets: &mut forgets,
                     };
                     run_job(job.as_mut(), &mut context)?;
+                    forgets |= job.entries() > 0;
+                    commit.gets_on();
                 }
                 Decided::Probe(_) => probe = true,
                 Decided::Claim(..) | Decided::Command(..) | Decided::Look(..) => {}
             }
+        }
+        if forgets {
+            known.clear();
         }
         if probe {
             file::probe(&tx, now)?;
@@ -276,15 +312,19 @@ impl Writer {
             }
         }
         log::append(&tx, refs, entries)?;
+        commit.gets_on();
         tx.commit()?;
+        drop(commit);
         if let Some(last) = entries.last() {
             shared.committed.store(last.seq, Ordering::Release);
         }
-        entries.clear();
+        self.note_places();
+        self.entries.clear();
         if let Some((_, settled)) = moved.last() {
             self.settled = *settled;
             self.shared.positions.advance(PARTITION, *settled);
             self.count_quarantine_at = Some(Instant::now());
+            self.answer_settled();
         }
         Ok(())
     }
@@ -296,10 +336,11 @@ impl Writer {
                 Decided::Claim(Err(refusal), answer) => answer.send(Err(refusal.into())),
                 Decided::Claim(Ok(outcome), answer) => {
                     match outcome.grant().map(|grant| self.ack_of(grant.campaign)) {
-                        Some(AckLevel::Ledger) if self.settled < head => {
-                            self.parked.push_back((head, answer, outcome))
+                        Some(AckLevel::Ledger) => {
+                            if let Some(answer) = self.parked.park(answer, outcome) {
+                                answer.send(self.in_ledger(outcome));
+                            }
                         }
-                        Some(AckLevel::Ledger) => answer.send(self.in_ledger(outcome)),
                         ack => {
                             // The commit gives more than some campaigns ask for.
                             let ack = ack.map_or(AckLevel::Fsync, |ack| ack.max(AckLevel::Fsync));
@@ -326,38 +367,35 @@ impl Writer {
     }
 
     fn ack_of(&mut self, id: CampaignId) -> AckLevel {
-        match self.last_ack {
-            Some((last, ack)) if last == id => ack,
-            _ => {
-                let ack = self.shared.book.read().ack(id).unwrap_or(AckLevel::Fsync);
-                self.last_ack = Some((id, ack));
-                ack
-            }
-        }
+        ack_of(&self.shared.book.read(), id, &mut self.last_ack)
     }
 
-    /// Does what the time has made due: ends of windows, expired holds.
+    fn is_due(&self, now: Timestamp) -> bool {
+        let due = self.shared.book.read().next_due();
+        due.is_some_and(|due| due <= now)
+    }
+
+    /// Does what the time has made due while no batch did: ends of windows, expired holds.
     pub(super) fn tick(&mut self) {
         let now = self.clock.now();
-        let due = self.shared.book.read().next_due();
-        if due.is_none_or(|due| due > now) {
+        if !self.is_due(now) {
             return;
         }
         if let Err(error) = self.recall_due(now) {
             self.stop(&error);
             return;
         }
-        let events_max = TICK_EVENTS_MAX;
-        let command = Command::Tick { events_max };
-        let ticked = {
-            let mut book = self.shared.book.write();
-            book.apply(now, &command, &mut self.entries)
-        };
-        debug_assert!(ticked.is_ok(), "a tick is never refused");
+        tick_in(&mut self.shared.book.write(), now, &mut self.entries);
         if let Err(error) = self.commit(now, &mut []) {
             self.stop(&error);
         }
     }
+}
+
+fn tick_in(book: &mut Book, now: Timestamp, entries: &mut Vec<Entry>) {
+    let events_max = TICK_EVENTS_MAX;
+    let ticked = book.apply(now, &Command::Tick { events_max }, entries);
+    debug_assert!(ticked.is_ok(), "a tick is never refused");
 }
 
 impl Decided {

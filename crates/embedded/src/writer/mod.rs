@@ -9,11 +9,11 @@
 
 mod absent;
 mod batch;
+mod parked;
 mod repair;
 mod settling;
 
 use std::{
-    collections::VecDeque,
     panic::{self, AssertUnwindSafe},
     path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering},
@@ -24,14 +24,20 @@ use qiang_core::{
     campaign::AckLevel,
     event::{Entry, Seq},
     id::CampaignId,
-    outcome::Outcome,
-    ports::{Answer, Claimed, Clock, EngineError},
+    ports::Clock,
 };
 use rusqlite::Connection;
 
-use self::absent::Absent;
+use self::{absent::Absent, parked::Parked};
 use crate::{
-    PARTITION, Shared, error::StoreError, file, ledger, log::Refs, pace::Pace, queue::Taken,
+    EmbeddedOptions, PARTITION, Shared,
+    error::StoreError,
+    file,
+    ledger::{self, known::KnownCampaigns},
+    log::Refs,
+    pace::Pace,
+    places::Place,
+    queue::Taken,
     task::Task,
 };
 
@@ -41,6 +47,8 @@ const IDLE_WAIT_MAX: Duration = Duration::from_secs(1);
 /// thousand pages, some six milliseconds. It leaves room in that log for the first few hundred thousand claims of a
 /// peak.
 const CHECKPOINT_ENTRIES: u64 = 10_000;
+/// How often an engine that commits nothing says that it is up, while something is due some time.
+const UP_EVERY: Duration = Duration::from_secs(10);
 /// How long no claim may have come before the writer settles with all its time.
 const IDLE_BEFORE_SETTLING: Duration = Duration::from_millis(2);
 
@@ -51,6 +59,8 @@ pub(crate) struct Writer {
     conn: Connection,
     refs: Refs,
     settled: Seq,
+    /// What settlement has read of campaigns.
+    known: KnownCampaigns,
     /// How far it was settled at the last checkpoint of the write-ahead log.
     checkpointed: Seq,
     pace: Pace,
@@ -59,13 +69,15 @@ pub(crate) struct Writer {
     held_back: Vec<Task>,
     /// What is about campaigns that the book does not have.
     absent: Absent,
-    /// Grants whose campaign asks for the ledger's commit, in the order of the log.
-    parked: VecDeque<(Seq, Answer<Claimed>, Outcome)>,
+    /// Grants whose campaign asks for the ledger's commit.
+    parked: Parked,
     last_ack: Option<(CampaignId, AckLevel)>,
     /// While nothing is granted: when to try to repair.
     repair_at: Option<Instant>,
     /// When to try again to settle what could not be settled.
     settle_again_at: Option<Instant>,
+    /// When it was looked at last whether anything is committed, and the last entry then.
+    up_at: (Instant, Seq),
     /// When to count what is in quarantine; none while nothing is.
     count_quarantine_at: Option<Instant>,
 }
@@ -75,10 +87,11 @@ impl Writer {
         path: &Path,
         shared: &Arc<Shared>,
         clock: &Arc<dyn Clock>,
-        (conn, refs): (Connection, Refs),
-        keep_idle: Duration,
+        (conn, refs, places): (Connection, Refs, Vec<Place>),
+        options: EmbeddedOptions,
     ) -> Result<Self, StoreError> {
         let settled = ledger::settle::position(&conn, PARTITION)?;
+        let head = shared.committed.load(Ordering::Acquire);
         shared.positions.advance(PARTITION, settled);
         let mut writer = Self {
             path: path.to_owned(),
@@ -87,15 +100,17 @@ impl Writer {
             conn,
             refs,
             settled,
+            known: KnownCampaigns::default(),
             checkpointed: settled,
-            pace: Pace::new(),
+            pace: Pace::new(options.backlog_max, (head, settled)),
             entries: Vec::new(),
             held_back: Vec::new(),
-            absent: Absent::new(keep_idle),
-            parked: VecDeque::new(),
+            absent: Absent::new(options.keep_idle),
+            parked: Parked::new(options.ledger_waits_max, options.ledger_wait, places),
             last_ack: None,
             repair_at: None,
             settle_again_at: None,
+            up_at: (Instant::now(), head),
             count_quarantine_at: Some(Instant::now()),
         };
         writer.count_quarantine();
@@ -110,10 +125,6 @@ impl Writer {
             let reason = "the writer failed; restart the service".to_owned();
             tracing::error!(reason, "stopped granting for good");
             shared.stop(&reason);
-            let unavailable = EngineError::Unavailable { reason };
-            for task in shared.queue.abort() {
-                task.refuse(&unavailable);
-            }
         }
     }
 
@@ -125,13 +136,19 @@ impl Writer {
                 .queue
                 .take(&mut inbox, self.pace.expected(), self.wait_max())
             {
-                Taken::Tasks if self.repair_at.is_some() || self.settlement_is_too_far_behind() => {
-                    self.refuse_all(&mut inbox);
-                }
+                // Nothing is taken while granting has stopped: the queue is halted.
                 Taken::Tasks => {
-                    let tasks = inbox.len();
+                    let (tasks, parked) = (inbox.len(), self.parked.total);
+                    self.refuse_too_far_behind(&mut inbox);
                     self.batch(&mut inbox, &mut decided);
-                    self.pace.served(tasks);
+                    // Whoever waits for the ledger does not ask again before it is settled.
+                    let waiting = (self.parked.total - parked) as usize;
+                    let answered = tasks.saturating_sub(waiting);
+                    if answered == 0 && self.shared.queue.len() == 0 {
+                        self.pace.idle();
+                    } else {
+                        self.pace.served(answered);
+                    }
                 }
                 Taken::Nothing => self.pace.idle(),
                 Taken::Closed => break,
@@ -140,6 +157,10 @@ impl Writer {
         }
         self.settle_parked();
         if self.repair_at.is_none() {
+            if let Err(error) = file::probe(&self.conn, self.clock.now()) {
+                let reason = error.chain();
+                tracing::warn!(reason, "the next start will not know until when it was up");
+            }
             file::checkpoint_at_close(&self.conn);
         }
     }
@@ -149,9 +170,11 @@ impl Writer {
             return repair_at.saturating_duration_since(Instant::now());
         }
         if let Some(again_at) = self.settle_again_at {
-            return again_at
-                .saturating_duration_since(Instant::now())
-                .min(self.until_due());
+            let again = again_at.saturating_duration_since(Instant::now());
+            return match self.may_tick() {
+                true => again.min(self.until_due()),
+                false => again,
+            };
         }
         if self.backlog() > 0 {
             return if self.pace.is_idle() {
@@ -175,14 +198,43 @@ impl Writer {
         self.shared.committed.load(Ordering::Acquire) - self.settled
     }
 
+    /// Holds stand still from when the engine was up last, as the next start finds it.
+    fn say_that_it_is_up(&mut self) {
+        if self.up_at.0.elapsed() < UP_EVERY || self.repair_at.is_some() {
+            return;
+        }
+        let head = self.shared.committed.load(Ordering::Acquire);
+        let (_, before) = std::mem::replace(&mut self.up_at, (Instant::now(), head));
+        if head > before || self.shared.book.read().next_due().is_none() {
+            return;
+        }
+        let said = {
+            let _commit = self.shared.under_way.begin();
+            file::probe(&self.conn, self.clock.now())
+        };
+        if let Err(error) = said {
+            self.stop(&error);
+        }
+    }
+
+    fn follow(&mut self) {
+        let head = self.shared.committed.load(Ordering::Acquire);
+        self.pace
+            .follow(head, self.settled, !self.parked.is_empty());
+    }
+
     /// What the time has made due, repair, and settlement.
     fn housekeeping(&mut self) {
         if self.repair_at.is_some() {
             self.try_repair();
             return;
         }
-        self.tick();
-        if self.repair_at.is_none() && self.may_settle() {
+        if self.may_tick() {
+            self.tick();
+        }
+        self.parked.expire();
+        self.follow();
+        while self.repair_at.is_none() && self.may_settle() {
             let started = Instant::now();
             match self.settle_slice() {
                 Ok(()) => self.settling_goes_on(),
@@ -190,9 +242,14 @@ impl Writer {
                 Err(error) => self.settling_is_stuck(&error),
             }
             self.pace.settled(started.elapsed());
+            self.follow();
             self.checkpoint_in_the_quiet();
+            if !self.pace.owes() {
+                break;
+            }
         }
         self.count_quarantine();
         self.retire_idle();
+        self.say_that_it_is_up();
     }
 }

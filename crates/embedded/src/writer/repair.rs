@@ -1,4 +1,4 @@
-//! Fail-stop: stopping when a commit fails, refusing requests meanwhile, and repairing.
+//! Fail-stop: stopping when a commit fails, and repairing. Meanwhile the queue refuses requests by itself.
 
 use std::{
     sync::atomic::Ordering,
@@ -9,11 +9,12 @@ use qiang_core::{book::Grace, ports::EngineError};
 
 use super::{PARTITION, Writer};
 use crate::{
+    downtimes,
     error::StoreError,
     file::{self, FileKind},
     ledger,
     log::Refs,
-    rebuild,
+    rebuild::{self, Rebuilt},
     task::Task,
 };
 
@@ -26,19 +27,15 @@ impl Writer {
         tracing::error!(reason, "stopped granting: a commit failed");
         self.entries.clear();
         self.shared.stop(&reason);
-        for (_, answer, _) in self.parked.drain(..) {
-            answer.send(Err(EngineError::uncertain(reason.clone())));
-        }
+        self.parked.fail(&reason);
         // Nothing of this was decided.
         self.absent.refuse_all(&EngineError::unavailable(reason));
         self.repair_at = Some(Instant::now() + REPAIR_EVERY);
     }
 
+    /// Refuses what is left of a batch in which granting stopped.
     pub(super) fn refuse_all(&self, inbox: &mut Vec<Task>) {
-        let stopped = self.shared.stopped.read().clone();
-        let reason = stopped.unwrap_or_else(|| {
-            "settlement is stuck and the log may run no further ahead of it".to_owned()
-        });
+        let reason = self.shared.stopped.read().clone().unwrap_or_default();
         let unavailable = EngineError::Unavailable { reason };
         for task in inbox.drain(..) {
             task.refuse(&unavailable);
@@ -66,15 +63,17 @@ impl Writer {
     /// Reopens the file, proves that it takes a commit, and rebuilds the book from it.
     pub(super) fn repair(&mut self) -> Result<(), StoreError> {
         self.conn = file::reopen_writer(&self.path, FileKind::Engine)?;
-        file::probe(&self.conn, self.clock.now())?;
+        downtimes::end(&self.conn, self.clock.now())?;
         let mut refs = Refs::default();
         // While it was stopped no report of a payment was taken.
         let grace = Grace {
             since: self.clock.now(),
             ..self.shared.book.read().grace()
         };
-        let book = rebuild::rebuild(&self.conn, &mut refs, grace)?;
+        let Rebuilt { book, places } = rebuild::rebuild(&self.conn, &mut refs, grace)?;
         self.refs = refs;
+        self.known.clear();
+        self.parked.replace(places);
         self.settled = ledger::settle::position(&self.conn, PARTITION)?;
         // A commit that failed may have been kept.
         self.count_quarantine_at = Some(Instant::now());

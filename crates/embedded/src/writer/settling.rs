@@ -1,6 +1,9 @@
 //! Settlement between batches.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use qiang_core::{
     campaign::AckLevel,
@@ -15,9 +18,9 @@ use rusqlite::Connection;
 use super::{CHECKPOINT_ENTRIES, PARTITION, Writer};
 use crate::{
     error::StoreError,
-    ledger::{self, settle},
+    ledger::{self, known::KnownCampaigns, settle},
     log,
-    pace::BACKLOG_MAX,
+    task::Task,
 };
 
 /// How long settlement rests after a failure.
@@ -31,7 +34,7 @@ impl Writer {
         let due = self
             .settle_again_at
             .is_none_or(|again_at| again_at <= Instant::now());
-        backlog > 0 && due && (self.pace.may_settle(backlog) || !self.parked.is_empty())
+        backlog > 0 && due && self.pace.may_settle(backlog)
     }
 
     pub(super) fn settling_goes_on(&mut self) {
@@ -48,16 +51,36 @@ impl Writer {
         if self.settle_again_at.is_none() {
             tracing::error!(reason, after = self.settled, "settlement is stuck");
         }
-        for (_, answer, _) in self.parked.drain(..) {
-            answer.send(Err(EngineError::uncertain(reason.clone())));
-        }
+        self.parked.fail(&reason);
         *self.shared.stuck.write() = Some(reason);
         self.settle_again_at = Some(Instant::now() + SETTLE_AGAIN_AFTER);
     }
 
-    /// Settlement is stuck, and the log has run ahead of the ledger as far as it may.
-    pub(super) fn settlement_is_too_far_behind(&self) -> bool {
-        self.settle_again_at.is_some() && self.backlog() > BACKLOG_MAX
+    /// Where settlement is stuck and the log has run ahead of the ledger as far as it may, refuses claims, and a
+    /// readiness probe with them. What buyers and operators do about grants goes on, up to a second bound; what may
+    /// help settlement, always.
+    pub(super) fn refuse_too_far_behind(&self, inbox: &mut Vec<Task>) {
+        let backlog = self.backlog();
+        if self.settle_again_at.is_none() || !self.pace.is_behind(backlog) {
+            return;
+        }
+        let is_far_behind = self.pace.is_far_behind(backlog);
+        let reason = "settlement is stuck and the log may run no further ahead of it";
+        let unavailable = EngineError::unavailable(reason);
+        let is_refused = |task: &mut Task| match task {
+            Task::Claim(..) | Task::Probe(_) => true,
+            Task::Command(..) => is_far_behind,
+            Task::Ledger(job) => is_far_behind && job.entries() == 0,
+            Task::Look(..) | Task::Recalled(..) => false,
+        };
+        for task in inbox.extract_if(.., is_refused) {
+            task.refuse(&unavailable);
+        }
+    }
+
+    /// Whether the time may still append to the log.
+    pub(super) fn may_tick(&self) -> bool {
+        self.settle_again_at.is_none() || !self.pace.is_far_behind(self.backlog())
     }
 
     /// Settles the next entries of the log. The first one that the ledger refuses goes into quarantine; what follows it
@@ -71,7 +94,9 @@ impl Writer {
         let mut bisect = Bisect::new(&entries);
         loop {
             let part = bisect.part();
-            match self.advance(|conn| settle::settle(conn, PARTITION, part)) {
+            let settle =
+                |conn: &_, known: &mut _| settle::settle_knowing(conn, PARTITION, part, known);
+            match self.advance(settle) {
                 Ok(settled) if bisect.settled(settled) => {}
                 Ok(_) => return Ok(()),
                 Err(error) if error.is_io() => return Err(error),
@@ -92,7 +117,7 @@ impl Writer {
         let now = self.clock.now();
         // Grants that wait for this entry are answered by what is in quarantine.
         self.count_quarantine_at = Some(Instant::now());
-        self.advance(|conn| settle::quarantine(conn, now, PARTITION, entry, reason))?;
+        self.advance(|conn, _| settle::quarantine(conn, now, PARTITION, entry, reason))?;
         tracing::error!(
             entry = entry.seq,
             reason,
@@ -104,18 +129,18 @@ impl Writer {
     /// Does some work in a transaction that moves the position, and answers the grants that waited for it.
     fn advance(
         &mut self,
-        work: impl FnOnce(&Connection) -> Result<Seq, StoreError>,
+        work: impl FnOnce(&Connection, &mut KnownCampaigns) -> Result<Seq, StoreError>,
     ) -> Result<Seq, StoreError> {
+        let shared = Arc::clone(&self.shared);
+        let commit = shared.under_way.begin();
         let tx = self.conn.unchecked_transaction()?;
-        let settled = work(&tx)?;
+        let settled = work(&tx, &mut self.known)?;
+        commit.gets_on();
         tx.commit()?;
+        drop(commit);
         self.settled = settled;
         self.shared.positions.advance(PARTITION, settled);
-        while let Some((_, answer, outcome)) =
-            self.parked.pop_front_if(|parked| parked.0 <= settled)
-        {
-            answer.send(self.in_ledger(outcome));
-        }
+        self.answer_settled();
         Ok(settled)
     }
 

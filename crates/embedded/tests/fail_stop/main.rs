@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod gate;
+mod held_up;
 
 use std::{
     collections::HashMap,

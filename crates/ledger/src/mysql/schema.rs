@@ -27,6 +27,9 @@ impl Schema for MySql {
         include_str!("../../migrations/mysql/0015_keys_purged.sql"),
         include_str!("../../migrations/mysql/0016_webhooks.sql"),
         include_str!("../../migrations/mysql/0017_histories.sql"),
+        include_str!("../../migrations/mysql/0018_owed.sql"),
+        include_str!("../../migrations/mysql/0019_origin_of_seeds.sql"),
+        include_str!("../../migrations/mysql/0020_claimed_and_live.sql"),
     ];
 
     async fn version(conn: &mut MySqlConnection) -> Result<i64> {

@@ -29,6 +29,9 @@ impl Schema for Postgres {
         include_str!("../../migrations/postgres/0015_keys_purged.sql"),
         include_str!("../../migrations/postgres/0016_webhooks.sql"),
         include_str!("../../migrations/postgres/0017_histories.sql"),
+        include_str!("../../migrations/postgres/0018_owed.sql"),
+        include_str!("../../migrations/postgres/0019_origin_of_seeds.sql"),
+        include_str!("../../migrations/postgres/0020_claimed_and_live.sql"),
     ];
 
     async fn version(conn: &mut PgConnection) -> Result<i64> {

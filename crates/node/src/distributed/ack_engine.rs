@@ -1,6 +1,6 @@
 //! The engine on Redis as the API uses it: with the acknowledgement level `ledger`, and a bound on unsettled entries.
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use qiang_core::{
     book::{Claim, Command, OrderView, Reply},
@@ -48,22 +48,28 @@ impl Engine for LedgerAckEngine {
         if asks.is_some_and(|ack| ack != AckLevel::Ledger) {
             return engine.claim(claim);
         }
+        let room = self.distributed.confirmations.enter();
+        // Of a campaign that this node does not know yet, there are few claims before it does.
+        if room.is_none() && asks.is_some() {
+            return Ticket::ready(Err(EngineError::Overloaded));
+        }
         let (answer, ticket) = Ticket::new();
         let distributed = Arc::clone(&self.distributed);
         self.runtime.spawn(async move {
-            let mut ticket = distributed.engine.claim(claim.clone());
+            let _room = room;
+            let mut confirmed = pin!(async {
+                let claimed = distributed.engine.claim(claim.clone()).await?;
+                distributed.confirm(&claim, claimed).await
+            });
             let claimed = loop {
-                match tokio::time::timeout(GONE_EVERY, &mut ticket).await {
+                match tokio::time::timeout(GONE_EVERY, &mut confirmed).await {
                     Ok(claimed) => break claimed,
-                    // With the ticket, a claim goes that was not sent yet.
+                    // A claim that was not sent yet goes with its ticket.
                     Err(_) if answer.is_abandoned() => return,
                     Err(_) => {}
                 }
             };
-            answer.send(match claimed {
-                Ok(claimed) => distributed.confirm(&claim, claimed).await,
-                Err(error) => Err(error),
-            });
+            answer.send(claimed);
         });
         ticket
     }

@@ -1,20 +1,28 @@
 //! What was answered, and whether files bear it out.
 
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
 use qiang_core::{
     book::Claim,
     campaign::Phase,
-    event::Seq,
+    event::{PartitionId, Seq},
     id::{CampaignId, OrderId},
     order::OrderState,
     outcome::{Grant, Outcome},
-    ports::{CampaignStore as _, Engine as _, HistoryStore as _},
+    ports::{CampaignStore as _, Engine as _, HistoryStore as _, SettlementStore as _},
 };
 use qiang_embedded::{Embedded, StoreError};
 use uuid::Uuid;
 
-use crate::life::{FILE, block_on, open};
+use qiang_testkit::campaign::OPENS;
+
+use crate::{
+    life::{FILE, archive, block_on, open_at},
+    steps::LATER,
+};
+
+/// How long settlement may take.
+const SETTLED_MAX: Duration = Duration::from_secs(30);
 
 /// Something that was answered.
 #[derive(Debug, Clone)]
@@ -37,6 +45,10 @@ pub(crate) enum What {
     Closed(CampaignId),
     /// A file is being replaced: until that is answered, one that lacks its log may be refused.
     Replacing,
+    /// Months of the log go into archives from here on.
+    Archiving,
+    /// One is archived.
+    Archived,
 }
 
 /// Opens the files of a folder as they were found after a cut, asks again for all that was answered before it, and has
@@ -49,24 +61,50 @@ pub(crate) fn check(folder: &Path, facts: &[Fact], cut: usize) -> Result<(), Str
         && !known.iter().any(|fact| fact.file == "qiang.db.replaced");
     let mut files = vec![FILE];
     files.extend(known.iter().map(|fact| fact.file));
+    let is = |what: fn(&What) -> bool| known.iter().filter(move |fact| what(&fact.what)).count();
+    let is_archiving = is(|what| matches!(what, What::Archiving)) > 0;
+    let archived = is(|what| matches!(what, What::Archived));
+    let now = if is_archiving { LATER } else { OPENS };
     files.sort_unstable();
     files.dedup();
     for file in files {
         let path = folder.join(file);
-        let embedded = match open(&path) {
+        let embedded = match open_at(&path, now) {
             Err(StoreError::Incomplete { .. }) if is_replacing => continue,
             opened => opened.map_err(|error| format!("{file}: {error}"))?,
         };
         let whats = known.iter().filter(|fact| fact.file == file);
         let whats: Vec<&What> = whats.map(|fact| &fact.what).collect();
         bears_out(&embedded, &whats).map_err(|what| format!("{file}: {what}"))?;
+        if is_archiving {
+            goes_on(&embedded, folder, archived).map_err(|what| format!("{file}: {what}"))?;
+        }
         embedded.close();
-        let report = qiang_audit::audit(&path).map_err(|error| format!("{file}: {error:#}"))?;
+        let report = qiang_audit::audit_with(&path, Some(folder));
+        let report = report.map_err(|error| format!("{file}: {error:#}"))?;
         if let Some(broken) = report.checks.iter().find(|check| check.is_broken()) {
             return Err(format!("{file}: the audit found {broken:?}"));
         }
     }
     Ok(())
+}
+
+/// The log with its archives is whole as it was found, and what the cut has interrupted is gone on with.
+fn goes_on(embedded: &Embedded, folder: &Path, archived: usize) -> Result<(), String> {
+    let report = qiang_audit::audit_served_with(embedded.path(), Some(folder));
+    let report = report.map_err(|error| format!("{error:#}"))?;
+    if let Some(broken) = report.checks.iter().find(|check| check.is_broken()) {
+        return Err(format!("the audit found {broken:?} as it was"));
+    }
+    let settled = embedded.await_settled(PartitionId(0), embedded.positions().0, SETTLED_MAX);
+    match block_on(settled) {
+        Ok(true) => {}
+        other => return Err(format!("not settled: {other:?}")),
+    }
+    match archive(embedded, folder)? + archived {
+        0 => Err("nothing is archived".to_owned()),
+        _ => Ok(()),
+    }
 }
 
 fn bears_out(embedded: &Embedded, whats: &[&What]) -> Result<(), String> {
@@ -103,7 +141,7 @@ fn bears_out(embedded: &Embedded, whats: &[&What]) -> Result<(), String> {
                 let tally = block_on(embedded.tally(*id)).ok().flatten();
                 tally.is_some_and(|tally| tally.phase == Phase::Closed)
             }
-            What::Replacing => true,
+            What::Replacing | What::Archiving | What::Archived => true,
         };
         if !is_so {
             return Err(format!("lost: {what:?}"));

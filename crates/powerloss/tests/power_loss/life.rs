@@ -5,7 +5,10 @@ use std::{path::Path, sync::Arc};
 use qiang_core::{
     book::{CampaignAction, Claim, Command, Reply, Setup},
     event::PartitionId,
-    ports::{AccountStore as _, CampaignStore as _, Engine as _, SettlementStore as _},
+    ports::{
+        AccountStore as _, ArchiveLog as _, CampaignStore as _, Engine as _, SettlementStore as _,
+    },
+    time::{Month, Timestamp},
 };
 use qiang_embedded::Embedded;
 use qiang_powerloss::{Disk, Journal};
@@ -39,8 +42,21 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     runtime.enable_all().build().unwrap().block_on(future)
 }
 
-pub(crate) fn open(path: &Path) -> Result<Embedded, qiang_embedded::StoreError> {
-    Embedded::open(path, ManualClock::new(OPENS))
+pub(crate) fn open_at(path: &Path, now: Timestamp) -> Result<Embedded, qiang_embedded::StoreError> {
+    Embedded::open(path, ManualClock::new(now))
+}
+
+/// Archives every month of an engine's log that is over.
+pub(crate) fn archive(embedded: &Embedded, folder: &Path) -> Result<usize, String> {
+    let log = embedded.archives_in(folder.to_owned());
+    let mut archives = 0;
+    loop {
+        match block_on(log.archive_next(Month::of(Timestamp::MAX))) {
+            Ok(Some(_)) => archives += 1,
+            Ok(None) => return Ok(archives),
+            Err(error) => return Err(error.to_string()),
+        }
+    }
 }
 
 pub(crate) struct Life {
@@ -73,7 +89,21 @@ impl Life {
     }
 
     pub(crate) fn open(&mut self) {
-        self.embedded = Some(open(&self.path(FILE)).unwrap());
+        self.open_at(OPENS);
+    }
+
+    /// Opens it at this time, and has happen what is due then.
+    pub(crate) fn open_at(&mut self, now: Timestamp) {
+        self.embedded = Some(open_at(&self.path(FILE), now).unwrap());
+        let events_max = 1_000;
+        let ticked = self.embedded().submit(Command::Tick { events_max });
+        block_on(ticked).unwrap();
+    }
+
+    pub(crate) fn archive(&mut self) {
+        let archived = archive(self.embedded(), self.folder.path());
+        assert_eq!(archived, Ok(1));
+        self.answered(What::Archived);
     }
 
     pub(crate) fn embedded(&self) -> &Embedded {

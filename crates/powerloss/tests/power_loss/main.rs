@@ -101,6 +101,14 @@ fn a_migration_loses_nothing() {
     assert_nothing_lost("a migration", &life, from, 6);
 }
 
+/// Months of the log leave for archives: what has left is in a file that is there, whatever the moment, and what was
+/// interrupted is gone on with.
+#[test]
+fn archives_lose_nothing() {
+    let (life, from) = steps::archive();
+    assert_nothing_lost("archives", &life, from, 2);
+}
+
 /// A process is killed between a write and its sync. The next one finds what was written, answers from it, and then the
 /// power goes: what was recovered has to be on the disk before it is answered.
 #[test]
@@ -117,7 +125,7 @@ fn what_a_start_has_recovered_is_durable() {
     println!("power loss, after {lives} kills: {cuts} cuts of the lives after them");
 }
 
-/// What the matrix is for: bugs of three kinds do not get past it.
+/// What the matrix is for: bugs of four kinds do not get past it.
 #[test]
 fn planted_bugs_are_found() {
     let first = steps::grants();
@@ -152,4 +160,11 @@ fn planted_bugs_are_found() {
     }
     println!("no commit at a start: {found:?}");
     assert!(!found.is_empty());
+
+    // Archives that are not on the disk before entries leave for them.
+    let (life, from) = steps::archive();
+    let unsynced = life.journal().without_syncs("-01.db", 0, usize::MAX);
+    let found = findings(&unsynced, &life.facts, &all_cuts(&unsynced, from, 0), 1);
+    println!("no sync of archives: {found:?}");
+    assert_eq!(found.len(), 1);
 }

@@ -6,12 +6,13 @@ use qiang_core::{
     book::{Claim, Command, Setup},
     campaign::AckLevel,
     id::PaymentRef,
-    split::SplitRule,
+    split::{SplitRule, commit},
+    time::Timestamp,
 };
 use qiang_embedded::copies::{Restore, back_up, restore};
 use qiang_powerloss::{Fate, Journal};
-use qiang_testkit::campaign::{Target, red_packet, sale};
-use rusqlite::Connection;
+use qiang_testkit::campaign::{OPENS, Target, red_packet, sale};
+use rusqlite::{Connection, params};
 
 use crate::{
     answers::{Fact, What},
@@ -20,6 +21,9 @@ use crate::{
 
 /// The version of files before the migrations that the power goes in.
 const OLD_VERSION: usize = 18;
+/// When what was granted in the first month is over and due, and when the month behind that is over.
+pub(crate) const NEXT_MONTH: Timestamp = OPENS.plus_millis(31 * 86_400_000);
+pub(crate) const LATER: Timestamp = OPENS.plus_millis(62 * 86_400_000);
 /// Kills between a write and its sync.
 const KILLS: usize = 8;
 
@@ -193,6 +197,28 @@ fn replaced(life: Life, before: &[Fact]) -> Life {
     after
 }
 
+/// Two months of the log are archived while an engine serves; what is archived is paid late.
+pub(crate) fn archive() -> (Life, usize) {
+    let (mut life, packet, sale) = begin();
+    life.claim(claims([&packet, &sale], 0..6));
+    pay(&mut life, &sale, 1);
+    life.settle();
+    life.close();
+    let from = life.disk.operations();
+    life.answered(What::Archiving);
+    life.open_at(NEXT_MONTH);
+    life.settle();
+    life.archive();
+    pay(&mut life, &sale, 2);
+    life.settle();
+    life.checkpoint();
+    life.close();
+    life.open_at(LATER);
+    life.archive();
+    life.close();
+    (life, from)
+}
+
 /// A file of an older version with what was answered then, opened by this one.
 pub(crate) fn migration() -> (Life, usize) {
     let (mut old, packet, sale) = begin();
@@ -249,5 +275,14 @@ fn as_older(from: &Path, to: &Path) {
         conn.execute_batch(&copy).unwrap();
     }
     conn.execute_batch("DETACH new").unwrap();
+    // Its commitments do not say which packet they are for.
+    let packet = packet(1).campaign;
+    let rules = packet.rules.red_packet().unwrap();
+    let commitment = commit(&rules.seed, &rules.split);
+    conn.execute(
+        "UPDATE campaigns SET commitment = ?1 WHERE id = ?2",
+        params![commitment.as_bytes(), packet.id.to_string()],
+    )
+    .unwrap();
     conn.close().unwrap();
 }

@@ -6,11 +6,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use qiang_core::split::{SPLIT_VERSION, Seed, Split, commit};
+use qiang_core::split::{Commitment, SPLIT_VERSION, Seed, Split};
 use rand::TryRng;
 use rand::rngs::SysRng;
 use serde::Serialize;
 
+use super::binding::BindingArgs;
 use super::{params::ParamArgs, svg};
 use crate::histogram::{Histogram, Summary};
 
@@ -20,6 +21,8 @@ const BAR_WIDTH: u64 = 48;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct DrawArgs {
+    #[command(flatten)]
+    binding: BindingArgs,
     /// The seed, 64 hexadecimal digits; a fresh random one if absent
     #[arg(long, value_name = "HEX")]
     seed: Option<Seed>,
@@ -62,10 +65,11 @@ pub(super) fn run(
         None => fresh_seed()?,
     };
     let shares = split.shares(&seed);
+    let commitment = args.binding.commit(&seed, &split);
     if args.json {
-        write_json(out, &split, &seed, &shares)?;
+        write_json(out, &split, &seed, &commitment, &shares)?;
     } else {
-        write_text(out, &split, &seed, &shares)?;
+        write_text(out, &split, &seed, &commitment, &shares)?;
         if args.shares {
             writeln!(out)?;
             for share in &shares {
@@ -92,11 +96,17 @@ fn fresh_seed() -> anyhow::Result<Seed> {
     Ok(Seed::from_bytes(bytes))
 }
 
-fn write_json(out: &mut impl Write, split: &Split, seed: &Seed, shares: &[i64]) -> io::Result<()> {
+fn write_json(
+    out: &mut impl Write,
+    split: &Split,
+    seed: &Seed,
+    commitment: &Commitment,
+    shares: &[i64],
+) -> io::Result<()> {
     let (rule, min, max) = split.rule().parts();
     let report = Report {
         seed: seed.to_string(),
-        commitment: commit(seed, split).to_string(),
+        commitment: commitment.to_string(),
         version: SPLIT_VERSION,
         total: split.total(),
         count: split.count(),
@@ -109,17 +119,19 @@ fn write_json(out: &mut impl Write, split: &Split, seed: &Seed, shares: &[i64]) 
     writeln!(out)
 }
 
-fn write_text(out: &mut impl Write, split: &Split, seed: &Seed, shares: &[i64]) -> io::Result<()> {
+fn write_text(
+    out: &mut impl Write,
+    split: &Split,
+    seed: &Seed,
+    commitment: &Commitment,
+    shares: &[i64],
+) -> io::Result<()> {
     let summary = Summary::of(shares);
     writeln!(
         out,
         "seed        {seed}  (secret until the red packet is closed)"
     )?;
-    writeln!(
-        out,
-        "commitment  {}  (publish it first)",
-        commit(seed, split)
-    )?;
+    writeln!(out, "commitment  {commitment}  (publish it first)")?;
     writeln!(out, "split       {}, version {SPLIT_VERSION}", Title(split))?;
     writeln!(
         out,

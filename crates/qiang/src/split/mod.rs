@@ -1,5 +1,6 @@
 //! `qiang split`: split a total, look at the distribution, and check a published split.
 
+mod binding;
 mod draw;
 mod params;
 mod svg;
@@ -17,7 +18,11 @@ const EXIT_REFUSED: u8 = 2;
 /// everywhere. Publish the commitment when the red packet opens and the seed when it is closed; then anybody can run
 /// `qiang split verify`.
 #[derive(Debug, clap::Args)]
-#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    after_help = "Example: qiang split --total 10000 --count 10 --rule double_average"
+)]
 pub(crate) struct SplitArgs {
     #[command(subcommand)]
     command: Option<SplitCommand>,

@@ -5,18 +5,31 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
-use qiang_core::split::{Commitment, Seed, commit, verify};
-use serde::Deserialize;
+use qiang_core::split::{Commitment, Seed};
+use serde::{Deserialize, Serialize};
 
-use super::params::ParamArgs;
+use super::{
+    binding::{BindingArgs, PartsArgs},
+    params::ParamArgs,
+};
+
+const EXAMPLE: &str = "\
+Example: qiang split verify --total 10000 --count 3 --rule equal --shares-file shares --json \
+--seed 0000000000000000000000000000000000000000000000000000000000000000 \
+--commitment 0000000000000000000000000000000000000000000000000000000000000000";
 
 /// Check a revealed seed, and the shares if given, against a published commitment.
 ///
 /// Exits with 0 when all that is given matches, with 1 when something does not.
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLE)]
 pub(super) struct VerifyArgs {
     #[command(flatten)]
     params: ParamArgs,
+    #[command(flatten)]
+    binding: BindingArgs,
+    #[command(flatten)]
+    parts: PartsArgs,
     /// The revealed seed, 64 hexadecimal digits
     #[arg(long, value_name = "HEX")]
     seed: Seed,
@@ -35,6 +48,40 @@ pub(super) struct VerifyArgs {
     /// `qiang split --json` printed
     #[arg(long, value_name = "FILE", conflicts_with = "share")]
     shares_file: Option<PathBuf>,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Report {
+    /// Whether all that is given matches.
+    matches: bool,
+    /// Whether the service kept its promise; absent where none is given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    promise: Option<Checked>,
+    commitment: Checked,
+    /// Absent where no shares are given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shares: Option<Checked>,
+}
+
+#[derive(Serialize)]
+struct Checked {
+    matches: bool,
+    /// What differs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    difference: Option<String>,
+}
+
+impl Checked {
+    fn new(difference: Option<String>) -> Self {
+        Self {
+            matches: difference.is_none(),
+            difference,
+        }
+    }
 }
 
 pub(super) fn run(args: &VerifyArgs, out: &mut impl Write) -> anyhow::Result<ExitCode> {
@@ -45,30 +92,55 @@ pub(super) fn run(args: &VerifyArgs, out: &mut impl Write) -> anyhow::Result<Exi
         None => Some(args.share.clone()),
     };
 
-    let committed = verify(&split, &args.seed, &args.commitment);
-    if committed {
-        writeln!(out, "commitment  matches")?;
+    let parts = args.parts.check(&args.binding, &args.seed);
+    let promise = parts.map(|fault| Checked::new(fault.map(str::to_owned)));
+    let ours = args.binding.commit(&args.seed, &split);
+    let other = || format!("this seed and split commit to {ours}");
+    let commitment = Checked::new((ours != args.commitment).then(other));
+    let shares = claimed.map(|claimed| {
+        let drawn = split.shares(&args.seed);
+        Checked::new(difference(&claimed, &drawn))
+    });
+    let others = [&promise, &shares];
+    let matches = commitment.matches && others.into_iter().flatten().all(|it| it.matches);
+    let report = Report {
+        matches,
+        promise,
+        commitment,
+        shares,
+    };
+    if args.json {
+        serde_json::to_writer(&mut *out, &report)?;
+        writeln!(out)?;
     } else {
-        let ours = commit(&args.seed, &split);
-        writeln!(
-            out,
-            "commitment  does not match: this seed and split commit to {ours}"
-        )?;
+        report.write(split.count(), out)?;
     }
-    let difference = claimed
-        .as_ref()
-        .map(|claimed| difference(claimed, &split.shares(&args.seed)));
-    match &difference {
-        None => {}
-        Some(None) => writeln!(out, "shares      match, all {}", split.count())?,
-        Some(Some(difference)) => writeln!(out, "shares      do not match: {difference}")?,
-    }
-    let matches = committed && difference.flatten().is_none();
     Ok(if matches {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
     })
+}
+
+impl Report {
+    /// For people.
+    fn write(&self, count: u32, out: &mut impl Write) -> anyhow::Result<()> {
+        match self.promise.as_ref().map(|promise| &promise.difference) {
+            None => {}
+            Some(None) => writeln!(out, "promise     kept, and the seed is made of both parts")?,
+            Some(Some(fault)) => writeln!(out, "promise     not kept: {fault}")?,
+        }
+        match &self.commitment.difference {
+            None => writeln!(out, "commitment  matches")?,
+            Some(other) => writeln!(out, "commitment  does not match: {other}")?,
+        }
+        match self.shares.as_ref().map(|shares| &shares.difference) {
+            None => {}
+            Some(None) => writeln!(out, "shares      match, all {count}")?,
+            Some(Some(difference)) => writeln!(out, "shares      do not match: {difference}")?,
+        }
+        Ok(())
+    }
 }
 
 /// The first thing in which the claimed shares are not the split's.

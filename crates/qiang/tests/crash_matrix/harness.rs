@@ -201,7 +201,7 @@ impl Harness {
             .env("QIANG__REDIS__PARTITIONS", PARTITIONS.to_string())
             .env("QIANG__SETTLEMENT__LEASE_MS", LEASE.as_millis().to_string());
         if self.rabbit.is_some() {
-            command.args(["--rabbitmq", &rabbit]);
+            command.env("QIANG__SETTLEMENT__RABBITMQ_URL", rabbit);
         }
         blocking(|| Settler::start(&command))
     }

@@ -6,8 +6,8 @@ use qiang_core::{
     book::{CampaignAction, Command},
     campaign::Phase,
     ports::{
-        CampaignStore as _, Engine as _, KeyStore as _, KeyUse, WaitingRoom as _,
-        WaitingRoomStore as _,
+        ActionStore as _, CampaignStore as _, Engine as _, KeyStore as _, KeyUse, THE_SERVICE,
+        WaitingRoom as _, WaitingRoomStore as _,
     },
     time::Timestamp,
     waiting::WaitingLimits,
@@ -18,7 +18,7 @@ use qiang_testkit::{
     campaign::{Target, sale},
 };
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     common::{self, output},
@@ -26,7 +26,7 @@ use crate::{
     program::{Program, token, until},
 };
 
-const NAMES: [&str; 10] = [
+const NAMES: [&str; 11] = [
     "repair",
     "drafts",
     "due",
@@ -34,6 +34,7 @@ const NAMES: [&str; 10] = [
     "settlement",
     "discards",
     "packets",
+    "archive",
     "keys",
     "webhooks",
     "reconciliation",
@@ -62,6 +63,15 @@ async fn reconcilers_are_listed_and_nothing_is_made() {
     listed.did("drafts");
     let names = listed.printed.lines().map(|line| line.split(' ').next());
     assert!(names.flatten().eq(NAMES), "{}", listed.printed);
+    let lines = here(&["list", "--json"]).printed;
+    let lines = lines
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    assert!(
+        lines
+            .map(|it| it["name"].as_str().unwrap().to_owned())
+            .eq(NAMES)
+    );
     here(&["run", "everything"]).failed(2, "there is no reconciler `everything`");
     for name in NAMES {
         let data = ["run", name, "--data", "missing.db"];
@@ -97,7 +107,9 @@ async fn a_file_is_brought_up_to_date_by_hand() {
     let dry = run(&["drafts", "--dry-run"]);
     assert_eq!(dry.code, Some(1), "{}", dry.said);
     assert_eq!(dry.printed, format!("{id}\ndrafts: 1 found, 0 done\n"));
-    run(&["drafts"]).did("drafts: 1 found, 1 done");
+    let drafts = run(&["drafts", "--json", "--as", "ann"]).json();
+    let expected = json!({ "name": "drafts", "found": 1, "done": 1, "lines": [] });
+    assert_eq!(drafts, expected);
     run(&["drafts"]).did("drafts: 0 found, 0 done");
     run(&["due", "--dry-run"]).failed(2, "`due` has no dry run");
     run(&["due"]).did("due: ");
@@ -111,6 +123,19 @@ async fn a_file_is_brought_up_to_date_by_hand() {
     let engine = open();
     let record = engine.campaign(id).await.unwrap().unwrap();
     assert_eq!((record.phase, record.returned), (Phase::Closed, 7));
+    // What changed nothing, or was refused, is no action.
+    let actions = engine.actions(THE_SERVICE, None, 100).await.unwrap();
+    let done = actions
+        .iter()
+        .map(|it| (it.actor.as_str(), it.kind.name(), it.detail.as_str()));
+    let expected = ["drafts", "drafts", "due", "keys", "keys", "settlement"]
+        .map(|name| format!("{{\"reconciler\":\"{name}\"}}"));
+    let mut expected: Vec<_> = expected
+        .iter()
+        .map(|it| ("cli:unknown", "run", it.as_str()))
+        .collect();
+    expected[0].0 = "ann";
+    assert_eq!(done.collect::<Vec<_>>(), expected);
     // It belongs to this process now.
     let refused = run(&["drafts"]);
     assert_eq!(refused.code, Some(1), "{}", refused.printed);

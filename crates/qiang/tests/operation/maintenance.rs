@@ -1,8 +1,10 @@
 //! What operators do to partitions by the program: it makes nothing where nothing is, says what it did, and its status
 //! tells whether something is left to do.
 
-use std::{fs, path::Path, process::Output};
+use std::{fs, path::Path, process::Output, sync::Arc};
 
+use qiang_core::ports::{Action, ActionStore as _, THE_SERVICE};
+use qiang_embedded::{SqliteLedger, SystemClock};
 use qiang_testkit::servers::redis::Reply;
 use serde_json::{Value, json};
 
@@ -50,9 +52,24 @@ impl Ended {
         assert!(self.said.contains(said), "{}", self.said);
     }
 
-    fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.printed).unwrap()
     }
+}
+
+/// Who did what to a subject, and the details, as a ledger in a file has it.
+pub(crate) async fn actions(file: &Path, subject: &str) -> Vec<(String, &'static str, Value)> {
+    let ledger = SqliteLedger::open(file, Arc::new(SystemClock)).unwrap();
+    let actions = ledger.actions(subject, None, 1_000).await.unwrap();
+    ledger.close();
+    let one = |it: Action| {
+        // The operator of nodes asks by the API.
+        let is_by_api = it.actor.as_str() == "olga";
+        assert_eq!(it.request_id.is_empty(), !is_by_api, "{it:?}");
+        let detail = serde_json::from_str(&it.detail).unwrap();
+        (it.actor.to_string(), it.kind.name(), detail)
+    };
+    actions.into_iter().map(one).collect()
 }
 
 pub(crate) fn call(words: &[&str]) -> Reply {
@@ -134,7 +151,14 @@ async fn partitions_are_repaired_resumed_and_closed() {
         maintain(folder.path(), prefix, &args)
     };
     partition(&["list"]).did("open");
-    partition(&["repair", &number]).did("nothing is lost");
+    partition(&["list", "--json"]).did("{\"partition\":1,\"status\":\"open\"}\n");
+    let ended = partition(&["repair", &number]);
+    ended.did("nothing is lost");
+    // One line of the log says who did it, and what.
+    assert_eq!(ended.said.lines().count(), 1, "{}", ended.said);
+    for said in ["a change was asked for", "cli:unknown", "\"repair\""] {
+        assert!(ended.said.contains(said), "{said}: {}", ended.said);
+    }
     partition(&["resume", &number]).did("it is not halted");
     partition(&["resume", &number, "--release-withheld"]).did("0 units can be had again");
     partition(&["repair", "2"]).failed(2, "there is no partition 2");
@@ -146,8 +170,31 @@ async fn partitions_are_repaired_resumed_and_closed() {
     };
     halt(&[]);
     partition(&["list"]).did("the test says so");
-    partition(&["repair", &number]).did("nothing is lost");
-    partition(&["resume", &number]).did("it grants again");
+    let listed = partition(&["list", "--json"]).printed;
+    let halted = listed.lines().nth(home.into()).unwrap();
+    let halted: Value = serde_json::from_str(halted).unwrap();
+    let expected = json!({ "partition": home, "status": "halted", "reason": "the test says so" });
+    assert_eq!(halted, expected);
+    // What the ledger does not write down is not done.
+    let ledger = folder.path().join("ledger.db");
+    let by_hand = |sql: &str| {
+        let file = rusqlite::Connection::open(&ledger).unwrap();
+        file.execute_batch(sql).unwrap();
+    };
+    let refuse = "BEGIN SELECT RAISE(ABORT, 'no more actions'); END";
+    by_hand(&format!(
+        "CREATE TRIGGER refuse BEFORE INSERT ON actions {refuse}"
+    ));
+    partition(&["resume", &number]).failed(1, "no more actions");
+    partition(&["list"]).did("the test says so");
+    by_hand("DROP TRIGGER refuse");
+    let repaired = partition(&["repair", &number, "--json"]).json();
+    assert_eq!(
+        (&repaired["result"], &repaired["restored"]),
+        (&json!("whole"), &json!(0))
+    );
+    let resumed = partition(&["resume", &number, "--json", "--as", "ann"]);
+    assert_eq!(resumed.json(), json!({ "resumed": true }));
     partition(&["list"]).did("open");
 
     // A node that is gone had answered three claims that the log does not have.
@@ -158,11 +205,29 @@ async fn partitions_are_repaired_resumed_and_closed() {
     halt(&["lost_from", &from, "lost_to", &to]);
     partition(&["repair", &number]).did("3 entries unknown, 3 units withheld");
     partition(&["inspect", &number]).did(&format!("withheld 3 of {id}"));
+    let shown = partition(&["inspect", &number, "--json"]).json();
+    let (repair, withheld) = (&shown["repairs"][0], &shown["withheld"][0]);
+    assert_eq!(
+        (&repair["lost"], &repair["unnamed"]),
+        (&json!(3), &json!(3)),
+        "{shown:#}"
+    );
+    assert_eq!(
+        (&withheld["units"], &withheld["campaign"]),
+        (&json!(3), &json!(id)),
+        "{shown:#}"
+    );
+    assert_eq!(shown["status"], "open", "{shown:#}");
+    assert!(shown["engine"]["seq"].is_string(), "{shown:#}");
+    assert!(repair["at"].as_str().unwrap().ends_with('Z'), "{shown:#}");
+    assert!(shown["nodes"].is_array(), "{shown:#}");
     let released = ["resume", &number, "--release-withheld"];
     partition(&released).did("3 units can be had again");
-    partition(&released).did("0 units can be had again");
+    let again = partition(&[&released[..], &["--json"]].concat());
+    assert_eq!(again.json(), json!({ "units": 0 }));
 
-    partition(&["close", &number]).did(&format!("closed {id}\n"));
+    let closed = partition(&["close", &number, "--json", "--as", "ann"]).json();
+    assert_eq!(closed, json!({ "campaign": id, "phase": "closed" }));
     let again = partition(&["close", &number]);
     assert!(
         again.code == Some(0) && !again.printed.contains(&id),
@@ -171,6 +236,28 @@ async fn partitions_are_repaired_resumed_and_closed() {
     );
     let other = (1 - home).to_string();
     partition(&["close", &other]).did("it has no campaign that is not closed");
+
+    let here = json!({ "partition": home });
+    let done = [
+        ("cli:unknown", "repair"),
+        ("cli:unknown", "resume"),
+        ("cli:unknown", "release"),
+        ("cli:unknown", "repair"),
+        ("ann", "resume"),
+        ("cli:unknown", "repair"),
+        ("cli:unknown", "release"),
+        ("cli:unknown", "release"),
+    ];
+    let done = done.map(|(actor, kind)| (actor.to_owned(), kind, here.clone()));
+    assert_eq!(actions(&ledger, THE_SERVICE).await, done);
+    // The sale was created by the operator of the node.
+    let of_sale = actions(&ledger, &id).await;
+    let closed = ("ann".to_owned(), "close", here);
+    assert_eq!(
+        (of_sale.len(), of_sale.last()),
+        (2, Some(&closed)),
+        "{of_sale:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -97,6 +97,41 @@ async fn partitions_are_repaired_and_resumed_over_http() {
     until(&node, &path, |it| it["status"] == "ready").await;
     assert_eq!(audit(&node).await["status"], "ok");
 
+    // The ledger has another price than the engine: a comparison that is asked for finds it, and changes nothing.
+    let order = json!({ "quantity": 1 });
+    let order = node
+        .post(&format!("/v1/sales/{id}/orders"), Some(order))
+        .await;
+    assert_eq!(order.status, 201, "{order:?}");
+    let ledger = rusqlite::Connection::open(folder.path().join("ledger.db")).unwrap();
+    ledger.busy_timeout(WAIT_MAX).unwrap();
+    let orders = || -> u32 {
+        let count = ledger.query_row("SELECT count(*) FROM orders", [], |row| row.get(0));
+        count.unwrap()
+    };
+    let began = Instant::now();
+    while orders() == 0 {
+        assert!(began.elapsed() < WAIT_MAX, "the order is not settled");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let whole = act("reconcile").await.json();
+    let (complete, rows) = (&whole["complete"], whole["rows"].as_u64());
+    assert_eq!((complete, rows), (&json!(true), Some(1)), "{whole}");
+    assert_eq!(whole["examples"], json!([]), "{whole}");
+    assert!(whole["ran_at"].is_string(), "{whole}");
+    let set = |sign: &str| {
+        let sql = format!("UPDATE orders SET quantity = quantity {sign} 1");
+        assert_eq!(ledger.execute(&sql, []).unwrap(), 1);
+    };
+    set("+");
+    let found = act("reconcile").await.json();
+    assert_eq!(found["differences"]["amount_differs"], 1, "{found}");
+    let named = found["examples"][0].as_str().unwrap();
+    assert!(named.contains(&format!("{id}-1")), "{named}");
+    set("-");
+    let none = act("reconcile").await.json();
+    assert_eq!(none["differences"]["amount_differs"], 0, "{none}");
+
     // A node that is gone had answered three claims that the log does not have.
     let seq: u64 = call(&["HGET", &state, "seq"])
         .text()
@@ -135,7 +170,17 @@ async fn partitions_are_repaired_and_resumed_over_http() {
     let actions = actions["actions"].as_array().unwrap().iter();
     let words: Vec<_> = actions.map(|it| it["action"].as_str().unwrap()).collect();
     let expected = [
-        "repair", "resume", "release", "resume", "audit", "repair", "release", "audit",
+        "repair",
+        "resume",
+        "release",
+        "resume",
+        "audit",
+        "reconcile",
+        "reconcile",
+        "reconcile",
+        "repair",
+        "release",
+        "audit",
     ];
     assert_eq!(words, expected);
     node.signal("-TERM");

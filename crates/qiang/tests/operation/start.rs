@@ -187,8 +187,12 @@ async fn a_demonstration_fails_where_the_broker_is_absent() {
     let demo = [
         "demo", "--engine", "redis", "--redis", &redis, "--users", "10", "--exit",
     ];
-    let asked = ["--transport", "rabbitmq", "--rabbitmq", &url];
-    let ended = output(folder.path(), &[&demo[..], &asked[..]].concat(), &[]);
+    let asked = ["--transport", "rabbitmq"];
+    let ended = output(
+        folder.path(),
+        &[&demo[..], &asked[..]].concat(),
+        &[("QIANG_DEMO_RABBITMQ", &url)],
+    );
     let said = String::from_utf8(ended.stderr).unwrap();
     assert_eq!(ended.status.code(), Some(1), "{said}");
     assert_eq!(said.trim_end().lines().count(), 1, "{said}");

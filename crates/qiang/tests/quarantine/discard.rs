@@ -9,7 +9,10 @@ use std::{
 use qiang_core::{
     book,
     event::PartitionId,
-    ports::{CampaignStore as _, Engine as _, EventLog as _, SettlementStore as _},
+    ports::{
+        ActionStore as _, CampaignStore as _, Engine as _, EventLog as _, SettlementStore as _,
+        THE_SERVICE,
+    },
 };
 use qiang_embedded::Embedded;
 use qiang_testkit::{
@@ -203,7 +206,8 @@ async fn in_the_file_of_an_engine() {
 
     let qiang = |args: &[&str]| {
         let data = ["--data", path.to_str().unwrap()];
-        let output = common::output(folder.path(), &[args, &data].concat(), &[]);
+        let quiet = [("QIANG__LOG__LEVEL", "off"), ("USER", "ann")];
+        let output = common::output(folder.path(), &[args, &data].concat(), &quiet);
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(output.stderr.is_empty(), "{args:?}: {output:?}");
         (output.status.code(), text)
@@ -233,6 +237,25 @@ async fn in_the_file_of_an_engine() {
     );
     let (_, listed) = qiang(&["settlement", "list"]);
     assert_eq!(listed, "nothing is set aside\n");
+    let embedded = Embedded::open(&path, ManualClock::new(OPENS)).unwrap();
+    let actions = embedded.actions(THE_SERVICE, None, 100).await.unwrap();
+    embedded.close();
+    let mut done: Vec<_> = actions
+        .iter()
+        .map(|it| (it.kind.name(), it.detail.as_str()))
+        .collect();
+    // Those of one millisecond have no order.
+    done.sort_unstable();
+    let (first, second) = (r#"{"entry":"0-2"}"#, r#"{"entry":"0-3"}"#);
+    let expected = [
+        ("discard", first),
+        ("discard", first),
+        ("discard", second),
+        ("discard", second),
+        ("run", r#"{"reconciler":"discards"}"#),
+    ];
+    assert_eq!(done, expected);
+    assert!(actions.iter().all(|it| it.actor.as_str() == "cli:ann"));
     let db = path.to_str().unwrap();
     let report = common::output(folder.path(), &["audit", "--db", db], &[]);
     assert!(report.status.success(), "{report:?}");

@@ -235,6 +235,7 @@ async fn what_the_ledger_refuses_is_quarantined_and_settled_later(kind: node::Le
     ledger.run(&rename(ELSEWHERE, &campaigns.lost), 1).await;
     let place =
         |entry: &(u64, u64, String, Option<u64>)| [entry.0.to_string(), entry.1.to_string()];
+    let places = [place(closed[0]), place(refusals[2])];
     let [partition, seq] = place(closed[0]);
     let (code, driven) = redrive(&ledger, &[&partition, &seq]);
     assert_eq!(
@@ -258,6 +259,16 @@ async fn what_the_ledger_refuses_is_quarantined_and_settled_later(kind: node::Le
     );
     let (code, driven) = redrive(&ledger, &["--all"]);
     assert_eq!((code, &driven["left"]), (Some(0), &json!([])), "{driven}");
+    // What is not there is no action.
+    let (code, _) = redrive(&ledger, &["0", "999999"]);
+    assert_eq!(code, Some(1));
+    let entry = |partition: &str, seq: &str| json!({ "entry": format!("{partition}-{seq}") });
+    let one = places.map(|[partition, seq]| entry(&partition, &seq));
+    let all = json!({ "all": true });
+    let details = [&all, &one[0], &one[1], &all];
+    let expected = details.map(|it| ("cli:unknown".to_owned(), "redrive", it.clone()));
+    let actions = ledger.actions().await;
+    assert!(actions.ends_with(&expected), "{actions:?}");
     assert_eq!(
         driven["settled"].as_array().unwrap().len(),
         quarantined.len() - 1
@@ -442,7 +453,8 @@ async fn what_cannot_be_done_is_said_in_one_line() {
     check(&["list", "--limit", "0"], 2, "--limit");
     let url = "postgres://ann:sesame@127.0.0.1:1/books";
     for command in [&["list"][..], &["redrive", "--all"]] {
-        let output = ledger.qiang_on(&[&["settlement"], command, &["--ledger", url]].concat());
+        let args = [&["settlement"], command].concat();
+        let output = ledger.qiang_with(&args, &[("QIANG__LEDGER__URL", url)]);
         let text = String::from_utf8(output.stderr).unwrap();
         assert_eq!(
             (output.status.code(), text.lines().count()),

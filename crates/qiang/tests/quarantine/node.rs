@@ -5,12 +5,14 @@ use std::{
     path::PathBuf,
     process::{Child, Command, Output, Stdio},
     sync::{
-        OnceLock,
+        Arc, OnceLock,
         atomic::{AtomicU32, Ordering},
     },
     time::{Duration, Instant},
 };
 
+use qiang_core::ports::{Action, ActionStore, THE_SERVICE};
+use qiang_embedded::{SqliteLedger, SystemClock};
 use qiang_testkit::servers::{
     mariadb, postgres,
     redis::{Options, Standalone},
@@ -98,9 +100,15 @@ impl TestLedger {
 
     /// Runs the program, on whatever is named.
     pub(crate) fn qiang_on(&self, args: &[&str]) -> Output {
+        self.qiang_with(args, &[])
+    }
+
+    /// Runs the program with these variables.
+    pub(crate) fn qiang_with(&self, args: &[&str], env: &[(&str, &str)]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_qiang"));
         command.current_dir(self.folder.path()).args(args);
-        command.env_clear().output().unwrap()
+        command.env_clear().envs(env.iter().copied());
+        command.output().unwrap()
     }
 
     /// Runs the program on this ledger and the engine before it; its status, and what it printed.
@@ -143,6 +151,20 @@ impl TestLedger {
         )
     }
 
+    /// Who did what to the service, and the details, as the ledger has it.
+    pub(crate) async fn actions(&self) -> Vec<(String, &'static str, Value)> {
+        let clock = Arc::new(SystemClock);
+        if self.is_file() {
+            let file = SqliteLedger::open(&self.path(), clock).unwrap();
+            let actions = actions_of(&file).await;
+            file.close();
+            return actions;
+        }
+        let options = qiang_ledger::LedgerOptions::default();
+        let database = qiang_ledger::open(&self.url, clock, options).await;
+        actions_of(&*database.unwrap()).await
+    }
+
     /// Runs a statement in the ledger, by hand, that changes so many rows.
     pub(crate) async fn run(&self, sql: &str, rows: u64) {
         let done = match self.kind {
@@ -164,6 +186,15 @@ impl TestLedger {
         };
         assert_eq!(done, rows, "{sql}");
     }
+}
+
+async fn actions_of(ledger: &dyn ActionStore) -> Vec<(String, &'static str, Value)> {
+    let actions = ledger.actions(THE_SERVICE, None, 1_000).await.unwrap();
+    let one = |it: Action| {
+        let detail = serde_json::from_str(&it.detail).unwrap();
+        (it.actor.to_string(), it.kind.name(), detail)
+    };
+    actions.into_iter().map(one).collect()
 }
 
 pub(crate) fn token(user: &str, scope: &str) -> String {

@@ -67,7 +67,9 @@ async fn what_redis_lost_is_found_and_given_back(kind: LedgerKind) {
             assert_eq!(difference[field], value, "{field}: {printed}");
         }
     }
-    let (code, printed) = ledger.maintain(&["reconcile", "--repair", "--json"]);
+    assert!(ledger.actions().await.is_empty());
+    let repair = ["reconcile", "--repair", "--json", "--as", "ann"];
+    let (code, printed) = ledger.maintain(&repair);
     assert_eq!(
         (code, &found(&printed)["repaired"]),
         (Some(0), &json!([place])),
@@ -79,6 +81,9 @@ async fn what_redis_lost_is_found_and_given_back(kind: LedgerKind) {
         (Some(0), &json!([])),
         "{printed}"
     );
+    let detail = json!({ "partition": place, "reconcile": true });
+    let by_ann = ("ann".to_owned(), "repair", detail);
+    assert_eq!(ledger.actions().await, [by_ann]);
     let number = place.to_string();
     let (code, printed) = ledger.maintain(&["partition", "inspect", &number]);
     assert!(

@@ -1,22 +1,21 @@
 //! Who has a grant of a campaign, as fingerprints. They are kept when the campaign is invalidated, because users are
 //! never taken out again: when it has sold out once more, only the orders that were made meanwhile are looked at.
 
-use std::{
-    collections::{HashMap, HashSet},
-    ops::Range,
-    sync::Arc,
-};
+use std::{collections::HashSet, ops::Range, sync::Arc};
 
 use parking_lot::Mutex;
 use qiang_connect::fnv1a;
-use qiang_core::{campaign::CampaignKind, event::PartitionId, id::CampaignId, ports::EngineError};
+use qiang_core::{
+    campaign::CampaignKind, event::PartitionId, id::CampaignId, ports::EngineError,
+    two_generations::TwoGenerations,
+};
 use redis::Value;
 
 use crate::{meta::CampaignMeta, partitions::Partitions, tally::PartTally};
 
 /// Holders that are kept, of all campaigns together: 8 bytes each, and as much again for finding them.
 const KEPT_MAX: usize = 8_000_000;
-/// Campaigns that they are kept of.
+/// Campaigns that they are kept of; past it, those are forgotten that were not loaded lately.
 const CAMPAIGNS_MAX: usize = 4_096;
 /// Users or orders loaded at a time.
 const LOADED_MAX: u32 = 2_000;
@@ -38,8 +37,13 @@ struct Loaded {
 }
 
 /// The holders of campaigns, also of those that are not inactive any more.
-#[derive(Default)]
-pub(super) struct KeptHolders(Mutex<HashMap<CampaignId, Arc<Holders>>>);
+pub(super) struct KeptHolders(Mutex<TwoGenerations<CampaignId, Arc<Holders>>>);
+
+impl Default for KeptHolders {
+    fn default() -> Self {
+        Self(Mutex::new(TwoGenerations::new(KEPT_MAX)))
+    }
+}
 
 impl KeptHolders {
     /// Everybody who has one of the grants that the parts' numbers speak of. The terms are those of before the numbers
@@ -75,13 +79,9 @@ impl KeptHolders {
     }
 
     fn keep(&self, campaign: CampaignId, holders: &Arc<Holders>) {
+        let weight = holders.fingerprints.len() + KEPT_MAX / CAMPAIGNS_MAX;
         let mut kept = self.0.lock();
-        let sizes = kept.values().map(|kept| kept.fingerprints.len());
-        let size = sizes.sum::<usize>() + holders.fingerprints.len();
-        if size > KEPT_MAX || kept.len() >= CAMPAIGNS_MAX {
-            kept.clear();
-        }
-        kept.insert(campaign, Arc::clone(holders));
+        kept.insert_of(campaign, Arc::clone(holders), weight);
     }
 }
 

@@ -4,32 +4,37 @@
 use std::{collections::HashMap, hash::Hash, sync::Arc};
 
 use parking_lot::{Mutex, RwLock};
+use qiang_core::two_generations::TwoGenerations;
 
 /// Values by key, which are loaded in the background and invalidated at any moment.
 pub(super) struct Known<K, V> {
     /// At most so many are loaded at a time.
     loads_max: usize,
-    values: RwLock<HashMap<K, Arc<V>>>,
+    /// Those are forgotten that nobody has asked for lately.
+    values: RwLock<TwoGenerations<K, Arc<V>>>,
     /// What is being loaded, and whether it was invalidated meanwhile. Whoever changes values holds this lock, so that
     /// a load that ends and an invalidation come one after the other.
     loading: Mutex<HashMap<K, bool>>,
 }
 
 impl<K: Copy + Eq + Hash, V> Known<K, V> {
-    pub(super) fn new(loads_max: usize) -> Self {
+    pub(super) fn new(loads_max: usize, values_max: usize) -> Self {
         Self {
             loads_max,
-            values: RwLock::default(),
+            values: RwLock::new(TwoGenerations::new(values_max)),
             loading: Mutex::default(),
         }
     }
 
     pub(super) fn get(&self, key: &K) -> Option<Arc<V>> {
-        self.values.read().get(key).cloned()
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.values.read().len()
+        let values = self.values.read();
+        let (value, is_old) = values.find(key)?;
+        let value = Arc::clone(value);
+        drop(values);
+        if is_old {
+            self.values.write().keep(key);
+        }
+        Some(value)
     }
 
     /// Something of every value.
@@ -47,8 +52,8 @@ impl<K: Copy + Eq + Hash, V> Known<K, V> {
         if self
             .values
             .read()
-            .get(&key)
-            .is_some_and(|value| good(value))
+            .find(&key)
+            .is_some_and(|(value, _)| good(value))
         {
             return false;
         }
@@ -71,7 +76,7 @@ impl<K: Copy + Eq + Hash, V> Known<K, V> {
             *invalidated = true;
         }
         // Mostly there is nothing to forget, and readers need not wait.
-        let is_known = self.values.read().contains_key(&key);
+        let is_known = self.values.read().find(&key).is_some();
         if is_known {
             self.values.write().remove(&key);
         }
@@ -98,7 +103,7 @@ mod tests {
     const KEY: u8 = 1;
 
     fn known() -> Known<u8, u64> {
-        Known::new(2)
+        Known::new(2, 8)
     }
 
     #[test]
@@ -112,6 +117,22 @@ mod tests {
         known.invalidate_all();
         known.end(KEY, Some(1));
         assert_eq!(known.get(&KEY), None);
+    }
+
+    /// What is asked for all the time stays, whatever else is loaded.
+    #[test]
+    fn values_are_bounded_and_those_in_use_stay() {
+        let known: Known<u32, u64> = Known::new(2, 8);
+        let load = |key: u32| {
+            assert!(known.begin(key, |_| true));
+            known.end(key, Some(1));
+        };
+        load(0);
+        for other in 1..1_000 {
+            load(other);
+            assert!(known.get(&0).is_some(), "after {other}");
+            assert!(known.collect(|_, _| ()).len() <= 8);
+        }
     }
 
     #[test]

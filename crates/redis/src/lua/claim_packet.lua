@@ -38,7 +38,10 @@ end
 local version = c[8]
 local body
 if taken > 0 then
-  local at = math.max(now, tonumber(c[7]))
+  local at, latest = now, tonumber(c[7])
+  if latest > now and latest - now <= 60000 then -- JUMP_MS_MAX: one that is further ahead was made in a glitch
+    at = latest
+  end
   local tail = '\t' .. int(at - starts)
   local shares, money = {}, nil
   -- Redis goes through the whole hash for a field that is not there, so only a lazy packet is asked for these.

@@ -23,7 +23,10 @@ if refusal == 'N' then
   refusal = 'N' .. int(opens)
 end
 local held = redis.call('HMGET', KEYS[8], unpack(users, first + 1, first + n))
-local at = math.max(now, tonumber(c[7]))
+local at, latest = now, tonumber(c[7])
+if latest > now and latest - now <= 60000 then -- JUMP_MS_MAX: one that is further ahead was made in a glitch
+  at = latest
+end
 local tail = '\t' .. int(at - starts) .. '\t'
 
 -- A buyer is {units held, orders given back, newest order, "+"? "\n" key "\t" order …}. Orders of this batch by number;

@@ -32,12 +32,12 @@ local function int(value)
 end
 
 -- Appends `count` entries as one record, whose id is the sequence number of the last; and to the queue, where the
--- transport is a list.
-local function append(count, at, field, body)
-  seq = seq + count
-  redis.call('XADD', KEYS[2], int(seq) .. '-0', 'c', ARGV[6], 't', int(at), field, body)
+-- transport is a list. They are about the call's campaign, or about another one of the partition.
+local function append(count, at, field, body, campaign)
+  seq, campaign = seq + count, campaign or ARGV[6]
+  redis.call('XADD', KEYS[2], int(seq) .. '-0', 'c', campaign, 't', int(at), field, body)
   if partition[4] then
-    local head = int(seq) .. ' ' .. ARGV[6] .. ' ' .. int(at) .. ' ' .. field .. ' ' .. partition[1]
+    local head = int(seq) .. ' ' .. campaign .. ' ' .. int(at) .. ' ' .. field .. ' ' .. partition[1]
     redis.call('RPUSH', KEYS[12], head .. '\n' .. body)
   end
   redis.call('HSET', KEYS[1], 'seq', int(seq))

@@ -1,6 +1,6 @@
 //! What operators ask for: a partition is united with the ledger, looked at, or resumed as it is.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use async_trait::async_trait;
 use qiang_core::{
@@ -8,8 +8,8 @@ use qiang_core::{
     event::PartitionId,
     id::CampaignId,
     ports::{
-        EngineError, Ledger, NodeSighting, OperatorEngine, PartitionView, RepairEngine as _,
-        RepairState,
+        EngineError, Ledger, NodeSighting, OperatorEngine, PartitionView, Reconciled,
+        RepairEngine as _, RepairState,
     },
     time::Timestamp,
 };
@@ -146,6 +146,15 @@ impl OperatorEngine for RedisEngine {
             state: found.state,
             withheld: found.withheld,
         })
+    }
+
+    async fn reconcile(
+        &self,
+        partition: PartitionId,
+        ledger: &dyn Ledger,
+        time_max: Duration,
+    ) -> Result<Reconciled, EngineError> {
+        self.walk(partition, ledger, time_max).await
     }
 
     async fn resume(

@@ -105,3 +105,35 @@ pub async fn a_holder_has_the_grant_whatever_the_clock_says<S: Subject>(case: &m
         }
     }
 }
+
+/// A clock that was ahead for a moment has dated one grant, and no more. One that is set back a little dates nothing
+/// backwards.
+pub async fn a_grant_in_a_glitch_dates_no_later_ones<S: Subject>(case: &mut Scenario<S>) {
+    let packet = case.open(red_packet(100, 10, SplitRule::Equal)).await;
+    let sale = case.open(sale(10).limit(3)).await;
+    let minutes = |minutes: i64| OPENS.plus_millis(minutes * 60_000);
+    // When it is, and how the grant is dated. All orders are one user's, and so in one part.
+    let steps = [(30, 30), (2, 2), (1, 2)];
+    let mut orders = Vec::new();
+    for (n, (now, dated)) in (0..).zip(steps) {
+        case.set_clock(minutes(now));
+        let grant = case.granted(sale.keyed("u", 1, &format!("k{n}"))).await;
+        assert_eq!(grant.granted_at, minutes(dated), "{now}");
+        orders.push(sale.order(grant.number));
+    }
+    for (name, now) in [("ahead", 30), ("a", 2)] {
+        case.set_clock(minutes(now));
+        let grant = case.granted(packet.one(name)).await;
+        assert_eq!(grant.granted_at, minutes(now), "{name}");
+    }
+    // Holds end in the order of numbers: those behind the one that is dated ahead wait until it has left.
+    let over = minutes(2).plus_millis(HOLD_MS);
+    case.at(over).await;
+    drop(case.try_cancel(orders[0]).await);
+    case.at(over).await;
+    for order in &orders[1..] {
+        let view = case.order(*order).await;
+        let state = view.and_then(|view| view.grant.order);
+        assert_eq!(state.map(|order| order.state), Some(OrderState::Expired));
+    }
+}

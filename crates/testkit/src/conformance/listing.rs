@@ -16,6 +16,7 @@ const SALES: CampaignQuery = CampaignQuery {
     kind: CampaignKind::Sale,
     owner: None,
     product_id: None,
+    newest_first: false,
     phase: None,
     now: OPENS,
     archived: false,
@@ -117,7 +118,7 @@ pub async fn details_are_entered_and_changed<S: Subject>(case: &mut Scenario<S>)
     case.granted(target.one("b")).await;
 }
 
-/// Lists are of one kind, of one owner or all, in pages, by id; rounds of a product by their start.
+/// Lists are of one kind, of one owner or all, in pages, by id or backwards; rounds of a product by their start.
 pub async fn lists_come_in_pages_and_in_order<S: Subject>(case: &mut Scenario<S>) {
     let starting = |seconds: i64| sale(5).window(OPENS.plus_millis(1_000 * seconds), OPEN_MS);
     let mut ann = Vec::new();
@@ -154,9 +155,17 @@ pub async fn lists_come_in_pages_and_in_order<S: Subject>(case: &mut Scenario<S>
         ..rounds.clone()
     };
     let of_own = [ann[2], ann[1], ann[0]];
-    let whole: [(&CampaignQuery, &[CampaignId]); 4] = [
+    let newest = |query: &CampaignQuery| CampaignQuery {
+        newest_first: true,
+        ..query.clone()
+    };
+    let back = |ids: &[CampaignId]| ids.iter().rev().copied().collect::<Vec<_>>();
+    assert_eq!(list(case, &newest(&packets)).await, [packet]);
+    let whole: [(&CampaignQuery, &[CampaignId]); 6] = [
         (&SALES, &all),
         (&own, &ann),
+        (&newest(&SALES), &back(&all)),
+        (&newest(&own), &back(&ann)),
         (&rounds, &by_start),
         (&own_rounds, &of_own),
     ];

@@ -5,7 +5,7 @@ use qiang_core::{
     book::PaymentOutcome,
     id::{OrderId, PaymentRef},
     money::{AMOUNT_MINOR_MAX, Currency, Money},
-    ports::{LedgerError, PaidOut, Payout},
+    ports::{LedgerError, OwedOrder, OwedQuery, PaidOut, Payout},
 };
 use uuid::Uuid;
 
@@ -255,4 +255,103 @@ pub async fn a_deposit_is_reversed_once<S: Subject>(case: &mut Scenario<S>) {
     assert_eq!(again, Ok(()));
     assert_eq!(case.balance("a").await, (99, 0));
     case.deposited("a", -1);
+}
+
+/// The orders that are listed, in pages of so many, with what is left of what was owed for each.
+async fn owed<S: Subject>(
+    case: &Scenario<S>,
+    owner: Option<&str>,
+    page: u32,
+) -> Vec<(OrderId, i64)> {
+    let mut query = OwedQuery {
+        owner: owner.map(user),
+        after: None,
+        limit: page,
+    };
+    let mut all: Vec<OwedOrder> = Vec::new();
+    loop {
+        let found = case.ledger().owed_orders(&query).await.unwrap();
+        query.after = found.last().map(|last| last.order);
+        let is_last = found.len() < page as usize;
+        all.extend(found);
+        assert!(all.len() <= 100, "pages begin again: {query:?}");
+        if is_last {
+            break;
+        }
+    }
+    for OwedOrder { order, owed } in &all {
+        // The same as of each by itself.
+        assert_eq!(case.ledger().owed(*order).await, Ok(Some(owed.clone())));
+    }
+    let left = all
+        .into_iter()
+        .map(|one| (one.order, one.owed.left().minor));
+    left.collect()
+}
+
+/// Orders that something is left to be paid back for are listed, in their order, by seller and page by page.
+pub async fn what_is_owed_is_listed<S: Subject>(case: &mut Scenario<S>) {
+    let (first, other) = (
+        case.open(sale(30).limit(2)).await,
+        case.open(sale(30).owner("other").limit(2)).await,
+    );
+    let mut orders = Vec::new();
+    for target in [first, other] {
+        for (name, key) in [("a", "k"), ("a", "l"), ("b", "k"), ("c", "k")] {
+            case.granted(target.keyed(name, 1, key)).await;
+        }
+        for n in 1..=4 {
+            case.pay(case.nth(target, n), "p").await;
+        }
+        // Twice what was paid for once; returned; as it should be; both.
+        let nth = |n| case.nth(target, n);
+        let [twice, returned, both] = [nth(1), nth(2), nth(4)];
+        for order in [twice, both] {
+            case.pay(order, "q").await;
+        }
+        for order in [returned, both] {
+            case.try_return(order)
+                .await
+                .expect("a paid order is returned");
+        }
+        orders.push([(twice, 100), (returned, 100), (both, 200)]);
+    }
+    case.settle().await;
+    let of_first = |mut orders: [(OrderId, i64); 3]| {
+        orders.sort_by_key(|(order, _)| order.number);
+        orders
+    };
+    let [own, others] = [of_first(orders[0]), of_first(orders[1])];
+    for page in [1, 2, 9] {
+        assert_eq!(owed(case, Some(OWNER), page).await, own);
+        assert_eq!(owed(case, Some("other"), page).await, others);
+        assert_eq!(owed(case, Some("nobody"), page).await, []);
+        assert_eq!(owed(case, None, page).await, [own, others].concat());
+    }
+    let [(twice, _), (returned, _), (both, _)] = orders[0];
+    for (order, name, minor) in [
+        (twice, "r-1", 100),
+        (both, "r-2", 150),
+        (returned, "r-3", 1),
+    ] {
+        case.ledger()
+            .pay_out(&refund(order, name, minor))
+            .await
+            .unwrap();
+    }
+    case.restart().await;
+    let mut left = [(returned, 99), (both, 50)];
+    left.sort_by_key(|(order, _)| order.number);
+    assert_eq!(owed(case, Some(OWNER), 1).await, left);
+    for (order, name, minor) in [(both, "r-4", 50), (returned, "r-5", 99)] {
+        case.ledger()
+            .pay_out(&refund(order, name, minor))
+            .await
+            .unwrap();
+    }
+    assert_eq!(owed(case, Some(OWNER), 1).await, []);
+    assert_eq!(owed(case, None, 2).await, others);
+    for (name, minor) in [("a", 200), ("c", 200)] {
+        case.refunded(name, minor);
+    }
 }

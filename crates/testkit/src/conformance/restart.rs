@@ -135,7 +135,12 @@ pub async fn drafts_survive_a_restart<S: Subject>(case: &mut Scenario<S>) {
         ))
         .await;
     case.restart().await;
-    assert_eq!(case.ledger().drafts().await, Ok(vec![setup.clone()]));
+    assert_eq!(
+        case.ledger().drafts(None, 9).await,
+        Ok(vec![setup.campaign.id])
+    );
+    let kept = case.ledger().setup(setup.campaign.id).await;
+    assert_eq!(kept, Ok(Some(setup.clone())));
     let target = Target::of(&setup);
     assert_eq!(case.outcome(target.one("a")).await, "unknown_campaign");
     case.open_entered(&setup).await;
@@ -143,5 +148,5 @@ pub async fn drafts_survive_a_restart<S: Subject>(case: &mut Scenario<S>) {
     case.restart().await;
     case.replayed(target.one("a")).await;
     case.settle().await;
-    assert_eq!(case.ledger().drafts().await, Ok(Vec::new()));
+    assert_eq!(case.ledger().drafts(None, 9).await, Ok(Vec::new()));
 }

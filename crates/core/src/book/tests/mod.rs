@@ -52,11 +52,7 @@ fn campaign(id: CampaignId, rules: Rules) -> Setup {
 
 fn packet(n: u128, total: i64, count: u32, rule: SplitRule) -> Setup {
     let split = Split::new(total, count, rule).unwrap();
-    let rules = RedPacket {
-        split,
-        currency: "CNY".parse().unwrap(),
-        seed: Seed::from_bytes([7; 32]),
-    };
+    let rules = RedPacket::new(split, "CNY".parse().unwrap(), Seed::from_bytes([7; 32]));
     campaign(id(n), Rules::RedPacket(rules))
 }
 

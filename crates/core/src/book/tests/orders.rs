@@ -232,6 +232,88 @@ fn an_order_expires_when_the_grace_behind_its_hold_is_over() {
     }
 }
 
+/// The units of a hold that meets a time in which nobody could pay are kept for as much longer, however often.
+#[test]
+fn holds_stand_still_while_the_service_is_down() {
+    let down = |began: i64, ended: i64| Downtime {
+        began: at(START + began),
+        ended: at(START + ended),
+    };
+    // When the service was down, when the order was made, and how long behind the start its hold ends.
+    let cases: &[(&[Downtime], i64, i64)] = &[
+        (&[], 0, HOLD),
+        (&[down(10, 500)], 0, HOLD + 490),
+        (&[down(10, 500), down(HOLD, HOLD + 7)], 0, HOLD + 497),
+        // Nobody was granted anything meanwhile, except by a clock that was set back.
+        (&[down(10, 500)], 400, 400 + HOLD + 100),
+        // Before the order, and behind the end of the hold.
+        (&[down(10, 500)], 500, 500 + HOLD),
+        (&[down(HOLD, HOLD + 500)], 0, HOLD),
+        // Longer than the hold.
+        (&[down(HOLD - 1, 9 * HOLD)], 0, 9 * HOLD + 1),
+    ];
+    for (downtimes, granted, ends) in cases {
+        let setup = sale(1, 3, 3);
+        let mut fixture = Fixture::with(&[]);
+        for book in [&mut fixture.book, &mut fixture.shadow] {
+            for downtime in *downtimes {
+                book.was_down(*downtime);
+            }
+        }
+        fixture.shadow.restore(setup.clone());
+        fixture
+            .apply(Command::Open(Box::new(setup.clone())))
+            .unwrap();
+        fixture.now = START + granted;
+        for user in ["a", "b", "c"] {
+            fixture.claim(&setup, user);
+        }
+        fixture.now = START + ends - 1;
+        fixture.tick();
+        assert_eq!(state(&fixture, &setup, 1).0, OrderState::Held, "{ends}");
+        let paid = fixture.pay_at(&setup, 1, "first", Some(START + ends - 1));
+        assert_eq!(paid, PaymentOutcome::Paid, "{ends}");
+        fixture.now = START + ends;
+        let late = fixture.pay_at(&setup, 2, "second", Some(START + ends));
+        assert_eq!(late, PaymentOutcome::Reinstated, "{ends}");
+        fixture.tick();
+        assert_eq!(state(&fixture, &setup, 3).0, OrderState::Expired, "{ends}");
+    }
+}
+
+/// Grants are not dated backwards by a clock that is set back a little, and not ahead by one that was ahead for a
+/// while.
+#[test]
+fn a_grant_in_a_glitch_dates_no_later_ones() {
+    let setup = sale(1, 5, 1);
+    let mut fixture = Fixture::with(std::slice::from_ref(&setup));
+    // When it is, and how the grant is dated.
+    let minute = 60_000;
+    for (user, now, dated) in [
+        ("a", 1_000, 1_000),
+        ("b", 10 * minute, 10 * minute),
+        ("c", 2_000, 2_000),
+        ("d", 2_000 - minute, 2_000),
+        ("e", 1_999 - minute, 1_999 - minute),
+    ] {
+        fixture.now = START + minute + now;
+        let outcome = fixture.claim(&setup, user);
+        let granted_at = outcome.grant().map(|grant| grant.granted_at);
+        assert_eq!(granted_at, Some(at(START + minute + dated)), "{user}");
+    }
+    // The holds behind the one that is dated ahead end once it has left.
+    fixture.now = START + 3 * minute;
+    fixture.tick();
+    assert_eq!(state(&fixture, &setup, 1).0, OrderState::Expired);
+    assert_eq!(state(&fixture, &setup, 3).0, OrderState::Held);
+    let order = fixture.order(&setup, 2);
+    fixture.apply(Command::Cancel { order }).unwrap();
+    fixture.tick();
+    for number in 3..=5 {
+        assert_eq!(state(&fixture, &setup, number).0, OrderState::Expired);
+    }
+}
+
 #[test]
 fn the_time_of_a_payment_decides_whether_the_hold_was_kept() {
     use PaymentOutcome::{Paid, RefundDue, Reinstated};

@@ -36,11 +36,11 @@ fn setup(rules: Rules) -> Setup {
 }
 
 fn packet(rule: SplitRule) -> Setup {
-    setup(Rules::RedPacket(RedPacket {
-        split: Split::new(700, 12, rule).unwrap(),
-        currency: "CNY".parse().unwrap(),
-        seed: Seed::from_bytes([7; 32]),
-    }))
+    setup(Rules::RedPacket(RedPacket::new(
+        Split::new(700, 12, rule).unwrap(),
+        "CNY".parse().unwrap(),
+        Seed::from_bytes([7; 32]),
+    )))
 }
 
 fn sale(stock: u32, limit: u32) -> Setup {

@@ -195,8 +195,13 @@ impl<L: LedgerSubject> Fixture<L> {
         let accounts = accounts.map(|setup| &expected.accounts[&setup.campaign.id]);
         let drafts = accounts.filter(|account| account.phase() == Phase::Draft);
         let drafts: Vec<&Setup> = drafts.map(|account| &account.setup).collect();
-        let found = self.ledger().drafts().await.unwrap();
-        assert!(found.iter().eq(drafts), "drafts are {found:?}");
+        let found = self.ledger().drafts(None, u32::MAX).await.unwrap();
+        let ids = drafts.iter().map(|setup| setup.campaign.id);
+        assert!(found.iter().copied().eq(ids), "drafts are {found:?}");
+        for draft in drafts {
+            let kept = self.ledger().setup(draft.campaign.id).await.unwrap();
+            assert_eq!(kept.as_ref(), Some(draft));
+        }
     }
 
     /// Where a campaign stands in the ledger.

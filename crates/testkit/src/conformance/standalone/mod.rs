@@ -138,6 +138,7 @@ macro_rules! ledger_conformance {
         $crate::ledger_conformance! { $subject, webhooks:
             what_is_settled_is_told_once_and_in_order,
             what_no_webhook_wants_is_not_kept,
+            refunds_are_told_once,
             one_holder_moves_the_place,
             events_are_forgotten_once_they_are_told,
             webhooks_are_bounded,

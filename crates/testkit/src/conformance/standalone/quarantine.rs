@@ -7,7 +7,7 @@ use qiang_core::{
     id::PaymentRef,
     money::Money,
     order::OrderState,
-    ports::{LedgerError, Payout, QuarantineCount},
+    ports::{LedgerError, OwedQuery, Payout, QuarantineCount},
     split::SplitRule,
 };
 
@@ -262,6 +262,14 @@ pub async fn a_discarded_payment_is_owed<L: LedgerSubject>(case: &mut Fixture<L>
     let ledger = case.ledger();
     let posted = ledger.pay_out(&refund("r-1", 150)).await;
     assert!(posted.is_ok_and(|posted| posted.fresh));
+    let all = OwedQuery {
+        owner: None,
+        after: None,
+        limit: 9,
+    };
+    let listed = ledger.owed_orders(&all).await.unwrap();
+    assert_eq!((listed.len(), listed[0].order), (1, order));
+    assert_eq!(ledger.owed(order).await, Ok(Some(listed[0].owed.clone())));
 
     // A repair of the engine has made the grant anew: it is not settled, and discarded again it adds nothing.
     let mut again = case.log(0)[1].clone();

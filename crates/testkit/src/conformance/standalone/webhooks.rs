@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use qiang_core::{
     book::CampaignAction,
     event::Event,
-    id::CampaignId,
-    ports::{Action, ActionKind},
+    id::{CampaignId, IdempotencyKey, PaymentRef},
+    money::Money,
+    ports::{Action, ActionKind, KeyUse, Payout},
     split::SplitRule,
     time::Timestamp,
     webhook::{EventType, Filter, Progress, WEBHOOKS_MAX, Webhook, WebhookEvent, WebhookRecord},
@@ -14,7 +15,7 @@ use qiang_core::{
 use uuid::Uuid;
 
 use super::{Fixture, LedgerSubject, fixture::PARTS};
-use crate::campaign::{HOLD_MS, OPENS, red_packet, sale, user};
+use crate::campaign::{HOLD_MS, OPENS, currency, red_packet, sale, user};
 
 const ALL: usize = PARTS as usize;
 /// So many events are in no case.
@@ -202,6 +203,80 @@ pub async fn what_no_webhook_wants_is_not_kept<L: LedgerSubject>(case: &mut Fixt
     grant(case, 3);
     case.settle_all(0).await;
     assert_eq!(events(case).await.len(), 3);
+}
+
+/// A refund is told where an endpoint may want it, in the transaction that posts it, and once however often it is
+/// asked for.
+pub async fn refunds_are_told_once<L: LedgerSubject>(case: &mut Fixture<L>) {
+    let theirs = Filter {
+        owner: Some(user("shop")),
+        ..Filter::default()
+    };
+    let mut orders = Vec::new();
+    for owner in ["shop", "other"] {
+        let target = case.open(&sale(9).owner(owner)).await;
+        let (claim, buyer) = (target.units(&case.somebody(0, 0), 1), case.somebody(0, 0));
+        orders.push((case.granted(claim).order_id(), buyer));
+    }
+    for (order, _) in &orders {
+        case.pay(*order, "once");
+        case.pay(*order, "twice");
+    }
+    case.settle_all(0).await;
+    let refund = |order, name: &str, minor| Payout::Refund {
+        order,
+        reference: PaymentRef::new(name).unwrap(),
+        amount: Money::new(minor, currency()),
+    };
+    let ((ours, buyer), (others, _)) = (orders[0].clone(), orders[1].clone());
+    let part = case.ledger().pay_out(&refund(ours, "early", 10)).await;
+    assert!(part.unwrap().fresh);
+    assert_eq!(events(case).await, [], "nobody wanted to be told");
+    add(case, 1, theirs).await;
+    for fresh in [true, false] {
+        let paid_out = case.ledger().pay_out(&refund(ours, "r-1", 60)).await;
+        assert_eq!(paid_out.unwrap().fresh, fresh);
+        let paid_out = case.ledger().pay_out(&refund(others, "r-2", 60)).await;
+        assert_eq!(paid_out.unwrap().fresh, fresh);
+        case.restart().await;
+    }
+    for refused in [refund(ours, "r-1", 10), refund(ours, "r-3", 31)] {
+        assert!(case.ledger().pay_out(&refused).await.is_err());
+    }
+    let used = KeyUse {
+        scope: "refunds".to_owned(),
+        key: IdempotencyKey::new("k").unwrap(),
+        fingerprint: [7; 32],
+        earlier: None,
+    };
+    let (id, rest) = (Uuid::from_u64_pair(3, 1), refund(ours, "r-4", 30));
+    for _ in 0..2 {
+        let paid_out = case.ledger().pay_out_under(&used, id, &rest, None).await;
+        paid_out.unwrap();
+    }
+
+    let told = events(case).await;
+    let of = |event: &WebhookEvent| {
+        let data = event.data.clone().unwrap();
+        assert_eq!(
+            (event.kind, data.campaign),
+            (EventType::OrderRefunded, ours.campaign)
+        );
+        assert_eq!(data.number, Some(i64::from(ours.number)));
+        assert_eq!(data.user.as_deref(), Some(buyer.as_str()));
+        (event.place, data.amount_minor, data.payment.unwrap())
+    };
+    let told: Vec<_> = told.iter().map(of).collect();
+    assert_eq!(told, [(1, 60, "r-1".to_owned()), (2, 30, "r-4".to_owned())]);
+    let ids: BTreeSet<_> = events(case)
+        .await
+        .into_iter()
+        .map(|event| event.id)
+        .collect();
+    assert!(
+        ids.len() == 2 && ids.iter().all(|id| id.starts_with("evt_direct_")),
+        "{ids:?}"
+    );
 }
 
 /// One holder writes down how far an endpoint has been told; a redrive takes it away, and sets the place back.

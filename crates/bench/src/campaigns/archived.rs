@@ -1,0 +1,112 @@
+//! What packets cost once they are over and the log of them is archived.
+
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::Instant,
+};
+
+use anyhow::{bail, ensure};
+use qiang_core::{
+    book::{Command, Reply},
+    event::PartitionId,
+    ports::{ArchiveLog as _, Clock, Engine as _, SettlementStore as _},
+    time::{Month, Timestamp},
+};
+use qiang_embedded::{Embedded, SystemClock, copies};
+use serde::Serialize;
+
+use crate::fixture::SETTLE_MAX;
+
+/// Entries that one tick makes due, at most.
+const EVENTS_MAX: usize = 10_000;
+/// Longer than windows are open, and than a month is.
+const LATER_MS: i64 = 40 * 86_400_000;
+
+#[derive(Debug, Serialize)]
+pub(super) struct Archived {
+    entries: u64,
+    /// From the first archive that is written until everything has left.
+    seconds: f64,
+    /// Of archives, for each packet.
+    archive_bytes_per_packet: f64,
+    /// What the file takes without its free pages, for each packet: with the log, and behind the archives.
+    file_bytes_per_packet: (f64, f64),
+}
+
+impl Archived {
+    pub(super) fn print(&self) {
+        let (before, after) = self.file_bytes_per_packet;
+        println!(
+            "over: {before:.0} bytes of the file a packet, {after:.0} with {:.0} in archives: {} entries in {:.2} s",
+            self.archive_bytes_per_packet, self.entries, self.seconds
+        );
+    }
+}
+
+/// A clock that is ahead.
+struct Ahead(AtomicI64);
+
+impl Clock for Ahead {
+    fn now(&self) -> Timestamp {
+        SystemClock
+            .now()
+            .plus_millis(self.0.load(Ordering::Relaxed))
+    }
+}
+
+/// Lets the windows of all packets end, and archives the months before and behind that.
+pub(super) async fn measure(folder: &Path, packets: u32) -> anyhow::Result<Archived> {
+    let (file, clock) = (
+        super::file(folder),
+        Arc::new(Ahead(AtomicI64::new(LATER_MS))),
+    );
+    let (by, path) = (Arc::clone(&clock), file.clone());
+    let open = tokio::task::spawn_blocking(move || Embedded::open(&path, by));
+    let embedded = open.await??;
+    let events_max = EVENTS_MAX;
+    loop {
+        match embedded.submit(Command::Tick { events_max }).await? {
+            Reply::Ticked { more: true } => {}
+            Reply::Ticked { more: false } => break,
+            reply => bail!("a tick was answered {reply:?}"),
+        }
+    }
+    let (head, _) = embedded.positions();
+    let settled = embedded.await_settled(PartitionId(0), head, SETTLE_MAX);
+    ensure!(settled.await?, "it was not settled in time");
+    let before = size(folder, "before.db").await?;
+    clock.0.store(2 * LATER_MS, Ordering::Relaxed);
+    let archives = folder.join("archives");
+    std::fs::create_dir(&archives)?;
+    let (log, month) = (embedded.archives_in(archives), Month::of(clock.now()));
+    let (started, mut entries, mut bytes) = (Instant::now(), 0, 0);
+    while let Some(archive) = log.archive_next(month).await? {
+        entries += archive.stretch.entries();
+        bytes += archive.bytes;
+    }
+    let seconds = started.elapsed().as_secs_f64();
+    let after = size(folder, "after.db").await?;
+    tokio::task::spawn_blocking(move || embedded.close()).await?;
+    let per_packet = |bytes: u64| bytes as f64 / f64::from(packets);
+    Ok(Archived {
+        entries,
+        seconds,
+        archive_bytes_per_packet: per_packet(bytes),
+        file_bytes_per_packet: (per_packet(before), per_packet(after)),
+    })
+}
+
+/// The size of a copy, which has no free pages.
+async fn size(folder: &Path, name: &str) -> anyhow::Result<u64> {
+    let (file, copy) = (super::file(folder), folder.join(name));
+    let copied = tokio::task::spawn_blocking(move || {
+        let copied = copies::back_up(&file, &copy)?;
+        std::fs::remove_file(&copy)?;
+        anyhow::Ok(copied.bytes)
+    });
+    copied.await?
+}

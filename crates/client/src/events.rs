@@ -1,0 +1,153 @@
+//! Streams of events (server-sent events).
+
+use std::{collections::VecDeque, time::Duration};
+
+use http_body_util::BodyExt as _;
+use hyper::{body::Incoming, header::ACCEPT};
+use serde::de::DeserializeOwned;
+use tokio::{
+    sync::OwnedSemaphorePermit,
+    time::{Instant, timeout_at},
+};
+
+use crate::{
+    call::{Call, after},
+    client::Client,
+    error::Error,
+};
+
+/// Where there is no stream, the service is asked so often, and a stream that ended is opened again after at most this.
+pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// A stream that says nothing for longer is dead: services say something every ten seconds.
+const SILENCE_MAX: Duration = Duration::from_secs(30);
+/// No event is longer.
+const EVENT_BYTES_MAX: usize = 64 * 1024;
+
+/// An event of a stream.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Event {
+    /// Its kind; empty where none is named.
+    pub(crate) name: String,
+    /// What it says.
+    pub(crate) data: String,
+}
+
+impl Event {
+    /// What it says, as JSON.
+    pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, Error> {
+        serde_json::from_str(&self.data)
+            .map_err(|error| Error::Answer(format!("an event: {error}")))
+    }
+}
+
+/// The events of a stream that is open.
+pub(crate) struct Events {
+    body: Incoming,
+    lines: Lines,
+    _turn: OwnedSemaphorePermit,
+}
+
+impl Events {
+    /// Opens a stream, if the service has one and the client may have one more.
+    pub(crate) async fn open(client: &Client, path: String) -> Option<Self> {
+        let shared = &client.shared;
+        let turn = shared.streams.clone().try_acquire_owned().ok()?;
+        let call = Call::get(path).header(ACCEPT, "text/event-stream").ok()?;
+        let request = call.request(client).ok()?;
+        let opened = timeout_at(after(shared.bounds.attempt_max), shared.wire.open(request));
+        let response = opened.await.ok()?.ok()?;
+        response.status().is_success().then(|| Self {
+            body: response.into_body(),
+            lines: Lines::default(),
+            _turn: turn,
+        })
+    }
+
+    /// The next event; none at the end, however it came.
+    pub(crate) async fn next(&mut self) -> Option<Event> {
+        loop {
+            if let Some(event) = self.lines.events.pop_front() {
+                return Some(event);
+            }
+            let frame = timeout_at(Instant::now() + SILENCE_MAX, self.body.frame());
+            let frame = frame.await.ok()??.ok()?;
+            if let Some(bytes) = frame.data_ref() {
+                self.lines.add(bytes)?;
+            }
+        }
+    }
+}
+
+/// Lines of a stream of events become events (WHATWG HTML, "Server-sent events").
+#[derive(Default)]
+struct Lines {
+    line: Vec<u8>,
+    name: String,
+    data: String,
+    events: VecDeque<Event>,
+}
+
+impl Lines {
+    /// None when an event is too long, or no text.
+    fn add(&mut self, bytes: &[u8]) -> Option<()> {
+        for byte in bytes {
+            match byte {
+                b'\n' => self.end_line()?,
+                _ => self.line.push(*byte),
+            }
+            if self.line.len() + self.name.len() + self.data.len() > EVENT_BYTES_MAX {
+                return None;
+            }
+        }
+        Some(())
+    }
+
+    fn end_line(&mut self) -> Option<()> {
+        let line = std::mem::take(&mut self.line);
+        let line = str::from_utf8(&line).ok()?.trim_end_matches('\r');
+        if line.is_empty() {
+            let (name, data) = (
+                std::mem::take(&mut self.name),
+                std::mem::take(&mut self.data),
+            );
+            // What says nothing is none.
+            if !data.is_empty() {
+                self.events.push_back(Event { name, data });
+            }
+        } else if let Some(name) = line.strip_prefix("event:") {
+            name.strip_prefix(' ')
+                .unwrap_or(name)
+                .clone_into(&mut self.name);
+        } else if let Some(data) = line.strip_prefix("data:") {
+            if !self.data.is_empty() {
+                self.data.push('\n');
+            }
+            self.data.push_str(data.strip_prefix(' ').unwrap_or(data));
+        }
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_put_together_from_pieces() {
+        let text = ": hello\n\nevent: place\r\ndata: {\"a\":\r\ndata: 1}\r\n\r\nid: 7\n\ndata:b\n\ndata: c";
+        for size in [1, 2, 5, text.len()] {
+            let mut lines = Lines::default();
+            for piece in text.as_bytes().chunks(size) {
+                lines.add(piece).unwrap();
+            }
+            let event = |name: &str, data: &str| Event {
+                name: name.to_owned(),
+                data: data.to_owned(),
+            };
+            let expected = [event("place", "{\"a\":\n1}"), event("", "b")];
+            assert_eq!(lines.events, expected, "{size}");
+        }
+        assert_eq!(Lines::default().add(&[b'x'; EVENT_BYTES_MAX + 1]), None);
+        assert_eq!(Lines::default().add(b"data: \xff\n"), None);
+    }
+}

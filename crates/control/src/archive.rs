@@ -1,0 +1,54 @@
+//! Has old entries of a log go into archives.
+
+use std::{sync::Arc, time::Duration};
+
+use qiang_core::{
+    ports::{ArchiveLog, Clock},
+    time::Month,
+};
+
+use crate::host::{Next, Reconciler, Schedule, Stuck};
+
+/// How often it is looked for months that are over.
+const LOOK_EVERY: Duration = Duration::from_secs(3_600);
+const DAY_MS: i64 = 86_400_000;
+
+/// Archives the months of a log.
+pub struct LogArchiver {
+    log: Arc<dyn ArchiveLog>,
+    clock: Arc<dyn Clock>,
+    after_ms: i64,
+}
+
+impl LogArchiver {
+    /// When it looks for months.
+    pub const SCHEDULE: Schedule = Schedule::every(LOOK_EVERY);
+
+    /// Archives months of this log that have been over for so many days.
+    #[must_use]
+    pub fn new(log: Arc<dyn ArchiveLog>, clock: Arc<dyn Clock>, after_days: u32) -> Self {
+        Self {
+            log,
+            clock,
+            after_ms: i64::from(after_days) * DAY_MS,
+        }
+    }
+}
+
+impl Reconciler for LogArchiver {
+    async fn reconcile(&mut self) -> Result<Next, Stuck> {
+        let before = Month::of(self.clock.now().plus_millis(-self.after_ms));
+        match self.log.archive_next(before).await {
+            Ok(Some(archive)) => {
+                let (month, file) = (archive.stretch.month, archive.file);
+                let (entries, bytes) = (archive.stretch.entries(), archive.bytes);
+                tracing::info!(%month, file, entries, bytes, "archived a month of the log");
+                Ok(Next::Again)
+            }
+            Ok(None) => Ok(Next::Wait),
+            Err(error) => Err(Stuck(format!(
+                "old entries of the log are not archived: {error}"
+            ))),
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Reconciliation and repair in the ledger that does as it is told: there is nothing to compare.
+
+use async_trait::async_trait;
+use qiang_core::{
+    event::{PartitionId, Seq},
+    id::CampaignId,
+    ports::{
+        LedgerError, ReconcileStore, RepairRecord, RepairStore, SettledPart, SettledPayment,
+        SettledRow, WithheldRecord,
+    },
+};
+
+use super::{FakeLedger, broken};
+
+#[async_trait]
+impl ReconcileStore for FakeLedger {
+    async fn live_campaigns(
+        &self,
+        _: Option<CampaignId>,
+        _: u32,
+    ) -> Result<Vec<CampaignId>, LedgerError> {
+        Err(broken())
+    }
+
+    async fn settled_part(
+        &self,
+        _: CampaignId,
+        _: PartitionId,
+    ) -> Result<Option<SettledPart>, LedgerError> {
+        Err(broken())
+    }
+
+    async fn settled_rows(
+        &self,
+        _: CampaignId,
+        _: u32,
+        _: u32,
+    ) -> Result<Vec<SettledRow>, LedgerError> {
+        Err(broken())
+    }
+
+    async fn last_order(&self, _: CampaignId) -> Result<u32, LedgerError> {
+        Err(broken())
+    }
+
+    async fn settled_payments(
+        &self,
+        _: CampaignId,
+        _: u32,
+        _: u32,
+    ) -> Result<Vec<SettledPayment>, LedgerError> {
+        Err(broken())
+    }
+}
+
+#[async_trait]
+impl RepairStore for FakeLedger {
+    async fn begin_repair(&self, _: &RepairRecord) -> Result<(), LedgerError> {
+        Err(broken())
+    }
+
+    async fn withhold(&self, _: &WithheldRecord) -> Result<(), LedgerError> {
+        Err(broken())
+    }
+
+    async fn finish_repair(&self, _: PartitionId, _: &str, _: Seq) -> Result<(), LedgerError> {
+        Err(broken())
+    }
+
+    async fn release_withheld(&self, _: PartitionId) -> Result<(), LedgerError> {
+        Err(broken())
+    }
+
+    async fn repairs(&self, _: PartitionId, _: u32) -> Result<Vec<RepairRecord>, LedgerError> {
+        Err(broken())
+    }
+
+    async fn withheld(&self, _: PartitionId) -> Result<Vec<WithheldRecord>, LedgerError> {
+        Err(broken())
+    }
+}

@@ -1,0 +1,235 @@
+//! An archive's file: written beside a ledger that may be in use, and held against it.
+
+use std::{
+    fs::{self, File},
+    io::{self, Read as _},
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use qiang_core::{event::Seq, ports::LogStretch};
+use rusqlite::{Connection, OpenFlags, params};
+use sha2::{Digest as _, Sha256};
+
+use super::rows;
+use crate::{
+    copies::{UNFINISHED, is_free, sync_folder},
+    error::StoreError,
+    file::{BUSY_MAX, open_private},
+    open_mark::{beside, uri},
+};
+
+const TABLES: &str = include_str!("tables.sql");
+/// Entries that are copied or compared as of one commit: a reader that stays for long keeps the write-ahead log long.
+const CHUNK: u64 = 65_536;
+/// Bytes that are read at a time for the digest.
+const READ_BYTES: usize = 1 << 20;
+
+/// Whether somebody still waits for what is done here. Threads cannot be broken off: a process that ends would wait for
+/// a whole month.
+#[derive(Clone)]
+pub(super) struct Wanted(Arc<AtomicBool>);
+
+impl Wanted {
+    pub(super) fn new() -> Self {
+        Self(Arc::new(AtomicBool::new(true)))
+    }
+
+    /// Nobody does any more.
+    pub(super) fn end(&self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+
+    fn check(&self) -> Result<(), StoreError> {
+        match self.0.load(Ordering::Relaxed) {
+            true => Ok(()),
+            false => Err(io::Error::new(io::ErrorKind::Interrupted, "nobody waits for it").into()),
+        }
+    }
+}
+
+/// Writes a stretch of a ledger's log to a path where nothing is. When this returns, it is on the disk.
+pub(super) fn write(
+    ledger: &Path,
+    to: &Path,
+    stretch: LogStretch,
+    wanted: &Wanted,
+) -> Result<(), StoreError> {
+    is_free(to)?;
+    let unfinished = beside(to, UNFINISHED);
+    match fs::remove_file(&unfinished) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
+        _ => drop(open_private(&unfinished)?), // SQLite fills an empty file that is there
+    }
+    fill(ledger, &unfinished, stretch, wanted)?;
+    sync(&unfinished)?;
+    fs::rename(&unfinished, to)?;
+    sync_folder(to)
+}
+
+/// Has a file and its name be on the disk.
+pub(super) fn sync(path: &Path) -> Result<(), StoreError> {
+    File::open(path)?.sync_all()?;
+    sync_folder(path)
+}
+
+fn fill(ledger: &Path, to: &Path, stretch: LogStretch, wanted: &Wanted) -> Result<(), StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_URI
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let conn = Connection::open_with_flags(to, flags)?;
+    // One that is not complete is thrown away.
+    conn.pragma_update_and_check(None, "journal_mode", "OFF", |_| Ok(()))?;
+    conn.pragma_update(None, "synchronous", "OFF")?;
+    attach(&conn, ledger)?;
+    conn.execute_batch(TABLES)?;
+    for (after, upto) in chunks(stretch) {
+        wanted.check()?;
+        let tx = conn.unchecked_transaction()?;
+        tx.prepare_cached(
+            "INSERT OR IGNORE INTO main.campaigns SELECT ref, id FROM ledger.campaigns \
+             WHERE ref IN (SELECT campaign FROM ledger.events WHERE seq > ?1 AND seq <= ?2)",
+        )?
+        .execute(params![after as i64, upto as i64])?;
+        let copied = tx
+            .prepare_cached(
+                "INSERT INTO main.events SELECT seq, at, campaign, kind, number, user, quantity, amount, note \
+                 FROM ledger.events WHERE seq > ?1 AND seq <= ?2 ORDER BY seq",
+            )?
+            .execute(params![after as i64, upto as i64])?;
+        if copied as u64 != upto - after {
+            let reason = format!("entries are missing from the log between {after} and {upto}");
+            return Err(StoreError::damaged(reason));
+        }
+        tx.commit()?;
+    }
+    let LogStretch { month, first, last } = stretch;
+    let row = params![month.to_string(), first as i64, last as i64];
+    conn.execute(
+        "INSERT INTO archive (month, first, last) VALUES (?1, ?2, ?3)",
+        row,
+    )?;
+    conn.close().map_err(|(_, error)| error)?;
+    Ok(())
+}
+
+/// What an archive has, if it is the same as in a ledger's log, campaigns included.
+pub(super) fn examine(
+    ledger: &Path,
+    path: &Path,
+    wanted: &Wanted,
+) -> Result<LogStretch, StoreError> {
+    let conn = open(path)?;
+    let stretch = described(&conn)?;
+    attach(&conn, ledger)?;
+    let differs = || StoreError::damaged(format!("{} is not what the log has", path.display()));
+    let others: bool = conn.query_row(
+        "SELECT EXISTS (SELECT 1 FROM main.campaigns c LEFT JOIN ledger.campaigns l ON l.ref = c.ref AND l.id = c.id \
+         WHERE l.ref IS NULL) OR EXISTS (SELECT 1 FROM main.events e WHERE e.seq NOT BETWEEN ?1 AND ?2)",
+        params![stretch.first as i64, stretch.last as i64],
+        |row| row.get(0),
+    )?;
+    if others {
+        return Err(differs());
+    }
+    for (after, upto) in chunks(stretch) {
+        wanted.check()?;
+        let same: i64 = conn
+            .prepare_cached(
+                "SELECT count(*) FROM main.events a JOIN ledger.events e ON e.seq = a.seq \
+                 JOIN main.campaigns c ON c.ref = a.campaign \
+                 WHERE a.seq > ?1 AND a.seq <= ?2 AND a.at = e.at AND a.campaign = e.campaign AND a.kind = e.kind \
+                 AND a.number IS e.number AND a.user IS e.user AND a.quantity IS e.quantity \
+                 AND a.amount IS e.amount AND a.note IS e.note",
+            )?
+            .query_row(params![after as i64, upto as i64], |row| row.get(0))?;
+        if same as u64 != upto - after {
+            return Err(differs());
+        }
+    }
+    Ok(stretch)
+}
+
+/// Opens an archive, which nobody writes any more.
+pub(super) fn open(path: &Path) -> Result<Connection, StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+        | OpenFlags::SQLITE_OPEN_URI
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let uri = uri(path, "mode=ro&immutable=1")?;
+    Ok(Connection::open_with_flags(uri, flags)?)
+}
+
+/// What an archive says that it has.
+pub(super) fn described(archive: &Connection) -> Result<LogStretch, StoreError> {
+    let columns = archive.query_row("SELECT month, first, last FROM archive", [], |row| {
+        <(String, i64, i64)>::try_from(row)
+    });
+    let (month, first, last) = columns?;
+    Ok(LogStretch {
+        month: rows::month(&month)?,
+        first: first as Seq,
+        last: last as Seq,
+    })
+}
+
+/// The SHA-256 digest of a file, in hexadecimal digits, and its size.
+pub(super) fn digest(path: &Path, wanted: &Wanted) -> Result<(String, u64), StoreError> {
+    let (mut file, mut hash, mut bytes) = (File::open(path)?, Sha256::new(), 0);
+    let mut buffer = vec![0; READ_BYTES];
+    loop {
+        wanted.check()?;
+        match file.read(&mut buffer)? {
+            0 => return Ok((hex::encode(hash.finalize()), bytes)),
+            read => {
+                hash.update(&buffer[..read]);
+                bytes += read as u64;
+            }
+        }
+    }
+}
+
+fn attach(conn: &Connection, ledger: &Path) -> Result<(), StoreError> {
+    conn.busy_timeout(BUSY_MAX)?;
+    conn.execute("ATTACH ?1 AS ledger", [uri(ledger, "mode=ro")?])?;
+    Ok(())
+}
+
+/// The stretch in pieces: the places after which and up to which each goes.
+fn chunks(stretch: LogStretch) -> impl Iterator<Item = (Seq, Seq)> {
+    let LogStretch { first, last, .. } = stretch;
+    let step = usize::try_from(CHUNK).unwrap_or(usize::MAX);
+    let begins = (first.saturating_sub(1)..last).step_by(step);
+    begins.map(move |after| (after, last.min(after + CHUNK)))
+}
+
+#[cfg(test)]
+mod tests {
+    use qiang_core::time::{Month, Timestamp};
+
+    use super::*;
+    use crate::file::{FileKind, open_writer};
+
+    #[test]
+    fn what_nobody_waits_for_is_not_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let [ledger, to] = ["qiang.db", "archive.db"].map(|name| folder.path().join(name));
+        let now = Timestamp::default();
+        let conn = open_writer(&ledger, FileKind::Engine, now).unwrap();
+        let entry = "INSERT INTO events (seq, at, campaign, kind) VALUES (1, 0, 1, 0)";
+        conn.execute(entry, []).unwrap();
+        let stretch = LogStretch {
+            month: Month::of(now),
+            first: 1,
+            last: 1,
+        };
+        let wanted = Wanted::new();
+        wanted.end();
+        assert!(write(&ledger, &to, stretch, &wanted).is_err());
+        assert!(!to.exists());
+        write(&ledger, &to, stretch, &Wanted::new()).unwrap();
+        assert_eq!(described(&open(&to).unwrap()).unwrap(), stretch);
+    }
+}

@@ -1,0 +1,183 @@
+//! The table of archives: which there are, and which entries are gone for them.
+
+use std::path::{Path, PathBuf};
+
+use qiang_core::{
+    event::Seq,
+    ports::{LogArchive, LogStretch},
+    time::{Month, Timestamp},
+};
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use crate::{PARTITION, error::StoreError, ledger::settle, log};
+
+/// Entries that leave in one transaction: about two milliseconds.
+const REMOVED_MAX: u64 = 2_000;
+
+/// Campaigns that are made from their whole log, which stays: the ledger refused entries about them.
+const KEPT: &str =
+    "SELECT c.ref FROM set_aside s JOIN campaigns c ON c.id = s.campaign WHERE s.partition = 0";
+
+/// An archive as the file of the ledger knows it.
+pub(crate) struct Recorded {
+    pub(super) stretch: LogStretch,
+    /// Its name.
+    pub(super) file: String,
+    pub(super) sha256: String,
+    folder: String,
+}
+
+impl Recorded {
+    /// Where its file may be: in this folder, beside the ledger's file, or where it was written.
+    pub(super) fn places(&self, ledger: &Path, folder: Option<&Path>) -> Vec<PathBuf> {
+        let folders = [folder, ledger.parent(), Some(Path::new(&self.folder))];
+        let folders = folders.into_iter().flatten();
+        folders.map(|folder| folder.join(&self.file)).collect()
+    }
+}
+
+/// All archives, in the order of the log.
+pub(super) fn all(conn: &Connection) -> Result<Vec<Recorded>, StoreError> {
+    let sql = "SELECT first, last, month, file, folder, sha256 FROM archives ORDER BY first";
+    let mut statement = conn.prepare_cached(sql)?;
+    let mut rows = statement.query([])?;
+    let mut all = Vec::new();
+    while let Some(row) = rows.next()? {
+        let (first, last): (i64, i64) = (row.get(0)?, row.get(1)?);
+        all.push(Recorded {
+            stretch: LogStretch {
+                month: month(&row.get::<_, String>(2)?)?,
+                first: first as Seq,
+                last: last as Seq,
+            },
+            file: row.get(3)?,
+            folder: row.get(4)?,
+            sha256: row.get(5)?,
+        });
+    }
+    Ok(all)
+}
+
+pub(super) fn month(text: &str) -> Result<Month, StoreError> {
+    let bad = |_| StoreError::damaged(format!("an archive of the month {text}"));
+    text.parse().map_err(bad)
+}
+
+/// Up to `max` months before `before` that are over, are settled to their end, and are not archived.
+pub(super) fn next(
+    conn: &Connection,
+    before: Month,
+    now: Timestamp,
+    max: usize,
+) -> Result<Vec<LogStretch>, StoreError> {
+    // As of one commit. An entry that a wrong clock has dated into the future belongs to the month around it.
+    let tx = conn.unchecked_transaction()?;
+    let before = before.min(Month::of(now));
+    let (settled, head) = (settle::position(&tx, PARTITION)?, log::head(&tx)?);
+    let mut behind = all(&tx)?.pop().map(|archive| archive.stretch);
+    let mut found = Vec::new();
+    while found.len() < max {
+        let first = behind.map_or(1, |stretch| stretch.last + 1);
+        let begins = Timestamp::from_millis(i64::MIN);
+        let Some((_, at)) = first_of(&tx, first, (begins, now))? else {
+            break;
+        };
+        // Each month has one archive: what was dated back behind its end belongs to the next one.
+        let earliest = behind.map_or(Month::of(at), |stretch| stretch.month.next());
+        let month = Month::of(at).max(earliest);
+        if month >= before {
+            break;
+        }
+        // This goes through all of the month.
+        let next = first_of(&tx, first, (month.next().begins(), now))?;
+        let last = next.map_or(head, |(seq, _)| seq - 1);
+        if last > settled {
+            break;
+        }
+        let stretch = LogStretch { month, first, last };
+        found.push(stretch);
+        behind = Some(stretch);
+    }
+    Ok(found)
+}
+
+/// The first entry from a place on that was decided in this time, and when.
+fn first_of(
+    conn: &Connection,
+    from: Seq,
+    (since, until): (Timestamp, Timestamp),
+) -> Result<Option<(Seq, Timestamp)>, StoreError> {
+    let mut statement = conn.prepare_cached(
+        "SELECT seq, at FROM events WHERE seq >= ?1 AND at >= ?2 AND at <= ?3 ORDER BY seq LIMIT 1",
+    )?;
+    let wanted = params![from as i64, since.as_millis(), until.as_millis()];
+    let found = statement.query_row(wanted, |row| {
+        let seq: i64 = row.get(0)?;
+        Ok((seq as Seq, Timestamp::from_millis(row.get(1)?)))
+    });
+    Ok(found.optional()?)
+}
+
+/// Writes down that an archive has its stretch of the log.
+pub(super) fn insert(
+    conn: &Connection,
+    now: Timestamp,
+    archive: &LogArchive,
+) -> Result<(), StoreError> {
+    let path = Path::new(&archive.file);
+    let [folder, file] = [path.parent().map(Path::as_os_str), path.file_name()]
+        .map(|part| part.and_then(|part| part.to_str()).unwrap_or_default());
+    let LogStretch { month, first, last } = archive.stretch;
+    let (archived, settled) = (log::archived(conn)?, settle::position(conn, PARTITION)?);
+    if first != archived + 1 || last > settled {
+        return Err(StoreError::damaged(format!(
+            "entries {first} to {last} are no next archive: {archived} are archived, {settled} settled"
+        )));
+    }
+    conn.execute(
+        "INSERT INTO archives (first, last, month, file, folder, sha256, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        params![
+            first as i64,
+            last as i64,
+            month.to_string(),
+            file,
+            folder,
+            archive.sha256,
+            now.as_millis()
+        ],
+    )?;
+    Ok(())
+}
+
+/// The archive of the first entry that is to leave and has not left.
+pub(super) fn unfinished(conn: &Connection) -> Result<Option<Recorded>, StoreError> {
+    let sql = format!(
+        "SELECT seq FROM events WHERE seq <= ?1 AND campaign NOT IN ({KEPT}) ORDER BY seq LIMIT 1"
+    );
+    let archived = log::archived(conn)? as i64;
+    let left = conn
+        .prepare_cached(&sql)?
+        .query_row([archived], |row| row.get::<_, i64>(0).map(|seq| seq as Seq));
+    let Some(left) = left.optional()? else {
+        return Ok(None);
+    };
+    let mut all = all(conn)?.into_iter();
+    Ok(all.find(|archive| (archive.stretch.first..=archive.stretch.last).contains(&left)))
+}
+
+/// Has some entries after a place leave that are in an archive, up to its last one. Returns the place reached.
+pub(super) fn remove(conn: &Connection, after: Seq, last: Seq) -> Result<Seq, StoreError> {
+    let bound = log::archived(conn)?.min(settle::position(conn, PARTITION)?);
+    if last > bound {
+        let reason = format!("entries up to {last} were to leave, and {bound} may");
+        return Err(StoreError::damaged(reason));
+    }
+    let upto = last.min(after + REMOVED_MAX);
+    let sql =
+        format!("DELETE FROM events WHERE seq > ?1 AND seq <= ?2 AND campaign NOT IN ({KEPT})");
+    conn.prepare_cached(&sql)?
+        .execute(params![after as i64, upto as i64])?;
+    let mut next = conn.prepare_cached("SELECT min(seq) FROM events WHERE seq > ?1")?;
+    let next: Option<i64> = next.query_row([upto as i64], |row| row.get(0))?;
+    Ok(next.map_or(last, |next| last.min(next as Seq - 1)))
+}

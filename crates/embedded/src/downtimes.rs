@@ -1,0 +1,74 @@
+//! When the engine was down, as far as it can be told: it was up at the newest entry of its log, and when it last said
+//! so in the row `probe`. Holds stand still meanwhile.
+
+use qiang_core::{book::Downtime, time::Timestamp};
+use rusqlite::{Connection, params};
+
+use crate::error::StoreError;
+
+/// Downtimes that are remembered, the newest ones.
+const REMEMBERED_MAX: u32 = 64;
+
+/// The engine is up again: notes how long it was not. A later look finds it up since now.
+pub(crate) fn end(conn: &Connection, now: Timestamp) -> Result<(), StoreError> {
+    let tx = conn.unchecked_transaction()?;
+    let newest = "SELECT max(at) FROM (SELECT at FROM probe UNION ALL \
+                  SELECT at FROM (SELECT at FROM events ORDER BY seq DESC LIMIT 1))";
+    let up: Option<i64> = tx.query_row(newest, [], |row| row.get(0))?;
+    let now_ms = now.as_millis();
+    if let Some(up) = up.filter(|up| *up < now_ms) {
+        tx.execute(
+            "INSERT OR IGNORE INTO downtimes (ended, began) VALUES (?1, ?2)",
+            params![now_ms, up],
+        )?;
+        tx.execute(
+            "DELETE FROM downtimes WHERE ended NOT IN \
+             (SELECT ended FROM downtimes ORDER BY ended DESC LIMIT ?1)",
+            [REMEMBERED_MAX],
+        )?;
+    }
+    tx.execute(
+        "INSERT OR REPLACE INTO probe (id, at) VALUES (0, ?1)",
+        [now_ms],
+    )?;
+    tx.commit()?;
+    Ok(())
+}
+
+/// All that are remembered, in the order of time.
+pub(crate) fn all(conn: &Connection) -> Result<Vec<Downtime>, StoreError> {
+    let mut statement = conn.prepare("SELECT began, ended FROM downtimes ORDER BY ended")?;
+    let rows = statement.query_map([], |row| {
+        let [began, ended] = [row.get(0)?, row.get(1)?].map(Timestamp::from_millis);
+        Ok(Downtime { began, ended })
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::file::{self, FileKind};
+
+    #[test]
+    fn the_newest_downtimes_are_remembered() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let at = Timestamp::from_millis;
+        let path = folder.path().join("qiang.db");
+        let conn = file::open_writer(&path, FileKind::Engine, at(1)).unwrap();
+        assert!(all(&conn).unwrap().is_empty(), "it is new");
+        for n in 1..=i64::from(REMEMBERED_MAX) + 1 {
+            file::probe(&conn, at(10 * n)).unwrap();
+            end(&conn, at(10 * n + 7)).unwrap();
+            end(&conn, at(10 * n + 7)).unwrap();
+            end(&conn, at(10 * n + 6)).unwrap(); // a clock that was set back
+        }
+        let downtimes = all(&conn).unwrap();
+        assert_eq!(downtimes.len(), REMEMBERED_MAX as usize);
+        let first = Downtime {
+            began: at(20),
+            ended: at(27),
+        };
+        assert_eq!(downtimes[0], first);
+    }
+}

@@ -1,0 +1,76 @@
+//! How long the commit under way has been without progress. The writer says so, and whoever submits something looks:
+//! while the disk does not answer, the writer cannot refuse anybody.
+
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::{Duration, Instant},
+};
+
+/// When the commit under way last got on.
+#[derive(Debug)]
+pub(crate) struct UnderWay {
+    began: Instant,
+    /// Microseconds since `began`, plus one; 0 while no commit is under way.
+    stamp: AtomicU64,
+}
+
+impl UnderWay {
+    pub(crate) fn new() -> Self {
+        Self {
+            began: Instant::now(),
+            stamp: AtomicU64::new(0),
+        }
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX - 1) + 1
+    }
+
+    /// A commit begins. It ends when what is returned is dropped.
+    pub(crate) fn begin(&self) -> Commit<'_> {
+        let commit = Commit(self);
+        commit.gets_on();
+        commit
+    }
+
+    /// Whether a commit has been without progress for so long.
+    pub(crate) fn hangs_for(&self, time: Duration) -> bool {
+        let stamp = self.stamp.load(Ordering::Relaxed);
+        let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        stamp != 0 && self.now().saturating_sub(stamp) >= micros
+    }
+}
+
+/// A commit that is under way.
+pub(crate) struct Commit<'a>(&'a UnderWay);
+
+impl Commit<'_> {
+    /// It does not hang: what took long was work.
+    pub(crate) fn gets_on(&self) {
+        self.0.stamp.store(self.0.now(), Ordering::Relaxed);
+    }
+}
+
+impl Drop for Commit<'_> {
+    fn drop(&mut self) {
+        self.0.stamp.store(0, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_commit_hangs_only_while_it_is_under_way() {
+        let under_way = UnderWay::new();
+        assert!(!under_way.hangs_for(Duration::ZERO));
+        let commit = under_way.begin();
+        assert!(under_way.hangs_for(Duration::ZERO));
+        assert!(!under_way.hangs_for(Duration::MAX));
+        commit.gets_on();
+        assert!(under_way.hangs_for(Duration::ZERO));
+        drop(commit);
+        assert!(!under_way.hangs_for(Duration::ZERO));
+    }
+}

@@ -1,0 +1,263 @@
+//! Answers that wait for the ledger: grants of campaigns that ask for the level `ledger`, each until its own entry is
+//! settled, and no longer than a bounded time.
+
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque},
+    time::{Duration, Instant},
+};
+
+use qiang_core::{
+    book::Book,
+    campaign::AckLevel,
+    event::Seq,
+    id::CampaignId,
+    outcome::{Grant, Outcome},
+    ports::{Answer, Claimed, EngineError},
+};
+
+use super::Writer;
+use crate::places::{Place, place_of};
+
+/// Unsettled grants of campaigns that ask for the ledger, past which no more of them are decided: some 20 MiB. A
+/// rebuilt engine may have more.
+const PLACES_MAX: usize = 262_144;
+
+/// A grant's answer, and the entry that it waits for; the second number tells those apart that wait for the same.
+type Key = (Seq, u64);
+
+pub(super) struct Parked {
+    /// Unsettled grants that the ledger has to confirm: what is not here is settled.
+    places: HashMap<(CampaignId, u32), Seq>,
+    /// The same, in the order of the log.
+    in_order: VecDeque<Place>,
+    waiting: BTreeMap<Key, (Answer<Claimed>, Outcome)>,
+    /// Until when they wait, in the order in which they came.
+    until: VecDeque<(Instant, Key)>,
+    /// All that have ever waited.
+    pub(super) total: u64,
+    /// Claims of this batch whose answers may have to wait.
+    expected: usize,
+    waiting_max: usize,
+    wait_max: Duration,
+}
+
+impl Parked {
+    pub(super) fn new(waiting_max: usize, wait_max: Duration, places: Vec<Place>) -> Self {
+        let mut parked = Self {
+            places: HashMap::new(),
+            in_order: VecDeque::new(),
+            waiting: BTreeMap::new(),
+            until: VecDeque::new(),
+            total: 0,
+            expected: 0,
+            waiting_max,
+            wait_max,
+        };
+        parked.replace(places);
+        parked
+    }
+
+    /// Forgets what it knew of the log: these are all unsettled grants that the ledger has to confirm.
+    pub(super) fn replace(&mut self, places: Vec<Place>) {
+        self.places.clear();
+        self.in_order.clear();
+        self.add(places);
+    }
+
+    fn add(&mut self, places: impl IntoIterator<Item = Place>) {
+        for place in places {
+            self.places.insert((place.1, place.2), place.0);
+            self.in_order.push_back(place);
+        }
+    }
+
+    fn place(&self, grant: &Grant) -> Option<Seq> {
+        self.places.get(&(grant.campaign, grant.number)).copied()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// A batch begins.
+    pub(super) fn begin(&mut self) {
+        self.expected = 0;
+    }
+
+    /// Takes up room for the answer to a claim that is about to be decided, if there is room.
+    pub(super) fn expect(&mut self) -> bool {
+        let waiting = self.waiting.len() + self.expected;
+        let fits = waiting < self.waiting_max && self.places.len() + self.expected < PLACES_MAX;
+        self.expected += usize::from(fits);
+        fits
+    }
+
+    /// Whether an outcome needs no room, because the ledger has all of it.
+    pub(super) fn is_settled(&self, outcome: &Outcome) -> bool {
+        outcome
+            .grant()
+            .is_none_or(|grant| self.place(grant).is_none())
+    }
+
+    /// Has an answer wait. Gives it back where the ledger has the grant's entry.
+    pub(super) fn park(
+        &mut self,
+        answer: Answer<Claimed>,
+        outcome: Outcome,
+    ) -> Option<Answer<Claimed>> {
+        let Some(seq) = outcome.grant().and_then(|grant| self.place(grant)) else {
+            return Some(answer);
+        };
+        let key = (seq, self.total);
+        self.total += 1;
+        self.until.push_back((Instant::now() + self.wait_max, key));
+        self.waiting.insert(key, (answer, outcome));
+        None
+    }
+
+    /// Forgets what is settled, and gives back what waited for it.
+    fn settled(&mut self, upto: Seq) -> Vec<(Answer<Claimed>, Outcome)> {
+        while let Some((_, campaign, number)) = self.in_order.pop_front_if(|place| place.0 <= upto)
+        {
+            self.places.remove(&(campaign, number));
+        }
+        let mut settled = Vec::new();
+        while let Some(first) = self.waiting.first_entry()
+            && first.key().0 <= upto
+        {
+            settled.push(first.remove());
+        }
+        let waiting = &self.waiting;
+        while self
+            .until
+            .pop_front_if(|(_, key)| !waiting.contains_key(key))
+            .is_some()
+        {}
+        settled
+    }
+
+    /// Answers those that have waited for too long.
+    pub(super) fn expire(&mut self) {
+        if self.until.is_empty() {
+            return;
+        }
+        let now = Instant::now();
+        while let Some((_, key)) = self.until.pop_front_if(|(until, _)| *until <= now) {
+            if let Some((answer, _)) = self.waiting.remove(&key) {
+                let reason = "the ledger has not confirmed it in time";
+                answer.send(Err(EngineError::uncertain(reason)));
+            }
+        }
+    }
+
+    /// Answers all that it is not known whether they are kept.
+    pub(super) fn fail(&mut self, reason: &str) {
+        self.until.clear();
+        for (_, (answer, _)) in std::mem::take(&mut self.waiting) {
+            answer.send(Err(EngineError::uncertain(reason)));
+        }
+    }
+}
+
+impl Writer {
+    /// Notes which of the entries that are committed now are grants that the ledger has to confirm.
+    pub(super) fn note_places(&mut self) {
+        if self.parked.expected == 0 {
+            return;
+        }
+        let book = self.shared.book.read();
+        for entry in &self.entries {
+            let ack = || ack_of(&book, entry.campaign, &mut self.last_ack);
+            self.parked.add(place_of(entry, ack));
+        }
+    }
+
+    /// Answers the grants that the ledger has by now.
+    pub(super) fn answer_settled(&mut self) {
+        for (answer, outcome) in self.parked.settled(self.settled) {
+            answer.send(self.in_ledger(outcome));
+        }
+    }
+}
+
+/// The level that a campaign asks for, with the last one remembered: most claims of a batch are of one campaign.
+pub(super) fn ack_of(
+    book: &Book,
+    id: CampaignId,
+    last: &mut Option<(CampaignId, AckLevel)>,
+) -> AckLevel {
+    if let Some((_, ack)) = last.filter(|(last, _)| *last == id) {
+        return ack;
+    }
+    let Some(ack) = book.ack(id) else {
+        return AckLevel::Fsync; // it is not here: nothing is granted
+    };
+    *last = Some((id, ack));
+    ack
+}
+
+#[cfg(test)]
+mod tests {
+    use qiang_core::{ports::Ticket, time::Timestamp};
+
+    use super::*;
+
+    const AT: Timestamp = Timestamp::from_millis(0);
+
+    fn id() -> CampaignId {
+        "0190b6b1-0000-7000-8000-000000000000".parse().unwrap()
+    }
+
+    fn grant(number: u32) -> Outcome {
+        Outcome::Granted(Grant {
+            campaign: id(),
+            number,
+            quantity: 1,
+            amount_minor: 1,
+            granted_at: AT,
+            order: None,
+        })
+    }
+
+    /// Unsettled: grant 1 in entry 11, grant 2 in entry 12.
+    fn parked(waiting_max: usize, wait_max: Duration) -> Parked {
+        Parked::new(waiting_max, wait_max, vec![(11, id(), 1), (12, id(), 2)])
+    }
+
+    fn park(parked: &mut Parked, number: u32) -> (bool, Ticket<Claimed>) {
+        let (answer, ticket) = Ticket::new();
+        (parked.park(answer, grant(number)).is_none(), ticket)
+    }
+
+    #[test]
+    fn each_waits_for_its_own_entry() {
+        let mut parked = parked(9, Duration::from_secs(3_600));
+        let waits = [2, 1, 2, 3].map(|number| park(&mut parked, number));
+        assert_eq!(waits.map(|(waits, _)| waits), [true, true, true, false]);
+        let settled = |parked: &mut Parked, upto| {
+            let settled = parked.settled(upto).into_iter();
+            let numbers = settled.map(|(_, outcome)| outcome.grant().map(|grant| grant.number));
+            numbers.flatten().collect::<Vec<_>>()
+        };
+        assert_eq!(settled(&mut parked, 10), []);
+        assert_eq!(settled(&mut parked, 11), [1]);
+        assert!(!parked.is_empty() && parked.is_settled(&grant(1)));
+        assert_eq!(settled(&mut parked, 20), [2, 2]);
+        assert!(parked.is_empty() && parked.until.is_empty() && parked.places.is_empty());
+    }
+
+    #[test]
+    fn rooms_and_waits_are_bounded() {
+        let mut parked = parked(2, Duration::ZERO);
+        parked.begin();
+        assert_eq!([(); 3].map(|()| parked.expect()), [true, true, false]);
+        let (waits, _) = park(&mut parked, 1);
+        assert!(waits);
+        parked.begin();
+        assert_eq!([(); 2].map(|()| parked.expect()), [true, false]);
+        parked.expire();
+        assert!(parked.is_empty() && !parked.is_settled(&grant(1)));
+        parked.begin();
+        assert_eq!([(); 3].map(|()| parked.expect()), [true, true, false]);
+    }
+}

@@ -1,0 +1,5 @@
+SELECT id
+FROM campaigns FORCE INDEX (campaigns_not_closed)
+WHERE live = 1 AND id > ?
+ORDER BY id
+LIMIT ?

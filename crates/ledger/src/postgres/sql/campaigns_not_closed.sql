@@ -1,0 +1,5 @@
+SELECT id
+FROM campaigns
+WHERE phase <> 'closed' AND id > $1
+ORDER BY id
+LIMIT $2

@@ -1,0 +1,12 @@
+-- Without `MATERIALIZED` the planner would go through all campaigns in the order of their ids.
+WITH ended AS MATERIALIZED (
+    SELECT ref, id
+    FROM campaigns
+    WHERE holds_end > (SELECT created_at FROM campaigns ORDER BY ref DESC LIMIT 1) - 2592000000
+)
+SELECT id
+FROM ended
+WHERE (SELECT 1 FROM orders o WHERE o.campaign = ended.ref AND o.state = 'held' LIMIT 1) IS NOT NULL
+    AND id > $1
+ORDER BY id
+LIMIT $2

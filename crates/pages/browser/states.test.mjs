@@ -1,0 +1,327 @@
+// @ts-check
+// What pages say, and when: every state and every refusal, in both languages, for the ear as well; and the clock.
+
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { PHONE, Service, assertAccessible, assertFits, launch, person, picture, says, tabTo, until } from "./stage.mjs";
+
+/** @typedef {import("playwright-core").Page} Page */
+
+/** @type {Service} */
+let service;
+/** @type {import("playwright-core").Browser} */
+let browser;
+
+before(async () => {
+  service = await Service.start();
+  browser = await launch();
+});
+
+after(async () => {
+  await browser?.close();
+  await service?.stop();
+});
+
+/** @param {string} id @param {string} what */
+const act = (id, what) => service.call("POST", `/v1/campaigns/${id}/${what}`, {});
+
+test("the button says how things are: not yet, buy, paused, yours, sold out, over", async () => {
+  const later = (/** @type {number} */ ms) => new Date(Date.now() + ms).toISOString();
+  const id = await service.sale({ stock: 2, starts_at: later(3_600_000), ends_at: later(7_200_000) });
+  const [ann, bob] = [await person(browser, service, "ann"), await person(browser, service, "bob")];
+  for (const { page } of [ann, bob]) {
+    await page.goto(`/s/${id}`);
+    assert.equal(await page.getAttribute("#outcome", "role"), "status");
+  }
+  await says(ann.page, "#buy", "Not yet");
+  assert.equal(await ann.page.isDisabled("#buy"), true);
+  await service.call("PATCH", `/v1/sales/${id}`, { starts_at: later(1_000) });
+  await says(ann.page, "#buy", "Buy");
+  await says(ann.page, "#outcome", "It has begun!");
+  await act(id, "pause");
+  await says(ann.page, "#buy", "Paused for a moment");
+  assert.equal(await ann.page.isDisabled("#buy"), true);
+  await act(id, "resume");
+  await says(ann.page, "#buy", "Buy");
+  await ann.page.click("#buy");
+  await says(ann.page, "#buy", "Yours: 1");
+  await says(ann.page, "#outcome", "Got it!");
+  await service.call("POST", `/v1/sales/${id}/orders`, { quantity: 1 });
+  await says(bob.page, "#buy", "Sold out");
+  await says(bob.page, "#outcome", "Units may come back");
+  await ann.page.click(".cancel");
+  await says(bob.page, "#outcome", "1 came back!");
+  await says(bob.page, "#buy", "Buy");
+  await act(id, "close");
+  await says(bob.page, "#buy", "It is over");
+  for (const one of [ann, bob]) {
+    assert.deepEqual(one.faults, []);
+    await one.context.close();
+  }
+});
+
+/** What users meet, and what pages say of it in English. */
+const REFUSALS = [
+  [409, "sold-out", ""], [409, "limit-reached", "as many as you may"], [410, "ended", "over"],
+  [409, "not-started", "not begun yet"], [409, "insufficient-funds", "too small"],
+  [403, "forbidden", "may not do this"], [403, "not-named", "for other users"],
+  [403, "passphrase-wrong", "not the passphrase"], [401, "unauthenticated", "Sign in"],
+  [422, "invalid", "not possible"], [429, "throttled", "too often"], [429, "creations-throttled", "in a minute"],
+  [503, "unavailable", "just now"], [503, "not-admitted", "Many are asking"], [503, "paused", "Paused"],
+  [503, "line-full", "Many are asking"], [503, "uncertain", "nothing is taken twice"],
+  [403, "order-check-refused", "shop does not allow"], [500, "something-new", "did not work"],
+];
+
+test("refusals are told in both languages, and no English stands on a Chinese page", async () => {
+  const id = await service.sale({ stock: 5 });
+  for (const locale of ["en", "zh-CN"]) {
+    const ann = await person(browser, service, "ann", { locale });
+    for (const [status, slug, words] of REFUSALS) {
+      await ann.page.goto(`/s/${id}`);
+      await ann.page.route("**/orders", (route) => route.fulfill({ status: Number(status),
+        contentType: "application/problem+json",
+        // Nobody waits that long: it is told at once.
+        headers: { "Retry-After": "60" },
+        body: JSON.stringify({ type: `/problems/${slug}`, title: "An English title", detail: "in detail" }) }));
+      await ann.page.click("#buy");
+      await until(async () => (await ann.page.textContent("#buy")) !== (locale === "en" ? "Asking…" : "正在抢购…"));
+      const told = (await ann.page.textContent("#outcome")) ?? "";
+      if (locale === "en") assert.match(told, new RegExp(String(words)), `${slug}: ${told}`);
+      else if (words) assert.match(told, /^[^A-Za-z]+$/, `${slug}: ${told}`);
+      await ann.page.unroute("**/orders");
+    }
+    assert.deepEqual(ann.faults, []);
+    await ann.context.close();
+  }
+});
+
+test("the network is cut in the middle of a click on a sale, and one order comes of it", async () => {
+  const id = await service.sale({ stock: 5, per_user_limit: 3 });
+  const ann = await person(browser, service, "ann");
+  await ann.page.goto(`/s/${id}`);
+  let lost = 0;
+  await ann.page.route(`**/v1/sales/${id}/orders`, async (route) => {
+    if (lost++ > 0) return route.continue();
+    await route.fetch();
+    await route.abort("connectionreset");
+  });
+  await ann.page.click("#buy");
+  await says(ann.page, ".yours", "Yours: 1");
+  assert.equal(lost, 2, "it was asked again");
+  assert.equal((await service.call("GET", `/v1/campaigns/${id}/state`)).granted, 1);
+  // The next click is another wish.
+  await ann.page.click("#buy");
+  await until(async () => (await ann.page.locator(".order").count()) === 2);
+  assert.equal((await service.call("GET", `/v1/campaigns/${id}/state`)).granted, 2);
+  await ann.context.close();
+});
+
+test("a page that is left in the middle of a click replays the wish, as it was wished", async () => {
+  const id = await service.sale({ stock: 5, per_user_limit: 3 });
+  const ann = await person(browser, service, "ann");
+  await ann.page.goto(`/s/${id}`);
+  let isCut = true;
+  const arrived = new Promise((done) => {
+    void ann.page.route(`**/v1/sales/${id}/orders`, async (route) => {
+      if (!isCut) return route.continue();
+      await route.fetch();
+      done(null);
+    });
+  });
+  await ann.page.fill("#quantity", "2");
+  await ann.page.click("#buy");
+  await arrived;
+  isCut = false;
+  await ann.page.reload();
+  await says(ann.page, ".yours", "Yours: 2");
+  await ann.page.click("#buy");
+  await says(ann.page, "#outcome", "Got it!");
+  assert.equal((await service.call("GET", `/v1/campaigns/${id}/state`)).granted, 2);
+  assert.equal(await ann.page.locator(".order").count(), 1);
+  await ann.context.close();
+});
+
+test("a sale on a phone, in Chinese, with the keyboard alone", async () => {
+  const id = await service.sale({ title: "限量手机", stock: 3, per_user_limit: 2 });
+  const ann = await person(browser, service, "ann", PHONE);
+  const { page } = ann;
+  await page.goto(`/s/${id}`);
+  await says(page, "#buy", "抢购");
+  await says(page, "#numbers", "剩余 3/3 个");
+  await assertFits(page);
+  await tabTo(page, "#quantity");
+  await page.keyboard.press("Control+A");
+  await page.keyboard.type("2");
+  await page.keyboard.press("Enter");
+  await says(page, ".yours", "抢到了：2 件");
+  await says(page, "#outcome", "请在时限内付款");
+  await picture(page, "sale-phone");
+  await assertFits(page);
+  await assertAccessible(page);
+  await tabTo(page, ".pay");
+  await page.keyboard.press("Enter");
+  await says(page, ".hold", "已付款");
+  const words = (await page.textContent("main")) ?? "";
+  assert.doesNotMatch(words, /[A-Za-z]{2}/, words);
+  assert.deepEqual(ann.faults, []);
+  await ann.context.close();
+});
+
+test("sending on a phone, in Chinese, with the keyboard alone", async () => {
+  const eve = await person(browser, service, "eve", PHONE);
+  const { page } = eve;
+  await page.goto("/send");
+  await says(page, "#balance", "余额：¥0.00");
+  await tabTo(page, "#put-in");
+  await page.keyboard.press("Enter");
+  await says(page, "#outcome", "¥1,000.00 已存入");
+  await assertFits(page);
+  await tabTo(page, "#amount");
+  await page.keyboard.press("Control+A");
+  await page.keyboard.type("66.66");
+  await tabTo(page, "#rule");
+  await page.keyboard.press("ArrowDown");
+  await says(page, "#spread-words", "一半在");
+  await picture(page, "send-phone");
+  await assertAccessible(page);
+  await tabTo(page, "#send-button");
+  await page.keyboard.press("Enter");
+  await page.waitForSelector("#sent:not([hidden])");
+  await assertFits(page);
+  assert.equal(await page.evaluate(() => document.activeElement?.id), "link");
+  await page.keyboard.press("Enter");
+  await says(page, "#numbers", "¥66.66");
+  assert.deepEqual(eve.faults, []);
+  await eve.context.close();
+});
+
+/** Has the page's stream tell one state. @param {Page} page @param {object} state */
+async function stream(page, state) {
+  await page.route("**/events?*", (route) => route.fulfill({ contentType: "text/event-stream",
+    body: `retry: 60000\nevent: state\ndata: ${JSON.stringify(state)}\n\n` }));
+}
+
+/** Seconds that the page's clock shows. @param {Page} page */
+async function seconds(page) {
+  const parts = ((await page.textContent("#clock b")) ?? "").split(":").map(Number);
+  return parts.reduce((sum, part) => sum * 60 + part, 0);
+}
+
+test("an old view does not set the clock back", async () => {
+  const id = await service.sale({ stock: 5, starts_at: new Date(Date.now() + 600_000).toISOString() });
+  const state = await service.call("GET", `/v1/campaigns/${id}/state`);
+  const ann = await person(browser, service, "ann");
+  // What a page asks on top of that is not answered.
+  await ann.page.route(`**/v1/campaigns/${id}/state`, () => {});
+  for (const old of [9_000, 3_600_000]) {
+    // The numbers show that it was heard.
+    const now = new Date(Date.now() - old).toISOString();
+    await stream(ann.page, { ...state, supply: 77, now });
+    const began = Date.now();
+    await ann.page.goto(`/s/${id}`);
+    await until(async () => (await ann.page.textContent("#numbers"))?.includes("of 77") ?? false);
+    const left = Math.ceil((Date.parse(state.starts_at) - began) / 1_000);
+    assert.ok((await seconds(ann.page)) <= left, `${await seconds(ann.page)} s and not ${left} s`);
+    await ann.page.unroute("**/events?*");
+  }
+  await ann.context.close();
+});
+
+test("what has ended is over, before its window is and before it is closed", async () => {
+  const id = await service.sale({ stock: 5 });
+  const state = await service.call("GET", `/v1/campaigns/${id}/state`);
+  const ann = await person(browser, service, "ann");
+  await stream(ann.page, { ...state, phase: "ended", now: new Date(Date.now() + 1_000).toISOString() });
+  await ann.page.goto(`/s/${id}`);
+  await says(ann.page, "#clock", "It is over");
+  await says(ann.page, "#buy", "It is over");
+  await ann.context.close();
+});
+
+test("a view that is older than the page's own numbers does not replace them", async () => {
+  const id = await service.sale({ stock: 5 });
+  const state = await service.call("GET", `/v1/campaigns/${id}/state`);
+  const ann = await person(browser, service, "ann");
+  const heard = new Promise((done) => {
+    void ann.page.route(`**/v1/campaigns/${id}/state`, async (route) => {
+      done(await ann.page.textContent("#numbers"));
+      await route.continue();
+    });
+  });
+  await stream(ann.page, { ...state, supply: 77, now: new Date(Date.now() - 3_000).toISOString() });
+  await ann.page.goto(`/s/${id}`);
+  assert.equal(await heard, "5 of 5 left");
+  await says(ann.page, "#numbers", "5 of 5 left");
+  await ann.context.close();
+});
+
+test("a clock that is set is noticed", async () => {
+  const id = await service.sale({ stock: 5, starts_at: new Date(Date.now() + 600_000).toISOString() });
+  const state = await service.call("GET", `/v1/campaigns/${id}/state`);
+  const ann = await person(browser, service, "ann");
+  // The browser's clock is an hour behind when the page comes, and right when the stream tells something.
+  await ann.page.addInitScript(() => {
+    const real = Date.now;
+    Date.now = () => real() + (/** @type {any} */ (window).isRight ? 0 : -3_600_000);
+  });
+  await ann.page.route("**/events?*", async (route) => {
+    await ann.page.evaluate(() => { /** @type {any} */ (window).isRight = true; });
+    const now = new Date().toISOString();
+    await route.fulfill({ contentType: "text/event-stream",
+      body: `retry: 60000\nevent: state\ndata: ${JSON.stringify({ ...state, now })}\n\n` });
+  });
+  const asked = ann.page.waitForRequest(`**/v1/campaigns/${id}/state`);
+  await ann.page.goto(`/s/${id}`);
+  await asked;
+  await until(async () => Math.abs((await seconds(ann.page)) - (Date.parse(state.starts_at) - Date.now()) / 1_000) < 5);
+  await ann.context.close();
+});
+
+test("a hold does not begin above its length", async () => {
+  const id = await service.sale({ stock: 5 });
+  const ann = await person(browser, service, "ann");
+  // The answers are on their way for a while, so that the page believes the service's clock to be behind.
+  await ann.page.route(`**/v1/sales/${id}/orders`, async (route) => {
+    const answer = await route.fetch();
+    const body = await answer.json();
+    const later = (/** @type {string} */ time) => new Date(Date.parse(time) + 60_000).toISOString();
+    await route.fulfill({ response: answer, json: { ...body, hold_until: later(body.hold_until) } });
+  });
+  await ann.page.goto(`/s/${id}`);
+  await ann.page.click("#buy");
+  await says(ann.page, ".hold", "Pay within 15:00");
+  await ann.context.close();
+});
+
+/** Holds a request up until it is let go. @param {Page} page @param {string} path */
+async function heldUp(page, path) {
+  /** @type {(value: unknown) => void} */
+  let letGo = () => {};
+  const gone = new Promise((done) => { letGo = done; });
+  await page.route(path, async (route) => {
+    await gone;
+    await route.continue();
+  });
+  return () => letGo(null);
+}
+
+test("numbers that lack what was just had are not shown beside it", async () => {
+  await service.deposit("alice", 1_000);
+  const terms = { title: "Luck", total: { amount: 300, currency: "CNY" }, shares: 3, split: { rule: "equal" } };
+  const red = (await service.call("POST", "/v1/red-packets", terms)).id;
+  const sale = await service.sale({ stock: 3 });
+  for (const [path, asked, button, left] of [
+    [`/p/${red}`, `**/v1/red-packets/${red}`, "#open", "2 of 3 left · ¥2.00 of ¥3.00 left"],
+    [`/s/${sale}`, `**/v1/campaigns/${sale}/state`, "#buy", "2 of 3 left"],
+  ]) {
+    const ann = await person(browser, service, "ann");
+    await ann.page.goto(path);
+    const letGo = await heldUp(ann.page, asked);
+    await ann.page.click(button);
+    await says(ann.page, "main", button === "#open" ? "You got" : "Got it!");
+    assert.equal(await ann.page.textContent("#numbers"), "…");
+    letGo();
+    await says(ann.page, "#numbers", left);
+    await ann.context.close();
+  }
+});

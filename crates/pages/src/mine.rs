@@ -1,0 +1,255 @@
+//! What the visitor has: packets sent and opened, and orders. A page of a list at a time, in the order in which the API
+//! has it.
+
+use askama::Template;
+use axum::{
+    extract::{FromRequestParts, Query, State},
+    http::{HeaderMap, StatusCode, request::Parts},
+    response::{IntoResponse as _, Redirect, Response},
+};
+use futures_util::{StreamExt as _, stream};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::{
+    Pages,
+    language::Texts,
+    money::money,
+    sale::ASKED_AT_ONCE,
+    views::{Asked, Frame, escape, text},
+};
+
+/// How many a page of a list has.
+const SHOWN: usize = 20;
+
+/// Where the pages of lists begin.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct From {
+    /// Of the packets that were sent.
+    sent: Option<String>,
+    /// Of the packets that were opened.
+    opened: Option<String>,
+    /// Of the orders.
+    after: Option<String>,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for From {
+    type Rejection = std::convert::Infallible;
+    /// What cannot be read was not asked.
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {
+        let query = Query::try_from_uri(&parts.uri);
+        Ok(query.map(|Query(from)| from).unwrap_or_default())
+    }
+}
+
+/// A path of the API that lists, from a cursor on.
+fn listing(path: &str, cursor: Option<&str>) -> String {
+    let after = cursor.map(|cursor| format!("&after={}", escape(cursor)));
+    format!("{path}?limit={SHOWN}{}", after.unwrap_or_default())
+}
+
+/// The link to the next page of a list.
+fn older(path: &str, name: &str, list: &Value) -> Option<String> {
+    let next = list["next"].as_str()?;
+    Some(format!("{path}?{name}={}", escape(next)))
+}
+
+#[derive(Template)]
+#[template(path = "packets.html")]
+struct Packets<'a> {
+    frame: &'a Frame,
+    /// Both at first. Further pages are of one of them.
+    lists: Vec<List>,
+}
+
+struct List {
+    id: &'static str,
+    title: &'static str,
+    lines: Vec<Line>,
+    older: Option<String>,
+}
+
+/// A packet in a list.
+struct Line {
+    id: String,
+    title: String,
+    /// Who sent it, or how much of it is left.
+    about: String,
+    amount: String,
+}
+
+pub(crate) async fn packets(
+    State(pages): State<Pages>,
+    asked: Asked,
+    from: From,
+    headers: HeaderMap,
+) -> Response {
+    let session = pages.session(&headers).await;
+    let Some(user) = session["user"].as_str() else {
+        return Redirect::to("/sign-in?then=/packets").into_response();
+    };
+    let frame = Frame::of_script("qiang.js", &asked, &headers, &session, Value::Null);
+    let mut lists = Vec::new();
+    if from.opened.is_none() {
+        let path = listing("/v1/red-packets", from.sent.as_deref());
+        let answer = pages.api.get(&path, &headers).await;
+        if !answer.status.is_success() {
+            return pages.instead(&asked, &headers, "/packets", &answer);
+        }
+        let packets = answer.body["red_packets"].as_array().into_iter().flatten();
+        lists.push(List {
+            id: "sent",
+            title: frame.texts.sent_by_me,
+            lines: packets
+                .map(|packet| sent_line(packet, frame.texts))
+                .collect(),
+            older: older("/packets", "sent", &answer.body),
+        });
+    }
+    if from.sent.is_none() {
+        let path = format!("/v1/accounts/{}/claims", escape(user));
+        let path = listing(&path, from.opened.as_deref());
+        let mut answer = pages.api.get(&path, &headers).await;
+        if !answer.status.is_success() {
+            return pages.instead(&asked, &headers, "/packets", &answer);
+        }
+        let claims = answer.body["claims"].as_array_mut().map(std::mem::take);
+        lists.push(List {
+            id: "opened",
+            title: frame.texts.opened_by_me,
+            lines: pages
+                .opened(claims.unwrap_or_default(), &headers, frame.texts)
+                .await,
+            older: older("/packets", "opened", &answer.body),
+        });
+    }
+    let page = Packets {
+        frame: &frame,
+        lists,
+    };
+    frame.answer(&page, StatusCode::OK)
+}
+
+fn sent_line(packet: &Value, texts: &Texts) -> Line {
+    let number = |field: &str| packet["state"][field].to_string();
+    let left = texts.left.replace("{remaining}", &number("remaining"));
+    Line {
+        id: text(packet, "id").to_owned(),
+        title: text(packet, "title").to_owned(),
+        about: left.replace("{supply}", &number("supply")),
+        amount: money(&packet["total"]),
+    }
+}
+
+impl Pages {
+    /// Shares with the titles of their packets.
+    async fn opened(&self, claims: Vec<Value>, headers: &HeaderMap, texts: &Texts) -> Vec<Line> {
+        let asked = claims.into_iter().map(async |claim| {
+            let id = text(&claim, "campaign").to_owned();
+            let packet = self
+                .api
+                .get(&format!("/v1/red-packets/{id}"), headers)
+                .await;
+            let packet = packet.ok().unwrap_or_default();
+            Line {
+                id,
+                title: packet["title"]
+                    .as_str()
+                    .unwrap_or(texts.a_packet)
+                    .to_owned(),
+                about: match packet["sender"].as_str() {
+                    Some(sender) => format!("{} {sender}", texts.from),
+                    None => String::new(),
+                },
+                amount: money(&claim["amount"]),
+            }
+        });
+        stream::iter(asked).buffered(ASKED_AT_ONCE).collect().await
+    }
+}
+
+#[derive(Template)]
+#[template(path = "orders.html")]
+struct Orders<'a> {
+    frame: &'a Frame,
+    orders: Vec<OrderLine<'a>>,
+    older: Option<String>,
+}
+
+/// An order in a list.
+struct OrderLine<'a> {
+    sale: &'a str,
+    title: &'a str,
+    quantity: &'a Value,
+    amount: String,
+    is_held: bool,
+    /// The state's name, and in words.
+    name: &'a str,
+    state: &'static str,
+    /// When the hold of an unpaid one ends.
+    until: Option<&'a str>,
+    /// Where it is paid.
+    pay: String,
+}
+
+pub(crate) async fn orders(
+    State(pages): State<Pages>,
+    asked: Asked,
+    from: From,
+    headers: HeaderMap,
+) -> Response {
+    let session = pages.session(&headers).await;
+    let Some(user) = session["user"].as_str() else {
+        return Redirect::to("/sign-in?then=/orders").into_response();
+    };
+    let path = format!("/v1/accounts/{}/orders", escape(user));
+    let mut list = pages
+        .api
+        .get(&listing(&path, from.after.as_deref()), &headers)
+        .await;
+    if !list.status.is_success() {
+        return pages.instead(&asked, &headers, "/orders", &list);
+    }
+    let orders = list.body["orders"].as_array_mut().map(std::mem::take);
+    let orders = pages.up_to_date(orders.unwrap_or_default(), &headers).await;
+    let frame = Frame::of_script("orders.js", &asked, &headers, &session, json!({}));
+    let pays_elsewhere =
+        pages.options.development.is_none() && !pages.options.payment_url.is_empty();
+    let line = |order| {
+        let (sale, state) = (text(order, "campaign"), text(order, "state"));
+        OrderLine {
+            sale,
+            title: text(order, "title"),
+            quantity: &order["quantity"],
+            amount: money(&order["amount"]),
+            is_held: state == "held",
+            name: state,
+            state: word(state, frame.texts),
+            until: order["hold_until"].as_str(),
+            pay: match pays_elsewhere {
+                true => pages
+                    .options
+                    .payment_url
+                    .replace("{order}", text(order, "order")),
+                false => format!("/s/{sale}"),
+            },
+        }
+    };
+    let page = Orders {
+        frame: &frame,
+        orders: orders.iter().map(line).collect(),
+        older: older("/orders", "after", &list.body),
+    };
+    frame.answer(&page, StatusCode::OK)
+}
+
+/// How an order stands, in words.
+fn word(state: &str, texts: &Texts) -> &'static str {
+    match state {
+        "held" => texts.held,
+        "paid" => texts.paid,
+        "cancelled" => texts.cancelled,
+        "returned" => texts.returned,
+        _ => texts.expired,
+    }
+}

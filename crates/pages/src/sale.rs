@@ -1,0 +1,132 @@
+//! The page of a sale, with the orders that the visitor has of it and the visitor's place in its line.
+
+use askama::Template;
+use axum::{
+    extract::{Path, State},
+    http::{HeaderMap, StatusCode},
+    response::Response,
+};
+use futures_util::{StreamExt as _, stream};
+use serde_json::{Value, json};
+
+use crate::{
+    Pages,
+    money::money,
+    views::{Asked, Frame, escape, plain, text},
+};
+
+/// Orders that are asked for at a time, and how often: the newest come first.
+const ORDERS_PAGE: usize = 1_000;
+const PAGES_MAX: usize = 5;
+/// Requests at a time about what a list has.
+pub(crate) const ASKED_AT_ONCE: usize = 20;
+
+#[derive(Template)]
+#[template(path = "sale.html")]
+struct Sale<'a> {
+    frame: &'a Frame,
+    sale: &'a Value,
+    image: Option<&'a str>,
+    price: String,
+}
+
+pub(crate) async fn page(
+    State(pages): State<Pages>,
+    Path(id): Path<String>,
+    asked: Asked,
+    headers: HeaderMap,
+) -> Response {
+    let id = plain(&id);
+    let answer = pages.api.get(&format!("/v1/sales/{id}"), &headers).await;
+    if !answer.status.is_success() {
+        return pages.instead(&asked, &headers, &format!("/s/{id}"), &answer);
+    }
+    let (sale, session) = (answer.body, pages.session(&headers).await);
+    let place = match sale["waiting_room"] == true {
+        true => pages.place(id, &headers).await,
+        false => None,
+    };
+    let (mut orders, settled) = pages.orders_of(&sale, &session, &headers).await;
+    // What was granted out of the line may not be in the ledger yet.
+    let granted = place.as_ref().map(|place| &place["grant"]);
+    let is_new = |grant: &&Value| orders.iter().all(|order| order["order"] != grant["order"]);
+    let granted = granted.filter(|grant| grant.is_object()).filter(is_new);
+    orders.extend(granted.cloned());
+    let orders = pages.up_to_date(orders, &headers).await;
+    let facts = json!({
+        "sale": sale,
+        "orders": orders,
+        "settled": settled,
+        "place": place.filter(|place| text(place, "state") == "waiting"),
+        "sandbox": pages.options.development.is_some(),
+        "payment_url": pages.options.payment_url,
+    });
+    let frame = Frame::of_script("sale.js", &asked, &headers, &session, facts);
+    let page = Sale {
+        frame: &frame,
+        image: sale["image_url"].as_str(),
+        price: money(&sale["unit_price"]),
+        sale: &sale,
+    };
+    frame.answer(&page, StatusCode::OK)
+}
+
+impl Pages {
+    /// The visitor's place in a line, or what was granted there.
+    async fn place(&self, id: &str, headers: &HeaderMap) -> Option<Value> {
+        let path = format!("/v1/campaigns/{id}/place");
+        self.api.get(&path, headers).await.ok()
+    }
+
+    /// The visitor's orders of a sale as the ledger has them, and whether it has everything.
+    async fn orders_of(
+        &self,
+        sale: &Value,
+        session: &Value,
+        headers: &HeaderMap,
+    ) -> (Vec<Value>, bool) {
+        let path = format!("/v1/accounts/{}/orders", escape(text(session, "user")));
+        let (mut orders, mut after) = (Vec::new(), String::new());
+        for _ in 0..PAGES_MAX {
+            let page = format!("{path}?limit={ORDERS_PAGE}{after}");
+            let Some(mut page) = self.api.get(&page, headers).await.ok() else {
+                return (orders, false);
+            };
+            let listed = page["orders"].as_array_mut().map(std::mem::take);
+            let listed = listed.unwrap_or_default();
+            // Times are written alike, so that their texts have their order.
+            let is_before = |order: &Value| text(order, "granted_at") < text(sale, "created_at");
+            let is_over = listed.last().is_none_or(is_before);
+            orders.extend(
+                listed
+                    .into_iter()
+                    .filter(|order| order["campaign"] == sale["id"]),
+            );
+            let settled = page["settled"] == true;
+            match page["next"].as_str() {
+                Some(next) if !is_over => after = format!("&after={}", escape(next)),
+                _ => return (orders, settled),
+            }
+        }
+        (orders, false)
+    }
+
+    /// Orders as the engine has them, where they may change still.
+    pub(crate) async fn up_to_date(&self, orders: Vec<Value>, headers: &HeaderMap) -> Vec<Value> {
+        let asked = orders.into_iter().map(async |order| {
+            if text(&order, "state") != "held" {
+                return order;
+            }
+            let path = format!("/v1/orders/{}", text(&order, "order"));
+            let Some(Value::Object(fresh)) = self.api.get(&path, headers).await.ok() else {
+                return order;
+            };
+            let mut order = order;
+            if let Value::Object(order) = &mut order {
+                order.extend(fresh);
+            }
+            order
+        });
+        stream::iter(asked).buffered(ASKED_AT_ONCE).collect().await
+    }
+}

@@ -1,0 +1,81 @@
+//! What the world outside would do, for trying out: the payment service that reports a payment, and the bank that
+//! brings money.
+
+use axum::{
+    Json,
+    extract::State,
+    http::{HeaderMap, StatusCode},
+    response::{IntoResponse as _, Response},
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::{
+    Pages,
+    views::{escape, plain, text},
+};
+
+#[derive(Deserialize)]
+pub(crate) struct SandboxPayment {
+    order: String,
+}
+
+/// Reports that the order of the visitor was paid.
+pub(crate) async fn pay(
+    State(pages): State<Pages>,
+    headers: HeaderMap,
+    Json(payment): Json<SandboxPayment>,
+) -> Response {
+    let id = plain(&payment.order);
+    // Only whoever has an order can see it.
+    let order = pages.api.get(&format!("/v1/orders/{id}"), &headers).await;
+    if !order.status.is_success() {
+        return (order.status, Json(order.body)).into_response();
+    }
+    let body = json!({ "reference": format!("sandbox-{id}"), "amount": order.body["amount"] });
+    let path = format!("/v1/orders/{id}/payment");
+    pages.as_the_world(&path, "pay", &headers, &body).await
+}
+
+#[derive(Deserialize)]
+pub(crate) struct SandboxDeposit {
+    amount: i64,
+    currency: String,
+}
+
+/// Puts money into the account of the visitor. A page of another site cannot have a browser send JSON here.
+pub(crate) async fn deposit(
+    State(pages): State<Pages>,
+    headers: HeaderMap,
+    Json(deposit): Json<SandboxDeposit>,
+) -> Response {
+    let session = pages.api.get("/v1/session", &headers).await;
+    if !session.status.is_success() {
+        return (session.status, Json(session.body)).into_response();
+    }
+    let path = format!(
+        "/v1/accounts/{}/deposits",
+        escape(text(&session.body, "user"))
+    );
+    let body = json!({ "amount": deposit.amount, "currency": deposit.currency });
+    pages.as_the_world(&path, "deposit", &headers, &body).await
+}
+
+impl Pages {
+    /// Asks with a token of the sandbox's own, which has one scope.
+    async fn as_the_world(
+        &self,
+        path: &str,
+        scope: &str,
+        headers: &HeaderMap,
+        body: &Value,
+    ) -> Response {
+        let token = self.options.development.as_ref();
+        let token = token.and_then(|development| development.token("sandbox", scope).ok());
+        let Some(token) = token else {
+            return StatusCode::NOT_FOUND.into_response();
+        };
+        let answer = self.api.post(path, &token, headers, Some(body)).await;
+        (answer.status, Json(answer.body)).into_response()
+    }
+}

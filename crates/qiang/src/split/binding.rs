@@ -1,0 +1,58 @@
+//! The options that say which packet a commitment is for, and what its seed was made of.
+
+use qiang_core::{
+    id::CampaignId,
+    money::Currency,
+    split::{Commitment, Entropy, Parts, Promise, Secret, Seed, Split, commit, commit_to, promise},
+};
+
+/// Which packet a commitment is for. Without these it is of version 1, as packets of earlier releases have it.
+#[derive(Debug, clap::Args)]
+pub(super) struct BindingArgs {
+    /// The red packet's id
+    #[arg(long, requires = "currency")]
+    id: Option<CampaignId>,
+    /// The total's currency, such as CNY
+    #[arg(long, requires = "id")]
+    currency: Option<Currency>,
+}
+
+impl BindingArgs {
+    /// The commitment to a split under a seed.
+    pub(super) fn commit(&self, seed: &Seed, split: &Split) -> Commitment {
+        match (self.id, self.currency) {
+            (Some(id), Some(currency)) => commit_to(id, currency, seed, split),
+            _ => commit(seed, split),
+        }
+    }
+}
+
+/// What a seed was made of by service and sender.
+#[derive(Debug, clap::Args)]
+pub(super) struct PartsArgs {
+    /// What the service had promised before it knew the entropy, 64 hexadecimal digits
+    #[arg(long, value_name = "HEX", requires_all = ["id", "secret", "entropy"])]
+    promise: Option<Promise>,
+    /// The service's part of the seed, 64 hexadecimal digits
+    #[arg(long, value_name = "HEX", requires = "promise")]
+    secret: Option<Secret>,
+    /// The sender's part of the seed, 64 hexadecimal digits
+    #[arg(long, value_name = "HEX", requires = "promise")]
+    entropy: Option<Entropy>,
+}
+
+/// What is wrong with the parts of a seed; none where they are as they should be.
+pub(super) type Fault = Option<&'static str>;
+
+impl PartsArgs {
+    /// Whether the service kept its promise, and the seed is made of the parts; none where no parts are given.
+    pub(super) fn check(&self, binding: &BindingArgs, seed: &Seed) -> Option<Fault> {
+        let (promised, id) = (self.promise?, binding.id?);
+        let (secret, entropy) = (self.secret.clone()?, self.entropy?);
+        if promise(id, &secret) != promised {
+            return Some(Some("the promise is not of this secret"));
+        }
+        let made = Parts { secret, entropy }.seed();
+        Some((made != *seed).then_some("secret and entropy do not make the seed"))
+    }
+}

@@ -1,0 +1,165 @@
+//! `cargo xtask container`: builds the image that `deploy/container` describes and asks the program in it for its
+//! version, where something is installed that builds images and answers. Elsewhere it says that it was not run.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+
+use crate::command;
+use crate::steps::Done;
+
+const FILE: &str = "deploy/container/Containerfile";
+/// What the image is called. It is kept: the next build takes what has not changed.
+const IMAGE: &str = "qiang-xtask";
+/// How long a builder may take to say that it is there: some wait for a service that does not answer.
+const ANSWERS_WITHIN: &str = "timeout 20";
+
+/// A program that builds images.
+struct Builder {
+    name: &'static str,
+    /// What succeeds where its service runs, too.
+    probe: &'static str,
+    build: &'static str,
+    /// What prints the version of the program in the image; other lines come before and after it.
+    run: &'static [&'static str],
+}
+
+const BUILDERS: [Builder; 3] = [
+    Builder {
+        name: "podman",
+        probe: "info",
+        build: "build",
+        run: &["run --rm --read-only qiang-xtask --version"],
+    },
+    Builder {
+        name: "docker",
+        probe: "version",
+        build: "build",
+        run: &["run --rm --read-only qiang-xtask --version"],
+    },
+    Builder {
+        name: "buildah",
+        probe: "info",
+        build: "bud",
+        run: &[
+            "from --name qiang-xtask-run qiang-xtask",
+            "run qiang-xtask-run -- /usr/local/bin/qiang --version",
+            "rm qiang-xtask-run",
+        ],
+    },
+];
+
+/// Builds the image and runs the program in it, or says why not.
+pub(crate) fn run(root: &Path) -> Result<Done> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    run_with(root, &std::env::split_paths(&path).collect::<Vec<_>>())
+}
+
+fn run_with(root: &Path, search: &[PathBuf]) -> Result<Done> {
+    let mut silent = Vec::new();
+    for builder in &BUILDERS {
+        let mut found = search.iter().map(|folder| folder.join(builder.name));
+        let Some(program) = found.find(|file| file.is_file()) else {
+            continue;
+        };
+        let program = program.display();
+        if command::succeeds(
+            &format!("{ANSWERS_WITHIN} {program} {}", builder.probe),
+            root,
+        ) {
+            try_image(root, builder, &program.to_string())?;
+            return Ok(Done::Passed);
+        }
+        silent.push(builder.name);
+    }
+    let names = BUILDERS.map(|builder| builder.name).join(", ");
+    Ok(Done::Skipped(match silent.is_empty() {
+        true => format!("the image was not built: none of {names} is installed"),
+        false => format!(
+            "the image was not built: {} is installed and does not answer",
+            silent.join(" and ")
+        ),
+    }))
+}
+
+fn try_image(root: &Path, builder: &Builder, program: &str) -> Result<()> {
+    let commit = command::read("git rev-parse --short=12 HEAD", root).unwrap_or_default();
+    let (build, commit) = (builder.build, commit.trim());
+    let args = format!("--build-arg QIANG_COMMIT={commit} --file {FILE} --tag {IMAGE} .");
+    command::run(&format!("{program} {build} {args}"), root)?;
+    let mut printed = String::new();
+    for line in builder.run {
+        printed += &command::read(&format!("{program} {line}"), root)?;
+    }
+    let Some(version) = printed.lines().find(|line| line.starts_with("qiang ")) else {
+        bail!("the program in the image does not say its version: {printed:?}");
+    };
+    println!("{}: {version}", builder.name);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::command::script;
+
+    fn here() -> &'static Path {
+        Path::new(".")
+    }
+
+    #[test]
+    fn without_a_builder_that_answers_it_says_that_nothing_was_built() {
+        let bin = tempfile::tempdir().unwrap();
+        let search = [bin.path().to_owned()];
+        let Done::Skipped(why) = run_with(here(), &search).unwrap() else {
+            panic!("nothing can have been built");
+        };
+        assert!(
+            why.contains("not built") && why.contains("podman, docker, buildah"),
+            "{why}"
+        );
+        // The client is there, and no service behind it.
+        script(&bin.path().join("docker"), "exit 1");
+        let Done::Skipped(why) = run_with(here(), &search).unwrap() else {
+            panic!("nothing can have been built");
+        };
+        assert!(
+            why.contains("docker is installed and does not answer"),
+            "{why}"
+        );
+    }
+
+    #[test]
+    fn the_first_that_answers_builds_and_the_program_says_its_version() {
+        let bin = tempfile::tempdir().unwrap();
+        let search = [bin.path().to_owned()];
+        script(&bin.path().join("podman"), "exit 1");
+        let body = "echo \"$@\" >> $(dirname $0)/log; case $1 in run) echo 'qiang 1.2.3';; esac";
+        script(&bin.path().join("docker"), body);
+        script(&bin.path().join("buildah"), "touch $(dirname $0)/ran");
+        assert_eq!(run_with(here(), &search).unwrap(), Done::Passed);
+        let log = fs::read_to_string(bin.path().join("log")).unwrap();
+        let calls: Vec<&str> = log.lines().collect();
+        assert_eq!(calls.len(), 3, "{log}");
+        assert_eq!(calls[0], "version");
+        assert!(
+            calls[1].starts_with("build ") && calls[1].contains(FILE),
+            "{log}"
+        );
+        assert_eq!(calls[2], "run --rm --read-only qiang-xtask --version");
+        assert!(!bin.path().join("ran").exists());
+    }
+
+    #[test]
+    fn a_failing_build_and_a_silent_program_are_failures() {
+        let bin = tempfile::tempdir().unwrap();
+        let search = [bin.path().to_owned()];
+        script(&bin.path().join("podman"), "test $1 != build");
+        assert!(run_with(here(), &search).is_err());
+        script(&bin.path().join("podman"), "echo something else");
+        let error = run_with(here(), &search).unwrap_err().to_string();
+        assert!(error.contains("does not say its version"), "{error}");
+    }
+}
