@@ -93,14 +93,24 @@ impl FileKind {
 /// Held for as long as the process may write: two writers would each grant the same units.
 #[derive(Debug)]
 pub(crate) struct WriterLock {
-    _file: File,
+    file: File,
+}
+
+impl Drop for WriterLock {
+    /// Closing the file would not do: the lock is the open file's, and a child that this process has forked for a
+    /// program holds the same one until that program begins.
+    fn drop(&mut self) {
+        if let Err(error) = self.file.unlock() {
+            tracing::warn!(%error, "the lock ends when the file is closed");
+        }
+    }
 }
 
 /// Takes the lock beside the file.
 pub(crate) fn lock(path: &Path) -> Result<WriterLock, StoreError> {
     let file = open_private(&beside(path, ".lock"))?;
     match file.try_lock() {
-        Ok(()) => Ok(WriterLock { _file: file }),
+        Ok(()) => Ok(WriterLock { file }),
         Err(TryLockError::WouldBlock) => Err(StoreError::InUse {
             path: path.display().to_string(),
         }),
@@ -266,5 +276,17 @@ mod tests {
             matches!(refused, Err(StoreError::NoWriteAheadLog { .. })),
             "{refused:?}"
         );
+    }
+
+    #[test]
+    fn a_lock_ends_with_its_owner_whoever_has_the_file_open_as_well() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let path = folder.path().join("qiang.db");
+        let held = lock(&path).unwrap();
+        let in_a_child = held.file.try_clone().unwrap(); // as fork leaves it to a child
+        assert!(matches!(lock(&path), Err(StoreError::InUse { .. })));
+        drop(held);
+        lock(&path).map(drop).unwrap();
+        drop(in_a_child);
     }
 }
