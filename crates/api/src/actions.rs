@@ -106,13 +106,13 @@ struct ActionBody {
     id: Text<Uuid>,
     #[schema(value_type = String, format = DateTime)]
     at: When,
-    /// Whose token it was.
+    /// Who did it: the user whose token it was, or whom a command on the machine named.
     actor: String,
     /// What was done.
     action: &'static str,
     /// What it was done to.
     subject: String,
-    /// The id of the request.
+    /// The id of the request; empty where a command did it.
     request_id: String,
     /// What was asked for.
     #[schema(value_type = Object)]
