@@ -79,8 +79,8 @@ pub use self::{
     figures::{Figure, Latency},
     ids::{CampaignId, Id, IdempotencyKey, InvalidId, OrderId, UserId, WebhookId},
     partitions::{
-        NodeSighting, Partition, PartitionDetail, PartitionReconciliation, Partitions, Released,
-        Repair, RepairRecord, Resumed, Withheld,
+        NodeSighting, Partition, PartitionDetail, PartitionReconciliation, Partitions, Reconciled,
+        Released, Repair, RepairRecord, Resumed, Withheld,
     },
     problem::{FieldError, Problem},
     quarantine::{QuarantinedEntry, Redriven},

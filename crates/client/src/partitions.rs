@@ -135,6 +135,21 @@ bodies! {
         /// What cannot be kept beside what the ledger has, a line each.
         conflicts: Vec<String>,
     }
+    /// What was found where a partition was held against the ledger.
+    Reconciled {
+        /// When it began.
+        ran_at: Timestamp,
+        /// Whether everything that is live was compared. Where that takes longer than five seconds it is not.
+        complete: bool,
+        /// Campaigns that were compared to their end.
+        campaigns: u64,
+        /// Rows that were compared.
+        rows: u64,
+        /// How many differences there are, by kind. They were there twice, with a moment between.
+        differences: BTreeMap<String, u64>,
+        /// The first hundred of them, a line each.
+        examples: Vec<String>,
+    }
     /// Whether a halt was ended.
     Resumed {
         /// False where it was not halted.
@@ -171,6 +186,15 @@ impl Client {
     /// `not-for-engine` where partitions lose nothing; see [`Error`].
     pub async fn repair_partition(&self, number: u16) -> Result<Repair, Error> {
         self.json(Call::post(path(number, "/repair")).changing())
+            .await
+    }
+
+    /// Holds a partition against the ledger, now. Nothing is changed.
+    ///
+    /// # Errors
+    /// `not-for-engine` where the engine is the ledger's own file; see [`Error`].
+    pub async fn reconcile_partition(&self, number: u16) -> Result<Reconciled, Error> {
+        self.json(Call::post(path(number, "/reconcile")).changing())
             .await
     }
 

@@ -82,6 +82,8 @@ words! {
         Redrive = "redrive",
         /// A partition was repaired.
         Repair = "repair",
+        /// A partition was held against the ledger.
+        Reconcile = "reconcile",
         /// What repairs withheld was given back.
         Release = "release",
         /// Everything was audited.

@@ -72,6 +72,8 @@ fn answers_are_as_documented() {
     check::<Withdrawal>("makeWithdrawal", "201", None);
     check::<Refund>("refundOrder", "201", None);
     check::<Refunds>("getRefunds", "200", None);
+    check::<OwedOrder>("listOwedOrders", "200", Some("orders"));
+    check::<Promise>("promiseRedPacket", "200", None);
     check::<Invitation>("signInvitation", "201", None);
     check::<Webhook>("createWebhook", "201", None);
     check::<Webhook>("listWebhooks", "200", Some("webhooks"));
@@ -85,6 +87,7 @@ fn answers_are_as_documented() {
     check::<Partitions>("listPartitions", "200", None);
     check::<PartitionDetail>("getPartition", "200", None);
     check::<Repair>("repairPartition", "200", None);
+    check::<Reconciled>("reconcilePartition", "200", None);
     check::<Resumed>("resumePartition", "200", None);
     check::<Released>("releaseWithheld", "200", None);
     check::<QuarantinedEntry>("getQuarantinedEntry", "200", None);
@@ -148,10 +151,13 @@ fn each_operation_has_a_call() {
         "getPartition": partition,
         "releaseWithheld": release_withheld,
         "repairPartition": repair_partition,
+        "reconcilePartition": reconcile_partition,
         "resumePartition": resume_partition,
         "getPayment": get_payment,
         "listQuarantine": quarantine,
         "getQuarantinedEntry": quarantined,
+        "listOwedOrders": owed_orders,
+        "promiseRedPacket": promise_red_packet,
         "redriveEntry": redrive_entry,
         "listRedPackets": red_packets,
         "createRedPacket": create_red_packet,

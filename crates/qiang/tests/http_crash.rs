@@ -121,6 +121,15 @@ impl Users {
             .collect()
     }
 
+    /// Waits until somebody has been granted something.
+    async fn wait_for_a_grant(&self) {
+        let started = Instant::now();
+        while self.granted.lock().is_empty() {
+            assert!(started.elapsed() < READY_MAX, "nobody is granted anything");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
     async fn one(self: Arc<Self>, addr: SocketAddr) {
         let Ok(stream) = TcpStream::connect(addr).await else {
             return;
@@ -302,11 +311,10 @@ async fn a_full_disk_grants_nothing_it_cannot_keep_and_heals_without_a_restart()
     let users = Users::new(&served.open_packet(100_000).await);
 
     let load = users.load(addr);
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    users.wait_for_a_grant().await;
     let ballast = disk.join("ballast");
     fill(&ballast);
     wait_for(addr, 503).await;
-    assert!(!users.granted.lock().is_empty());
     tokio::time::sleep(Duration::from_millis(300)).await;
     let granted_while_full = users.granted.lock().len();
     tokio::time::sleep(Duration::from_millis(300)).await;

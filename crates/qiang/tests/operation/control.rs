@@ -34,8 +34,8 @@ const NAMES: [&str; 11] = [
     "settlement",
     "discards",
     "packets",
-    "archive",
     "keys",
+    "archive",
     "webhooks",
     "reconciliation",
 ];
