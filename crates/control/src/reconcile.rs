@@ -99,7 +99,8 @@ impl Found {
         self.logged
             .retain(|known| left.keys().any(|name| (name.0, name.1) == *known));
         self.walk += 1;
-        self.passed_at = Some(now);
+        // Where nothing is live, no rows were compared, and this is when they would have been.
+        (self.ran_at, self.passed_at) = (Some(now), Some(now));
     }
 }
 
