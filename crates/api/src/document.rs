@@ -57,7 +57,14 @@ fn has_parameter(operation: &Value, name: &str) -> bool {
 
 fn complete_request(path: &str, method: &str, operation: &mut Value, schemas: &Map<String, Value>) {
     // These may be had as often as one likes; what a batch has is named in it.
-    let as_often = ["/tickets", "/invitations", "/session", "/batch", "/audits"];
+    let as_often = [
+        "/tickets",
+        "/invitations",
+        "/session",
+        "/batch",
+        "/audits",
+        "/promises",
+    ];
     let as_often = as_often.iter().any(|end| path.ends_with(end));
     let takes_key = method != "get" && !as_often;
     if takes_key && !has_parameter(operation, KEY) {

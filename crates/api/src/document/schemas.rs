@@ -238,9 +238,10 @@ fn name_words(value: &mut Value, words: &str) {
     }
 }
 
-/// Whether it is a text, or a text or null.
+/// Whether it is a text, or a text or null, and not one of some words.
 fn is_text(value: &Value) -> bool {
-    value["type"] == "string" || value["type"] == json!(["string", "null"])
+    let is_text = value["type"] == "string" || value["type"] == json!(["string", "null"]);
+    is_text && value["enum"].is_null()
 }
 
 fn complete_text(property: &str, text: &mut Map<String, Value>) {
