@@ -10,10 +10,11 @@ use qiang_control::{
     repair::{self, RepairMode},
 };
 use qiang_core::ports::{Ledger, ReconcileStore as _, RepairEngine, RepairState};
+use qiang_redis::PartitionState;
 use qiang_testkit::servers::redis::{Options as ServerOptions, Standalone};
 
 use super::*;
-use crate::harness::detach_replicas;
+use crate::harness::{detach_replicas, wait_for};
 
 const RACE: Duration = Duration::from_secs(3);
 
@@ -194,6 +195,9 @@ async fn a_part_is_repaired_when_the_other_one_has_left() {
     let united = node.unite(lost, &*scene.ledger).await.unwrap();
     assert!(matches!(united, RepairState::Repaired(_)), "{united:?}");
     assert!(node.has_part(target.id, gone).await.unwrap());
+    // The other node may have met the halt, and asks now and then how things are.
+    let is_open = || scene.harness.nodes[1].state(lost) == PartitionState::Open;
+    wait_for("the other node", is_open).await;
     scene.settle().await;
     assert_eq!(scene.tally(target).await, tally);
     assert_eq!(scene.orders(target, &numbers(&answers)).await, orders);
