@@ -59,10 +59,10 @@ impl User {
     pub(crate) async fn send_until(mut self, end: Instant) {
         let mut open = None;
         while Instant::now() < end {
-            let stream = match open.take() {
-                Some(stream) => stream,
+            let (stream, had_body) = match open.take() {
+                Some(open) => open,
                 None => match TcpStream::connect(self.addr).await {
-                    Ok(stream) => stream,
+                    Ok(stream) => (stream, false),
                     Err(error) => {
                         self.report.violation("no connection", &error.to_string());
                         return;
@@ -72,14 +72,19 @@ impl User {
             if self.random.random_ratio(1, BROKEN_OF) {
                 self.send_broken(stream).await;
             } else {
-                open = self.send_sound(stream).await;
+                open = self.send_sound(stream, had_body).await;
             }
         }
     }
 
     /// Sends some requests at once, of which each ends where it says, and reads as many answers. Returns the connection
-    /// if it is still open.
-    async fn send_sound(&mut self, mut stream: TcpStream) -> Option<TcpStream> {
+    /// if it is still open, and whether the last request on it had a body: a node that has not read it may close the
+    /// connection behind its answer. `had_body` says the same of the request before these.
+    async fn send_sound(
+        &mut self,
+        mut stream: TcpStream,
+        mut had_body: bool,
+    ) -> Option<(TcpStream, bool)> {
         let mut bytes = Vec::new();
         let mut drafts = Vec::new();
         for _ in 0..self.random.random_range(1..=AT_ONCE_MAX) {
@@ -91,8 +96,8 @@ impl User {
             drafts.push(draft);
         }
         let written = self.write(&mut stream, &bytes).await;
-        let (mut reader, mut had_body) = (Reader::default(), false);
-        for draft in &drafts {
+        let mut reader = Reader::default();
+        for (answered, draft) in drafts.iter().enumerate() {
             let to_head = draft.method == "HEAD";
             let answer = timeout(ANSWER_MAX, reader.next(&mut stream, to_head)).await;
             let shown = || String::from_utf8_lossy(&bytes).into_owned();
@@ -117,7 +122,20 @@ impl User {
                     return None;
                 }
                 Ok(Ok(None)) => {
-                    self.report.violation("closed without a word", &shown());
+                    let mut last = Vec::new();
+                    for draft in drafts
+                        .iter()
+                        .take(answered + 1)
+                        .skip(answered.saturating_sub(1))
+                    {
+                        draft.write(&mut last);
+                    }
+                    let of = drafts.len();
+                    let last = String::from_utf8_lossy(&last);
+                    let shown = format!(
+                        "{answered} of {of} answers came; the last one and the next:\n{last}"
+                    );
+                    self.report.violation("closed without a word", &shown);
                     return None;
                 }
                 Ok(Ok(Some(answer))) => answer,
@@ -138,7 +156,7 @@ impl User {
                 return None;
             }
         }
-        Some(stream)
+        Some((stream, had_body))
     }
 
     /// Sends bytes that may be anything, says that no more will come, and waits until the node has closed, too.
