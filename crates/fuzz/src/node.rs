@@ -22,7 +22,7 @@ pub(crate) const SECRET: &str = "a-secret-for-fuzzing-runs-of-32-bytes-at-least"
 const SETTINGS: [(&str, &str); 7] = [
     ("QIANG__AUTH__HS256_SECRET", SECRET),
     ("QIANG__SERVER__DRAIN_DELAY_MS", "0"),
-    ("QIANG__SERVER__HEADER_TIMEOUT_MS", "10000"),
+    ("QIANG__SERVER__HEADER_TIMEOUT_MS", "2000"),
     ("QIANG__SERVER__REQUEST_TIMEOUT_MS", "5000"),
     ("QIANG__WAITING__STREAM_MS", "200"),
     ("QIANG__TICKETS__DIFFICULTY", "4"),
