@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Migrations in order; the file's `user_version` says how many it has. Append only.
-const MIGRATIONS: [&str; 25] = [
+const MIGRATIONS: [&str; 26] = [
     include_str!("../migrations/0001_init.sql"),
     include_str!("../migrations/0002_ledgers_alone.sql"),
     include_str!("../migrations/0003_set_aside.sql"),
@@ -43,6 +43,7 @@ const MIGRATIONS: [&str; 25] = [
     include_str!("../migrations/0023_origin_of_seeds.sql"),
     include_str!("../migrations/0024_archives.sql"),
     include_str!("../migrations/0025_claimed_and_live.sql"),
+    include_str!("../migrations/0026_preparations.sql"),
 ];
 /// The version of the newest schema of files.
 pub const SCHEMA_VERSION: u32 = MIGRATIONS.len() as u32;

@@ -17,7 +17,7 @@ macro_rules! impl_keys {
             use uuid::Uuid;
             use $crate::{
                 ledger::{accounts, keys, payouts},
-                ledger_host::{FUNDS_WAIT_MAX, SqliteLedgerHost, job},
+                ledger_host::{FUNDS_WAIT_MAX, SqliteLedgerHost, enter, job},
                 reader::query,
             };
 
@@ -61,13 +61,7 @@ macro_rules! impl_keys {
                     &self,
                     campaigns: Vec<Creation>,
                 ) -> Result<Vec<Result<KeyBinding, LedgerError>>, LedgerError> {
-                    let create = |campaigns: Vec<Creation>| {
-                        job(self, 0, move |context| {
-                            let (conn, now) = (context.conn, context.now);
-                            keys::create_all(conn, now, &campaigns, context.opens)
-                        })
-                    };
-                    let mut created = create(campaigns.clone()).await?;
+                    let mut created = enter(self, campaigns.clone()).await?;
                     let lacks = |it: &_| matches!(it, Err(LedgerError::InsufficientFunds { .. }));
                     if !created.iter().any(lacks) {
                         return Ok(created);
@@ -80,7 +74,7 @@ macro_rules! impl_keys {
                     let again = poor.iter().map(|n| campaigns[*n].clone()).collect();
                     let settled = self.await_settled(partition, seq, FUNDS_WAIT_MAX).await;
                     let again = match settled {
-                        Ok(_) => create(again).await,
+                        Ok(_) => enter(self, again).await,
                         Err(error) => Err(error),
                     };
                     let again = again.unwrap_or_else(|error| vec![Err(error); poor.len()]);

@@ -5,20 +5,24 @@ use std::{sync::Arc, time::Duration};
 
 use qiang_core::{
     event::{PartitionId, Seq},
-    ports::LedgerError,
+    ports::{Creation, LedgerError},
 };
 
 use crate::{
     error::StoreError,
+    job::{Job, JobContext, LedgerJob},
+    new_campaigns::{Entered, NewCampaigns},
     positions::Positions,
     reader::Readers,
-    task::{Job, JobContext, LedgerJob},
 };
 
 /// A file with the ledger's tables, its one writer, and its readers. [`impl_ledger`] makes a `Ledger` of it.
 pub(crate) trait SqliteLedgerHost: Sync {
     /// Hands a job to the writer, or answers it at once that it cannot be done.
     fn push_job(&self, job: Box<dyn LedgerJob>);
+
+    /// The same for campaigns that are to be entered.
+    fn push_campaigns(&self, campaigns: Box<NewCampaigns>);
 
     fn readers(&self) -> &Arc<Readers>;
 
@@ -46,6 +50,18 @@ pub(crate) async fn job<T: Send + 'static>(
         .unwrap_or_else(|_| Err(LedgerError::unavailable("the writer is gone")))
 }
 
+/// Has the writer enter campaigns, and says of each what became of it.
+pub(crate) async fn enter(
+    host: &impl SqliteLedgerHost,
+    campaigns: Vec<Creation>,
+) -> Result<Entered, LedgerError> {
+    let (campaigns, receiver) = NewCampaigns::boxed(campaigns);
+    host.push_campaigns(campaigns);
+    receiver
+        .await
+        .unwrap_or_else(|_| Err(LedgerError::unavailable("the writer is gone")))
+}
+
 /// How long a sender with too little money waits for what was just claimed to be settled.
 pub(crate) const FUNDS_WAIT_MAX: Duration = Duration::from_secs(2);
 
@@ -62,10 +78,11 @@ macro_rules! impl_ledger {
                 event::{Entry, PartitionId, Seq},
                 id::{CampaignId, UserId},
                 ports::{
-                    Action, AudienceStore, CampaignQuery, CampaignRecord, CampaignStore, Discard,
-                    GrantRecord, LedgerError, QuarantineCount, QuarantineStore, QuarantinedEntry,
-                    ReconcileStore, RepairRecord, RepairStore, SettledPart, SettledPayment,
-                    SettledRow, SettlementStore, WaitingRoomStore, WithheldRecord,
+                    Action, AudienceStore, CampaignQuery, CampaignRecord, CampaignStore, Creation,
+                    Discard, GrantRecord, KeyStore as _, LedgerError, QuarantineCount,
+                    QuarantineStore, QuarantinedEntry, ReconcileStore, RepairRecord, RepairStore,
+                    SettledPart, SettledPayment, SettledRow, SettlementStore, WaitingRoomStore,
+                    WithheldRecord,
                 },
             };
             use $crate::{
@@ -73,7 +90,7 @@ macro_rules! impl_ledger {
                     audiences, campaigns, discards, listing, quarantine, reconcile, repairs,
                     settle, waiting_rooms,
                 },
-                ledger_host::{FUNDS_WAIT_MAX, SqliteLedgerHost, job},
+                ledger_host::{SqliteLedgerHost, job},
                 reader::query,
             };
 
@@ -110,23 +127,19 @@ macro_rules! impl_ledger {
                     audience: Option<&str>,
                     by: Option<&Action>,
                 ) -> Result<(), LedgerError> {
-                    let create = || {
-                        let (setup, details, by) = (setup.clone(), details.clone(), by.cloned());
-                        let audience = audience.map(str::to_owned);
-                        job(self, 0, move |context| {
-                            let (conn, audience) = (context.conn, audience.as_deref());
-                            let entered = (&setup, &details);
-                            campaigns::create(conn, context.now, entered, audience, by.as_ref())
-                                .map(drop)
-                        })
+                    let creation = Creation {
+                        used: None,
+                        setup: setup.clone(),
+                        details: details.clone(),
+                        audience: audience.map(str::to_owned),
+                        waiting_room: false,
+                        by: by.cloned(),
+                        opens: false,
                     };
-                    match create().await {
-                        Err(refusal @ LedgerError::InsufficientFunds { .. }) => {
-                            let (partition, seq) = self.last_committed().ok_or(refusal)?;
-                            self.await_settled(partition, seq, FUNDS_WAIT_MAX).await?;
-                            create().await
-                        }
-                        result => result,
+                    match self.create_under(creation).await {
+                        // It was there before, and stays as it is.
+                        Ok(_) | Err(LedgerError::IdUsed) => Ok(()),
+                        Err(error) => Err(error),
                     }
                 }
 
@@ -323,7 +336,7 @@ macro_rules! impl_ledger {
                     partition: PartitionId,
                     seq: Seq,
                 ) -> Result<bool, LedgerError> {
-                    let redrive = move |context: &mut $crate::task::JobContext<'_>| {
+                    let redrive = move |context: &mut $crate::job::JobContext<'_>| {
                         settle::redrive(context.conn, partition, seq)
                     };
                     job(self, 1, redrive).await
@@ -334,7 +347,7 @@ macro_rules! impl_ledger {
                     partition: PartitionId,
                     seq: Seq,
                 ) -> Result<bool, LedgerError> {
-                    let ask = move |context: &mut $crate::task::JobContext<'_>| {
+                    let ask = move |context: &mut $crate::job::JobContext<'_>| {
                         discards::ask(context.conn, partition, seq)
                     };
                     job(self, 1, ask).await
@@ -349,7 +362,7 @@ macro_rules! impl_ledger {
                     partition: PartitionId,
                     seq: Seq,
                 ) -> Result<bool, LedgerError> {
-                    let discard = move |context: &mut $crate::task::JobContext<'_>| {
+                    let discard = move |context: &mut $crate::job::JobContext<'_>| {
                         discards::discard(context.conn, partition, seq)
                     };
                     job(self, 1, discard).await
@@ -360,7 +373,7 @@ macro_rules! impl_ledger {
                     partition: PartitionId,
                     seq: Seq,
                 ) -> Result<(), LedgerError> {
-                    let end = move |context: &mut $crate::task::JobContext<'_>| {
+                    let end = move |context: &mut $crate::job::JobContext<'_>| {
                         discards::end(context.conn, partition, seq)
                     };
                     job(self, 1, end).await

@@ -18,10 +18,12 @@ mod error;
 mod file;
 mod gate_counters;
 mod history_host;
+mod job;
 mod key_host;
 mod ledger;
 mod ledger_host;
 mod log;
+mod new_campaigns;
 mod open_mark;
 mod pace;
 mod payout_host;
@@ -108,6 +110,21 @@ struct Shared {
 }
 
 impl Shared {
+    fn new(book: Book) -> Self {
+        Self {
+            queue: Queue::new(QUEUED_TASKS_MAX),
+            recalls: Queue::new(QUEUED_TASKS_MAX),
+            committed: AtomicU64::new(book.head()),
+            book: RwLock::new(book),
+            positions: Positions::default(),
+            stopped: RwLock::new(None),
+            under_way: UnderWay::new(),
+            stuck: RwLock::new(None),
+            quarantined: RwLock::default(),
+            gate_answers: GateCounters::default(),
+        }
+    }
+
     fn send_for(&self, errand: Errand) {
         if let Err((error, errand)) = self.recalls.push(errand) {
             errand.refuse(&error.into());
@@ -207,18 +224,7 @@ impl Embedded {
         let conn = file::open_writer(path, FileKind::Engine, clock.now())?;
         let mut refs = Refs::default();
         let Rebuilt { book, places } = rebuild::rebuild(&conn, &mut refs, options.grace)?;
-        let shared = Arc::new(Shared {
-            queue: Queue::new(QUEUED_TASKS_MAX),
-            recalls: Queue::new(QUEUED_TASKS_MAX),
-            committed: AtomicU64::new(book.head()),
-            book: RwLock::new(book),
-            positions: Positions::default(),
-            stopped: RwLock::new(None),
-            under_way: UnderWay::new(),
-            stuck: RwLock::new(None),
-            quarantined: RwLock::default(),
-            gate_answers: GateCounters::default(),
-        });
+        let shared = Arc::new(Shared::new(book));
         let readers = Arc::new(Readers::new(path));
         let writer = Writer::new(path, &shared, &clock, (conn, refs, places), options)?;
         let recalls = RecallThread::start(path, &shared, &clock)?;

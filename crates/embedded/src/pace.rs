@@ -4,7 +4,8 @@
 //! last batch, who are about to ask again. Settlement costs about ten times what a grant costs, and both need the one
 //! writer. So claims come first: under load settlement gets a very small share of the time, with few claims a larger
 //! one, and all of it when there are none. Past a bound of unsettled entries it takes turns with the batches, and each
-//! batch is followed by the settlement of more than it has appended: the log cannot run away from the ledger.
+//! batch is followed by the settlement of more than it has appended: the log cannot run away from the ledger. The
+//! shares of large new packets are written in slices, too, in a quarter of the time.
 
 use std::time::{Duration, Instant};
 
@@ -28,6 +29,13 @@ const LOAD_SLICE: usize = 64;
 const FEW_SLICE: usize = 16;
 /// The largest slice, past the bound of unsettled entries: about 80 milliseconds. Who owes more settles several.
 const OWED_SLICE_MAX: u64 = 8_192;
+/// Shares written in one transaction for packets that are not entered yet, where claims come: about a millisecond.
+pub(crate) const LOAD_SHARES: u32 = 1_024;
+/// The same by an idle writer.
+const IDLE_SHARES: u32 = 4_096;
+/// A slice of shares that took `t` is followed by at least this many `t` without one, where claims come: somebody waits
+/// for the packet, and everybody for the slice.
+const LOAD_PER_SHARES: u32 = 3;
 /// Unsettled entries past which every batch is followed by settlement, unless an engine is told otherwise.
 pub(crate) const BACKLOG_MAX: u64 = 2_000_000;
 
@@ -44,6 +52,8 @@ pub(crate) struct Pace {
     last_batch: usize,
     last_slice_ended: Instant,
     last_slice_took: Duration,
+    last_shares_ended: Instant,
+    last_shares_took: Duration,
 }
 
 impl Pace {
@@ -58,6 +68,8 @@ impl Pace {
             last_batch: 0,
             last_slice_ended: Instant::now(),
             last_slice_took: Duration::ZERO,
+            last_shares_ended: Instant::now(),
+            last_shares_took: Duration::ZERO,
         }
     }
 
@@ -147,6 +159,25 @@ impl Pace {
         self.last_slice_took = took;
         self.last_slice_ended = Instant::now();
     }
+
+    /// Whether shares may be written for packets that are not entered yet.
+    pub(crate) fn may_prepare(&self) -> bool {
+        let rest = self.last_shares_took * LOAD_PER_SHARES;
+        self.idle || self.last_shares_ended.elapsed() >= rest
+    }
+
+    /// How many.
+    pub(crate) fn shares(&self) -> u32 {
+        match self.idle {
+            true => IDLE_SHARES,
+            false => LOAD_SHARES,
+        }
+    }
+
+    pub(crate) fn prepared(&mut self, took: Duration) {
+        self.last_shares_took = took;
+        self.last_shares_ended = Instant::now();
+    }
 }
 
 #[cfg(test)]
@@ -191,6 +222,22 @@ mod tests {
             pace.follow(9, 0, false);
             assert_eq!((pace.rest(), pace.slice()), (rest, slice));
         }
+    }
+
+    #[test]
+    fn shares_of_new_packets_yield_to_waiting_claims() {
+        let mut pace = Pace::new(BACKLOG_MAX, (0, 0));
+        for batch in [1, 4_096] {
+            pace.served(batch);
+            pace.prepared(Duration::ZERO);
+            assert!(pace.may_prepare(), "{batch}: it took no time");
+            pace.prepared(Duration::from_secs(60));
+            assert!(!pace.may_prepare(), "{batch}: it has not rested");
+            assert_eq!(pace.shares(), LOAD_SHARES);
+        }
+        pace.idle();
+        assert!(pace.may_prepare(), "no claim waits");
+        assert_eq!(pace.shares(), IDLE_SHARES);
     }
 
     /// The backlog after so many batches, each of as many entries, if it was so much at first.

@@ -12,14 +12,16 @@ use crate::{
     Embedded, PARTITION,
     account_host::impl_accounts,
     history_host::impl_history,
+    job::LedgerJob,
     key_host::impl_keys,
     ledger_host::{SqliteLedgerHost, impl_ledger},
     log,
     log::Refs,
+    new_campaigns::NewCampaigns,
     payout_host::impl_payouts,
     positions::Positions,
     reader::{self, Readers},
-    task::{LedgerJob, Task},
+    task::Task,
     webhook_host::impl_webhooks,
 };
 
@@ -33,6 +35,13 @@ impl_history!(Embedded);
 impl SqliteLedgerHost for Embedded {
     fn push_job(&self, job: Box<dyn LedgerJob>) {
         self.push(Task::Ledger(job));
+    }
+
+    fn push_campaigns(&self, campaigns: Box<NewCampaigns>) {
+        self.push(match campaigns.has_many_shares() {
+            true => Task::Enter(campaigns),
+            false => Task::Ledger(campaigns),
+        });
     }
 
     fn readers(&self) -> &Arc<Readers> {

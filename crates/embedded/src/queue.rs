@@ -51,6 +51,7 @@ pub(crate) enum Taken {
 struct Inner<T> {
     tasks: Vec<T>,
     closed: bool,
+    aborted: bool,
     halted: bool,
     /// While the writer waits: how many tasks are worth waking it. 0 while it does not.
     wake_at: usize,
@@ -69,6 +70,7 @@ impl<T> Queue<T> {
         let inner = Inner {
             tasks: Vec::new(),
             closed: false,
+            aborted: false,
             halted: false,
             wake_at: 0,
         };
@@ -148,9 +150,14 @@ impl<T> Queue<T> {
     /// Refuses further tasks, and gives back those gathered.
     pub(crate) fn abort(&self) -> Vec<T> {
         let mut inner = self.inner.lock();
-        inner.closed = true;
+        (inner.closed, inner.aborted) = (true, true);
         self.filled.notify_one();
         std::mem::take(&mut inner.tasks)
+    }
+
+    /// Whether what was taken before the end is not to be gone on with.
+    pub(crate) fn is_aborted(&self) -> bool {
+        self.inner.lock().aborted
     }
 
     /// Refuses further tasks until [`Self::resume`], and gives back those gathered: nothing is left that would wait for

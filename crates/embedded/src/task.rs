@@ -1,16 +1,13 @@
-//! Requests to the writer thread and their answers.
+//! Requests to the writer thread.
 
 use qiang_core::{
-    book::{Claim, Command, Reply, Restored, Setup},
-    event::{PartitionId, Seq},
+    book::{Claim, Command, Reply, Restored},
     id::CampaignId,
     outcome::Outcome,
-    ports::{Answer, Claimed, EngineError, LedgerError, Probed},
-    time::Timestamp,
+    ports::{Answer, Claimed, EngineError, Probed},
 };
-use rusqlite::Connection;
 
-use crate::error::StoreError;
+use crate::{job::LedgerJob, new_campaigns::NewCampaigns};
 
 /// A campaign that has opened, or none where there is none; an error where it cannot be read.
 pub(crate) type Recalled = Result<Option<Box<Restored>>, EngineError>;
@@ -24,6 +21,8 @@ pub(crate) enum Task {
     /// A commit that changes nothing but the probe's row.
     Probe(Answer<Probed>),
     Ledger(Box<dyn LedgerJob>),
+    /// Campaigns with so many shares that these are written before, between batches.
+    Enter(Box<NewCampaigns>),
     /// A campaign that the writer has sent for.
     Recalled(CampaignId, Recalled),
 }
@@ -36,127 +35,8 @@ impl Task {
             Self::Look(_, answer) => answer.send(Err(error.clone())),
             Self::Probe(answer) => answer.send(Err(error.clone())),
             Self::Ledger(job) => job.answer(Err(error)),
+            Self::Enter(campaigns) => campaigns.answer(Err(error)),
             Self::Recalled(..) => {}
         }
-    }
-}
-
-/// How the commit that a task belonged to went.
-pub(crate) type Committed<'a> = Result<(), &'a EngineError>;
-
-/// A change to the ledger's tables: done in the batch's transaction, answered after its commit.
-pub(crate) trait LedgerJob: Send {
-    /// Makes the change, inside a savepoint that is undone if it returns an error.
-    fn run(&mut self, context: &mut JobContext<'_>) -> Result<(), StoreError>;
-
-    /// How many entries it settles; 0 for a job that settles none.
-    fn entries(&self) -> usize;
-
-    fn answer(self: Box<Self>, committed: Committed<'_>);
-}
-
-/// What a ledger job works with: the transaction, and what the writer keeps between transactions.
-pub(crate) struct JobContext<'a> {
-    pub(crate) conn: &'a Connection,
-    pub(crate) now: Timestamp,
-    /// Where jobs that settle have moved the positions of their partitions.
-    pub(crate) moved: &'a mut Vec<(PartitionId, Seq)>,
-    /// Campaigns that jobs have entered and that are opened with them, where this ledger is an engine's own.
-    pub(crate) opens: &'a mut Vec<Setup>,
-    /// Set by jobs behind which what the writer remembers of campaigns may be wrong. Those that settle need not.
-    pub(crate) forgets: &'a mut bool,
-}
-
-/// Runs a job in a savepoint. A refusal undoes the job alone; any other error fails the batch.
-pub(crate) fn run_job(
-    job: &mut dyn LedgerJob,
-    context: &mut JobContext<'_>,
-) -> Result<(), StoreError> {
-    let opens = context.opens.len();
-    let conn = context.conn;
-    let run = |sql| -> Result<(), StoreError> {
-        conn.prepare_cached(sql)?.execute([])?;
-        Ok(())
-    };
-    run("SAVEPOINT job")?;
-    match job.run(context) {
-        Ok(()) => {}
-        Err(StoreError::Refused(_)) => {
-            context.opens.truncate(opens);
-            run("ROLLBACK TO job")?;
-        }
-        Err(error) => return Err(error),
-    }
-    run("RELEASE job")
-}
-
-/// A [`LedgerJob`] made of a closure.
-pub(crate) struct Job<T, F> {
-    entries: usize,
-    work: F,
-    result: Option<Result<T, LedgerError>>,
-    answer: tokio::sync::oneshot::Sender<Result<T, LedgerError>>,
-}
-
-impl<T, F> Job<T, F>
-where
-    T: Send + 'static,
-    F: FnMut(&mut JobContext<'_>) -> Result<T, StoreError> + Send + 'static,
-{
-    /// A job that settles so many entries, and the receiver of its result.
-    pub(crate) fn boxed(
-        entries: usize,
-        work: F,
-    ) -> (
-        Box<dyn LedgerJob>,
-        tokio::sync::oneshot::Receiver<Result<T, LedgerError>>,
-    ) {
-        let (answer, receiver) = tokio::sync::oneshot::channel();
-        let job = Self {
-            entries,
-            work,
-            result: None,
-            answer,
-        };
-        (Box::new(job), receiver)
-    }
-}
-
-impl<T, F> LedgerJob for Job<T, F>
-where
-    T: Send + 'static,
-    F: FnMut(&mut JobContext<'_>) -> Result<T, StoreError> + Send + 'static,
-{
-    fn run(&mut self, context: &mut JobContext<'_>) -> Result<(), StoreError> {
-        match (self.work)(context) {
-            Ok(value) => {
-                self.result = Some(Ok(value));
-                Ok(())
-            }
-            Err(error) if error.is_io() => Err(error),
-            // A rule of the ledger: this job's change is undone, the batch goes on.
-            Err(error) => {
-                let refusal = LedgerError::from(error);
-                self.result = Some(Err(refusal.clone()));
-                Err(StoreError::Refused(refusal))
-            }
-        }
-    }
-
-    fn entries(&self) -> usize {
-        self.entries
-    }
-
-    fn answer(self: Box<Self>, committed: Committed<'_>) {
-        let unavailable = |error: &EngineError| Err(LedgerError::unavailable(error.to_string()));
-        let result = match (committed, self.result) {
-            (Err(EngineError::Uncertain { reason }), _) => {
-                Err(LedgerError::uncertain(reason.clone()))
-            }
-            (Err(error), _) => unavailable(error),
-            (Ok(()), Some(result)) => result,
-            (Ok(()), None) => unavailable(&EngineError::Stopping),
-        };
-        drop(self.answer.send(result)); // the caller may have stopped waiting
     }
 }

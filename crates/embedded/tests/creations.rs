@@ -18,7 +18,7 @@ use qiang_core::{
 };
 use qiang_embedded::{Embedded, SystemClock};
 use qiang_testkit::{
-    campaign::{Target, currency, red_packet, user},
+    campaign::{Builder, Target, currency, red_packet, user},
     servers::{Process, wait_for},
 };
 
@@ -28,6 +28,9 @@ const ROUND: &str = "QIANG_TEST_CREATIONS_ROUND";
 const KILLS: u64 = 5;
 /// Creations under way at once in the child.
 const BATCH: u64 = 16;
+/// Every so many packets has so many shares that they are written before it.
+const LARGE_EVERY: u64 = 4;
+const LARGE: u32 = 3_000;
 const BEGIN_MAX: Duration = Duration::from_secs(30);
 /// Open whenever the test runs, and for longer than it does.
 const OPENS_FOR_MS: i64 = 200_000_000_000_000;
@@ -49,8 +52,20 @@ fn deposit(embedded: &Embedded, minor: i64) {
 
 /// The `n`-th packet: three shares of a hundred in all, unless it is to cost more.
 fn creation(n: u64, total: i64) -> Creation {
+    creation_of(n, red_packet(total, 3, SplitRule::Equal))
+}
+
+/// The `n`-th packet of a child.
+fn small_or_large(n: u64) -> Creation {
+    match n % LARGE_EVERY {
+        0 => creation_of(n, red_packet(LARGE.into(), LARGE, SplitRule::Equal)),
+        _ => creation(n, 100),
+    }
+}
+
+fn creation_of(n: u64, packet: Builder) -> Creation {
     let opens = qiang_core::time::Timestamp::from_millis(0);
-    let packet = red_packet(total, 3, SplitRule::Equal).owner("sender");
+    let packet = packet.owner("sender");
     let key = IdempotencyKey::new(&format!("key-{n}")).unwrap();
     Creation {
         used: Some(KeyUse::new("sender POST /x", key, [1; 32])),
@@ -123,7 +138,7 @@ fn child(path: &Path, round: u64) -> ! {
     for first in (round * 1_000_000..).step_by(BATCH as usize) {
         let create = |n| {
             let embedded = embedded.clone();
-            let create = async move { embedded.create_under(creation(n, 100)).await };
+            let create = async move { embedded.create_under(small_or_large(n)).await };
             (n, runtime.spawn(create))
         };
         let creations: Vec<_> = (first..first + BATCH).map(create).collect();
@@ -134,6 +149,27 @@ fn child(path: &Path, round: u64) -> ! {
         }
     }
     unreachable!("there is no end")
+}
+
+fn count(path: &Path, sql: &str) -> u32 {
+    // One that could write would take away the write-ahead log of a process that was killed.
+    let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY;
+    let file = rusqlite::Connection::open_with_flags(path, flags).unwrap();
+    file.query_row(sql, [], |row| row.get(0)).unwrap()
+}
+
+/// How many packets are reserved, and how many shares no packet has.
+fn of_no_packet(path: &Path) -> (u32, u32) {
+    let shares = "SELECT count(*) FROM shares WHERE campaign NOT IN (SELECT ref FROM campaigns)";
+    let reserved = count(path, "SELECT count(*) FROM preparations");
+    (reserved, count(path, shares))
+}
+
+/// Packets that lack shares.
+fn incomplete(path: &Path) -> u32 {
+    let sql = "SELECT count(*) FROM campaigns c \
+               WHERE supply <> (SELECT count(*) FROM shares s WHERE s.campaign = c.ref)";
+    count(path, sql)
 }
 
 #[test]
@@ -147,9 +183,9 @@ fn what_was_created_survives_sigkill_and_is_open() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("qiang.db");
     let embedded = open(&path);
-    deposit(&embedded, 1_000_000_000);
+    deposit(&embedded, 1_000_000_000_000);
     embedded.close();
-    let mut created = Vec::new();
+    let (mut created, mut found) = (Vec::new(), Vec::new());
     for round in 1..=KILLS {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args([
@@ -177,9 +213,10 @@ fn what_was_created_survives_sigkill_and_is_open() {
 
         // Each is open with its shares. Nothing is in the ledger that is not open: neither half of a creation is
         // kept without the other.
+        found.push(of_no_packet(&path));
         let embedded = open(&path);
         for n in &created[before..] {
-            let creation = creation(*n, 100);
+            let creation = small_or_large(*n);
             let outcome = claim(&embedded, &creation.setup, "a");
             assert!(
                 matches!(outcome, Outcome::Granted(_)),
@@ -192,7 +229,13 @@ fn what_was_created_survives_sigkill_and_is_open() {
         let settled = embedded.await_settled(PartitionId(0), head, Duration::from_secs(60));
         assert_eq!(block_on(settled), Ok(true));
         assert_eq!(block_on(embedded.drafts(None, 9)), Ok(Vec::new()));
+        // What a large one had of shares is taken out again.
+        wait_for("the shares of packets that are not", BEGIN_MAX, || {
+            (of_no_packet(&path) == (0, 0)).then_some(())
+        });
+        assert_eq!(incomplete(&path), 0);
         embedded.abort();
     }
+    println!("reserved, and shares of no packet, after each kill: {found:?}");
     println!("{} creations survived {KILLS} kills", created.len());
 }

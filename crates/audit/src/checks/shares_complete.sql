@@ -1,5 +1,6 @@
 -- A packet has its shares, numbered from 1, inside the rule's bounds, and they add up to the total. A lazy packet's
--- add up when all are granted, and have no amount before.
+-- add up when all are granted, and have no amount before. Shares that are written before their packet is entered belong
+-- to a reserved campaign, and to nobody.
 SELECT shares FROM temp.totals;
 
 SELECT format('campaign #%d: its %d shares do not make %d of %d', c.ref, s.shares, c.supply, c.total)
@@ -22,4 +23,9 @@ ELSE s.shares > 0 END
 UNION ALL
 SELECT format('share %d belongs to campaign #%d, which there is not', number, campaign)
 FROM shares
-WHERE campaign NOT IN (SELECT ref FROM campaigns);
+WHERE campaign NOT IN (SELECT ref FROM campaigns)
+    AND (user IS NOT NULL OR campaign NOT IN (SELECT ref FROM preparations))
+UNION ALL
+SELECT format('campaign #%d is there, and is still reserved', ref)
+FROM preparations
+WHERE ref IN (SELECT ref FROM campaigns);

@@ -1,5 +1,5 @@
--- What the checks need beside the rows: ways to find them, none of which refuses a second one; and the log, which a
--- ledger alone does not have.
+-- What the checks need beside the rows: ways to find them, none of which refuses a second one; and the log and what is
+-- reserved for large packets, which a database does not have.
 CREATE INDEX campaigns_ref ON campaigns (ref);
 CREATE INDEX campaigns_id ON campaigns (id);
 CREATE INDEX parts_key ON parts (campaign, partition);
@@ -20,6 +20,7 @@ CREATE INDEX keys_key ON idempotency_keys (scope, key);
 CREATE INDEX settled_key ON settled (partition);
 CREATE INDEX aside_key ON set_aside (partition, seq);
 
+CREATE TABLE preparations (ref INTEGER);
 CREATE TABLE events (
     seq      INTEGER,
     at       INTEGER,

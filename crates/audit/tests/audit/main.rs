@@ -4,6 +4,7 @@
 
 mod breaches;
 mod history;
+mod large_breaches;
 #[path = "../outcome/mod.rs"]
 mod outcome;
 mod payout_breaches;

@@ -27,9 +27,9 @@ use self::{file::Wanted, rows::Recorded};
 use crate::{
     Embedded,
     error::StoreError,
+    job::JobContext,
     ledger_host::{SqliteLedgerHost as _, job},
     reader::query,
-    task::JobContext,
 };
 
 /// Where claims came during a removal that took `t`, the next one waits for at least so many `t`: the writer has one

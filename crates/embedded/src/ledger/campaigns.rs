@@ -12,12 +12,13 @@ use qiang_core::{
     },
     time::Timestamp,
 };
-use rusqlite::{Connection, OptionalExtension as _, Row, params};
+use rusqlite::{Connection, OptionalExtension as _, Row, params, params_from_iter};
 
 use super::{
     accounts::{self, Accounts},
     actions, audiences,
     bound::Bound,
+    preparations::{self, next_ref_sql},
 };
 use crate::error::StoreError;
 
@@ -38,19 +39,21 @@ const CLAIMED_PACKETS: &str = "SELECT id FROM campaigns INDEXED BY campaigns_cla
      AND ref > coalesce((SELECT ref FROM campaigns WHERE id = ?1), 0) ORDER BY ref LIMIT ?2";
 
 /// Enters a campaign once per id: its row, its details, its audience if it has one, its shares, and the packet's total
-/// from the sender into escrow. Returns whether it was not there before.
+/// from the sender into escrow. Shares that were written before are under the `ref` that was reserved. Returns whether
+/// the campaign was not there before.
 pub(crate) fn create(
     conn: &Connection,
     now: Timestamp,
     (setup, details): (&Setup, &Details),
     audience: Option<&str>,
     by: Option<&Action>,
+    reserved: Option<i64>,
 ) -> Result<bool, StoreError> {
     let campaign = &setup.campaign;
     if campaign.funded_minor() > AMOUNT_MINOR_MAX {
         return Err(StoreError::Refused(LedgerError::AmountOutOfRange));
     }
-    let Some(campaign_ref) = insert(conn, campaign)? else {
+    let Some(campaign_ref) = insert(conn, campaign, reserved)? else {
         return Ok(false);
     };
     enter_details(conn, campaign_ref, details)?;
@@ -64,13 +67,6 @@ pub(crate) fn create(
         return Ok(true);
     };
 
-    let mut share =
-        conn.prepare_cached("INSERT INTO shares (campaign, number, amount) VALUES (?1, ?2, ?3)")?;
-    for number in 1..=packet.split.count() {
-        let amount = setup.shares.get(number as usize - 1);
-        share.execute(params![campaign_ref, number, amount])?;
-    }
-
     let total = packet.split.total();
     let sender = AccountKey::new(campaign.owner.as_str(), Purpose::User, packet.currency);
     let held = accounts::balance(conn, sender)?;
@@ -79,6 +75,10 @@ pub(crate) fn create(
             held: Money::new(held, packet.currency),
             needed: Money::new(total, packet.currency),
         }));
+    }
+    match reserved {
+        Some(_) => preparations::end(conn, campaign_ref)?,
+        None => preparations::put_shares(conn, campaign_ref, setup, 1..packet.split.count() + 1)?,
     }
     let mut accounts = Accounts::prepare(conn)?;
     let debit = accounts.add(sender, -total)?;
@@ -110,17 +110,25 @@ fn enter_details(
 }
 
 /// The new row's `ref`, or nothing if the campaign is there already.
-fn insert(conn: &Connection, campaign: &Campaign) -> Result<Option<i64>, StoreError> {
-    let mut statement = conn.prepare_cached(
-        "INSERT INTO campaigns (id, kind, owner, title, currency, ack, starts_at, ends_at, created_at, supply, \
+fn insert(
+    conn: &Connection,
+    campaign: &Campaign,
+    reserved: Option<i64>,
+) -> Result<Option<i64>, StoreError> {
+    let mut statement = conn.prepare_cached(concat!(
+        "INSERT INTO campaigns (ref, id, kind, owner, title, currency, ack, starts_at, ends_at, created_at, supply, \
          per_user_limit, total, split_rule, split_min, split_max, split_version, seed, commitment, \
          commitment_version, secret, entropy, unit_price, hold_ms, requirements, admission, phase) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, \
+         VALUES (coalesce(?26, ",
+        next_ref_sql!(),
+        "), ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, \
          ?22, ?23, ?24, ?25, 'draft') \
          ON CONFLICT (id) DO NOTHING RETURNING ref",
-    )?;
+    ))?;
     let row = NewCampaign::of(campaign);
-    let campaign_ref = statement.query_row(row.columns().map(Bound), |row| row.get(0));
+    let columns = row.columns().into_iter().chain([reserved.into()]);
+    let columns = params_from_iter(columns.map(Bound));
+    let campaign_ref = statement.query_row(columns, |row| row.get(0));
     Ok(campaign_ref.optional()?)
 }
 

@@ -44,34 +44,33 @@ pub(crate) fn bound(conn: &Connection, used: &KeyUse) -> Result<Option<Uuid>, St
     bound.transpose().map_err(StoreError::Refused)
 }
 
-/// Enters campaigns under their keys, each in a savepoint: a refused one is undone alone. Those that are to be opened
-/// are added to `opens`.
-pub(crate) fn create_all(
+/// Enters a campaign under its key, in a savepoint: where it is refused, it is undone alone. If it is to be opened it
+/// is added to `opens`. A packet whose shares were written before has a `ref` reserved.
+pub(crate) fn create(
     conn: &Connection,
     now: Timestamp,
-    campaigns: &[Creation],
+    campaign: &Creation,
+    reserved: Option<i64>,
     opens: &mut Vec<Setup>,
-) -> Result<Vec<Result<KeyBinding, LedgerError>>, StoreError> {
-    let create = |campaign| {
-        conn.prepare_cached("SAVEPOINT campaign")?.execute([])?;
-        let created = match create_under(conn, now, campaign, opens) {
-            Ok(binding) => Ok(binding),
-            Err(error) if error.is_io() => return Err(error),
-            Err(error) => {
-                conn.prepare_cached("ROLLBACK TO campaign")?.execute([])?;
-                Err(LedgerError::from(error))
-            }
-        };
-        conn.prepare_cached("RELEASE campaign")?.execute([])?;
-        Ok(created)
+) -> Result<Result<KeyBinding, LedgerError>, StoreError> {
+    conn.prepare_cached("SAVEPOINT campaign")?.execute([])?;
+    let created = match create_under(conn, now, campaign, reserved, opens) {
+        Ok(binding) => Ok(binding),
+        Err(error) if error.is_io() => return Err(error),
+        Err(error) => {
+            conn.prepare_cached("ROLLBACK TO campaign")?.execute([])?;
+            Err(LedgerError::from(error))
+        }
     };
-    campaigns.iter().map(create).collect()
+    conn.prepare_cached("RELEASE campaign")?.execute([])?;
+    Ok(created)
 }
 
 fn create_under(
     conn: &Connection,
     now: Timestamp,
     campaign: &Creation,
+    reserved: Option<i64>,
     opens: &mut Vec<Setup>,
 ) -> Result<KeyBinding, StoreError> {
     let id = campaign.setup.campaign.id.uuid();
@@ -80,8 +79,9 @@ fn create_under(
         None => KeyBinding { id, fresh: true },
     };
     let setup = setup_under(&campaign.setup, binding).map_err(StoreError::Refused)?;
-    let (entered, audience) = ((&setup, &campaign.details), campaign.audience.as_deref());
-    let is_new = campaigns::create(conn, now, entered, audience, campaign.by.as_ref())?;
+    let entered = (&setup, &campaign.details);
+    let (audience, by) = (campaign.audience.as_deref(), campaign.by.as_ref());
+    let is_new = campaigns::create(conn, now, entered, audience, by, reserved)?;
     if binding.fresh && !is_new {
         return Err(StoreError::Refused(LedgerError::IdUsed));
     }

@@ -11,6 +11,7 @@ pub(crate) mod keys;
 pub(crate) mod known;
 pub(crate) mod listing;
 pub(crate) mod payouts;
+pub(crate) mod preparations;
 pub(crate) mod quarantine;
 pub(crate) mod reconcile;
 pub(crate) mod repairs;

@@ -15,10 +15,10 @@ use self::writer::Writer;
 use crate::{
     error::StoreError,
     file::{self, FileKind},
+    job::LedgerJob,
     positions::Positions,
     queue::Queue,
     reader::Readers,
-    task::LedgerJob,
     thread::WriterThread,
 };
 

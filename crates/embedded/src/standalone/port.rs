@@ -11,12 +11,13 @@ use super::SqliteLedger;
 use crate::{
     account_host::impl_accounts,
     history_host::impl_history,
+    job::LedgerJob,
     key_host::impl_keys,
     ledger_host::{SqliteLedgerHost, impl_ledger},
+    new_campaigns::NewCampaigns,
     payout_host::impl_payouts,
     positions::Positions,
     reader::Readers,
-    task::LedgerJob,
     webhook_host::impl_webhooks,
 };
 
@@ -30,6 +31,11 @@ impl_history!(SqliteLedger);
 impl SqliteLedgerHost for SqliteLedger {
     fn push_job(&self, job: Box<dyn LedgerJob>) {
         self.push(job);
+    }
+
+    /// No claim waits for this writer: it enters them at once, whatever they are.
+    fn push_campaigns(&self, campaigns: Box<NewCampaigns>) {
+        self.push(campaigns);
     }
 
     fn readers(&self) -> &Arc<Readers> {

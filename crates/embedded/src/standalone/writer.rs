@@ -22,9 +22,9 @@ use super::Shared;
 use crate::{
     error::StoreError,
     file::{self, FileKind},
+    job::{JobContext, LedgerJob, run_job},
     ledger::settle,
     queue::Taken,
-    task::{JobContext, LedgerJob, run_job},
 };
 
 /// How long a turn goes on taking up further settling jobs.

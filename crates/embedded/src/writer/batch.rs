@@ -20,10 +20,11 @@ use super::{PARTITION, Writer, parked::ack_of};
 use crate::{
     error::StoreError,
     file,
+    job::{JobContext, LedgerJob, run_job},
     ledger::campaigns,
     log,
     recall::Errand,
-    task::{JobContext, LedgerJob, Task, run_job},
+    task::Task,
 };
 
 /// Events that one tick may make before claims get their turn again.
@@ -52,7 +53,11 @@ impl BatchAdmission {
                 self.holds_all |= self.holds_back;
                 self.holds_all
             }
-            Task::Look(..) | Task::Probe(_) | Task::Ledger(_) | Task::Recalled(..) => false,
+            Task::Look(..)
+            | Task::Probe(_)
+            | Task::Ledger(_)
+            | Task::Enter(_)
+            | Task::Recalled(..) => false,
         };
         self.holds_back |= holds;
         holds
@@ -123,12 +128,16 @@ impl Writer {
         self.decide((now, is_due), inbox, decided);
         let writes = |task: &Decided| matches!(task, Decided::Ledger(_) | Decided::Probe(_));
         let needs_commit = !self.entries.is_empty() || decided.iter().any(writes);
-        let committed = if needs_commit {
-            self.commit(now, decided)
+        if needs_commit {
+            self.commit_and_answer(now, decided);
         } else {
-            Ok(())
-        };
-        match committed {
+            self.answer(decided);
+        }
+    }
+
+    /// Commits what was decided, and answers.
+    pub(super) fn commit_and_answer(&mut self, now: Timestamp, decided: &mut Vec<Decided>) {
+        match self.commit(now, decided) {
             Ok(()) => self.answer(decided),
             Err(error) => {
                 // A failed commit may still have been kept: only the file can tell, and a retry will.
@@ -202,6 +211,10 @@ impl Writer {
                 Task::Look(claim, answer) => Decided::Look(claim, answer),
                 Task::Probe(answer) => Decided::Probe(answer),
                 Task::Ledger(job) => Decided::Ledger(job),
+                Task::Enter(campaigns) => {
+                    self.preparing.add(campaigns);
+                    continue;
+                }
                 Task::Recalled(..) => continue, // taken out before
             });
         }

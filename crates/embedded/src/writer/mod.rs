@@ -1,8 +1,8 @@
 //! The writer thread: it alone changes the book and the file.
 //!
 //! One turn takes everything that has gathered, decides it in the book, writes the entries and the ledger jobs in
-//! one transaction, and answers after the commit. Between batches it settles: all the time when no claim waits, and
-//! a bounded share of the time under load.
+//! one transaction, and answers after the commit. Between batches it settles, and writes the shares of large new
+//! packets: all the time when no claim waits, and a bounded share of the time under load.
 //!
 //! Architecture invariant (fail-stop): when a commit fails, nothing is granted until the book has been rebuilt from
 //! the file and a commit has succeeded.
@@ -10,6 +10,7 @@
 mod absent;
 mod batch;
 mod parked;
+mod preparing;
 mod repair;
 mod settling;
 
@@ -28,7 +29,7 @@ use qiang_core::{
 };
 use rusqlite::Connection;
 
-use self::{absent::Absent, parked::Parked};
+use self::{absent::Absent, batch::Decided, parked::Parked, preparing::Preparing};
 use crate::{
     EmbeddedOptions, PARTITION, Shared,
     error::StoreError,
@@ -49,7 +50,7 @@ const IDLE_WAIT_MAX: Duration = Duration::from_secs(1);
 const CHECKPOINT_ENTRIES: u64 = 10_000;
 /// How often an engine that commits nothing says that it is up, while something is due some time.
 const UP_EVERY: Duration = Duration::from_secs(10);
-/// How long no claim may have come before the writer settles with all its time.
+/// How long no claim may have come before the writer settles with all its time, and writes shares of new packets.
 const IDLE_BEFORE_SETTLING: Duration = Duration::from_millis(2);
 
 pub(crate) struct Writer {
@@ -69,6 +70,8 @@ pub(crate) struct Writer {
     held_back: Vec<Task>,
     /// What is about campaigns that the book does not have.
     absent: Absent,
+    /// Campaigns with many shares, which are written before they are entered.
+    preparing: Preparing,
     /// Grants whose campaign asks for the ledger's commit.
     parked: Parked,
     last_ack: Option<(CampaignId, AckLevel)>,
@@ -106,6 +109,7 @@ impl Writer {
             entries: Vec::new(),
             held_back: Vec::new(),
             absent: Absent::new(options.keep_idle),
+            preparing: Preparing::default(),
             parked: Parked::new(options.ledger_waits_max, options.ledger_wait, places),
             last_ack: None,
             repair_at: None,
@@ -130,31 +134,38 @@ impl Writer {
 
     fn run(mut self) {
         let (mut inbox, mut decided) = (Vec::new(), Vec::new());
-        loop {
-            match self
-                .shared
-                .queue
-                .take(&mut inbox, self.pace.expected(), self.wait_max())
-            {
-                // Nothing is taken while granting has stopped: the queue is halted.
-                Taken::Tasks => {
-                    let (tasks, parked) = (inbox.len(), self.parked.total);
-                    self.refuse_too_far_behind(&mut inbox);
-                    self.batch(&mut inbox, &mut decided);
-                    // Whoever waits for the ledger does not ask again before it is settled.
-                    let waiting = (self.parked.total - parked) as usize;
-                    let answered = tasks.saturating_sub(waiting);
-                    if answered == 0 && self.shared.queue.len() == 0 {
-                        self.pace.idle();
-                    } else {
-                        self.pace.served(answered);
-                    }
+        while self.turn(&mut inbox, &mut decided) {}
+        self.end();
+    }
+
+    /// One batch, if there is one, and what comes between batches. False where the queue is closed and empty.
+    fn turn(&mut self, inbox: &mut Vec<Task>, decided: &mut Vec<Decided>) -> bool {
+        let (expected, wait_max) = (self.pace.expected(), self.wait_max());
+        match self.shared.queue.take(inbox, expected, wait_max) {
+            // Nothing is taken while granting has stopped: the queue is halted.
+            Taken::Tasks => {
+                let (tasks, parked) = (inbox.len(), self.parked.total);
+                self.refuse_too_far_behind(inbox);
+                self.batch(inbox, decided);
+                // Whoever waits for the ledger does not ask again before it is settled.
+                let waiting = (self.parked.total - parked) as usize;
+                let answered = tasks.saturating_sub(waiting);
+                if answered == 0 && self.shared.queue.len() == 0 {
+                    self.pace.idle();
+                } else {
+                    self.pace.served(answered);
                 }
-                Taken::Nothing => self.pace.idle(),
-                Taken::Closed => break,
             }
-            self.housekeeping();
+            Taken::Nothing => self.pace.idle(),
+            Taken::Closed => return false,
         }
+        self.housekeeping();
+        true
+    }
+
+    /// What is done before the thread ends.
+    fn end(mut self) {
+        self.end_preparing();
         self.settle_parked();
         if self.repair_at.is_none() {
             if let Err(error) = file::probe(&self.conn, self.clock.now()) {
@@ -169,18 +180,19 @@ impl Writer {
         if let Some(repair_at) = self.repair_at {
             return repair_at.saturating_duration_since(Instant::now());
         }
+        let settles = self.backlog() > 0 && self.settle_again_at.is_none();
+        if settles || self.preparing.has_work() {
+            return if self.pace.is_idle() {
+                Duration::ZERO
+            } else {
+                IDLE_BEFORE_SETTLING
+            };
+        }
         if let Some(again_at) = self.settle_again_at {
             let again = again_at.saturating_duration_since(Instant::now());
             return match self.may_tick() {
                 true => again.min(self.until_due()),
                 false => again,
-            };
-        }
-        if self.backlog() > 0 {
-            return if self.pace.is_idle() {
-                Duration::ZERO
-            } else {
-                IDLE_BEFORE_SETTLING
             };
         }
         self.until_due()
@@ -248,6 +260,7 @@ impl Writer {
                 break;
             }
         }
+        self.prepare();
         self.count_quarantine();
         self.retire_idle();
         self.say_that_it_is_up();

@@ -29,7 +29,9 @@ impl Writer {
         self.shared.stop(&reason);
         self.parked.fail(&reason);
         // Nothing of this was decided.
-        self.absent.refuse_all(&EngineError::unavailable(reason));
+        let unavailable = EngineError::unavailable(reason);
+        self.absent.refuse_all(&unavailable);
+        self.preparing.refuse_all(&unavailable);
         self.repair_at = Some(Instant::now() + REPAIR_EVERY);
     }
 

@@ -69,7 +69,7 @@ impl Writer {
         let unavailable = EngineError::unavailable(reason);
         let is_refused = |task: &mut Task| match task {
             Task::Claim(..) | Task::Probe(_) => true,
-            Task::Command(..) => is_far_behind,
+            Task::Command(..) | Task::Enter(_) => is_far_behind,
             Task::Ledger(job) => is_far_behind && job.entries() == 0,
             Task::Look(..) | Task::Recalled(..) => false,
         };

@@ -9,7 +9,10 @@ use qiang_core::{
     id::{CampaignId, OrderId},
     order::OrderState,
     outcome::{Grant, Outcome},
-    ports::{CampaignStore as _, Engine as _, HistoryStore as _, SettlementStore as _},
+    ports::{
+        CampaignStore as _, Creation, Engine as _, HistoryStore as _, KeyStore as _,
+        SettlementStore as _,
+    },
 };
 use qiang_embedded::{Embedded, StoreError};
 use uuid::Uuid;
@@ -38,6 +41,8 @@ pub(crate) struct Fact {
 pub(crate) enum What {
     Deposit(Uuid),
     Created(CampaignId),
+    /// A large packet, which is created again by the same request.
+    CreatedUnder(Box<Creation>),
     Opened(CampaignId),
     Granted(Claim, Grant),
     Order(OrderId, OrderState),
@@ -121,6 +126,10 @@ fn bears_out(embedded: &Embedded, whats: &[&What]) -> Result<(), String> {
             }
             What::Created(id) => {
                 block_on(embedded.campaign(*id)).is_ok_and(|found| found.is_some())
+            }
+            What::CreatedUnder(creation) => {
+                let again = block_on(embedded.create_under((**creation).clone()));
+                again.is_ok_and(|it| !it.fresh && it.id == creation.setup.campaign.id.uuid())
             }
             What::Opened(id) => block_on(embedded.tally(*id)).is_ok_and(|tally| tally.is_some()),
             What::Granted(_, grant) => {

@@ -4,9 +4,12 @@ use std::{path::Path, sync::Arc};
 
 use qiang_core::{
     book::{CampaignAction, Claim, Command, Reply, Setup},
+    campaign::Details,
     event::PartitionId,
+    id::IdempotencyKey,
     ports::{
-        AccountStore as _, ArchiveLog as _, CampaignStore as _, Engine as _, SettlementStore as _,
+        AccountStore as _, ArchiveLog as _, CampaignStore as _, Creation, Engine as _,
+        KeyStore as _, KeyUse, SettlementStore as _,
     },
     time::{Month, Timestamp},
 };
@@ -138,6 +141,31 @@ impl Life {
         self.answered(What::Created(setup.campaign.id));
         let command = Command::Open(Box::new(setup.clone()));
         block_on(self.embedded().submit(command)).unwrap();
+        self.answered(What::Opened(setup.campaign.id));
+    }
+
+    /// Enters and opens a campaign under a key, while others claim one by one.
+    pub(crate) fn create_beside(&mut self, setup: &Setup, claims: Vec<Claim>) {
+        let key = IdempotencyKey::new("key").unwrap();
+        let creation = Creation {
+            used: Some(KeyUse::new("owner POST /x", key, [1; 32])),
+            setup: setup.clone(),
+            details: Details::default(),
+            audience: None,
+            waiting_room: false,
+            by: None,
+            opens: true,
+        };
+        let embedded = self.embedded().clone();
+        let again = creation.clone();
+        std::thread::scope(|scope| {
+            let created = scope.spawn(|| block_on(embedded.create_under(creation)));
+            for claim in claims {
+                self.claim(vec![claim]);
+            }
+            assert!(created.join().unwrap().unwrap().fresh);
+        });
+        self.answered(What::CreatedUnder(Box::new(again)));
         self.answered(What::Opened(setup.campaign.id));
     }
 

@@ -101,6 +101,14 @@ fn a_migration_loses_nothing() {
     assert_nothing_lost("a migration", &life, from, 6);
 }
 
+/// The shares of a large packet are written in slices, and the packet is entered behind them: all of it is there, or
+/// nothing.
+#[test]
+fn a_large_packet_is_whole_or_not_there() {
+    let (life, from) = steps::large_packet();
+    assert_nothing_lost("a large packet", &life, from, 1);
+}
+
 /// Months of the log leave for archives: what has left is in a file that is there, whatever the moment, and what was
 /// interrupted is gone on with.
 #[test]

@@ -24,6 +24,8 @@ const OLD_VERSION: usize = 18;
 /// When what was granted in the first month is over and due, and when the month behind that is over.
 pub(crate) const NEXT_MONTH: Timestamp = OPENS.plus_millis(31 * 86_400_000);
 pub(crate) const LATER: Timestamp = OPENS.plus_millis(62 * 86_400_000);
+/// Shares of a large packet: some slices of them.
+const LARGE: u32 = 6_000;
 /// Kills between a write and its sync.
 const KILLS: usize = 8;
 
@@ -85,6 +87,22 @@ pub(crate) fn whole_life() -> Life {
     life.end(&sale);
     life.close();
     life
+}
+
+/// A packet with so many shares that they are written before it, while others claim.
+pub(crate) fn large_packet() -> (Life, usize) {
+    let (mut life, small, sale) = begin();
+    life.settle();
+    life.checkpoint();
+    life.deposit(2, LARGE.into());
+    let from = life.disk.operations();
+    let large = red_packet(LARGE.into(), LARGE, SplitRule::Equal);
+    let large = large.ack(AckLevel::Fsync).setup(3);
+    life.create_beside(&large, claims([&small, &sale], 0..4));
+    life.claim(claims([&large, &sale], 4..6));
+    life.settle();
+    life.close();
+    (life, from)
 }
 
 /// Grants, and a crash behind them.

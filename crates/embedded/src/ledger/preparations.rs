@@ -1,0 +1,112 @@
+//! Shares, and those among them that are written before their packet is entered: nobody sees them until then.
+
+use std::{ops::Range, sync::LazyLock};
+
+use qiang_core::book::Setup;
+use rusqlite::{Connection, OptionalExtension as _, Statement, params};
+
+use crate::error::StoreError;
+
+const PUT: &str = "INSERT INTO shares (campaign, number, amount) VALUES ";
+const ROW: &str = "(?, ?, ?)";
+/// How many rows one statement takes where there are as many: fewer steps into SQLite and out.
+const ROWS: u32 = 32;
+
+/// The next free `ref` of a campaign, as an expression.
+macro_rules! next_ref_sql {
+    () => {
+        "1 + max(coalesce((SELECT max(ref) FROM campaigns), 0), coalesce((SELECT max(ref) FROM preparations), 0))"
+    };
+}
+pub(super) use next_ref_sql;
+
+/// Writes the shares of a packet with these numbers.
+pub(crate) fn put_shares(
+    conn: &Connection,
+    campaign_ref: i64,
+    setup: &Setup,
+    mut numbers: Range<u32>,
+) -> Result<(), StoreError> {
+    static MANY: LazyLock<String> =
+        LazyLock::new(|| format!("{PUT}{}", [ROW; ROWS as usize].join(", ")));
+    static ONE: LazyLock<String> = LazyLock::new(|| format!("{PUT}{ROW}"));
+    let put = |statement: &mut Statement<'_>, numbers: Range<u32>| {
+        for (place, number) in (1..).step_by(3).zip(numbers) {
+            statement.raw_bind_parameter(place, campaign_ref)?;
+            statement.raw_bind_parameter(place + 1, number)?;
+            // A lazy packet's are not known yet.
+            let amount = setup.shares.get(number as usize - 1);
+            statement.raw_bind_parameter(place + 2, amount)?;
+        }
+        statement.raw_execute().map(drop)
+    };
+    if numbers.len() >= ROWS as usize {
+        let mut many = conn.prepare_cached(&MANY)?;
+        while numbers.len() >= ROWS as usize {
+            let next = numbers.start + ROWS;
+            put(&mut many, numbers.start..next)?;
+            numbers.start = next;
+        }
+    }
+    let mut one = conn.prepare_cached(&ONE)?;
+    for number in numbers {
+        put(&mut one, number..number + 1)?;
+    }
+    Ok(())
+}
+
+/// The first `ref` that no campaign has, and that is reserved for none.
+pub(crate) fn next_ref(conn: &Connection) -> Result<i64, StoreError> {
+    let mut next = conn.prepare_cached(concat!("SELECT ", next_ref_sql!()))?;
+    Ok(next.query_row([], |row| row.get(0))?)
+}
+
+/// Reserves a `ref` for a campaign whose shares are written before it.
+pub(crate) fn reserve(conn: &Connection, campaign_ref: i64) -> Result<(), StoreError> {
+    conn.prepare_cached("INSERT INTO preparations (ref) VALUES (?1)")?
+        .execute([campaign_ref])?;
+    Ok(())
+}
+
+/// The campaign is entered, or nothing is left of what was written for it.
+pub(crate) fn end(conn: &Connection, campaign_ref: i64) -> Result<(), StoreError> {
+    conn.prepare_cached("DELETE FROM preparations WHERE ref = ?1")?
+        .execute([campaign_ref])?;
+    Ok(())
+}
+
+/// The first `ref` that is reserved.
+pub(crate) fn first(conn: &Connection) -> Result<Option<i64>, StoreError> {
+    let mut first = conn.prepare_cached("SELECT min(ref) FROM preparations")?;
+    Ok(first.query_row([], |row| row.get(0))?)
+}
+
+/// Takes out up to so many shares that were written for a campaign which is not entered, the last ones first. With the
+/// last of them its reservation ends.
+pub(crate) fn take_back(
+    conn: &Connection,
+    campaign_ref: i64,
+    limit: u32,
+) -> Result<(), StoreError> {
+    let mut entered = conn.prepare_cached("SELECT 1 FROM campaigns WHERE ref = ?1")?;
+    if entered.exists([campaign_ref])? {
+        let reason = format!("campaign #{campaign_ref} is entered, and its shares are not");
+        return Err(StoreError::damaged(reason));
+    }
+    let mut last = conn.prepare_cached(
+        "SELECT number FROM shares WHERE campaign = ?1 ORDER BY number DESC LIMIT 1",
+    )?;
+    let last: Option<u32> = last
+        .query_row([campaign_ref], |row| row.get(0))
+        .optional()?;
+    let Some(last) = last else {
+        return end(conn, campaign_ref);
+    };
+    let kept = last.saturating_sub(limit);
+    conn.prepare_cached("DELETE FROM shares WHERE campaign = ?1 AND number > ?2")?
+        .execute(params![campaign_ref, kept])?;
+    match kept {
+        0 => end(conn, campaign_ref),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,457 @@
+//! Large packets, with a writer whose turns are taken one by one.
+
+use qiang_core::{
+    book::Setup,
+    campaign::Details,
+    event::Event,
+    id::IdempotencyKey,
+    money::Money,
+    outcome::Outcome,
+    ports::{Claimed, Clock, Creation, KeyBinding, KeyUse, LedgerError, Ticket},
+    rows::{AccountKey, Purpose},
+    split::SplitRule,
+};
+use qiang_testkit::{
+    ManualClock,
+    campaign::{OPENS, Target, currency, red_packet, sale, user},
+};
+use rusqlite::Connection;
+use tempfile::TempDir;
+use tokio::sync::oneshot::{Receiver, error::TryRecvError};
+
+use super::*;
+use crate::{
+    EmbeddedOptions, Shared,
+    file::{self, FileKind},
+    ledger::{accounts, campaigns, keys},
+    log::{self, Refs},
+    new_campaigns::Entered,
+    pace::LOAD_SHARES,
+    rebuild,
+};
+
+const SHARES: u32 = 20_000;
+const FUNDS: i64 = 1_000_000;
+
+/// An engine without its thread.
+struct Engine {
+    folder: TempDir,
+    writer: Writer,
+    reader: Connection,
+}
+
+impl Engine {
+    fn new() -> Self {
+        let engine = Self::open(TempDir::new().unwrap());
+        let funds = (&user("sender"), Money::new(FUNDS, currency()));
+        accounts::deposit(&engine.writer.conn, OPENS, uuid::Uuid::nil(), funds, None).unwrap();
+        engine
+    }
+
+    fn open(folder: TempDir) -> Self {
+        let path = folder.path().join("qiang.db");
+        let conn = file::open_writer(&path, FileKind::Engine, OPENS).unwrap();
+        let (options, mut refs) = (EmbeddedOptions::default(), Refs::default());
+        let rebuilt = rebuild::rebuild(&conn, &mut refs, options.grace).unwrap();
+        let shared = Arc::new(Shared::new(rebuilt.book));
+        shared.recalls.close(); // no thread reads: the writer does
+        let clock: Arc<dyn Clock> = ManualClock::new(OPENS);
+        let parts = (conn, refs, rebuilt.places);
+        Self {
+            writer: Writer::new(&path, &shared, &clock, parts, options).unwrap(),
+            reader: file::open_reader(&path).unwrap(),
+            folder,
+        }
+    }
+
+    /// The process dies, and another one opens the file.
+    fn crash(self) -> Self {
+        let Self { folder, writer, .. } = self;
+        drop(writer);
+        Self::open(folder)
+    }
+
+    fn turn(&mut self) {
+        assert!(self.writer.turn(&mut Vec::new(), &mut Vec::new()));
+        assert_eq!(*self.writer.shared.stopped.read(), None);
+    }
+
+    fn push(&self, task: Task) {
+        assert!(self.writer.shared.queue.push(task).is_ok());
+    }
+
+    fn enter(&self, creation: Creation) -> Receiver<Result<Entered, LedgerError>> {
+        let (campaigns, receiver) = NewCampaigns::boxed(vec![creation]);
+        self.push(match campaigns.has_many_shares() {
+            true => Task::Enter(campaigns),
+            false => Task::Ledger(campaigns),
+        });
+        receiver
+    }
+
+    fn claim(&self, setup: &Setup, name: &str) -> Ticket<Claimed> {
+        let (answer, ticket) = Ticket::new();
+        self.push(Task::Claim(Target::of(setup).one(name), answer));
+        ticket
+    }
+
+    /// Takes turns until it is said what became of a campaign.
+    fn entered(&mut self, mut receiver: Receiver<Result<Entered, LedgerError>>) -> One {
+        loop {
+            if let Some(entered) = one(&mut receiver) {
+                return entered;
+            }
+            self.turn();
+        }
+    }
+
+    /// Takes turns until some of a large packet is written, and not all.
+    fn begin(&mut self) {
+        while self.shares() == 0 {
+            self.turn();
+        }
+        assert!(self.shares() < SHARES);
+    }
+
+    /// Takes turns until nothing is left to write or to take out.
+    fn rest(&mut self) {
+        while self.writer.preparing.has_work() {
+            self.turn();
+        }
+    }
+
+    fn count(&self, sql: &str) -> u32 {
+        self.reader.query_row(sql, [], |row| row.get(0)).unwrap()
+    }
+
+    /// Shares of packets with many, as committed.
+    fn shares(&self) -> u32 {
+        self.count("SELECT count(*) FROM shares")
+    }
+
+    fn sender_has(&self) -> i64 {
+        let sender = AccountKey::new("sender", Purpose::User, currency());
+        accounts::balance(&self.reader, sender).unwrap()
+    }
+
+    /// Nothing of a packet is there, and its money is the sender's.
+    fn assert_nothing_of(&self, creation: &Creation) {
+        let id = creation.setup.campaign.id;
+        let campaign = campaigns::campaign(&self.reader, id).unwrap();
+        assert_eq!((campaign, self.sender_has()), (None, FUNDS));
+        let key = creation.used.as_ref().unwrap();
+        assert_eq!(keys::bound(&self.reader, key).unwrap(), None);
+        assert!(!self.writer.shared.book.read().has(id));
+    }
+
+    fn assert_no_share_is_left(&self) {
+        assert_eq!(self.shares(), 0);
+        assert_eq!(self.count("SELECT count(*) FROM preparations"), 0);
+    }
+
+    /// All of a packet is there, and it hands out its shares.
+    fn assert_entered(&mut self, creation: &Creation, total: i64) {
+        let setup = campaigns::setup_by_id(&self.reader, creation.setup.campaign.id).unwrap();
+        assert_eq!(setup.as_ref(), Some(&creation.setup));
+        assert_eq!(self.sender_has(), FUNDS - total);
+        assert_eq!(self.count("SELECT count(*) FROM preparations"), 0);
+        let mut ticket = self.claim(&creation.setup, "somebody");
+        self.turn();
+        let amount = outcome(&mut ticket).grant().map(|grant| grant.amount_minor);
+        assert_eq!(amount, Some(creation.setup.shares[0]));
+    }
+}
+
+type One = Result<KeyBinding, LedgerError>;
+
+/// What became of a campaign, once it is said.
+fn one(receiver: &mut Receiver<Result<Entered, LedgerError>>) -> Option<One> {
+    match receiver.try_recv() {
+        Ok(entered) => Some(entered.and_then(|mut entered| entered.remove(0))),
+        Err(TryRecvError::Empty) => None,
+        Err(TryRecvError::Closed) => panic!("nobody says"),
+    }
+}
+
+fn outcome(ticket: &mut Ticket<Claimed>) -> Outcome {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let claimed = runtime.build().unwrap().block_on(ticket);
+    claimed.unwrap().outcome
+}
+
+/// The `n`-th packet, of so much in so many shares, under a key.
+fn packet(n: u64, total: i64, shares: u32) -> Creation {
+    let packet = red_packet(total, shares, SplitRule::Equal).owner("sender");
+    creation(packet.setup(n), Some(&format!("key-{n}")))
+}
+
+fn creation(setup: Setup, key: Option<&str>) -> Creation {
+    let key = key.map(|key| IdempotencyKey::new(key).unwrap());
+    Creation {
+        used: key.map(|key| KeyUse::new("sender POST /x", key, [1; 32])),
+        setup,
+        details: Details::default(),
+        audience: None,
+        waiting_room: false,
+        by: None,
+        opens: true,
+    }
+}
+
+fn fresh(entered: &One) -> Option<bool> {
+    entered.as_ref().ok().map(|binding| binding.fresh)
+}
+
+#[test]
+fn claims_are_committed_between_the_slices_of_a_large_packet() {
+    let mut engine = Engine::new();
+    let stock = creation(sale(1_000_000).setup(1), None);
+    let entered = engine.enter(stock.clone());
+    assert_eq!(fresh(&engine.entered(entered)), Some(true));
+    let large = packet(2, 500_000, SHARES);
+    let mut entered = engine.enter(large.clone());
+    let (mut written, mut slices, mut claims) = (0, 0, 0_u32);
+    let entered = loop {
+        engine.assert_nothing_of(&large);
+        let mut ticket = engine.claim(&stock.setup, &format!("user-{claims}"));
+        engine.turn();
+        let outcome = outcome(&mut ticket);
+        assert!(matches!(outcome, Outcome::Granted(_)), "{outcome:?}");
+        claims += 1;
+        let now = engine.shares();
+        assert!(now - written <= LOAD_SHARES, "{now} behind {written}");
+        slices += u32::from(now > written);
+        written = now;
+        if let Some(entered) = one(&mut entered) {
+            break entered;
+        }
+    };
+    assert_eq!((fresh(&entered), written), (Some(true), SHARES));
+    assert!(slices >= SHARES / LOAD_SHARES, "{slices} slices");
+    // Whoever claimed meanwhile is before the packet in the log, though it was asked for first.
+    let mut before = 0;
+    let opened = |event: &Event| matches!(event, Event::Opened { .. });
+    log::read(
+        &engine.reader,
+        &mut Refs::default(),
+        1,
+        usize::MAX,
+        |entry| {
+            if opened(&entry.event) {
+                assert_eq!(entry.campaign, large.setup.campaign.id);
+                assert_eq!(before, claims);
+            }
+            before += 1;
+        },
+    )
+    .unwrap();
+    assert_eq!(before, claims + 1);
+    engine.assert_entered(&large, 500_000);
+    engine.rest();
+    assert_eq!(engine.shares(), SHARES);
+}
+
+#[test]
+fn a_crash_between_slices_leaves_nothing_and_the_key_is_free() {
+    let mut engine = Engine::new();
+    let large = packet(1, 500_000, SHARES);
+    for _ in 0..2 {
+        drop(engine.enter(large.clone()));
+        engine.begin();
+        engine.assert_nothing_of(&large);
+        engine = engine.crash();
+        engine.assert_nothing_of(&large);
+    }
+    // Others are entered beside what is left, and do not get mixed up with it.
+    let small = packet(2, 1_000, 10);
+    let entered = engine.enter(small.clone());
+    assert_eq!(fresh(&engine.entered(entered)), Some(true));
+    engine.rest();
+    assert_eq!(engine.shares(), 10);
+    let again = engine.enter(large.clone());
+    let again = engine.entered(again).unwrap();
+    assert_eq!(
+        (again.id, again.fresh),
+        (large.setup.campaign.id.uuid(), true)
+    );
+    engine.assert_entered(&large, 501_000);
+    // It was answered: from now on the key is this packet's, and nothing is written for a retry.
+    for _ in 0..2 {
+        engine.rest();
+        let again = engine.enter(large.clone());
+        assert_eq!(fresh(&engine.entered(again)), Some(false));
+        assert!(!engine.writer.preparing.remains);
+        assert_eq!(engine.shares(), SHARES + 10);
+        engine = engine.crash();
+    }
+    engine.assert_entered(&small, 501_000);
+}
+
+#[test]
+fn what_the_sender_lacks_is_refused_and_leaves_nothing() {
+    let mut engine = Engine::new();
+    let dear = packet(1, FUNDS + 20_000, SHARES);
+    let refused = |entered: One| matches!(entered, Err(LedgerError::InsufficientFunds { .. }));
+    engine.rest();
+    let entered = engine.enter(dear.clone());
+    assert!(refused(engine.entered(entered)));
+    assert!(!engine.writer.preparing.remains, "nothing was written");
+    engine.assert_nothing_of(&dear);
+    engine.assert_no_share_is_left();
+
+    // The money goes while the shares are written.
+    let large = packet(2, FUNDS, SHARES);
+    let entered = engine.enter(large.clone());
+    engine.begin();
+    let small = packet(3, 1, 1);
+    let other = engine.enter(small);
+    assert_eq!(fresh(&engine.entered(other)), Some(true));
+    assert!(refused(engine.entered(entered)));
+    let id = large.setup.campaign.id;
+    assert_eq!(campaigns::campaign(&engine.reader, id).unwrap(), None);
+    assert_eq!(engine.sender_has(), FUNDS - 1);
+    engine.rest();
+    assert_eq!(engine.shares(), 1);
+    assert_eq!(engine.count("SELECT count(*) FROM preparations"), 0);
+}
+
+#[test]
+fn the_same_request_twice_at_once_is_one_packet() {
+    let mut engine = Engine::new();
+    let large = packet(1, 500_000, SHARES);
+    let both = [(); 2].map(|()| engine.enter(large.clone()));
+    let both = both.map(|entered| engine.entered(entered));
+    assert_eq!(both.each_ref().map(fresh), [Some(true), Some(false)]);
+    // Another one under its key, and under its id.
+    let mut other = packet(2, 400_000, SHARES);
+    other.used.as_mut().unwrap().key = large.used.clone().unwrap().key;
+    other.used.as_mut().unwrap().fingerprint = [2; 32];
+    let reused = engine.enter(other);
+    assert_eq!(engine.entered(reused), Err(LedgerError::KeyReused));
+    let mut other = packet(3, 400_000, SHARES);
+    other.setup.campaign.id = large.setup.campaign.id;
+    let taken = engine.enter(other);
+    assert_eq!(engine.entered(taken), Err(LedgerError::IdUsed));
+    engine.rest();
+    assert_eq!(engine.shares(), SHARES);
+    engine.assert_entered(&large, 500_000);
+}
+
+/// Many packets in one request are written as one large one is, and each is refused by itself.
+#[test]
+fn a_batch_of_packets_is_written_before_it_is_entered() {
+    let mut engine = Engine::new();
+    let asked = [
+        packet(1, 400_000, 3_000),
+        packet(2, FUNDS, 3_000),
+        packet(3, 300_000, 3_000),
+        packet(1, 400_000, 3_000),
+        packet(4, 1, 1),
+    ];
+    let (campaigns, mut receiver) = NewCampaigns::boxed(asked.to_vec());
+    engine.push(Task::Enter(campaigns));
+    engine.begin();
+    assert_eq!(engine.sender_has(), FUNDS);
+    let entered = loop {
+        match receiver.try_recv() {
+            Ok(entered) => break entered.unwrap(),
+            Err(_) => engine.turn(),
+        }
+    };
+    let said = entered.iter().map(fresh).collect::<Vec<_>>();
+    assert_eq!(
+        said,
+        [Some(true), None, Some(true), Some(false), Some(true)]
+    );
+    engine.rest();
+    assert_eq!(engine.shares(), 6_001);
+    assert_eq!(engine.count("SELECT count(*) FROM preparations"), 0);
+    engine.assert_entered(&asked[0], 700_001);
+    engine.assert_entered(&asked[2], 700_001);
+}
+
+/// A sale beside packets that are refused is entered all the same.
+#[test]
+fn what_is_new_without_shares_is_entered_too() {
+    let mut engine = Engine::new();
+    let stock = creation(sale(5).setup(2), Some("key-2"));
+    let asked = vec![packet(1, FUNDS * 2, SHARES), stock.clone()];
+    let (campaigns, mut receiver) = NewCampaigns::boxed(asked);
+    engine.push(Task::Enter(campaigns));
+    let entered = loop {
+        match receiver.try_recv() {
+            Ok(entered) => break entered.unwrap(),
+            Err(_) => engine.turn(),
+        }
+    };
+    let said = entered.iter().map(fresh).collect::<Vec<_>>();
+    assert_eq!(said, [None, Some(true)]);
+    let mut ticket = engine.claim(&stock.setup, "somebody");
+    engine.turn();
+    assert!(matches!(outcome(&mut ticket), Outcome::Granted(_)));
+    engine.rest();
+    engine.assert_no_share_is_left();
+}
+
+#[test]
+fn a_commit_that_fails_between_slices_leaves_nothing() {
+    let mut engine = Engine::new();
+    let large = packet(1, 500_000, SHARES);
+    let mut entered = engine.enter(large.clone());
+    engine.begin();
+    // Somebody else has the file's lock, and the writer does not wait for it.
+    let other = Connection::open(engine.folder.path().join("qiang.db")).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    engine
+        .writer
+        .conn
+        .busy_timeout(std::time::Duration::ZERO)
+        .unwrap();
+    let stopped = |engine: &Engine| engine.writer.shared.stopped.read().is_some();
+    let turn = |engine: &mut Engine| assert!(engine.writer.turn(&mut Vec::new(), &mut Vec::new()));
+    while !stopped(&engine) {
+        turn(&mut engine);
+    }
+    let refused = one(&mut entered);
+    assert!(
+        matches!(refused, Some(Err(LedgerError::Unavailable { .. }))),
+        "{refused:?}"
+    );
+    other.execute_batch("ROLLBACK").unwrap();
+    while stopped(&engine) {
+        turn(&mut engine);
+    }
+    engine.rest();
+    engine.assert_nothing_of(&large);
+    engine.assert_no_share_is_left();
+}
+
+/// An engine that ends enters what it has accepted; one that is aborted refuses it.
+#[test]
+fn the_end_of_the_writer_answers_what_waits() {
+    for aborted in [false, true] {
+        let mut engine = Engine::new();
+        let large = [1, 2].map(|n| packet(n, 300_000, SHARES));
+        let mut entered = large.each_ref().map(|it| engine.enter(it.clone()));
+        engine.begin();
+        match aborted {
+            true => assert!(engine.writer.shared.queue.abort().is_empty()),
+            false => engine.writer.shared.queue.close(),
+        }
+        while engine.writer.turn(&mut Vec::new(), &mut Vec::new()) {}
+        let Engine { folder, writer, .. } = engine;
+        writer.end();
+        let entered = entered
+            .each_mut()
+            .map(|it| one(it).as_ref().and_then(fresh));
+        assert_eq!(entered, [(!aborted).then_some(true); 2]);
+        let mut engine = Engine::open(folder);
+        engine.rest();
+        if aborted {
+            engine.assert_nothing_of(&large[0]);
+            engine.assert_no_share_is_left();
+        } else {
+            engine.assert_entered(&large[1], 600_000);
+        }
+    }
+}
