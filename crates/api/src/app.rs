@@ -13,7 +13,11 @@ use qiang_core::{
     },
     time::Timestamp,
 };
-use tokio::{sync::Semaphore, task::JoinSet, time::timeout};
+use tokio::{
+    sync::{Mutex, Semaphore},
+    task::JoinSet,
+    time::timeout,
+};
 use uuid::Uuid;
 
 use crate::{
@@ -106,6 +110,8 @@ pub(crate) struct App {
     pub(crate) watched: Watched,
     pub(crate) last_minutes: LastMinutes,
     pub(crate) audits: Arc<Audits>,
+    /// Whose turn it is among large amounts.
+    pub(crate) large_amounts: Mutex<()>,
 }
 
 impl App {
@@ -127,6 +133,7 @@ impl App {
             watched: Watched::default(),
             last_minutes: LastMinutes::default(),
             audits: Arc::default(),
+            large_amounts: Mutex::default(),
             metrics,
             challenge: ports
                 .challenge

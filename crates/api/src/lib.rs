@@ -36,6 +36,7 @@ mod limits;
 mod lists;
 mod members;
 mod metrics;
+mod money_room;
 mod order_check;
 mod orders;
 mod pages;

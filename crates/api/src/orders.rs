@@ -6,9 +6,9 @@ use axum::{Json, extract::State};
 use qiang_core::{
     book::{Command, OrderView, Reply},
     id::{OrderId, PaymentRef, UserId},
-    money::{Currency, MONEY_MINOR_MAX},
+    money::Currency,
     order::OrderState,
-    ports::{Action, ActionKind, LedgerError},
+    ports::{Action, ActionKind},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -20,6 +20,7 @@ use crate::{
     auth::{Caller, Scope},
     campaign_cache::CampaignMeta,
     extract::{self, Call, Param},
+    money_room::Parties,
     problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
     wire::{GrantBody, MoneyBody, Text, When},
 };
@@ -110,11 +111,16 @@ impl App {
         &self,
         order: OrderId,
         paid: &Paid,
-    ) -> Result<Currency, Problem> {
+    ) -> Result<Parties, Problem> {
         let missing = || Problem::new(ProblemKind::NotFound, "there is no such order");
         let view = self.ports.engine.order(order).await?.ok_or_else(missing)?;
         let meta = self.meta(order.campaign).await?;
         let meta = meta.ok_or_else(|| Problem::ledger_incomplete(order.campaign))?;
+        let parties = Parties {
+            currency: meta.currency,
+            seller: meta.owner.clone(),
+            buyer: view.user,
+        };
         let price = MoneyBody::new(view.grant.amount_minor, meta.currency);
         if paid.amount != price {
             let detail = format!("the order's price is {}", price.money());
@@ -130,11 +136,11 @@ impl App {
                     When(granted_at)
                 )
             } else {
-                return Ok(meta.currency);
+                return Ok(parties);
             };
             return Err(Problem::invalid_at("#/paid_at", why));
         }
-        Ok(meta.currency)
+        Ok(parties)
     }
 
     /// Records a payment that arrived.
@@ -143,14 +149,11 @@ impl App {
         actor: &UserId,
         order: OrderId,
         paid: Paid,
-        currency: Currency,
+        parties: &Parties,
     ) -> Result<Json<PaymentBody>, Problem> {
-        let payment = paid.reference;
-        // The ledger cannot refuse what an engine has decided, so it is asked before.
-        let money = self.ports.ledger.money_in(currency).await?;
-        if money.saturating_add(paid.amount.amount) > MONEY_MINOR_MAX {
-            return Err(LedgerError::Overflow.into());
-        }
+        let (payment, currency) = (paid.reference, parties.currency);
+        let room = self.room_for_payment(parties, (order, &payment), paid.amount.amount);
+        let room = room.await?;
         self.bind_payment(&payment, order).await?;
         let mut detail = json!({
             "reference": payment.as_str(),
@@ -167,7 +170,9 @@ impl App {
             payment,
             paid_at: paid.paid_at.map(|When(paid_at)| paid_at),
         };
-        match self.ports.engine.submit(command).await? {
+        let reply = self.ports.engine.submit(command).await;
+        drop(room);
+        match reply? {
             Reply::Payment(outcome, view) => {
                 actions::log(&action);
                 Ok(Json(PaymentBody {
@@ -223,7 +228,8 @@ pub(crate) async fn get(
         ("Idempotency-Key" = Option<String>, Header, description = "Names this request")),
     responses((status = 200, body = PaymentBody), (status = 403, body = ProblemBody),
         (status = 404, body = ProblemBody),
-        (status = 409, description = "`payment-used`: it came for another order before", body = ProblemBody),
+        (status = 409, description = "`payment-used`: it came for another order before; `order-conflict`: as many \
+            payments of the order are owed back as may be", body = ProblemBody),
         (status = 422, description = "`amount-mismatch`: not the order's price; `invalid`; `key-reused`",
             body = ProblemBody), NoAnswer))]
 pub(crate) async fn pay(
@@ -237,9 +243,9 @@ pub(crate) async fn pay(
         amount: request.amount,
         paid_at: request.paid_at,
     };
-    let currency = app.check_payment(order, &paid).await?;
+    let parties = app.check_payment(order, &paid).await?;
     call.bind("POST /v1/orders/{id}/payment", &request).await?;
-    let paid = app.record_payment(&call.caller.user, order, paid, currency);
+    let paid = app.record_payment(&call.caller.user, order, paid, &parties);
     paid.await
 }
 
@@ -282,7 +288,9 @@ pub(crate) async fn cancel(call: Call<OrderId>) -> Result<Json<OrderBody>, Probl
     responses((status = 200, body = OrderBody),
         (status = 403, description = "`return-period-over`: the buyer is too late", body = ProblemBody),
         (status = 404, body = ProblemBody),
-        (status = 409, description = "Not paid", body = ProblemBody), NoAnswer))]
+        (status = 409, description = "Not paid", body = ProblemBody),
+        (status = 422, description = "`invalid`: an account cannot hold that much; `key-reused`",
+            body = ProblemBody), NoAnswer))]
 pub(crate) async fn take_back(call: Call<OrderId>) -> Result<Json<OrderBody>, Problem> {
     let (app, order) = (&call.app, call.id);
     let caller = &call.caller;
@@ -300,8 +308,26 @@ pub(crate) async fn take_back(call: Call<OrderId>) -> Result<Json<OrderBody>, Pr
         required => required?,
     }
     call.bind("POST /v1/orders/{id}/return", &()).await?;
+    let parties = Parties {
+        currency: meta.currency,
+        seller: meta.owner.clone(),
+        buyer: view.user.clone(),
+    };
+    // Again it changes nothing.
+    let is_returned = view
+        .grant
+        .order
+        .is_some_and(|order| order.state == OrderState::Returned);
+    let minor = if is_returned {
+        0
+    } else {
+        view.grant.amount_minor
+    };
+    let room = app.room_for_return(&parties, minor).await?;
     let action = recorded(&call, &view, ActionKind::Return).await?;
-    match app.ports.engine.submit(Command::Return { order }).await? {
+    let reply = app.ports.engine.submit(Command::Return { order }).await;
+    drop(room);
+    match reply? {
         Reply::Returned(view) => {
             actions::log(&action);
             Ok(Json(OrderBody::new(&view, meta.currency)))

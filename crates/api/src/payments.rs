@@ -54,7 +54,8 @@ pub(crate) struct PaymentReport {
     operation_id = "reportPayment", security(("bearer" = ["pay"]), ("signature" = [])),
     responses((status = 200, body = PaymentBody), (status = 403, body = ProblemBody),
         (status = 404, body = ProblemBody),
-        (status = 409, description = "`payment-used`: it came for another order before", body = ProblemBody),
+        (status = 409, description = "`payment-used`: it came for another order before; `order-conflict`: as many \
+            payments of the order are owed back as may be", body = ProblemBody),
         (status = 422, description = "`amount-mismatch`: not the order's price; `invalid`", body = ProblemBody),
         NoAnswer))]
 pub(crate) async fn report(
@@ -85,8 +86,8 @@ pub(crate) async fn report(
         amount: report.amount,
         paid_at: report.paid_at,
     };
-    let currency = app.check_payment(order, &paid).await?;
+    let parties = app.check_payment(order, &paid).await?;
     let used = key.map(|key| key_use(&actor, "POST /v1/payments", &key, "", &report));
     app.bind(used).await?;
-    app.record_payment(&actor, order, paid, currency).await
+    app.record_payment(&actor, order, paid, &parties).await
 }

@@ -345,7 +345,7 @@ impl From<Refusal> for Problem {
             Refusal::Phase(_) | Refusal::Rules(CampaignError::HasOpened) => {
                 ProblemKind::PhaseConflict
             }
-            Refusal::Order(_) => ProblemKind::OrderConflict,
+            Refusal::Order(_) | Refusal::TooManyPayments => ProblemKind::OrderConflict,
             Refusal::StockGranted { .. } => ProblemKind::StockGranted,
             Refusal::Rules(_) => ProblemKind::Invalid,
         };

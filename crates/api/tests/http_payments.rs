@@ -83,9 +83,138 @@ async fn a_payment_beyond_what_accounts_hold_is_refused() {
     assert!(detail.contains("cannot hold that much"), "{detail}");
     let seen = service.get(&orders[0], &operator).await.json();
     assert_eq!(seen["refunds_due"], json!(0), "nothing of it is there");
+    assert_eq!(
+        pay("first").await.text("outcome"),
+        "paid",
+        "a replay needs no room"
+    );
     // With room for it, it is a second payment of the order, which is owed back.
     owes(MONEY_MINOR_MAX - 500);
     assert_eq!(pay("second").await.text("outcome"), "refund_due");
+    service.stop().await;
+}
+
+/// A million of millions, in fen.
+const LARGE: i64 = 1_000_000_000_000_000;
+
+/// A file of the service, changed behind its back.
+fn file_of(service: &Service) -> rusqlite::Connection {
+    rusqlite::Connection::open(service.folder.path().join("qiang.db")).unwrap()
+}
+
+/// Held orders of so many sales, each of one unit at the large price.
+async fn large_orders(service: &Service, count: usize) -> Vec<String> {
+    let mut orders = Vec::new();
+    for n in 0..count {
+        let price = |body: &mut Value| body["unit_price"]["amount"] = json!(LARGE);
+        let sale = service.sale(1, price).await;
+        let token = service.token(&format!("user-{n}"), "claim");
+        let path = format!("/v1/sales/{sale}/orders");
+        let order = service.act(&path, &token).await;
+        orders.push(format!("/v1/orders/{}", order.text("order")));
+    }
+    orders
+}
+
+/// Payments that come at once, of orders of many sales: those that accounts have no room for are refused, though
+/// nothing of the others was settled when they came.
+#[tokio::test]
+async fn payments_at_once_are_refused_beyond_what_accounts_hold() {
+    let service = Service::start().await;
+    let operator = service.operator();
+    let orders = large_orders(&service, 8).await;
+    let pay = |n: usize, reference: &str| {
+        let (path, body) = (format!("{}/payment", orders[n]), paid(reference, LARGE));
+        let (service, operator) = (&service, &operator);
+        async move { service.post(&path, operator, body).await }
+    };
+    assert_eq!(pay(0, "first").await.text("outcome"), "paid");
+    let settled = service.balance("olga");
+    assert_eq!(settled.await, LARGE);
+    // As if others had paid so much before that there is room for three more.
+    let file = file_of(&service);
+    let sql = "UPDATE accounts SET balance = ?1 WHERE purpose = 'outside' AND currency = 'CNY'";
+    let before = MONEY_MINOR_MAX - 3 * LARGE - 7;
+    assert_eq!(file.execute(sql, [-before]), Ok(1));
+    let references: Vec<_> = (1..orders.len()).map(|n| format!("p{n}")).collect();
+    let all = references
+        .iter()
+        .zip(1..)
+        .map(|(reference, n)| pay(n, reference));
+    let replies = futures_util::future::join_all(all).await;
+    let taken = replies.iter().filter(|reply| reply.status == 200);
+    assert_eq!(taken.count(), 3, "{replies:?}");
+    let refused = replies.iter().filter(|reply| reply.status != 200);
+    for reply in refused {
+        reply.assert_problem(422, "invalid");
+        assert!(reply.text("detail").contains("cannot hold that much"));
+    }
+    let quarantine = service.get("/v1/quarantine", &operator).await;
+    assert_eq!(quarantine.json()["entries"], json!([]), "{quarantine:?}");
+    service.stop().await;
+}
+
+/// While the ledger is behind, nobody knows whether accounts have room for another large payment.
+#[tokio::test]
+async fn a_large_payment_waits_for_those_before_it_to_be_settled() {
+    let service = Service::start().await;
+    let operator = service.operator();
+    let (large, small) = (large_orders(&service, 3).await, orders(&service, 1).await);
+    let pay = async |order: &str, reference: &str, minor| {
+        let path = format!("{order}/payment");
+        service.post(&path, &operator, paid(reference, minor)).await
+    };
+    assert_eq!(pay(&large[0], "p0", LARGE).await.text("outcome"), "paid");
+    assert_eq!(service.balance("olga").await, LARGE);
+    let file = file_of(&service);
+    let stuck =
+        "CREATE TRIGGER stuck BEFORE UPDATE ON settled BEGIN SELECT raise(ABORT, 'stuck'); END";
+    file.execute_batch(stuck).unwrap();
+    assert_eq!(pay(&large[1], "p1", LARGE).await.text("outcome"), "paid");
+    let refused = pay(&large[2], "p2", LARGE).await;
+    refused.assert_problem(503, "unavailable");
+    assert!(refused.text("detail").contains("nothing was decided"));
+    let seen = service.get(&large[2], &operator).await.json();
+    assert_eq!(seen["state"], json!("held"));
+    // Others do not wait, and neither does the next one when the ledger has caught up.
+    assert_eq!(pay(&small[0], "q", 500).await.text("outcome"), "paid");
+    file.execute_batch("DROP TRIGGER stuck").unwrap();
+    let started = Instant::now();
+    let paid = loop {
+        let reply = pay(&large[2], "p2", LARGE).await;
+        if reply.status == 200 {
+            break reply;
+        }
+        reply.assert_problem(503, "unavailable");
+        assert!(started.elapsed() < Duration::from_secs(20), "{reply:?}");
+    };
+    assert_eq!(paid.text("outcome"), "paid");
+    service.stop().await;
+}
+
+/// A seller may owe as much as an account holds, and no more.
+#[tokio::test]
+async fn a_return_beyond_what_accounts_hold_is_refused() {
+    let service = Service::start().await;
+    let operator = service.operator();
+    let orders = large_orders(&service, 1).await;
+    let payment = format!("{}/payment", orders[0]);
+    let reply = service.post(&payment, &operator, paid("p", LARGE)).await;
+    assert_eq!(reply.text("outcome"), "paid");
+    assert_eq!(service.balance("olga").await, LARGE);
+    let file = file_of(&service);
+    let sql = "UPDATE accounts SET balance = ?1 WHERE owner = 'olga' AND purpose = 'user'";
+    let owes = |minor: i64| assert_eq!(file.execute(sql, [-minor]), Ok(1));
+    owes(MONEY_MINOR_MAX - LARGE + 1);
+    let path = format!("{}/return", orders[0]);
+    let take_back = || service.act(&path, &operator);
+    take_back().await.assert_problem(422, "invalid");
+    let seen = service.get(&orders[0], &operator).await.json();
+    assert_eq!(seen["state"], json!("paid"));
+    owes(MONEY_MINOR_MAX - LARGE);
+    for _ in 0..2 {
+        assert_eq!(take_back().await.status, 200, "again changes nothing");
+    }
     service.stop().await;
 }
 

@@ -5,6 +5,9 @@ use std::fmt;
 
 use crate::words::words;
 
+/// Payments of one order that may be owed back. So many at the highest price are a sum that still fits 64 bits.
+pub const REFUNDS_DUE_MAX: u32 = 1_000;
+
 /// Where an order stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]

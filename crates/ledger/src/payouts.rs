@@ -103,7 +103,8 @@ pub(crate) async fn pay_out<D: Dialect>(
     let outside = AccountKey::new(OUTSIDE, Purpose::Outside, spend.amount.currency);
     adjust::<D>(conn, &[(debit, -minor)]).await?;
     let locked = lock_account::<D>(conn, outside).await?;
-    let (credit, _) = locked.ok_or_else(|| StoreError::damaged("an account is gone"))?;
+    let (credit, held) = locked.ok_or_else(|| StoreError::damaged("an account is gone"))?;
+    spend.check_outside(held)?;
     adjust::<D>(conn, &[(credit, minor)]).await?;
     let (campaign, number) = spend.order.unzip();
     let number = number.map(i64::from);

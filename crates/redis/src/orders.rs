@@ -13,7 +13,7 @@ use qiang_core::{
     book::{OrderView, PaymentOutcome, Refusal, Reply},
     event::{Event, PartitionId},
     id::{OrderId, PaymentRef},
-    order::{OrderStep, OrderStepError},
+    order::{OrderStep, OrderStepError, REFUNDS_DUE_MAX},
     ports::EngineError,
     time::Timestamp,
 };
@@ -31,9 +31,13 @@ impl Node {
             .change(partition, &PAY, &meta, &|command| {
                 let paid_at = paid_at.map(|paid_at| paid_at.as_millis().to_string());
                 let paid_at = paid_at.unwrap_or_default();
-                command.arg(order.number).arg(payment.as_str()).arg(paid_at)
+                let command = command.arg(order.number).arg(payment.as_str());
+                command.arg(paid_at).arg(REFUNDS_DUE_MAX)
             })
             .await?;
+        if reply.status == "refused" {
+            return Err(Refusal::TooManyPayments.into());
+        }
         let text = reply.found(Refusal::UnknownOrder)?;
         let outcome = match text.as_bytes().first() {
             Some(b'p') => PaymentOutcome::Paid,

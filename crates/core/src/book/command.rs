@@ -3,7 +3,7 @@
 use crate::{
     campaign::{Campaign, CampaignError, CampaignKind, Tally, TermsChange, TransitionError},
     id::{CampaignId, IdempotencyKey, OrderId, PaymentRef, UserId},
-    order::OrderStepError,
+    order::{OrderStepError, REFUNDS_DUE_MAX},
     outcome::Grant,
     time::Timestamp,
     words::words,
@@ -160,6 +160,9 @@ pub enum Refusal {
     /// The order's state does not allow it.
     #[error(transparent)]
     Order(#[from] OrderStepError),
+    /// So many payments of the order are owed back that it takes no more.
+    #[error("{REFUNDS_DUE_MAX} payments of this order are owed back, and it takes no more")]
+    TooManyPayments,
     /// The stock cannot be so small: users have more units, or there are units that a repair withholds.
     #[error(
         "the stock cannot be less than the {least} units that users have, or may have been told that they have"

@@ -4,7 +4,7 @@ use super::{Book, OrderView, PaymentOutcome, Refusal, Reply};
 use crate::{
     event::{Entry, Event},
     id::{OrderId, PaymentRef},
-    order::{OrderState, OrderStep},
+    order::{OrderState, OrderStep, REFUNDS_DUE_MAX},
     time::Timestamp,
 };
 
@@ -21,6 +21,9 @@ impl Book {
         let view = state.order(id.number).ok_or(Refusal::UnknownOrder)?;
         let outcome = match state.payment(id.number, payment) {
             Some(before) => before,
+            None if state.payments_due(id.number) >= REFUNDS_DUE_MAX => {
+                return Err(Refusal::TooManyPayments);
+            }
             None => {
                 let order = view.grant.order.ok_or(Refusal::UnknownOrder)?;
                 // Clocks differ: nothing is paid later than it is reported.

@@ -222,7 +222,7 @@ impl State {
             Rules::Sale(sale) => Some(Order {
                 state: row.state,
                 hold_until: row.granted_at.plus_millis(sale.hold_ms()),
-                refunds_due: self.refunds_due(number)
+                refunds_due: self.payments_due(number)
                     + u32::from(row.state == OrderState::Returned),
             }),
         };
@@ -236,7 +236,8 @@ impl State {
         }
     }
 
-    fn refunds_due(&self, number: u32) -> u32 {
+    /// How many payments of an order are owed back.
+    pub(super) fn payments_due(&self, number: u32) -> u32 {
         let payments = self.payments.get(&number).map_or(&[][..], Vec::as_slice);
         payments
             .iter()

@@ -4,7 +4,7 @@ use super::{AccountKey, Contradiction, Purpose};
 use crate::{
     event::{Entry, Event},
     id::{OrderId, UserId},
-    money::{AMOUNT_MINOR_MAX, Currency, Money},
+    money::{AMOUNT_MINOR_MAX, Currency, MONEY_MINOR_MAX, Money},
     order::OrderState,
     ports::{LedgerError, Owed, OwedOrder, PaidOut, Payout, PayoutKind},
     time::Timestamp,
@@ -241,6 +241,18 @@ impl Spend {
             _ => LedgerError::InsufficientFunds { held, needed },
         })
     }
+
+    /// Refuses what brings the outside, which has so much, out of its range: all others would owe it that together.
+    ///
+    /// # Errors
+    /// [`LedgerError::Overflow`].
+    pub fn check_outside(&self, held: i64) -> Result<(), LedgerError> {
+        let sum = held.checked_add(self.amount.minor);
+        match sum.is_some_and(|sum| sum <= MONEY_MINOR_MAX) {
+            true => Ok(()),
+            false => Err(LedgerError::Overflow),
+        }
+    }
 }
 
 fn in_range(amount: Money) -> Result<(), LedgerError> {
@@ -253,6 +265,26 @@ fn in_range(amount: Money) -> Result<(), LedgerError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_outside_has_half_of_the_range() {
+        let user = UserId::new("ann").expect("a name");
+        let cny = "CNY".parse().expect("a currency");
+        let spend = Spend::withdrawal(&user, Money::new(5, cny)).expect("in range");
+        for (held, fits) in [
+            (i64::MIN, true),
+            (MONEY_MINOR_MAX - 5, true),
+            (MONEY_MINOR_MAX - 4, false),
+            (i64::MAX, false),
+        ] {
+            let expected = if fits {
+                Ok(())
+            } else {
+                Err(LedgerError::Overflow)
+            };
+            assert_eq!(spend.check_outside(held), expected, "{held}");
+        }
+    }
 
     #[test]
     fn what_a_discarded_order_is_owed() {

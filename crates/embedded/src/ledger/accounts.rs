@@ -158,8 +158,40 @@ pub(crate) fn balances(conn: &Connection, user: &UserId) -> Result<Vec<Balance>,
 
 #[cfg(test)]
 mod tests {
+    use qiang_core::{id::PaymentRef, ports::Payout};
+
     use super::*;
-    use crate::file::FileKind;
+    use crate::{file::FileKind, ledger::payouts};
+
+    #[test]
+    fn the_outside_has_no_room_for_a_payout_beyond_its_range() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let path = folder.path().join("qiang.db");
+        let now = Timestamp::from_millis(0);
+        let conn = crate::file::open_writer(&path, FileKind::Ledger, now).unwrap();
+        let user = UserId::new("user").unwrap();
+        let amount = Money::new(1_000, "CNY".parse().unwrap());
+        deposit(&conn, now, Uuid::from_u128(1), (&user, amount), None).unwrap();
+        // As if sellers owed that much for what was returned to them.
+        let outside = "UPDATE accounts SET balance = ?1 WHERE purpose = 'outside'";
+        conn.execute(outside, [MONEY_MINOR_MAX - 700]).unwrap();
+        let withdraw = |name: &str, minor| {
+            let payout = Payout::Withdrawal {
+                reference: PaymentRef::new(name).unwrap(),
+                user: user.clone(),
+                amount: Money::new(minor, amount.currency),
+            };
+            payouts::pay_out(&conn, now, &payout, None).map(|paid| paid.fresh)
+        };
+        let refused = withdraw("w", 701);
+        assert!(
+            matches!(refused, Err(StoreError::Refused(LedgerError::Overflow))),
+            "{refused:?}"
+        );
+        assert!(withdraw("w", 700).unwrap());
+        let own = AccountKey::new("user", Purpose::User, amount.currency);
+        assert_eq!(balance(&conn, own).unwrap(), 300);
+    }
 
     #[test]
     fn the_outside_has_room_for_every_deposit_that_is_taken() {

@@ -50,6 +50,9 @@ pub(crate) fn pay_out(
     let spend = spend.map_err(StoreError::Refused)?;
     let held = balance(conn, spend.account())?;
     spend.check(held).map_err(StoreError::Refused)?;
+    let outside = AccountKey::new(OUTSIDE, Purpose::Outside, spend.amount.currency);
+    let held = balance(conn, outside)?;
+    spend.check_outside(held).map_err(StoreError::Refused)?;
     let (seq, minor) = (next_direct(conn)?, spend.amount.minor);
     let (campaign, number) = spend.order.unzip();
     conn.prepare_cached(
@@ -57,7 +60,6 @@ pub(crate) fn pay_out(
     )?
     .execute(params![kind, reference, seq, campaign, number, minor])?;
     let mut accounts = Accounts::prepare(conn)?;
-    let outside = AccountKey::new(OUTSIDE, Purpose::Outside, spend.amount.currency);
     let ids = (
         accounts.add(spend.account(), -minor)?,
         accounts.add(outside, minor)?,

@@ -3,7 +3,8 @@
 -- payment again is answered as before.
 -- KEYS as in prelude.lua
 -- ARGV[1..6] as in prelude.lua, ARGV[7] the order's number, ARGV[8] the payment, ARGV[9] when it was made; empty: now
--- Replies: {"ok", (p|r|d) " " order}, {"unknown", ""}
+-- ARGV[10] how many payments of an order may be owed back
+-- Replies: {"ok", (p|r|d) " " order}, {"unknown", ""}, {"refused", "payments"}
 -- luacheck: read globals c now int answer phase_at order_of text_of put_order buyer_of move step_past record finish
 local order = c.kind == 'sale' and order_of(tonumber(ARGV[7]))
 if not order then
@@ -12,6 +13,9 @@ end
 local field = ARGV[7] .. '\t' .. ARGV[8]
 local outcome = redis.call('HGET', KEYS[10], field)
 if not outcome then
+  if order.refunds >= tonumber(ARGV[10]) then
+    return {'refused', 'payments'}
+  end
   outcome = 'd'
   local was_held = order.state == 'h'
   -- Nothing is paid later than it is reported.

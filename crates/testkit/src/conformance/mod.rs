@@ -165,6 +165,7 @@ macro_rules! engine_conformance {
             orders::a_second_payment_is_owed_back,
             orders::the_same_payment_twice_is_one_payment,
             orders::a_thousand_payments_at_once_pay_once,
+            orders::an_order_takes_as_many_payments_as_can_be_owed_back,
             orders::cancelling_returns_the_units_once,
             orders::what_is_paid_or_expired_cannot_be_cancelled,
             orders::giving_back_is_bounded,

@@ -8,7 +8,7 @@ use qiang_core::{
     },
     gate::RETURNED_ORDERS_PER_USER_MAX,
     id::PaymentRef,
-    order::{OrderState, OrderStep, OrderStepError},
+    order::{OrderState, OrderStep, OrderStepError, REFUNDS_DUE_MAX},
     split::SplitRule,
 };
 
@@ -165,6 +165,47 @@ pub async fn a_thousand_payments_at_once_pay_once<S: Subject>(case: &mut Scenari
     assert_eq!(replies.iter().filter(paid).count(), 4);
     let view = case.order(order).await.unwrap();
     assert_eq!(view.grant.order.map(|order| order.refunds_due), Some(249));
+}
+
+/// Payments of one order without end, at a price of which thousands leave 64 bits: as many are owed back as fit in any
+/// case, and the others are refused before anything settles them. What came before is answered as before.
+pub async fn an_order_takes_as_many_payments_as_can_be_owed_back<S: Subject>(
+    case: &mut Scenario<S>,
+) {
+    const PRICE: i64 = 1_000_000_000_000_000;
+    let target = case.open(sale(2).price(PRICE)).await;
+    case.granted(target.one("a")).await;
+    case.granted(target.one("b")).await;
+    let pay = |order, n: u32| Command::Pay {
+        order,
+        payment: PaymentRef::new(&format!("p{n}")).expect("well-formed"),
+        paid_at: None,
+    };
+    let order = case.nth(target, 1);
+    let mut replies = Vec::new();
+    for numbers in [0..600, 600..1_200] {
+        let payments = numbers.map(|n| pay(order, n)).collect();
+        replies.extend(case.submit_all(payments).await);
+    }
+    let taken = replies.iter().filter(|reply| reply.is_ok()).count();
+    assert_eq!(taken, REFUNDS_DUE_MAX as usize + 1, "one pays it");
+    let refused = Err(Refusal::TooManyPayments.into());
+    let others = replies.iter().filter(|reply| reply.is_err());
+    assert!(others.into_iter().all(|reply| *reply == refused));
+    let view = case.order(order).await.unwrap();
+    let due = view.grant.order.map(|order| order.refunds_due);
+    assert_eq!(due, Some(REFUNDS_DUE_MAX));
+    // Another order is another sum.
+    assert_eq!(case.pay(case.nth(target, 2), "p0").await.0, Paid);
+    case.settle().await;
+    let owed = i64::from(REFUNDS_DUE_MAX) * PRICE;
+    assert_eq!(case.balance("a").await, (0, owed));
+    assert_eq!(case.balance("owner").await, (2 * PRICE, 0));
+    case.restart().await;
+    let again = case
+        .submit_all(vec![pay(order, 0), pay(order, 10_000)])
+        .await;
+    assert!(again[0].is_ok() && again[1] == refused, "{again:?}");
 }
 
 /// Cancelling twice gives the units back once, and the user may buy again.

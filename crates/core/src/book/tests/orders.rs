@@ -1,6 +1,7 @@
 //! Holds, payments, and returned units.
 
 use super::*;
+use crate::{campaign::STOCK_PRICE_MINOR_MAX, order::REFUNDS_DUE_MAX};
 
 fn state(fixture: &Fixture, setup: &Setup, number: u32) -> (OrderState, u32) {
     let order = fixture
@@ -98,6 +99,37 @@ fn payments_are_honoured_once() {
     assert_eq!(fixture.pay(&setup, 1, "p2"), PaymentOutcome::RefundDue);
     assert_eq!(fixture.pay(&setup, 1, "p3"), PaymentOutcome::RefundDue);
     assert_eq!(state(&fixture, &setup, 1), (OrderState::Paid, 2));
+}
+
+#[test]
+fn what_is_owed_back_for_an_order_is_a_sum_that_fits() {
+    let most = STOCK_PRICE_MINOR_MAX.checked_mul(i64::from(REFUNDS_DUE_MAX) + 1);
+    assert!(most.is_some(), "all of it, and the price of a return");
+    let setup = sale(1, 5, 5);
+    let mut fixture = Fixture::with(std::slice::from_ref(&setup));
+    for user in ["a", "b"] {
+        fixture.claim(&setup, user);
+    }
+    assert_eq!(fixture.pay(&setup, 1, "paid"), PaymentOutcome::Paid);
+    for n in 0..REFUNDS_DUE_MAX {
+        let outcome = fixture.pay(&setup, 1, &format!("p{n}"));
+        assert_eq!(outcome, PaymentOutcome::RefundDue);
+    }
+    let length = fixture.log.len();
+    let one_more = Command::Pay {
+        order: fixture.order(&setup, 1),
+        payment: PaymentRef::new("q").unwrap(),
+        paid_at: None,
+    };
+    assert_eq!(fixture.apply(one_more), Err(Refusal::TooManyPayments));
+    assert_eq!(fixture.pay(&setup, 1, "p0"), PaymentOutcome::RefundDue);
+    assert_eq!(fixture.pay(&setup, 1, "paid"), PaymentOutcome::Paid);
+    assert_eq!(fixture.log.len(), length, "nothing of it is in the log");
+    assert_eq!(
+        state(&fixture, &setup, 1),
+        (OrderState::Paid, REFUNDS_DUE_MAX)
+    );
+    assert_eq!(fixture.pay(&setup, 2, "q"), PaymentOutcome::Paid);
 }
 
 #[test]
