@@ -1,9 +1,22 @@
--- An account's balance is its credits less its debits.
+-- An account's balance is its credits less its debits. Over the years each of the two may leave 64 bits: they are
+-- summed in two halves of the numbers, of which the upper one takes over what the lower one has too much.
 SELECT accounts FROM temp.totals;
 
+WITH moved AS (
+    SELECT account, sum(upper) + (sum(lower) >> 32) AS upper, sum(lower) & 4294967295 AS lower
+    FROM (
+        SELECT credit AS account, sum(amount >> 32) AS upper, sum(amount & 4294967295) AS lower
+        FROM postings
+        GROUP BY credit
+        UNION ALL
+        SELECT debit, -sum(amount >> 32), -sum(amount & 4294967295)
+        FROM postings
+        GROUP BY debit
+    )
+    GROUP BY account
+)
 SELECT format('account %d (%s of %s) has %d %s, and its postings make %d',
-              a.id, a.purpose, a.owner, a.balance, a.currency, coalesce(k.amount, 0) - coalesce(d.amount, 0))
+              a.id, a.purpose, a.owner, a.balance, a.currency, coalesce(m.upper * 4294967296 + m.lower, 0))
 FROM accounts a
-LEFT JOIN (SELECT credit, sum(amount) AS amount FROM postings GROUP BY credit) k ON k.credit = a.id
-LEFT JOIN (SELECT debit, sum(amount) AS amount FROM postings GROUP BY debit) d ON d.debit = a.id
-WHERE a.balance <> coalesce(k.amount, 0) - coalesce(d.amount, 0);
+LEFT JOIN moved m ON m.account = a.id
+WHERE (a.balance >> 32, a.balance & 4294967295) <> (coalesce(m.upper, 0), coalesce(m.lower, 0));

@@ -1,8 +1,14 @@
--- Only the outside owes, and sellers for what buyers have returned: at most that.
+-- Only the outside owes, and sellers for what buyers have returned: at most that. Over the years that may leave 64
+-- bits: it is summed in two halves of the numbers.
 SELECT accounts FROM temp.totals;
 
 SELECT format('account %d (%s of %s) has %d %s', a.id, a.purpose, a.owner, a.balance, a.currency)
 FROM accounts a
 WHERE a.balance < 0 AND a.purpose <> 'outside'
   AND (a.purpose <> 'user'
-       OR a.balance + (SELECT coalesce(sum(amount), 0) FROM postings WHERE debit = a.id AND kind = 'return') < 0);
+       OR (-a.balance >> 32, -a.balance & 4294967295) > (
+           SELECT coalesce(sum(amount >> 32) + (sum(amount & 4294967295) >> 32), 0),
+                  coalesce(sum(amount & 4294967295) & 4294967295, 0)
+           FROM postings
+           WHERE debit = a.id AND kind = 'return'
+       ));

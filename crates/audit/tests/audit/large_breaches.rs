@@ -1,4 +1,4 @@
-//! Breaches of large packets, whose shares are written before them.
+//! Breaches of large packets, whose shares are written before them, and of large sums.
 
 /// What each breach is, the checks that must report it and no others, and how it is made.
 pub(crate) fn breaches() -> Vec<(&'static str, &'static [&'static str], String)> {
@@ -20,6 +20,17 @@ pub(crate) fn breaches() -> Vec<(&'static str, &'static [&'static str], String)>
             "a packet that is entered and reserved",
             &["shares_complete"],
             sql("INSERT INTO preparations (ref) VALUES (@untouched)"),
+        ),
+        (
+            // What went in and out is counted all the same: the balances are right.
+            "deposits and withdrawals by nobody, each more than 64 bits hold",
+            &["deposits", "payouts"],
+            sql("WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 20000)
+                 INSERT INTO postings
+                     SELECT -1, (SELECT max(seq) FROM postings WHERE source = -1) + n,
+                            iif(n % 2, 'deposit', 'withdrawal'), iif(n % 2, @outside, @ann), iif(n % 2, @ann, @outside),
+                            1000000000000000, NULL, NULL, 0
+                     FROM n"),
         ),
     ]
 }
