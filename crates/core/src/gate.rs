@@ -23,6 +23,17 @@ pub struct Holding {
     pub returned_orders: usize,
 }
 
+impl Holding {
+    /// Both together.
+    #[must_use]
+    pub(crate) fn plus(self, other: Self) -> Self {
+        Self {
+            units: self.units + other.units,
+            returned_orders: self.returned_orders + other.returned_orders,
+        }
+    }
+}
+
 /// What the outcome of a claim follows from when it replays no grant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CampaignGate {

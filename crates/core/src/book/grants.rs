@@ -1,13 +1,15 @@
 //! The grants of one campaign, held densely: 40 bytes a row, the user's name in a shared arena, and an index of
 //! 4-byte row numbers.
 //!
-//! Rows stand in the order of their numbers. Most users have one grant, and its row says all about them. What several
-//! grants of a user come to is kept beside, and so are their keys, so that no claim looks at all of them.
+//! Rows stand in the order of their numbers. Most users have one grant, and its row says all about them. While there
+//! are only a few rows, all are looked at, and there is no index; nor is anything reserved for a campaign of small
+//! supply, of which there may be a million.
 
-use std::hash::BuildHasher;
+mod index;
+#[cfg(test)]
+mod tests;
 
-use hashbrown::{DefaultHashBuilder, HashMap, HashTable, hash_map::Entry};
-
+use self::index::{Index, hash_of};
 use crate::{
     gate::Holding,
     id::{IdempotencyKey, UserId},
@@ -19,6 +21,12 @@ use crate::{
 const RESERVE_MAX: usize = 1 << 20;
 /// Names of 16 bytes are expected; longer ones only make the arena grow.
 const NAME_BYTES_EXPECTED: usize = 16;
+/// Up to this supply nothing is reserved: to grow that far takes some microseconds in all.
+const SMALL_SUPPLY: usize = 1 << 10;
+/// The first rows of a small supply that space is made for.
+const FIRST_ROWS: usize = 4;
+/// Up to so many rows there is no index: to look at all of them takes no longer than to hash a name.
+const SCANNED_MAX: usize = 16;
 
 /// One grant as the table keeps it.
 #[derive(Debug, Clone, Copy)]
@@ -50,7 +58,7 @@ impl Row {
     }
 }
 
-/// A user looked up once: the hash, and the newest grant if there is one.
+/// A user looked up once: the newest grant if there is one, and the hash where there is an index.
 #[derive(Clone, Copy)]
 pub(super) struct Found {
     hash: u64,
@@ -66,171 +74,175 @@ pub(super) struct NewGrant<'a> {
     pub(super) granted_at: Timestamp,
 }
 
-#[derive(Debug)]
-pub(super) struct Grants {
+/// Rows, and the names in them.
+#[derive(Debug, Default)]
+struct Table {
     rows: Vec<Row>,
     names: Vec<u8>,
-    newest: HashTable<u32>,
-    /// What users with several grants have, by `name_at`.
-    several: HashMap<u32, Holding>,
-    /// Their grants, by `name_at` and the fingerprint of the key.
-    keyed: HashMap<(u32, u64), u32>,
-    hasher: DefaultHashBuilder,
 }
 
-impl Grants {
-    pub(super) fn for_supply(supply: u64) -> Self {
-        let expected =
-            usize::try_from(supply).map_or(RESERVE_MAX, |supply| supply.min(RESERVE_MAX));
-        Self {
-            rows: Vec::with_capacity(expected),
-            names: Vec::with_capacity(expected * NAME_BYTES_EXPECTED),
-            newest: HashTable::with_capacity(expected),
-            several: HashMap::new(),
-            keyed: HashMap::new(),
-            hasher: DefaultHashBuilder::default(),
-        }
-    }
-
-    pub(super) fn len(&self) -> u32 {
+impl Table {
+    fn len(&self) -> u32 {
         // Grants are numbered in u32: `has_room` is asked before one is added.
         self.rows.len() as u32
     }
 
-    pub(super) fn find(&self, user: &UserId) -> Found {
-        let hash = self.hasher.hash_one(user.as_str().as_bytes());
-        let name = user.as_str().as_bytes();
-        let newest = self
-            .newest
-            .find(hash, |number| self.name(self.row(*number)) == name);
-        Found {
-            hash,
-            newest: newest.copied().unwrap_or(0),
-        }
-    }
-
-    /// The row of a grant that exists. Numbers count from 1.
-    pub(super) fn row(&self, number: u32) -> &Row {
+    fn row(&self, number: u32) -> &Row {
         &self.rows[number as usize - 1]
-    }
-
-    pub(super) fn get(&self, number: u32) -> Option<&Row> {
-        self.rows.get((number as usize).checked_sub(1)?)
-    }
-
-    /// Moves an order; returns the state before.
-    pub(super) fn set_state(&mut self, number: u32, state: OrderState) -> OrderState {
-        let row = &mut self.rows[number as usize - 1];
-        let before = (row.state, row.holding());
-        row.state = state;
-        let after = row.holding();
-        if let Some(holding) = self.several.get_mut(&row.name_at) {
-            holding.units = holding.units - before.1.units + after.units;
-            holding.returned_orders =
-                holding.returned_orders - before.1.returned_orders + after.returned_orders;
-        }
-        before.0
-    }
-
-    pub(super) fn user(&self, row: &Row) -> Option<UserId> {
-        std::str::from_utf8(self.name(row))
-            .ok()
-            .and_then(|name| UserId::new(name).ok())
-    }
-
-    /// What a user has.
-    pub(super) fn holding(&self, found: Found) -> Holding {
-        let Some(row) = self.get(found.newest) else {
-            return Holding::default();
-        };
-        let several = self.several.get(&row.name_at);
-        several.copied().unwrap_or_else(|| row.holding())
-    }
-
-    /// The grant that a user made under a key.
-    pub(super) fn under(&self, found: Found, key: &IdempotencyKey) -> Option<(u32, &Row)> {
-        let row = self.get(found.newest)?;
-        let key = self.fingerprint(key.as_str());
-        if row.key == key {
-            return Some((found.newest, row));
-        }
-        let number = self.keyed.get(&(row.name_at, key))?;
-        Some((*number, self.row(*number)))
-    }
-
-    /// 64 bits stand for a key: keys are only compared among one user's grants in one campaign, or among one order's
-    /// payments.
-    pub(super) fn fingerprint(&self, key: &str) -> u64 {
-        self.hasher.hash_one(key.as_bytes()).max(1)
-    }
-
-    pub(super) fn push(&mut self, found: Found, grant: &NewGrant<'_>) -> u32 {
-        let name = grant.user.as_str().as_bytes();
-        let mut row = Row {
-            name_at: self.names.len() as u32, // the arena is addressed in 32 bits, see `has_room`
-            quantity: grant.quantity,
-            name_len: name.len() as u8, // a user id has at most 128 characters
-            state: OrderState::Held,
-            key: grant.key.map_or(0, |key| self.fingerprint(key.as_str())),
-            amount_minor: grant.amount_minor,
-            granted_at: grant.granted_at,
-        };
-        let number = self.len() + 1;
-        match self.get(found.newest).copied() {
-            Some(before) => {
-                // A later grant of one user shares the name of the first.
-                row.name_at = before.name_at;
-                self.add_to_several((found.newest, &before), (number, &row));
-            }
-            None => self.names.extend_from_slice(name),
-        }
-        self.rows.push(row);
-        self.index(found, number);
-        number
-    }
-
-    /// Counts a grant of a user who has one already.
-    fn add_to_several(&mut self, before: (u32, &Row), (number, row): (u32, &Row)) {
-        let holding = match self.several.entry(row.name_at) {
-            Entry::Occupied(holding) => holding.into_mut(),
-            Entry::Vacant(free) => {
-                if before.1.key != 0 {
-                    self.keyed.insert((row.name_at, before.1.key), before.0);
-                }
-                free.insert(before.1.holding())
-            }
-        };
-        holding.units += row.quantity;
-        if row.key != 0 {
-            self.keyed.insert((row.name_at, row.key), number);
-        }
-    }
-
-    fn index(&mut self, found: Found, number: u32) {
-        let Self {
-            rows,
-            names,
-            newest,
-            hasher,
-            ..
-        } = self;
-        if found.newest == 0 {
-            newest.insert_unique(found.hash, number, |n| {
-                let row = &rows[*n as usize - 1];
-                hasher.hash_one(&names[row.name_at as usize..][..usize::from(row.name_len)])
-            });
-        } else if let Some(slot) = newest.find_mut(found.hash, |n| *n == found.newest) {
-            *slot = number;
-        }
     }
 
     fn name(&self, row: &Row) -> &[u8] {
         &self.names[row.name_at as usize..][..usize::from(row.name_len)]
     }
 
+    /// The number of the last row of such a kind; 0 for none.
+    fn last(&self, is_such: impl Fn(&Row) -> bool) -> u32 {
+        let place = self.rows.iter().rposition(is_such);
+        place.map_or(0, |place| place as u32 + 1)
+    }
+
+    /// Makes space before it is needed: for no more rows than there will be, and with names as long as this one.
+    fn grow(&mut self, supply: u64, name_len: usize) {
+        let (len, expected) = (self.rows.len(), rows_for(supply));
+        if len < self.rows.capacity() || len >= expected {
+            return; // there is space, or who knows how many will come
+        }
+        let more = (expected - len).min(len.max(FIRST_ROWS));
+        self.rows.reserve_exact(more);
+        self.names.reserve_exact(more * name_len);
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Grants {
+    table: Table,
+    /// Once there are more than a few rows.
+    index: Option<Box<Index>>,
+}
+
+/// So many rows will do, unless units come back.
+fn rows_for(supply: u64) -> usize {
+    usize::try_from(supply).map_or(RESERVE_MAX, |supply| supply.min(RESERVE_MAX))
+}
+
+impl Grants {
+    pub(super) fn for_supply(supply: u64) -> Self {
+        let expected = rows_for(supply);
+        let (mut table, mut index) = (Table::default(), None);
+        if expected > SMALL_SUPPLY {
+            table.rows.reserve_exact(expected);
+            table.names.reserve_exact(expected * NAME_BYTES_EXPECTED);
+            index = Some(Box::new(Index::with_capacity(expected)));
+        }
+        Self { table, index }
+    }
+
+    pub(super) fn len(&self) -> u32 {
+        self.table.len()
+    }
+
+    pub(super) fn find(&self, user: &UserId) -> Found {
+        let (table, name) = (&self.table, user.as_str().as_bytes());
+        let Some(index) = &self.index else {
+            let newest = table.last(|row| table.name(row) == name);
+            return Found { hash: 0, newest };
+        };
+        let hash = hash_of(name);
+        let newest = index.newest(table, hash, name);
+        Found { hash, newest }
+    }
+
+    /// The row of a grant that exists. Numbers count from 1.
+    pub(super) fn row(&self, number: u32) -> &Row {
+        self.table.row(number)
+    }
+
+    pub(super) fn get(&self, number: u32) -> Option<&Row> {
+        self.table.rows.get((number as usize).checked_sub(1)?)
+    }
+
+    /// Moves an order; returns the state before.
+    pub(super) fn set_state(&mut self, number: u32, state: OrderState) -> OrderState {
+        let row = &mut self.table.rows[number as usize - 1];
+        let before = *row;
+        row.state = state;
+        if let Some(index) = &mut self.index {
+            index.change(row.name_at, before.holding(), row.holding());
+        }
+        before.state
+    }
+
+    pub(super) fn user(&self, row: &Row) -> Option<UserId> {
+        std::str::from_utf8(self.table.name(row))
+            .ok()
+            .and_then(|name| UserId::new(name).ok())
+    }
+
+    /// What a user has.
+    pub(super) fn holding(&self, found: Found) -> Holding {
+        let Some(newest) = self.get(found.newest) else {
+            return Holding::default();
+        };
+        let Some(index) = &self.index else {
+            let rows = self.table.rows.iter();
+            let own = rows.filter(|row| row.name_at == newest.name_at);
+            return own.fold(Holding::default(), |sum, row| sum.plus(row.holding()));
+        };
+        index.holding(newest)
+    }
+
+    /// The grant that a user made under a key.
+    pub(super) fn under(&self, found: Found, key: &IdempotencyKey) -> Option<(u32, &Row)> {
+        let newest = self.get(found.newest)?;
+        let key = fingerprint(key.as_str());
+        let number = match &self.index {
+            _ if newest.key == key => found.newest,
+            Some(index) => index.under(newest.name_at, key)?,
+            None => self
+                .table
+                .last(|row| row.name_at == newest.name_at && row.key == key),
+        };
+        Some((number, self.get(number)?))
+    }
+
+    /// Adds a grant of a campaign that has so many units.
+    pub(super) fn push(&mut self, supply: u64, found: Found, grant: &NewGrant<'_>) -> u32 {
+        let name = grant.user.as_str().as_bytes();
+        let table = &mut self.table;
+        table.grow(supply, name.len());
+        let mut row = Row {
+            name_at: table.names.len() as u32, // the arena is addressed in 32 bits, see `has_room`
+            quantity: grant.quantity,
+            name_len: name.len() as u8, // a user id has at most 128 characters
+            state: OrderState::Held,
+            key: grant.key.map_or(0, |key| fingerprint(key.as_str())),
+            amount_minor: grant.amount_minor,
+            granted_at: grant.granted_at,
+        };
+        match found.newest {
+            0 => table.names.extend_from_slice(name),
+            // A later grant of one user shares the name of the first.
+            newest => row.name_at = table.row(newest).name_at,
+        }
+        table.rows.push(row);
+        let number = table.len();
+        match &mut self.index {
+            Some(index) => index.add(table, (found.hash, found.newest), number),
+            None if table.rows.len() > SCANNED_MAX => self.index = Some(Box::new(Index::of(table))),
+            None => {}
+        }
+        number
+    }
+
     /// Whether another grant may be added without leaving 32-bit numbers and addresses of names.
     pub(super) fn has_room(&self) -> bool {
-        self.rows.len() < u32::MAX as usize
-            && self.names.len() < (u32::MAX as usize) - crate::id::USER_ID_CHARS_MAX
+        self.table.rows.len() < u32::MAX as usize
+            && self.table.names.len() < (u32::MAX as usize) - crate::id::USER_ID_CHARS_MAX
     }
+}
+
+/// 64 bits stand for a key: keys are only compared among one user's grants in one campaign, or among one order's
+/// payments.
+pub(super) fn fingerprint(key: &str) -> u64 {
+    hash_of(key.as_bytes()).max(1)
 }

@@ -1,8 +1,8 @@
 //! A campaign's life: opening, the operator's actions, and what the time makes due.
 
-use super::{Book, CampaignAction, Refusal, Setup};
+use super::{Book, CampaignAction, Refusal, Setup, state::State};
 use crate::{
-    campaign::{Phase, Tally, Terms, TermsChange, Transition},
+    campaign::{Phase, Tally, TermsChange, Transition},
     event::{Entry, Event},
     id::CampaignId,
     time::Timestamp,
@@ -12,7 +12,7 @@ impl Book {
     pub(super) fn open(&mut self, now: Timestamp, setup: &Setup, log: &mut Vec<Entry>) {
         let id = setup.campaign.id;
         if !self.has(id) {
-            self.restore(setup.clone());
+            self.add(State::new(setup));
         }
         // A campaign that was restored but never opened still needs this entry.
         let state = self.campaigns.get(&id);
@@ -58,11 +58,7 @@ impl Book {
         log: &mut Vec<Entry>,
     ) -> Result<Tally, Refusal> {
         let state = self.campaigns.get(&id).ok_or(Refusal::UnknownCampaign)?;
-        let sale = state
-            .campaign
-            .rules
-            .sale()
-            .ok_or(Refusal::UnknownCampaign)?;
+        let sale = state.offer.sale().ok_or(Refusal::UnknownCampaign)?;
         let tally = state.tally_at(now);
         // Already so: a retry is a replay.
         if stock != sale.stock() {
@@ -88,8 +84,7 @@ impl Book {
         log: &mut Vec<Entry>,
     ) -> Result<Tally, Refusal> {
         let state = self.campaigns.get(&id).ok_or(Refusal::UnknownCampaign)?;
-        let sale = state.campaign.rules.sale();
-        let (Some(sale), Some(terms)) = (sale, Terms::of(&state.campaign)) else {
+        let (Some(sale), Some(terms)) = (state.offer.sale(), state.terms()) else {
             return Err(Refusal::UnknownCampaign);
         };
         // Already so: a retry is a replay.

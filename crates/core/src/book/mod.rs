@@ -9,6 +9,7 @@
 mod command;
 mod grants;
 mod lifecycle;
+mod offer;
 mod orders;
 mod recall;
 mod state;
@@ -74,7 +75,7 @@ struct Agenda {
 /// The state of one partition.
 #[derive(Debug, Default)]
 pub struct Book {
-    campaigns: HashMap<CampaignId, State>,
+    campaigns: HashMap<CampaignId, Box<State>>,
     agenda: Agenda,
     head: Seq,
     /// No entry behind this is about a campaign that is not in the book.
@@ -235,15 +236,13 @@ impl Book {
 
     /// The acknowledgement level that a campaign asks for.
     pub fn ack(&self, campaign: CampaignId) -> Option<AckLevel> {
-        self.campaigns
-            .get(&campaign)
-            .map(|state| state.campaign.ack)
+        self.campaigns.get(&campaign).map(|state| state.ack)
     }
 
     /// How many users a campaign admits at a time as it is now; none where it admits everybody.
     pub fn admits(&self, campaign: CampaignId) -> Option<u32> {
         let state = self.campaigns.get(&campaign)?;
-        let ratio = state.campaign.admission()?;
+        let ratio = state.offer.admission()?;
         Some(ratio.users(state.remaining()))
     }
 
@@ -264,9 +263,13 @@ impl Book {
 
     /// Adds a campaign before its entries are replayed; makes no entry.
     pub fn restore(&mut self, setup: Setup) {
-        let mut state = State::new(setup);
+        self.add(State::new(&setup));
+    }
+
+    fn add(&mut self, state: State) {
+        let mut state = Box::new(state);
         self.agenda.reschedule(&mut state);
-        self.campaigns.insert(state.campaign.id, state);
+        self.campaigns.insert(state.id, state);
     }
 
     /// Applies an entry that was decided before, perhaps by another book. Entries of unknown campaigns only advance the
@@ -324,10 +327,10 @@ impl Agenda {
         let due = state.next_due(self);
         if due != state.due {
             if let Some(before) = state.due {
-                self.due.remove(&(before, state.campaign.id));
+                self.due.remove(&(before, state.id));
             }
             if let Some(after) = due {
-                self.due.insert((after, state.campaign.id));
+                self.due.insert((after, state.id));
             }
             state.due = due;
         }

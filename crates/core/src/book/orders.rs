@@ -21,7 +21,7 @@ impl Book {
         let view = state.order(id.number).ok_or(Refusal::UnknownOrder)?;
         let outcome = match state.payment(id.number, payment) {
             Some(before) => before,
-            None if state.payments_due(id.number) >= REFUNDS_DUE_MAX => {
+            None if state.payments.refunds_due(id.number) >= REFUNDS_DUE_MAX => {
                 return Err(Refusal::TooManyPayments);
             }
             None => {

@@ -67,7 +67,7 @@ pub struct FormerGrant<'a> {
 /// A campaign outside of a book, as it stood behind an entry of the log.
 #[derive(Debug)]
 pub struct Restored {
-    state: State,
+    state: Box<State>,
     standing: Option<Standing>,
     upto: Seq,
 }
@@ -76,7 +76,7 @@ impl Restored {
     /// A campaign of which the log has no entry up to `upto`: it has not opened.
     pub fn unopened(setup: Setup, upto: Seq) -> Self {
         Self {
-            state: State::new(setup),
+            state: Box::new(State::new(&setup)),
             standing: None,
             upto,
         }
@@ -84,7 +84,7 @@ impl Restored {
 
     /// A campaign that has opened, without its grants so far, behind the entry `upto`.
     pub fn opened(setup: Setup, standing: Standing, upto: Seq) -> Self {
-        let mut state = State::new(setup);
+        let mut state = Box::new(State::new(&setup));
         state.touched = upto;
         Self {
             state,
@@ -102,8 +102,8 @@ impl Restored {
         if !state.grants.has_room() || number != state.grants.len() + 1 {
             return Err(self.bad(&format!("grant {number} is not the next one")));
         }
-        let promised = state.shares.get(number as usize - 1);
-        if promised.is_some_and(|promised| *promised != grant.amount_minor) {
+        let drawn = state.offer.drawn(number);
+        if drawn.is_some_and(|drawn| drawn != grant.amount_minor) {
             return Err(self.bad(&format!("share {number} has another amount")));
         }
         let new = NewGrant {
@@ -114,11 +114,11 @@ impl Restored {
             granted_at: grant.granted_at,
         };
         let found = state.grants.find(grant.user);
-        state.grants.push(found, &new);
+        state.grants.push(state.offer.supply(), found, &new);
         if grant.state != OrderState::Held {
             state.grants.set_state(number, grant.state);
         }
-        if state.campaign.kind() == CampaignKind::RedPacket {
+        if state.offer.kind() == CampaignKind::RedPacket {
             state.claimed_minor = state.claimed_minor.saturating_add(grant.amount_minor);
         }
         if state.keeps_units(state.grants.row(number)) {
@@ -152,7 +152,7 @@ impl Restored {
         let Some(standing) = self.standing.take() else {
             return Ok(self);
         };
-        let supply = self.state.campaign.supply();
+        let supply = self.state.offer.supply();
         if self.state.granted != standing.granted {
             return Err(self.bad("its grants do not come to the units that users have"));
         }
@@ -206,7 +206,7 @@ impl Restored {
     }
 
     fn bad(&self, what: &str) -> Unsound {
-        Unsound::new(format!("campaign {}: {what}", self.state.campaign.id))
+        Unsound::new(format!("campaign {}: {what}", self.state.id))
     }
 }
 
@@ -253,7 +253,7 @@ impl Book {
     /// Takes a campaign back. False where an entry that it does not contain may be about it: it has to be read again.
     /// One that is here already stays as it is.
     pub fn recall(&mut self, now: Timestamp, restored: Restored) -> bool {
-        let id = restored.state.campaign.id;
+        let id = restored.state.id;
         if self.has(id) {
             return true;
         }

@@ -1,26 +1,25 @@
 //! One campaign inside the book: its numbers, its phase, its grants.
 
 mod evolve;
+mod payments;
 
-use std::{
-    collections::HashMap,
-    sync::atomic::{AtomicU32, Ordering},
-};
+use std::sync::atomic::{AtomicU32, Ordering};
 
+use self::payments::Payments;
 use super::{
     Agenda,
     command::{Claim, OrderView, PaymentOutcome, Refusal, Setup},
     grants::{Found, Grants, NewGrant, Row},
+    offer::Offer,
 };
 use crate::{
-    campaign::{Campaign, CampaignKind, Phase, Rules, Tally, Terms},
+    campaign::{AckLevel, CampaignKind, Phase, Tally, Terms},
     event::Seq,
     gate::CampaignGate,
-    id::{PaymentRef, UserId},
+    id::{CampaignId, PaymentRef, UserId},
     order::OrderState,
     outcome::{Grant, Order, Outcome},
-    split::{SplitRule, lazy_amount},
-    time::Timestamp,
+    time::{Timestamp, Window},
 };
 
 /// What a decision about a claim came to, before it is recorded.
@@ -29,9 +28,13 @@ pub(super) enum Decision {
     Grant { found: Found, amount_minor: i64 },
 }
 
+/// A book may have a million of them: what few campaigns have is boxed.
 #[derive(Debug)]
 pub(super) struct State {
-    pub(super) campaign: Campaign,
+    pub(super) id: CampaignId,
+    pub(super) window: Window,
+    pub(super) ack: AckLevel,
+    pub(super) offer: Offer,
     /// As recorded; [`State::phase_at`] adds what follows from the time.
     pub(super) phase: Phase,
     pub(super) remaining: u64,
@@ -39,10 +42,8 @@ pub(super) struct State {
     pub(super) returned: u64,
     pub(super) claimed_minor: i64,
     pub(super) refunded_minor: i64,
-    /// Amounts in the order of grants; empty for lazy packets and sales.
-    pub(super) shares: Vec<i64>,
     pub(super) grants: Grants,
-    payments: HashMap<u32, Vec<(u64, PaymentOutcome)>>,
+    payments: Payments,
     /// The oldest order that is held; past the last one when none is.
     first_held: u32,
     /// The last entry that changed this campaign.
@@ -51,6 +52,8 @@ pub(super) struct State {
     pub(super) due: Option<Timestamp>,
     pub(super) used: Used,
 }
+
+const _: () = assert!(size_of::<State>() <= 224, "times a million");
 
 /// When somebody last asked for a campaign, to the minute. Written only when the minute is another one, so that readers
 /// do not take the cache line from each other.
@@ -73,19 +76,22 @@ impl Used {
 }
 
 impl State {
-    pub(super) fn new(setup: Setup) -> Self {
-        let supply = setup.campaign.supply();
+    pub(super) fn new(setup: &Setup) -> Self {
+        let (campaign, offer) = (&setup.campaign, Offer::of(setup));
+        let supply = offer.supply();
         Self {
-            campaign: setup.campaign,
+            id: campaign.id,
+            window: campaign.window,
+            ack: campaign.ack,
+            offer,
             phase: Phase::Scheduled,
             remaining: supply,
             granted: 0,
             returned: 0,
             claimed_minor: 0,
             refunded_minor: 0,
-            shares: setup.shares,
             grants: Grants::for_supply(supply),
-            payments: HashMap::new(),
+            payments: Payments::default(),
             first_held: 1,
             touched: 0,
             due: None,
@@ -95,7 +101,7 @@ impl State {
 
     /// The phase at an instant: what was recorded, and what the window makes of it.
     pub(super) fn phase_at(&self, now: Timestamp) -> Phase {
-        self.phase.at(self.campaign.window, now)
+        self.phase.at(self.window, now)
     }
 
     /// Whether an operator has stopped it, whatever the window says by now.
@@ -108,23 +114,28 @@ impl State {
     }
 
     fn remaining_minor(&self) -> i64 {
-        self.campaign.funded_minor() - self.claimed_minor - self.refunded_minor
+        self.offer.funded_minor() - self.claimed_minor - self.refunded_minor
     }
 
     pub(super) fn tally_at(&self, now: Timestamp) -> Tally {
         Tally {
             phase: self.phase_at(now),
-            supply: self.campaign.supply(),
+            supply: self.offer.supply(),
             granted: self.granted,
             remaining: self.remaining,
             returned: self.returned,
-            funded_minor: self.campaign.funded_minor(),
+            funded_minor: self.offer.funded_minor(),
             claimed_minor: self.claimed_minor,
             remaining_minor: self.remaining_minor(),
             refunded_minor: self.refunded_minor,
             grants: self.grants.len(),
-            terms: Terms::of(&self.campaign),
+            terms: self.terms(),
         }
+    }
+
+    /// The terms of a sale as they are.
+    pub(super) fn terms(&self) -> Option<Terms> {
+        Some(Terms::of_sale(self.window, self.offer.sale()?))
     }
 
     /// Decides a claim, without changing anything. The checks stand in the outcomes' order of precedence.
@@ -132,7 +143,7 @@ impl State {
         if claim.quantity == 0 {
             return Err(Refusal::NothingAsked);
         }
-        if claim.kind != self.campaign.kind() {
+        if claim.kind != self.offer.kind() {
             return Ok(Decision::Answer(Outcome::UnknownCampaign));
         }
         let found = self.grants.find(&claim.user);
@@ -140,8 +151,8 @@ impl State {
             return Ok(Decision::Answer(Outcome::AlreadyGranted(grant)));
         }
         let gate = CampaignGate {
-            window: self.campaign.window,
-            per_user_limit: self.campaign.per_user_limit(),
+            window: self.window,
+            per_user_limit: self.offer.per_user_limit(),
             phase: self.phase,
             remaining: self.remaining,
         };
@@ -167,7 +178,7 @@ impl State {
             return Ok(None);
         }
         let newest = (found.newest, self.grants.row(found.newest));
-        let repeated = match (&claim.key, self.campaign.kind()) {
+        let repeated = match (&claim.key, self.offer.kind()) {
             (_, CampaignKind::RedPacket) => Some(newest),
             (Some(key), CampaignKind::Sale) => match self.grants.under(found, key) {
                 Some((_, row)) if row.quantity != claim.quantity => {
@@ -176,7 +187,7 @@ impl State {
                 same => same,
             },
             (None, CampaignKind::Sale) => {
-                let only_one = self.campaign.per_user_limit() == 1;
+                let only_one = self.offer.per_user_limit() == 1;
                 Some(newest).filter(|(_, row)| only_one && self.keeps_units(row))
             }
         };
@@ -184,50 +195,42 @@ impl State {
     }
 
     pub(super) fn keeps_units(&self, row: &Row) -> bool {
-        self.campaign.kind() == CampaignKind::RedPacket || row.state.keeps_units()
+        self.offer.kind() == CampaignKind::RedPacket || row.state.keeps_units()
     }
 
     fn amount_of_next(&self, quantity: u32) -> i64 {
         let number = self.grants.len() + 1;
-        match &self.campaign.rules {
+        match &self.offer {
             // The price of the whole stock fits, so that of a part does.
-            Rules::Sale(sale) => sale.unit_price().minor * i64::from(quantity),
-            Rules::RedPacket(packet) => match packet.split.rule() {
-                SplitRule::Lazy { min } => lazy_amount(
-                    &packet.seed,
-                    u64::from(number),
-                    self.remaining_minor(),
-                    self.remaining as u32, // not more than the split's count
-                    min,
-                ),
-                _ => self.shares[number as usize - 1],
-            },
+            Offer::Sale(sale) => sale.unit_price().minor * i64::from(quantity),
+            // Not more are left than the split's count.
+            Offer::LazyPacket(packet) => {
+                packet.amount(number, self.remaining_minor(), self.remaining as u32)
+            }
+            Offer::Packet { amounts, .. } => amounts.of(number),
         }
     }
 
     /// Records a grant: takes its units and its money.
     pub(super) fn record_grant(&mut self, found: Found, grant: &NewGrant<'_>) -> Grant {
-        let number = self.grants.push(found, grant);
+        let number = self.grants.push(self.offer.supply(), found, grant);
         self.remaining -= u64::from(grant.quantity);
         self.granted += u64::from(grant.quantity);
-        if self.campaign.kind() == CampaignKind::RedPacket {
+        if self.offer.kind() == CampaignKind::RedPacket {
             self.claimed_minor += grant.amount_minor;
         }
         self.grant(number, self.grants.row(number))
     }
 
     fn grant(&self, number: u32, row: &Row) -> Grant {
-        let order = match &self.campaign.rules {
-            Rules::RedPacket(_) => None,
-            Rules::Sale(sale) => Some(Order {
-                state: row.state,
-                hold_until: row.granted_at.plus_millis(sale.hold_ms()),
-                refunds_due: self.payments_due(number)
-                    + u32::from(row.state == OrderState::Returned),
-            }),
-        };
+        let order = self.offer.sale().map(|sale| Order {
+            state: row.state,
+            hold_until: row.granted_at.plus_millis(sale.hold_ms()),
+            refunds_due: self.payments.refunds_due(number)
+                + u32::from(row.state == OrderState::Returned),
+        });
         Grant {
-            campaign: self.campaign.id,
+            campaign: self.id,
             number,
             quantity: row.quantity,
             amount_minor: row.amount_minor,
@@ -236,20 +239,11 @@ impl State {
         }
     }
 
-    /// How many payments of an order are owed back.
-    pub(super) fn payments_due(&self, number: u32) -> u32 {
-        let payments = self.payments.get(&number).map_or(&[][..], Vec::as_slice);
-        payments
-            .iter()
-            .filter(|(_, outcome)| *outcome == PaymentOutcome::RefundDue)
-            .count() as u32
-    }
-
     pub(super) fn order(&self, number: u32) -> Option<OrderView> {
         let row = self
             .grants
             .get(number)
-            .filter(|_| self.campaign.kind() == CampaignKind::Sale)?;
+            .filter(|_| self.offer.kind() == CampaignKind::Sale)?;
         Some(OrderView {
             user: self.grants.user(row)?,
             grant: self.grant(number, row),
@@ -258,12 +252,7 @@ impl State {
 
     /// What became of a payment that arrived before, if it did.
     pub(super) fn payment(&self, number: u32, payment: &PaymentRef) -> Option<PaymentOutcome> {
-        let fingerprint = self.grants.fingerprint(payment.as_str());
-        self.payments
-            .get(&number)?
-            .iter()
-            .find(|p| p.0 == fingerprint)
-            .map(|p| p.1)
+        self.payments.outcome(number, payment)
     }
 
     /// What a payment of an order that arrives now comes to, if it did not arrive before.
@@ -287,7 +276,7 @@ impl State {
         let row = self.grants.row(number);
         let held = self.grants.holding(self.grants.find(user)).units;
         let open = matches!(self.phase_at(now), Phase::Live | Phase::Paused);
-        let limit = self.campaign.per_user_limit();
+        let limit = self.offer.per_user_limit();
         open && u64::from(row.quantity) <= self.remaining
             && row.quantity <= limit.saturating_sub(held)
     }
@@ -300,7 +289,7 @@ impl State {
 
     /// When something is due here without anybody asking: the end of the window, or of the oldest hold.
     pub(super) fn next_due(&self, agenda: &Agenda) -> Option<Timestamp> {
-        let end = (self.phase != Phase::Closed).then_some(self.campaign.window.ends_at());
+        let end = (self.phase != Phase::Closed).then_some(self.window.ends_at());
         end.into_iter()
             .chain(self.oldest_hold(agenda).map(|(_, expires_at)| expires_at))
             .min()
@@ -308,9 +297,7 @@ impl State {
 
     /// The oldest order that is held, and when it expires.
     pub(super) fn oldest_hold(&self, agenda: &Agenda) -> Option<(u32, Timestamp)> {
-        let Rules::Sale(sale) = &self.campaign.rules else {
-            return None;
-        };
+        let sale = self.offer.sale()?;
         let row = self.grants.get(self.first_held)?;
         let expires_at = agenda.expires_at(row.granted_at, sale.hold_ms());
         Some((self.first_held, expires_at))

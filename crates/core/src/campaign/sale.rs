@@ -9,7 +9,7 @@ pub struct Sale {
     stock: u64,
     per_user_limit: u32,
     unit_price: Money,
-    hold_ms: i64,
+    hold_ms: u32,
     admission: Option<AdmissionRatio>,
 }
 
@@ -32,7 +32,7 @@ impl Sale {
             stock,
             per_user_limit,
             unit_price,
-            hold_ms,
+            hold_ms: hold_ms as u32, // at most HOLD_MS_MAX
             admission: Some(AdmissionRatio::DEFAULT),
         })
     }
@@ -78,7 +78,8 @@ impl Sale {
     /// # Errors
     /// As [`Sale::new`]: the limit, or the price of the whole stock, may not fit any more.
     pub fn with_stock(self, stock: u64) -> Result<Self, CampaignError> {
-        let sale = Self::new(stock, self.per_user_limit, self.unit_price, self.hold_ms)?;
+        let (limit, price) = (self.per_user_limit, self.unit_price);
+        let sale = Self::new(stock, limit, price, self.hold_ms())?;
         Ok(sale.with_admission(self.admission))
     }
 
@@ -99,7 +100,7 @@ impl Sale {
 
     /// How long an unpaid order keeps its units, in milliseconds.
     pub fn hold_ms(&self) -> i64 {
-        self.hold_ms
+        self.hold_ms.into()
     }
 }
 

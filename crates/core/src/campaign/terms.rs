@@ -34,12 +34,17 @@ impl Terms {
     /// The terms of a campaign, if it is a sale.
     #[must_use]
     pub fn of(campaign: &Campaign) -> Option<Self> {
-        let sale = campaign.rules.sale()?;
-        Some(Self {
-            window: campaign.window,
+        Some(Self::of_sale(campaign.window, campaign.rules.sale()?))
+    }
+
+    /// The terms of a sale with such a window.
+    #[must_use]
+    pub fn of_sale(window: Window, sale: &Sale) -> Self {
+        Self {
+            window,
             per_user_limit: sale.per_user_limit(),
             unit_price_minor: sale.unit_price().minor,
-        })
+        }
     }
 
     /// Puts them in the place of a sale's present ones. That they are possible was checked when they were decided.
@@ -51,7 +56,11 @@ impl Terms {
         }
     }
 
-    fn rules(&self, sale: &Sale) -> Result<Sale, CampaignError> {
+    /// A sale's rules with these terms in the place of the present ones.
+    ///
+    /// # Errors
+    /// As [`Sale::new`].
+    pub(crate) fn rules(&self, sale: &Sale) -> Result<Sale, CampaignError> {
         let price = Money::new(self.unit_price_minor, sale.unit_price().currency);
         let after = Sale::new(sale.stock(), self.per_user_limit, price, sale.hold_ms())?;
         Ok(after.with_admission(sale.admission()))

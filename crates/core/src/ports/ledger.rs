@@ -141,6 +141,22 @@ pub struct CampaignRecord {
 }
 
 impl CampaignRecord {
+    /// A campaign as it is in a ledger that has just entered it.
+    #[must_use]
+    pub fn created(campaign: Campaign, details: Details) -> Self {
+        Self {
+            first_start: campaign.window.starts_at(),
+            campaign,
+            phase: Phase::Draft,
+            granted: 0,
+            returned: 0,
+            refunded_minor: 0,
+            terms_revision: 0,
+            details,
+            archived_at: None,
+        }
+    }
+
     /// The numbers at an instant, as settled: the engine may be ahead. Those in minor units are 0.
     #[must_use]
     pub fn settled_tally(&self, now: Timestamp) -> Tally {

@@ -6,7 +6,7 @@ use crate::{
         command::PaymentOutcome,
         grants::{NewGrant, Row},
     },
-    campaign::{Phase, Rules},
+    campaign::{Phase, Terms},
     event::Event,
     id::PaymentRef,
     order::{OrderState, OrderStep},
@@ -65,18 +65,27 @@ impl State {
                 self.refunded_minor += refunded_minor;
             }
             Event::StockChanged { units } => self.change_stock(*units),
-            Event::TermsChanged { terms, .. } => terms.give(&mut self.campaign),
+            Event::TermsChanged { terms, .. } => self.set_terms(*terms),
         }
     }
 
     /// Adds units to the stock, or takes them out of it. That both are possible was checked when it was decided.
     fn change_stock(&mut self, units: i64) {
         let changed = |count: u64| count.saturating_add_signed(units);
-        if let Rules::Sale(sale) = &mut self.campaign.rules
+        if let Some(sale) = self.offer.sale_mut()
             && let Ok(after) = sale.with_stock(changed(sale.stock()))
         {
             *sale = after;
             self.remaining = changed(self.remaining);
+        }
+    }
+
+    /// Puts terms in the place of the present ones. That they are possible was checked when they were decided.
+    fn set_terms(&mut self, terms: Terms) {
+        if let Some(sale) = self.offer.sale_mut()
+            && let Ok(after) = terms.rules(sale)
+        {
+            (*sale, self.window) = (after, terms.window);
         }
     }
 
@@ -129,10 +138,6 @@ impl State {
         payment: &PaymentRef,
         outcome: PaymentOutcome,
     ) {
-        let fingerprint = self.grants.fingerprint(payment.as_str());
-        self.payments
-            .entry(number)
-            .or_default()
-            .push((fingerprint, outcome));
+        self.payments.note(number, payment, outcome);
     }
 }
