@@ -2,6 +2,7 @@
 
 use std::{
     collections::VecDeque,
+    ops::Range,
     sync::{
         Arc,
         atomic::{AtomicU32, Ordering},
@@ -160,21 +161,22 @@ impl Creator {
     }
 }
 
-/// Claims for ever new users of each packet, many at a time; all must be granted.
+/// Makes claims of these numbers, many at a time: each packet's in turn, and each for a new user. All must be granted.
 pub(super) async fn claim_all(
     backend: &Backend,
     ids: &[CampaignId],
-    claims: u64,
+    mut claims: Range<u64>,
     in_turn: bool,
 ) -> anyhow::Result<()> {
     let engine: &dyn Engine = &*backend.ports.engine;
     let packets = ids.len() as u64;
     ensure!(!packets.is_multiple_of(STRIDE), "another number of packets");
     let mut tickets = VecDeque::with_capacity(CLAIMS_IN_FLIGHT);
-    let mut next = 0;
     loop {
-        while next < claims && tickets.len() < CLAIMS_IN_FLIGHT {
-            let (round, place) = (next / packets, next % packets);
+        while tickets.len() < CLAIMS_IN_FLIGHT
+            && let Some(claim) = claims.next()
+        {
+            let (round, place) = (claim / packets, claim % packets);
             let packet = if in_turn {
                 place
             } else {
@@ -183,7 +185,6 @@ pub(super) async fn claim_all(
             let user = format!("user-{round}-{}", packet % CLAIMERS);
             let id = ids[packet as usize];
             tickets.push_back(engine.claim(fixture::claim(id, CampaignKind::RedPacket, &user)?));
-            next += 1;
         }
         let Some(ticket) = tickets.pop_front() else {
             return Ok(());

@@ -15,10 +15,15 @@ use anyhow::ensure;
 use qiang_node::{Backend, Config};
 use serde::Serialize;
 
-use self::{archived::Archived, load::Packets, redis::Server, start::Start};
+use self::{
+    archived::Archived,
+    load::Packets,
+    redis::Server,
+    start::{Live, Start},
+};
 use crate::{
     fixture::{self, SETTLE_MAX},
-    process::cpu_seconds,
+    process::{cpu_seconds, resident_bytes},
 };
 
 /// What to measure.
@@ -28,9 +33,10 @@ pub(crate) struct CampaignsArgs {
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     packets: u32,
     /// Shares of each.
-    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..=1_000))]
     shares: u32,
-    /// Claims over all packets; default: all shares, and at most a million.
+    /// Claims from packets that are in memory; default: all shares that are left when each packet was claimed from once,
+    /// and at most a million.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     claims: Option<u64>,
     /// Claim from the packets in the order in which they were created. Without it one claim's packet is nowhere near
@@ -62,9 +68,10 @@ pub(crate) struct CampaignsArgs {
 }
 
 impl CampaignsArgs {
+    /// Claims behind the first one from each packet.
     fn claims(&self) -> u64 {
-        let shares = u64::from(self.packets) * u64::from(self.shares);
-        shares.min(self.claims.unwrap_or(1_000_000))
+        let left = u64::from(self.packets) * u64::from(self.shares - 1);
+        left.min(self.claims.unwrap_or(1_000_000))
     }
 
     fn config(&self, folder: &Path, prefix: &str) -> anyhow::Result<Config> {
@@ -109,8 +116,13 @@ struct Report {
     created: Rate,
     /// Entries that the creations made, into the ledger's tables, from the last creation on.
     opened_settled: Rate,
+    /// The node that has created them, with all of them in memory and nothing claimed.
+    live: Live,
     /// A node that starts with all packets live and nothing claimed.
     start: Start,
+    /// The first claim from each packet, after a start: on the embedded engine the packet is read from the file for it.
+    first_claimed: Rate,
+    /// Further claims, from packets that are in memory.
     claimed: Rate,
     settled: Rate,
     /// Bytes of files for each packet: after the creations, and when the claims are settled.
@@ -206,6 +218,7 @@ async fn measure(args: &CampaignsArgs) -> anyhow::Result<Report> {
     let mut meter = Meter { folder, server };
     let per_packet = |bytes: f64| bytes / f64::from(args.packets);
 
+    let memory_before = resident_bytes()?;
     let backend = Backend::open(&args.config(&meter.folder, &prefix)?).await?;
     let redis_before = meter.redis_bytes().await?;
     let (file, packets) = (file(&meter.folder), u64::from(args.packets));
@@ -216,16 +229,18 @@ async fn measure(args: &CampaignsArgs) -> anyhow::Result<Report> {
         .await?;
     let (opened_settled, ()) = meter.rate(packets, backend.settle(SETTLE_MAX)).await?;
     let redis_created = meter.redis_bytes().await?;
+    let live = Live::watch(memory_before, args.idle).await?;
     backend.close().await?;
     let file_created = meter.file_bytes()?;
 
     let start = start::in_child(args, &meter.folder, &prefix)?;
 
     let backend = Backend::open(&args.config(&meter.folder, &prefix)?).await?;
-    let claims = args.claims();
-    let claiming = load::claim_all(&backend, &ids, claims, args.in_turn);
-    let (claimed, ()) = meter.rate(claims, claiming).await?;
-    let (settled, ()) = meter.rate(claims, backend.settle(SETTLE_MAX)).await?;
+    let all = packets + args.claims();
+    let claim = |claims| load::claim_all(&backend, &ids, claims, args.in_turn);
+    let (first_claimed, ()) = meter.rate(packets, claim(0..packets)).await?;
+    let (claimed, ()) = meter.rate(all - packets, claim(packets..all)).await?;
+    let (settled, ()) = meter.rate(all, backend.settle(SETTLE_MAX)).await?;
     let redis_claimed = meter.redis_bytes().await?;
     backend.close().await?;
     backend.erase().await?;
@@ -246,7 +261,9 @@ async fn measure(args: &CampaignsArgs) -> anyhow::Result<Report> {
         shares: args.shares,
         created,
         opened_settled,
+        live,
         start,
+        first_claimed,
         claimed,
         settled,
         file_bytes_per_packet: (per_packet(file_created), per_packet(file_settled)),
@@ -267,18 +284,22 @@ fn print_text(report: &Report) {
             _ => println!(),
         }
     };
-    let (packets, shares, start) = (report.packets, report.shares, &report.start);
+    let (packets, shares) = (report.packets, report.shares);
+    let (live, start) = (&report.live, &report.start);
     println!("{packets} packets of {shares} shares, {}:", report.engine);
     print("created, durable and open", &report.created);
     print("their openings settled behind that", &report.opened_settled);
-    print("claimed", &report.claimed);
-    print("settled behind that", &report.settled);
-    println!(
-        "start with all of them live: {:.2} s until it serves, {:.0} bytes of memory a packet; idle {:.2} % of a core",
-        start.seconds,
-        start.bytes_per_packet(packets),
-        start.idle_percent
+    print(
+        "claimed for the first time, after a start",
+        &report.first_claimed,
     );
+    print("claimed again, from memory", &report.claimed);
+    print("settled behind that", &report.settled);
+    live.print("all of them live and in memory", packets);
+    println!("start: {:.2} s until it serves", start.seconds);
+    start
+        .live
+        .print("all of them live, behind the start", packets);
     let (created, settled) = report.file_bytes_per_packet;
     println!("file: {created:.0} bytes a packet, {settled:.0} with the claims");
     if let Some((created, claimed)) = report.redis_bytes_per_packet {

@@ -20,14 +20,36 @@ pub(super) struct Start {
     /// From the begin until it serves.
     pub(super) seconds: f64,
     cpu_seconds: f64,
-    memory_bytes: u64,
-    /// Processor time while nobody asks for anything, in percent of a core.
-    pub(super) idle_percent: f64,
+    pub(super) live: Live,
 }
 
-impl Start {
-    pub(super) fn bytes_per_packet(&self, packets: u32) -> f64 {
-        self.memory_bytes as f64 / f64::from(packets)
+/// What it costs to keep packets whose windows are open.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Live {
+    memory_bytes: u64,
+    /// Processor time while nobody asks for anything, in percent of a core.
+    idle_percent: f64,
+}
+
+impl Live {
+    /// Watches this process do nothing; `memory_before` is what it took before there was a packet.
+    pub(super) async fn watch(memory_before: u64, seconds: u32) -> anyhow::Result<Self> {
+        // What work leaves behind is done by then.
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let memory_bytes = resident_bytes()?.saturating_sub(memory_before);
+        let (watched, cpu_before) = (Instant::now(), cpu_seconds()?);
+        tokio::time::sleep(Duration::from_secs(seconds.into())).await;
+        let idle = (cpu_seconds()? - cpu_before) / watched.elapsed().as_secs_f64();
+        Ok(Self {
+            memory_bytes,
+            idle_percent: idle * 100.0,
+        })
+    }
+
+    pub(super) fn print(&self, what: &str, packets: u32) {
+        let bytes = self.memory_bytes as f64 / f64::from(packets);
+        let idle = self.idle_percent;
+        println!("{what}: {bytes:.0} bytes of memory a packet, idle {idle:.2} % of a core");
     }
 }
 
@@ -56,17 +78,11 @@ pub(super) async fn measure(config: Config, idle_seconds: u32) -> anyhow::Result
     let running = Server::start(config, backend, listener).await?;
     let seconds = started.elapsed().as_secs_f64();
     let cpu_started = cpu_seconds()?;
-    // What a start leaves behind is done by then.
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    let memory_bytes = resident_bytes()?.saturating_sub(memory_before);
-    let (watched, cpu_idle) = (Instant::now(), cpu_seconds()?);
-    tokio::time::sleep(Duration::from_secs(idle_seconds.into())).await;
-    let idle = (cpu_seconds()? - cpu_idle) / watched.elapsed().as_secs_f64();
+    let live = Live::watch(memory_before, idle_seconds).await?;
     running.shutdown().await?;
     Ok(Start {
         seconds,
         cpu_seconds: cpu_started - cpu_before,
-        memory_bytes,
-        idle_percent: idle * 100.0,
+        live,
     })
 }

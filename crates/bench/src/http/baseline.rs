@@ -10,7 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use qiang_load::{
     client::Client,
-    load_generator::{self, User},
+    load_generator::{self, LoadPlan, User},
 };
 use serde_json::json;
 
@@ -67,6 +67,7 @@ pub(super) async fn run(args: &HttpArgs, target: &Target) -> anyhow::Result<bool
     let (mut noops, mut claim, mut sold) =
         (Rounds::default(), Rounds::default(), Rounds::default());
     let (mut watched, mut told) = (Rounds::default(), Vec::new());
+    let mut creation = Rounds::default();
     // The first round of each kind warms up and does not count.
     for round in 0..=args.rounds {
         let packet = target.open_packet(users.len() as u32).await?;
@@ -79,6 +80,13 @@ pub(super) async fn run(args: &HttpArgs, target: &Target) -> anyhow::Result<bool
             if round > 0 {
                 watched.add(beside, claimed.per_second);
                 told.push(watching);
+            }
+        }
+        if args.creations {
+            let created = creations(args, target, users.len() as u32).await?;
+            target.settle().await?;
+            if round > 0 {
+                creation.add(created, before_claim.per_second);
             }
         }
         let before_sold_out = one(args, target, &users, &noop, 201).await?;
@@ -101,6 +109,9 @@ pub(super) async fn run(args: &HttpArgs, target: &Target) -> anyhow::Result<bool
     if args.watchers > 0 {
         kinds.push(("watched claim", &watched, "claim"));
     }
+    if args.creations {
+        kinds.push(("creation", &creation, "no-op"));
+    }
     let of_watchers = |figure: fn(&Watching) -> f64| median(told.iter().map(figure));
     if args.json {
         let object = |rounds: &Rounds| {
@@ -113,6 +124,7 @@ pub(super) async fn run(args: &HttpArgs, target: &Target) -> anyhow::Result<bool
         let report = json!({
             "noop": object(&noops), "claim": object(&claim), "sold_out": object(&sold),
             "watched": (args.watchers > 0).then(|| object(&watched)), "watchers": args.watchers,
+            "creation": args.creations.then(|| object(&creation)),
             "watchers_cpu_us": of_watchers(|it| it.cpu_us),
             "reads_per_second": of_watchers(|it| it.told.reads_per_second()),
             "bytes_per_second": of_watchers(|it| it.told.bytes_per_second()),
@@ -174,6 +186,24 @@ async fn watched_claims(
     Ok((round, Watching { told, cpu_us }))
 }
 
+/// A round of creations, up to so many.
+async fn creations(args: &HttpArgs, target: &Target, packets: u32) -> anyhow::Result<Round> {
+    let sender = User {
+        token: target.operator.clone(),
+    };
+    let plan = LoadPlan {
+        body: target.small_packets(packets).await?,
+        clicks: Arc::new(vec![0; packets as usize]),
+        ..plan(
+            args,
+            target,
+            &Arc::new(vec![sender]),
+            "/v1/red-packets".to_owned(),
+        )
+    };
+    measure(plan, 201).await
+}
+
 /// One round, in which every answer must have `status`.
 async fn one(
     args: &HttpArgs,
@@ -182,7 +212,11 @@ async fn one(
     path: &str,
     status: u16,
 ) -> anyhow::Result<Round> {
-    let plan = plan(args, target, users, path.to_owned());
+    measure(plan(args, target, users, path.to_owned()), status).await
+}
+
+async fn measure(plan: LoadPlan, status: u16) -> anyhow::Result<Round> {
+    let path = plan.path.clone();
     let cpu_before = cpu_seconds()?;
     let results = load_generator::run(plan, |_| ()).await?;
     let cpu_us = (cpu_seconds()? - cpu_before) * 1e6 / results.requests as f64;

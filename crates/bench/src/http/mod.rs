@@ -53,6 +53,9 @@ pub(crate) struct HttpArgs {
     /// watches. What reading costs the watchers is said apart: they are a process of their own.
     #[arg(long, requires = "baseline", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=4_096))]
     watchers: u32,
+    /// With --baseline: also create red packets of ten shares.
+    #[arg(long, requires = "baseline")]
+    creations: bool,
     /// Rounds of the baseline: many and short, since the machine's speed drifts.
     #[arg(long, default_value_t = 11, value_parser = clap::value_parser!(u32).range(1..=50))]
     rounds: u32,

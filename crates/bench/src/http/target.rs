@@ -3,6 +3,7 @@
 use std::{collections::HashMap, net::SocketAddr, path::Path, sync::Arc};
 
 use anyhow::{Context as _, bail};
+use bytes::Bytes;
 use hyper::header::HeaderValue;
 use qiang_load::{client::Client, load_generator::User, verdict::AmountBody};
 use qiang_node::local::{LocalService, UserTokens};
@@ -49,12 +50,29 @@ impl Target {
         ))
     }
 
+    /// Gives the operator so much to send.
+    async fn fund(&self, client: &mut Client, minor: i64) -> anyhow::Result<()> {
+        let deposit = json!({ "amount": minor, "currency": "CNY" });
+        let path = "/v1/accounts/bench/deposits";
+        client.create(path, &self.operator, &deposit).await?;
+        Ok(())
+    }
+
+    /// What creates a red packet of ten shares, and money for so many of them.
+    pub(super) async fn small_packets(&self, packets: u32) -> anyhow::Result<Bytes> {
+        let (mut client, total) = (Client::connect(self.addr).await?, 1_000);
+        self.fund(&mut client, i64::from(packets) * total).await?;
+        let packet = json!({
+            "title": "bench", "total": { "amount": total, "currency": "CNY" }, "shares": 10,
+            "split": { "rule": "double_average" },
+        });
+        Ok(packet.to_string().into())
+    }
+
     /// Opens a packet of `shares` shares, one minor unit each, and returns the path of its claims.
     pub(super) async fn open_packet(&self, shares: u32) -> anyhow::Result<String> {
         let mut client = Client::connect(self.addr).await?;
-        let deposit = json!({ "amount": shares, "currency": "CNY" });
-        let path = "/v1/accounts/bench/deposits";
-        client.create(path, &self.operator, &deposit).await?;
+        self.fund(&mut client, shares.into()).await?;
         let packet = json!({
             "title": "bench", "total": { "amount": shares, "currency": "CNY" }, "shares": shares,
             "split": { "rule": "equal" },
