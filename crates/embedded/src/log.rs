@@ -1,12 +1,14 @@
 //! The partition's log as rows of `events`.
 
-use std::{borrow::Cow, collections::HashMap, sync::LazyLock};
+use std::{borrow::Cow, sync::LazyLock};
 
+use hashbrown::HashMap;
 use qiang_core::{
     campaign::Terms,
     event::{Entry, Event, Seq},
     id::{CampaignId, IdempotencyKey, PaymentRef, UserId},
     time::{Timestamp, Window},
+    two_generations::TwoGenerations,
 };
 use rusqlite::{Connection, OptionalExtension as _, Row, Statement, ToSql, params};
 
@@ -27,13 +29,28 @@ const STOCK_CHANGED: u8 = 11;
 /// The `kind` of [`Event::TermsChanged`].
 const TERMS_CHANGED: u8 = 12;
 
+/// Campaigns whose id is remembered by the number of their row: settlement reads more of each than its id.
+const IDS_MAX: usize = 65_536;
+
 /// The short row numbers that stand for campaign ids inside the file, in both directions.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Refs {
+    /// Of campaigns in the book.
     by_id: HashMap<CampaignId, i64>,
-    by_ref: HashMap<i64, CampaignId>,
+    /// Of those whose entries were read lately.
+    by_ref: TwoGenerations<i64, CampaignId>,
     /// At peak load most entries are one campaign's: the last answer is kept at hand.
     last: Option<(CampaignId, i64)>,
+}
+
+impl Default for Refs {
+    fn default() -> Self {
+        Self {
+            by_id: HashMap::new(),
+            by_ref: TwoGenerations::new(IDS_MAX),
+            last: None,
+        }
+    }
 }
 
 impl Refs {
@@ -81,8 +98,8 @@ impl Refs {
         if let Some((id, _)) = self.last.filter(|last| last.1 == campaign_ref) {
             return Ok(id);
         }
-        let id = match self.by_ref.get(&campaign_ref) {
-            Some(id) => *id,
+        let id = match self.by_ref.get(&campaign_ref).copied() {
+            Some(id) => id,
             None => {
                 let mut statement =
                     conn.prepare_cached("SELECT id FROM campaigns WHERE ref = ?1")?;

@@ -23,7 +23,7 @@ use qiang_core::{
     rows::{SettledRowColumns, has_fixed_shares, setup_of},
     time::Timestamp,
 };
-use rusqlite::{Connection, OptionalExtension as _, Row, params};
+use rusqlite::{Connection, Row, params};
 
 use crate::{
     PARTITION, Shared, archive,
@@ -95,10 +95,7 @@ pub(crate) fn load(conn: &Connection, id: CampaignId) -> Result<Loaded, StoreErr
 
 fn read(conn: &Connection, id: CampaignId) -> Result<Loaded, StoreError> {
     let upto = settle::position(conn, PARTITION)?;
-    let sql = format!("{} WHERE id = ?1", campaigns::SELECT);
-    let mut statement = conn.prepare_cached(&sql)?;
-    let row = statement.query_row([id.to_string()], campaigns::row_of);
-    let Some(row) = row.optional()? else {
+    let Some(row) = campaigns::row_by_id(conn, id)? else {
         return Ok(Loaded::Unknown);
     };
     let (campaign_ref, record) = (row.campaign_ref, row.record()?);

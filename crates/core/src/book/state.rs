@@ -43,7 +43,7 @@ pub(super) struct State {
     pub(super) claimed_minor: i64,
     pub(super) refunded_minor: i64,
     pub(super) grants: Grants,
-    payments: Payments,
+    pub(super) payments: Payments,
     /// The oldest order that is held; past the last one when none is.
     first_held: u32,
     /// The last entry that changed this campaign.

@@ -1,5 +1,7 @@
 //! Campaigns and shares: entering, reading, listing.
 
+use std::sync::LazyLock;
+
 use qiang_core::{
     book::Setup,
     campaign::{Campaign, CampaignKind, Details, Rules},
@@ -12,7 +14,9 @@ use qiang_core::{
     },
     time::Timestamp,
 };
-use rusqlite::{Connection, OptionalExtension as _, Row, params, params_from_iter};
+use rusqlite::{
+    Connection, OptionalExtension as _, Row, params, params_from_iter, types::FromSql,
+};
 
 use super::{
     accounts::{self, Accounts},
@@ -30,6 +34,9 @@ pub(crate) const SELECT: &str = "SELECT ref, id, kind, owner, title, currency, a
      coalesce((SELECT t.starts_at FROM sale_terms t WHERE t.campaign = campaigns.ref AND t.revision = 0), starts_at) \
      AS first_start, product_id, description, image_url, archived_at \
      FROM campaigns LEFT JOIN details ON details.campaign = campaigns.ref";
+
+/// The same of one campaign.
+static SELECT_BY_ID: LazyLock<String> = LazyLock::new(|| format!("{SELECT} WHERE id = ?1"));
 
 const DRAFTS: &str = "SELECT id FROM campaigns INDEXED BY campaigns_unopened WHERE phase = 'draft' \
      AND ref > coalesce((SELECT ref FROM campaigns WHERE id = ?1), 0) ORDER BY ref LIMIT ?2";
@@ -136,9 +143,7 @@ pub(crate) fn campaign(
     conn: &Connection,
     id: CampaignId,
 ) -> Result<Option<CampaignRecord>, StoreError> {
-    let mut statement = conn.prepare_cached(&format!("{SELECT} WHERE id = ?1"))?;
-    let row = statement.query_row([id.to_string()], row_of).optional()?;
-    Ok(row.map(|row| row.record()).transpose()?)
+    Ok(row_by_id(conn, id)?.map(|row| row.record()).transpose()?)
 }
 
 /// Whether an engine that does not have a campaign may take it up: no entry of a log is about it, settled or refused.
@@ -163,8 +168,7 @@ pub(crate) fn drafts(
 
 /// A campaign with its shares.
 pub(crate) fn setup_by_id(conn: &Connection, id: CampaignId) -> Result<Option<Setup>, StoreError> {
-    let mut statement = conn.prepare_cached(&format!("{SELECT} WHERE id = ?1"))?;
-    let row = statement.query_row([id.to_string()], row_of).optional()?;
+    let row = row_by_id(conn, id)?;
     row.map(|row| setup(conn, row.campaign_ref, row.record()?.campaign))
         .transpose()
 }
@@ -217,43 +221,67 @@ fn shares(conn: &Connection, campaign_ref: i64) -> Result<Vec<i64>, StoreError> 
     Ok(shares.collect::<Result<_, _>>()?)
 }
 
+pub(crate) fn row_by_id(
+    conn: &Connection,
+    id: CampaignId,
+) -> Result<Option<CampaignRow>, StoreError> {
+    let mut statement = conn.prepare_cached(&SELECT_BY_ID)?;
+    let row = statement.query_row([id.to_string()], row_of);
+    Ok(row.optional()?)
+}
+
+/// Reads one column after another. By its name each would be looked for among all of them.
+struct Columns<'a, 'stmt> {
+    row: &'a Row<'stmt>,
+    place: usize,
+}
+
+impl Columns<'_, '_> {
+    fn next<T: FromSql>(&mut self) -> rusqlite::Result<T> {
+        self.place += 1;
+        self.row.get(self.place - 1)
+    }
+}
+
 pub(crate) fn row_of(row: &Row<'_>) -> rusqlite::Result<CampaignRow> {
+    // In the order of the statement, which is that of the fields.
+    let mut columns = Columns { row, place: 0 };
     Ok(CampaignRow {
-        campaign_ref: row.get("ref")?,
-        id: row.get("id")?,
-        kind: row.get("kind")?,
-        owner: row.get("owner")?,
-        title: row.get("title")?,
-        currency: row.get("currency")?,
-        ack: row.get("ack")?,
-        starts_at: row.get("starts_at")?,
-        ends_at: row.get("ends_at")?,
-        created_at: row.get("created_at")?,
-        supply: row.get("supply")?,
-        per_user_limit: row.get("per_user_limit")?,
-        total: row.get("total")?,
-        split_rule: row.get("split_rule")?,
-        split_min: row.get("split_min")?,
-        split_max: row.get("split_max")?,
-        split_version: row.get("split_version")?,
-        seed: row.get("seed")?,
-        commitment_version: row.get("commitment_version")?,
-        secret: row.get("secret")?,
-        entropy: row.get("entropy")?,
-        unit_price: row.get("unit_price")?,
-        hold_ms: row.get("hold_ms")?,
-        requirements: row.get("requirements")?,
-        admission: row.get("admission")?,
-        phase: row.get("phase")?,
-        granted: row.get("granted")?,
-        returned: row.get("returned")?,
-        refunded: row.get("refunded")?,
-        terms_revision: row.get("terms_revision")?,
-        first_start: row.get("first_start")?,
-        product_id: row.get("product_id")?,
-        description: row.get("description")?,
-        image_url: row.get("image_url")?,
-        archived_at: row.get("archived_at")?,
+        campaign_ref: columns.next()?,
+        id: columns.next()?,
+        kind: columns.next()?,
+        owner: columns.next()?,
+        title: columns.next()?,
+        currency: columns.next()?,
+        ack: columns.next()?,
+        starts_at: columns.next()?,
+        ends_at: columns.next()?,
+        created_at: columns.next()?,
+        supply: columns.next()?,
+        per_user_limit: columns.next()?,
+        total: columns.next()?,
+        split_rule: columns.next()?,
+        split_min: columns.next()?,
+        split_max: columns.next()?,
+        split_version: columns.next()?,
+        seed: columns.next()?,
+        commitment_version: columns.next()?,
+        secret: columns.next()?,
+        entropy: columns.next()?,
+        unit_price: columns.next()?,
+        hold_ms: columns.next()?,
+        requirements: columns.next()?,
+        admission: columns.next()?,
+        phase: columns.next()?,
+        granted: columns.next()?,
+        returned: columns.next()?,
+        refunded: columns.next()?,
+        terms_revision: columns.next()?,
+        first_start: columns.next()?,
+        product_id: columns.next()?,
+        description: columns.next()?,
+        image_url: columns.next()?,
+        archived_at: columns.next()?,
     })
 }
 

@@ -1,11 +1,11 @@
 //! One batch: decided in the book, committed in one transaction, then answered.
 
 use std::{
-    collections::HashMap,
     sync::{Arc, atomic::Ordering},
     time::Instant,
 };
 
+use hashbrown::HashMap;
 use qiang_core::{
     book::{Book, Claim, Command, Refusal, Reply},
     campaign::AckLevel,
@@ -33,8 +33,8 @@ const TICK_EVENTS_MAX: usize = 1_024;
 /// How many more claims of each sale are decided in a batch.
 #[derive(Default)]
 struct BatchAdmission {
-    /// None where all are.
-    left: HashMap<CampaignId, Option<u32>>,
+    /// Without campaigns of which all are.
+    left: HashMap<CampaignId, u32>,
     holds_back: bool,
     /// A command was held back: everything behind it is, so that it comes in its turn.
     holds_all: bool,
@@ -44,11 +44,7 @@ impl BatchAdmission {
     /// Whether a task has to wait for the commit of this batch.
     fn holds_back(&mut self, book: &Book, task: &Task) -> bool {
         let holds = match task {
-            Task::Claim(claim, _) => {
-                let admits = || book.admits(claim.campaign);
-                let left = self.left.entry(claim.campaign).or_insert_with(admits);
-                self.holds_all || *left == Some(0)
-            }
+            Task::Claim(claim, _) => self.holds_all || self.left(book, claim.campaign) == Some(0),
             Task::Command(..) => {
                 self.holds_all |= self.holds_back;
                 self.holds_all
@@ -63,10 +59,19 @@ impl BatchAdmission {
         holds
     }
 
+    fn left(&mut self, book: &Book, campaign: CampaignId) -> Option<u32> {
+        if let Some(left) = self.left.get(&campaign) {
+            return Some(*left);
+        }
+        let admits = book.admits(campaign)?;
+        self.left.insert(campaign, admits);
+        Some(admits)
+    }
+
     /// A grant and a refusal for want of units use an admission up; every other answer gives it back.
     fn decided(&mut self, campaign: CampaignId, outcome: &Result<Outcome, Refusal>) {
         let uses = matches!(outcome, Ok(Outcome::Granted(_) | Outcome::SoldOut { .. }));
-        if let Some(Some(left)) = self.left.get_mut(&campaign)
+        if let Some(left) = self.left.get_mut(&campaign)
             && uses
         {
             *left = left.saturating_sub(1);

@@ -6,7 +6,7 @@ use crate::{book::PaymentOutcome, book::grants::fingerprint, id::PaymentRef};
 
 /// By the number of the order: the fingerprints of payments, and what became of them.
 #[derive(Debug, Default)]
-pub(super) struct Payments(Option<Box<HashMap<u32, Vec<(u64, PaymentOutcome)>>>>);
+pub(in crate::book) struct Payments(Option<Box<HashMap<u32, Vec<(u64, PaymentOutcome)>>>>);
 
 impl Payments {
     fn of(&self, number: u32) -> &[(u64, PaymentOutcome)] {
@@ -22,7 +22,7 @@ impl Payments {
     }
 
     /// Payments that are owed back.
-    pub(super) fn refunds_due(&self, number: u32) -> u32 {
+    pub(in crate::book) fn refunds_due(&self, number: u32) -> u32 {
         let is_due = |known: &&(u64, PaymentOutcome)| known.1 == PaymentOutcome::RefundDue;
         self.of(number).iter().filter(is_due).count() as u32
     }
