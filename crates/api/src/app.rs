@@ -343,13 +343,13 @@ impl App {
         if record.campaign.kind() != kind {
             return Err(ProblemKind::UnknownCampaign.into());
         }
-        let tally = self
-            .ports
-            .engine
-            .tally(id)
-            .await?
-            .unwrap_or_else(|| draft_tally(&record));
+        let tally = self.tally_of(&record).await?;
         Ok((record, tally))
+    }
+
+    pub(crate) async fn tally_of(&self, record: &CampaignRecord) -> Result<Tally, EngineError> {
+        let tally = self.ports.engine.tally(record.campaign.id).await?;
+        Ok(tally.unwrap_or_else(|| draft_tally(record)))
     }
 
     /// Opens a campaign on the engine. Opening it again changes nothing.

@@ -121,7 +121,7 @@ impl CampaignCache {
         self.known.write().remove(&id);
     }
 
-    fn insert(&self, id: CampaignId, meta: Arc<CampaignMeta>) {
+    pub(crate) fn insert(&self, id: CampaignId, meta: Arc<CampaignMeta>) {
         let named = meta.audience.as_ref().map_or(0, Audience::named);
         self.known.write().insert_of(id, meta, WEIGHT + named);
     }

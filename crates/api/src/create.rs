@@ -4,13 +4,14 @@
 //! spends no key. A repetition finishes what an earlier attempt began, wherever that one broke off; and the stored
 //! campaign, with its times and its seed, is what is opened and answered, not what the repetition would have made.
 
-use axum::http::StatusCode;
+use std::sync::Arc;
+
 use futures_util::{StreamExt as _, stream};
 use qiang_core::{
     book::Setup,
-    campaign::{AckLevel, Campaign, Details, Requirements, Rules},
+    campaign::{AckLevel, Campaign, CampaignKind, Details, Requirements, Rules, Tally},
     id::{CampaignId, IdError, IdempotencyKey, UserId},
-    ports::{Action, ActionKind, Creation, KeyBinding, KeyUse, LedgerError},
+    ports::{Action, ActionKind, CampaignRecord, Creation, KeyBinding, KeyUse, LedgerError},
     time::{Timestamp, Window},
 };
 use serde::Serialize;
@@ -19,10 +20,12 @@ use serde_json::json;
 use crate::{
     actions,
     app::App,
+    audience::Audience,
     auth::Caller,
+    campaign_cache::CampaignMeta,
     fingerprint::key_use,
     problem::Problem,
-    wire::{self, Text, When},
+    wire::{Text, When},
 };
 
 /// How long a sale lasts when nothing else is said: 24 hours.
@@ -107,7 +110,7 @@ impl App {
         }
     }
 
-    /// Creates a campaign and opens it; returns the status that says whether just now.
+    /// Creates a campaign and opens it.
     pub(crate) async fn create(
         &self,
         caller: &Caller,
@@ -115,27 +118,26 @@ impl App {
         key: Option<&IdempotencyKey>,
         request: &impl Serialize,
         draft: Draft,
-    ) -> Result<(StatusCode, CampaignId), Problem> {
+    ) -> Result<Created, Problem> {
         let used = key.map(|key| key_use(&caller.user, route, key, "", request));
         let new = match self.prepare(caller, used.as_ref(), draft).await? {
             Prepared::Stored(campaign) => {
                 let id = campaign.id;
                 self.open(setup_of(*campaign).await?).await?;
-                return Ok((wire::created(false), id));
+                return Ok(Created::before(id));
             }
             Prepared::New(new) => new,
         };
         let binding = self.ports.ledger.create_under(new.creation(used)).await?;
-        let id = self.finish(new.setup, &new.action, binding).await?;
-        Ok((wire::created(binding.fresh), id))
+        self.finish(*new, binding).await
     }
 
-    /// Creates what is to be created under these keys, in one transaction of the ledger, and opens it. Says of each
-    /// whether it was created just now. What was refused before stays as it is.
+    /// Creates what is to be created under these keys, in one transaction of the ledger, and opens it. What was refused
+    /// before stays as it is.
     pub(crate) async fn create_all(
         &self,
         prepared: Vec<Result<(KeyUse, Prepared), Problem>>,
-    ) -> Vec<Result<(bool, CampaignId), Problem>> {
+    ) -> Vec<Result<Created, Problem>> {
         let mut campaigns = Vec::new();
         let mut begun = Vec::with_capacity(prepared.len());
         for prepared in prepared {
@@ -177,18 +179,17 @@ impl App {
         &self,
         prepared: Result<Prepared, Problem>,
         binding: Option<Result<KeyBinding, LedgerError>>,
-    ) -> Result<(bool, CampaignId), Problem> {
+    ) -> Result<Created, Problem> {
         match prepared? {
             Prepared::Stored(campaign) => {
                 let id = campaign.id;
                 self.open(setup_of(*campaign).await?).await?;
-                Ok((false, id))
+                Ok(Created::before(id))
             }
             Prepared::New(new) => {
                 let lost = || Problem::internal("the ledger does not say what it has entered");
                 let binding = binding.ok_or_else(lost)??;
-                let id = self.finish(new.setup, &new.action, binding).await?;
-                Ok((binding.fresh, id))
+                self.finish(*new, binding).await
             }
         }
     }
@@ -235,23 +236,52 @@ impl App {
     }
 
     /// Opens what was entered under a key, or what the key has stood for.
-    async fn finish(
-        &self,
-        mut setup: Setup,
-        action: &Action,
-        binding: KeyBinding,
-    ) -> Result<CampaignId, Problem> {
+    async fn finish(&self, new: NewCampaign, binding: KeyBinding) -> Result<Created, Problem> {
         let id = CampaignId::new(binding.id).map_err(internal)?;
-        if !binding.fresh {
+        let created = if binding.fresh {
+            let record = new.record();
+            self.remember(&record, &new)?;
+            self.open(new.setup).await?;
+            Created {
+                id,
+                fresh: Some(Box::new(record)),
+            }
+        } else {
             // Somebody else may have created it in the meantime: open what is stored.
             let stored = self.ports.ledger.campaign(id).await?;
             let lost = || Problem::internal("the ledger does not have what it has just entered");
-            setup = setup_of(stored.ok_or_else(lost)?.campaign).await?;
-        }
-        self.open(setup).await?;
+            self.open(setup_of(stored.ok_or_else(lost)?.campaign).await?)
+                .await?;
+            Created::before(id)
+        };
         self.unknown.forget(id);
-        actions::log(action);
-        Ok(id)
+        actions::log(&new.action);
+        Ok(created)
+    }
+
+    /// What whoever claims next would have to read.
+    fn remember(&self, record: &CampaignRecord, new: &NewCampaign) -> Result<(), Problem> {
+        let (id, read_at) = (record.campaign.id, record.campaign.created_at);
+        let audience = new.audience.as_deref();
+        let audience = audience.map(|text| Audience::of(id, text)).transpose()?;
+        let meta = CampaignMeta::new(record, read_at, audience, new.waiting_room);
+        self.campaigns.insert(id, Arc::new(meta));
+        Ok(())
+    }
+
+    /// A campaign that was asked for, and its numbers. What was entered just now is not read again.
+    pub(crate) async fn created(
+        &self,
+        created: Created,
+        kind: CampaignKind,
+    ) -> Result<(CampaignRecord, Tally), Problem> {
+        match created.fresh {
+            Some(record) => {
+                let tally = self.tally_of(&record).await?;
+                Ok((*record, tally))
+            }
+            None => self.record(created.id, kind).await,
+        }
     }
 }
 
@@ -267,6 +297,23 @@ pub(crate) enum Prepared {
     New(Box<NewCampaign>),
 }
 
+/// A campaign that was asked for, and is there.
+pub(crate) struct Created {
+    pub(crate) id: CampaignId,
+    /// It was entered just now, and is known without a read.
+    fresh: Option<Box<CampaignRecord>>,
+}
+
+impl Created {
+    fn before(id: CampaignId) -> Self {
+        Self { id, fresh: None }
+    }
+
+    pub(crate) fn is_fresh(&self) -> bool {
+        self.fresh.is_some()
+    }
+}
+
 /// A campaign that is to be entered.
 pub(crate) struct NewCampaign {
     setup: Setup,
@@ -277,6 +324,10 @@ pub(crate) struct NewCampaign {
 }
 
 impl NewCampaign {
+    fn record(&self) -> CampaignRecord {
+        CampaignRecord::created(self.setup.campaign.clone(), self.details.clone())
+    }
+
     /// What is entered, under its key if it has one.
     fn creation(&self, used: Option<KeyUse>) -> Creation {
         Creation {

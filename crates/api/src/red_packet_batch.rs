@@ -4,18 +4,14 @@ use std::sync::Arc;
 
 use axum::{Json, extract::State};
 use futures_util::{StreamExt as _, stream};
-use qiang_core::{
-    id::{CampaignId, IdempotencyKey},
-    ports::KeyUse,
-    split::Split,
-};
+use qiang_core::{id::IdempotencyKey, ports::KeyUse, split::Split};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::{
     app::App,
     auth::{Caller, Scope},
-    create::Prepared,
+    create::{Created, Prepared},
     extract,
     fingerprint::key_use,
     problem::{Problem, ProblemBody, ProblemKind},
@@ -178,11 +174,12 @@ async fn result(
     app: &App,
     caller: &Caller,
     asked: KeyedRequest,
-    created: Result<(bool, CampaignId), Problem>,
+    created: Result<Created, Problem>,
 ) -> (ResultBody, Option<String>) {
     let answered = match created {
-        Ok((fresh, id)) => {
-            let answer = asked.red_packet.answer(app, caller, id, true).await;
+        Ok(created) => {
+            let fresh = created.is_fresh();
+            let answer = asked.red_packet.answer(app, caller, created).await;
             answer.map(|body| (fresh, body))
         }
         Err(problem) => Err(problem),

@@ -22,7 +22,7 @@ use crate::{
     app::App,
     audience::{Audience, AudienceRequest, Draws},
     auth::{Caller, Scope},
-    create::{Draft, creation_key},
+    create::{Created, Draft, creation_key},
     extract::{self, Key, Param, Params},
     paging::{NumberPage, PAGE_DEFAULT, PAGE_MAX, cut, limit, with_link},
     problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
@@ -140,18 +140,18 @@ impl RedPacketRequest {
         })
     }
 
-    /// What is answered once the packet is there. Under a key it may be one that was sent before.
+    /// What is answered once the packet is there.
     pub(crate) async fn answer(
         &self,
         app: &App,
         caller: &Caller,
-        id: CampaignId,
-        has_key: bool,
+        created: Created,
     ) -> Result<RedPacketBody, Problem> {
-        let (record, tally) = app.record(id, CampaignKind::RedPacket).await?;
-        if has_key {
-            app.check_repeated(id, self.audience.as_ref()).await?;
+        if !created.is_fresh() {
+            let audience = self.audience.as_ref();
+            app.check_repeated(created.id, audience).await?;
         }
+        let (record, tally) = app.created(created, CampaignKind::RedPacket).await?;
         RedPacketBody::new(record, &tally, app, caller).await
     }
 }
@@ -400,11 +400,12 @@ pub(crate) async fn create(
     let split = request.split(&app)?;
     let draft = request.draft(&app, &caller, split).await?;
     let key = creation_key(key, request.id);
-    let (status, id) = app
+    let created = app
         .create(&caller, ROUTE, key.as_ref(), &request, draft)
         .await?;
+    let (id, status) = (created.id, wire::created(created.is_fresh()));
     let location = wire::location(status, || format!("/v1/red-packets/{id}"));
-    let body = request.answer(&app, &caller, id, key.is_some()).await?;
+    let body = request.answer(&app, &caller, created).await?;
     Ok((status, location, Json(body)))
 }
 

@@ -249,14 +249,15 @@ pub(crate) async fn create(
         waiting_room: request.waiting_room.unwrap_or_default(),
     };
     let key = creation_key(key, request.id);
-    let (status, id) = app
+    let created = app
         .create(&caller, "POST /v1/sales", key.as_ref(), &request, draft)
         .await?;
-    if key.is_some() {
+    let (id, status) = (created.id, wire::created(created.is_fresh()));
+    if !created.is_fresh() {
         let audience = request.audience.as_ref();
         app.check_repeated(id, audience).await?;
     }
-    let (record, tally) = app.record(id, CampaignKind::Sale).await?;
+    let (record, tally) = app.created(created, CampaignKind::Sale).await?;
     let location = wire::location(status, || format!("/v1/sales/{id}"));
     let body = SaleBody::new(record, &tally, &app).await?;
     Ok((status, location, Json(body)))

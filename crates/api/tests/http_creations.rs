@@ -117,3 +117,38 @@ async fn by_default_large_packets_do_not_follow_one_another() {
     refused.assert_problem(429, "creations-throttled");
     service.stop().await;
 }
+
+#[tokio::test]
+async fn what_was_created_is_answered_as_it_is_read_afterwards() {
+    let service = Service::start().await;
+    service.deposit("sam", 10_000).await;
+    let mut packet = packet(10_000, 3);
+    packet["audience"] = json!({ "users": ["ann"] });
+    let mut sale = sale(2);
+    sale["description"] = json!("as new");
+    sale["waiting_room"] = json!(true);
+    let create = async |path: &str, scope: &str, body| {
+        let token = service.token("sam", scope);
+        let created = service.post(path, &token, body).await;
+        assert_eq!(created.status, 201, "{created:?}");
+        let path = format!("{path}/{}", created.text("id"));
+        assert_eq!(
+            service.get(&path, &token).await.json(),
+            created.json(),
+            "the clock stands still"
+        );
+        path
+    };
+    let packet = create("/v1/red-packets", "send", packet).await;
+    let sale = create("/v1/sales", "campaigns:write", sale).await;
+    // What claims go by is known as well.
+    let claim = async |user: &str, path: String| {
+        let token = service.token(user, "claim");
+        service.act(&path, &token).await.status
+    };
+    assert_eq!(claim("ann", format!("{packet}/claims")).await, 201);
+    assert_eq!(claim("bob", format!("{packet}/claims")).await, 403);
+    let place = claim("ann", format!("{sale}/orders")).await;
+    assert_eq!(place, 202, "there is a line");
+    service.stop().await;
+}
