@@ -70,6 +70,9 @@ pub struct Options {
     pub term_grace: Duration,
     /// How long an order keeps its units after its hold, for payments that are reported late; no longer than the hold.
     pub payment_grace: Duration,
+    /// Whether users are served here. Holds stand still while nobody who serves them reaches their partition; a process
+    /// that only settles, or looks after an installation, is no help to them.
+    pub serves: bool,
     /// Time for campaigns; Redis' own unless one is given, which is for tests.
     pub clock: Option<Arc<dyn Clock>>,
 }
@@ -105,6 +108,7 @@ impl Default for Options {
             keep_closed: Duration::from_secs(24 * 3_600),
             term_grace: Duration::from_secs(2),
             payment_grace: Duration::ZERO,
+            serves: true,
             clock: None,
         }
     }

@@ -2,9 +2,16 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use qiang_core::ports::{Engine, EventLog, Ledger};
-use qiang_embedded::Embedded;
-use qiang_testkit::{ManualClock, conformance::Subject, engine_conformance};
+use qiang_core::{
+    book::Grace,
+    ports::{Clock, Engine, EventLog, Ledger},
+};
+use qiang_embedded::{Embedded, EmbeddedOptions};
+use qiang_testkit::{
+    ManualClock,
+    conformance::{DownSubject, Subject},
+    engine_conformance,
+};
 
 struct OneFile {
     directory: tempfile::TempDir,
@@ -61,4 +68,30 @@ impl Subject for OneFile {
     }
 }
 
+impl DownSubject for OneFile {
+    async fn down(self, meanwhile: impl FnOnce() + Send) -> Self {
+        let Self {
+            directory,
+            clock,
+            embedded,
+        } = self;
+        embedded.close();
+        drop(embedded);
+        meanwhile();
+        let since = Clock::now(&*clock);
+        let options = EmbeddedOptions {
+            grace: Grace { ms: 0, since },
+            ..EmbeddedOptions::default()
+        };
+        let path = directory.path().join("qiang.db");
+        let opened = Embedded::open_with(&path, Arc::clone(&clock) as _, options);
+        Self {
+            directory,
+            clock,
+            embedded: opened.unwrap_or_else(|error| panic!("{error}")),
+        }
+    }
+}
+
 engine_conformance!(OneFile);
+engine_conformance!(downtimes OneFile);

@@ -161,7 +161,8 @@ impl Backend {
                 let inside = config.settlement.inside;
                 let upkeep = Arc::new(Host::new(UPKEEP));
                 let by: Arc<dyn Clock> = clock.clone();
-                let started = Distributed::start(config, ledger, by, inside, Arc::clone(&upkeep));
+                let does = (true, inside);
+                let started = Distributed::start(config, ledger, by, does, Arc::clone(&upkeep));
                 let distributed = started.await?;
                 let ports = Ports {
                     engine: distributed.with_ledger_ack(),

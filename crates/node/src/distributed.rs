@@ -31,7 +31,7 @@ use qiang_core::{
     reconcile::PartitionFindings,
 };
 use qiang_embedded::{Embedded, SqliteLedger, SystemClock};
-use qiang_redis::{RedisEngine, RedisTransport};
+use qiang_redis::{Options, RedisEngine, RedisTransport};
 use tokio::runtime::Handle;
 
 use self::{ack_engine::LedgerAckEngine, confirmations::Confirmations};
@@ -139,17 +139,21 @@ pub(crate) struct Distributed {
 }
 
 impl Distributed {
-    /// Connects to Redis and starts settling, if this process is to.
+    /// Connects to Redis, for users or without any, and starts settling, if this process is to.
     pub(crate) async fn start(
         config: &Config,
         ledger_backend: LedgerBackend,
         clock: Arc<dyn Clock>,
-        settle: bool,
+        (serves, settle): (bool, bool),
         upkeep: Arc<Host>,
     ) -> anyhow::Result<Arc<Self>> {
         let ledger = ledger_backend.ledger();
         let positions = ledger.positions().await?;
-        let engine = RedisEngine::connect(config.redis_options(), &positions)
+        let options = Options {
+            serves,
+            ..config.redis_options()
+        };
+        let engine = RedisEngine::connect(options, &positions)
             .await
             .context("connect to Redis")?;
         if let Some(reason) = engine.stopped() {
@@ -421,5 +425,5 @@ pub(crate) async fn settle(
 ) -> anyhow::Result<Arc<Distributed>> {
     let ledger_backend = LedgerBackend::open(config, Arc::clone(&clock)).await?;
     let upkeep = Arc::new(Host::new("upkeep"));
-    Distributed::start(config, ledger_backend, clock, true, upkeep).await
+    Distributed::start(config, ledger_backend, clock, (false, true), upkeep).await
 }

@@ -218,7 +218,8 @@ impl Node {
     }
 
     /// Does what is due in a partition, where no report of a payment was taken before `since`: none means until now. A
-    /// clock that was set back takes it along; by one that has jumped far nothing is due. Tells whether there is more.
+    /// clock that was set back takes it along; by one that has jumped far nothing is due, and nothing is said about who
+    /// serves. Tells whether there is more.
     /// A campaign that fails holds up no other: the first error is returned at the end.
     pub(crate) async fn tick(
         &self,
@@ -231,6 +232,7 @@ impl Node {
         if self.partitions.options().clock.is_none() && ticking.holds(partition, now) {
             return Ok(false);
         }
+        self.note_served(partition).await?;
         let since = &mut ticking.since;
         let since = *since.insert(since.unwrap_or(now).min(now));
         let (mut more, mut passed_over, mut first) = (false, 0, None);
@@ -307,6 +309,8 @@ impl Node {
         };
         let mut left = events_max;
         for _ in 0..TICK_CALLS_MAX {
+            // So many calls may take long.
+            self.note_served(partition).await?;
             let expired_max = left.min(EXPIRED_MAX);
             let reply = self
                 .change(partition, &TICK, &meta, &|command| {
@@ -314,6 +318,7 @@ impl Node {
                         .arg(expired_max)
                         .arg(grace_ms)
                         .arg(since.as_millis())
+                        .arg(u8::from(self.may_be_down(partition)))
                 })
                 .await?;
             if reply.status == "busy" {

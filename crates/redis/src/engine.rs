@@ -64,8 +64,8 @@ impl RedisEngine {
         Self::start(context, settled, fresh).await
     }
 
-    /// Connects like [`connect`](Self::connect) to an installation that is there: for those who look after it. An empty
-    /// Redis is not set up.
+    /// Connects like [`connect`](Self::connect) to an installation that is there: for those who look after it, and serve
+    /// nobody. An empty Redis is not set up.
     ///
     /// # Errors
     /// As those of `connect`; and where neither Redis nor the ledger has anything.
@@ -73,7 +73,10 @@ impl RedisEngine {
         options: Options,
         settled: &[(PartitionId, Seq)],
     ) -> Result<Self, ConnectError> {
-        let context = ConnectionContext::new(options)?;
+        let context = ConnectionContext::new(Options {
+            serves: false,
+            ..options
+        })?;
         if has_nothing(settled) {
             check_set_up(&context).await?;
         }
@@ -94,6 +97,10 @@ impl RedisEngine {
             runtime: Handle::current(),
             tasks: Arc::default(),
         };
+        let open = engine.node.partitions.list().iter();
+        let open = open.filter(|partition| partition.is_open());
+        // Where that fails, ticks say it, before they do anything.
+        drop(join_all(open.map(|partition| engine.node.note_served(partition.id))).await);
         engine.spawn_tasks();
         Ok(engine)
     }
@@ -133,6 +140,8 @@ impl RedisEngine {
         }
         for task in tasks.background {
             task.abort();
+            // Nothing is written behind the close.
+            drop(task.await);
         }
         self.node.abandon();
         let partitions = &self.node.partitions;

@@ -5,15 +5,16 @@
 //! are combined into the next one. `lua/` has the scripts.
 //!
 //! Connections are those of `qiang-connect`. Modules import only those before them: scripts; meta, reply, record;
-//! clock, partitions; waiting_lines; tally, transfer, kept, snapshot; places, batcher, admission, gate, recalls,
-//! openings, node; claims, orders, open, open_together, commands, offer, rebuild; tasks, engine, log, repair, recall,
-//! retire, waiting.
+//! clock, partitions, ticking; waiting_lines; tally, transfer, kept, snapshot; places, batcher, admission, gate,
+//! recalls, openings, node; downtimes; claims, orders, open, open_together, commands, offer, rebuild; tasks, engine,
+//! log, repair, recall, retire, waiting.
 
 mod admission;
 mod batcher;
 mod claims;
 mod clock;
 mod commands;
+mod downtimes;
 mod engine;
 mod gate;
 mod kept;

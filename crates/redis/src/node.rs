@@ -29,6 +29,7 @@ use crate::{
     places::Admission,
     recalls::Recalls,
     scripts::ADMIT,
+    ticking::Served,
     transfer::Pulls,
     unconfirmed::Unconfirmed,
 };
@@ -55,6 +56,8 @@ pub(crate) struct Node {
     given_up: Vec<AtomicBool>,
     /// One a partition.
     kept: Vec<KeptAnswers>,
+    /// One a partition.
+    served: Vec<Served>,
     /// Grants that the ledger has to confirm.
     pub(crate) unconfirmed: Unconfirmed,
     /// Claims that wait in all batchers.
@@ -78,6 +81,7 @@ impl Node {
                 .iter()
                 .map(|_| KeptAnswers::default())
                 .collect(),
+            served: partitions.list().iter().map(|_| Served::new()).collect(),
             unconfirmed: Unconfirmed::default(),
             batchers: partitions.list().iter().map(batcher).collect(),
             given_up: partitions.list().iter().map(flag).collect(),
@@ -100,6 +104,11 @@ impl Node {
     /// What this node has answered in a partition, and the ledger does not have yet.
     pub(crate) fn kept(&self, partition: PartitionId) -> &KeptAnswers {
         &self.kept[usize::from(partition.0)]
+    }
+
+    /// When this node has said last that it serves a partition.
+    pub(crate) fn served(&self, partition: PartitionId) -> &Served {
+        &self.served[usize::from(partition.0)]
     }
 
     /// Claims that wait.

@@ -31,8 +31,8 @@ impl Node {
             .change(partition, &PAY, &meta, &|command| {
                 let paid_at = paid_at.map(|paid_at| paid_at.as_millis().to_string());
                 let paid_at = paid_at.unwrap_or_default();
-                let command = command.arg(order.number).arg(payment.as_str());
-                command.arg(paid_at).arg(REFUNDS_DUE_MAX)
+                command.arg(order.number).arg(payment.as_str()).arg(paid_at);
+                command.arg(REFUNDS_DUE_MAX).arg(u8::from(self.may_be_down(partition)))
             })
             .await?;
         if reply.status == "refused" {

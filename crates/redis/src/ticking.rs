@@ -1,11 +1,50 @@
-//! What the ticks of a partition remember from one to the next.
+//! What the ticks of a partition remember from one to the next, and when this node has said that it serves it.
 
-use std::time::Instant;
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::{Duration, Instant},
+};
 
 use qiang_core::{
     event::PartitionId,
     time::{JumpGuard, Timestamp},
 };
+
+/// How often a node says that it serves a partition.
+const NOTED_EVERY: Duration = Duration::from_secs(1);
+
+/// When this node has last said so of one partition.
+pub(crate) struct Served {
+    started: Instant,
+    /// Milliseconds since the start; 0 where it has not.
+    noted_ms: AtomicU64,
+}
+
+impl Served {
+    pub(crate) fn new() -> Self {
+        Self {
+            started: Instant::now(),
+            noted_ms: AtomicU64::new(0),
+        }
+    }
+
+    /// Whether it has at all.
+    pub(crate) fn is_noted(&self) -> bool {
+        self.noted_ms.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether it is to say so again.
+    pub(crate) fn is_due(&self) -> bool {
+        let noted = Duration::from_millis(self.noted_ms.load(Ordering::Relaxed));
+        !self.is_noted() || self.started.elapsed() >= noted + NOTED_EVERY
+    }
+
+    /// It has.
+    pub(crate) fn note(&self) {
+        let now_ms = self.started.elapsed().as_millis() as u64;
+        self.noted_ms.store(now_ms.max(1), Ordering::Relaxed);
+    }
+}
 
 /// Since when reports of payments are taken, and whether Redis' clock is believed.
 pub(crate) struct Ticking {

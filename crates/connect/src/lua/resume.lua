@@ -36,6 +36,8 @@ local term, server = int(tonumber(p[3] or 0) + 1), string.sub(own, 1, 8)
 local open = table.concat({ARGV[2], term, server}, '.')
 redis.call('HSET', KEYS[1], 'count', ARGV[4], 'epoch', ARGV[2], 'seq', seq, 'term', term, 'server', own, 'began', seq,
   'terms', table.concat({term, seq, server}, ':'), 'past', past, 'open', open)
+-- When it was served last may be lost, and downtimes with it: then no hold has run out so far.
+redis.call('HSETNX', KEYS[1], 'up', '0')
 -- What a repair has written down is of the loss that is over, and so is what nodes have offered.
 redis.call('HDEL', KEYS[1], 'halted', 'lost_from', 'lost_to', 'since', 'alive_from', 'repairer', 'repair_until',
   'repair_since', 'repair_unnamed')

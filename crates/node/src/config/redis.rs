@@ -97,6 +97,7 @@ impl RedisConfig {
             read_urls: list(&self.read_urls),
             call_timeout: Duration::from_millis(self.call_timeout_ms),
             try_for: Duration::from_millis(self.try_for_ms),
+            serves: true,
             retain: Duration::from_millis(self.retain_ms),
             retain_bytes: self.retain_bytes,
             keep_closed: Duration::from_millis(self.keep_closed_ms),

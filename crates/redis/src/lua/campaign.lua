@@ -3,7 +3,7 @@
 -- KEYS as in prelude.lua
 -- ARGV as in prelude.lua
 -- Replies: {"unknown", "campaign"} where it is not here
--- luacheck: read globals seq now int append
+-- luacheck: read globals seq now int append held_until
 -- luacheck: ignore 211
 local fields = {'kind', 'phase', 'starts', 'ends', 'remaining', 'granted', 'grants', 'returned', 'refunded', 'last',
   'version', 'rule', 'money', 'funded', 'limit', 'price', 'hold', 'parts', 'index', 'first', 'supply', 'opens',
@@ -98,11 +98,11 @@ local function move(order, sign)
 end
 
 -- How long an order keeps its units behind its hold, for payments that are reported late, and since when reports are
--- taken. Ticks know it; others may have a tick look too early.
+-- taken. Ticks know it, and read downtimes; others may have a tick look too early.
 local grace, since = 0, 0
 
 local function expires_at(order)
-  return math.max(c.starts + order.offset + c.hold, since) + math.min(grace, c.hold)
+  return math.max(held_until(c.starts + order.offset, c.hold), since) + math.min(grace, c.hold)
 end
 
 -- When the order at `first` is due. All before it are not held any more; whether it still is, a tick finds out.

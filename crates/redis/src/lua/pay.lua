@@ -2,10 +2,11 @@
 -- expires first; after expiry it takes its units again if they are left, else the payment is to be refunded. The same
 -- payment again is answered as before.
 -- KEYS as in prelude.lua
--- ARGV[1..6] as in prelude.lua, ARGV[7] the order's number, ARGV[8] the payment, ARGV[9] when it was made; empty: now
--- ARGV[10] how many payments of an order may be owed back
+-- ARGV[1..6] as in prelude.lua, ARGV[7] the order's number, ARGV[8] the payment, ARGV[9] when it was made; empty: now,
+-- ARGV[10] how many payments of an order may be owed back, ARGV[11] "1" where a downtime that goes on may count
 -- Replies: {"ok", (p|r|d) " " order}, {"unknown", ""}, {"refused", "payments"}
 -- luacheck: read globals c now int answer phase_at order_of text_of put_order buyer_of move step_past record finish
+-- luacheck: read globals expect_downtimes held_until
 local order = c.kind == 'sale' and order_of(tonumber(ARGV[7]))
 if not order then
   return {'unknown', ''}
@@ -18,8 +19,9 @@ if not outcome then
   end
   outcome = 'd'
   local was_held = order.state == 'h'
+  expect_downtimes(ARGV[11] == '1')
   -- Nothing is paid later than it is reported.
-  if was_held and math.min(tonumber(ARGV[9]) or now, now) >= c.starts + order.offset + c.hold then
+  if was_held and math.min(tonumber(ARGV[9]) or now, now) >= held_until(c.starts + order.offset, c.hold) then
     order.state = 'x'
     move(order, -1)
     record('expired ' .. ARGV[7])

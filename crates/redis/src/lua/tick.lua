@@ -3,13 +3,18 @@
 -- a call that no call takes long.
 -- KEYS as in prelude.lua
 -- ARGV[1..6] as in prelude.lua, ARGV[7] how many holds expire at most, ARGV[8] for so many milliseconds behind its hold
--- an order keeps its units, ARGV[9] no report of a payment was taken before then
+-- an order keeps its units, ARGV[9] no report of a payment was taken before then: 0 where neither this nor a downtime
+-- that goes on counts, ARGV[10] "1" where one that goes on may count
 -- Replies: {"ok", events " " (1 if more is due, else 0; 2 if the other parts have to follow the terms)},
 -- {"unknown", ""}, {"busy", ""} while units move elsewhere
 -- luacheck: read globals c now answer put events phase_at orders_from order_in is_held put_order move record close
--- luacheck: read globals finish reschedule expires_at
+-- luacheck: read globals finish reschedule expires_at downtimes expect_downtimes
 -- luacheck: globals grace since
 grace, since = tonumber(ARGV[8]), tonumber(ARGV[9])
+expect_downtimes(ARGV[10] == '1' and since > 0)
+if since > 0 and #downtimes > 0 then
+  since = math.max(since, downtimes[#downtimes][2])
+end
 local STEPS_MAX, READ_MAX = 5000, 100
 local most, steps, first = tonumber(ARGV[7]), STEPS_MAX, c.first
 local waits = false

@@ -119,29 +119,35 @@ impl Servers for ValkeyCluster {
 mod alone {
     use super::*;
     engine_conformance!(OnRedis<Alone>);
+    engine_conformance!(downtimes OnRedis<Alone>);
 }
 
 mod spread {
     use super::*;
     engine_conformance!(OnRedis<Spread>);
+    engine_conformance!(downtimes OnRedis<Spread>);
 }
 
 mod under_sentinels {
     use super::*;
     engine_conformance!(OnRedis<UnderSentinels>);
+    engine_conformance!(downtimes OnRedis<UnderSentinels>);
 }
 
 mod clustered {
     use super::*;
     engine_conformance!(OnRedis<Clustered>);
+    engine_conformance!(downtimes OnRedis<Clustered>);
 }
 
 mod valkey {
     use super::*;
     engine_conformance!(OnRedis<OnValkey>);
+    engine_conformance!(downtimes OnRedis<OnValkey>);
 }
 
 mod valkey_cluster {
     use super::*;
     engine_conformance!(OnRedis<ValkeyCluster>);
+    engine_conformance!(downtimes OnRedis<ValkeyCluster>);
 }

@@ -11,7 +11,10 @@ use std::{
 use qiang_core::ports::{Engine, EventLog, Ledger, SettlementStore as _};
 use qiang_embedded::SqliteLedger;
 use qiang_redis::{Options, RedisEngine};
-use qiang_testkit::{ManualClock, conformance::Subject};
+use qiang_testkit::{
+    ManualClock,
+    conformance::{DownSubject, Subject},
+};
 
 /// Where Redis is, and how it is used.
 pub(crate) trait Servers: Send + Sync + 'static {
@@ -87,5 +90,14 @@ impl<S: Servers> Subject for OnRedis<S> {
     async fn stop(self) {
         self.engine.close().await;
         self.ledger.close();
+    }
+}
+
+impl<S: Servers> DownSubject for OnRedis<S> {
+    async fn down(self, meanwhile: impl FnOnce() + Send) -> Self {
+        self.engine.close().await;
+        self.ledger.close();
+        meanwhile();
+        Self::open(self.ground).await
     }
 }

@@ -11,6 +11,7 @@ mod batches;
 mod bounds;
 mod clock;
 mod cluster_move;
+mod downtimes;
 mod failover;
 mod flush;
 mod gate;

@@ -10,6 +10,7 @@
 pub mod actions;
 pub mod audiences;
 pub mod clock;
+pub mod downtimes;
 pub mod gate;
 pub mod histories;
 pub mod keys;
@@ -77,6 +78,12 @@ pub trait Subject: Sized + Send + Sync + 'static {
     }
 }
 
+/// A subject that can be down for a while.
+pub trait DownSubject: Subject {
+    /// Stops, and starts again on what was kept once this has run. Nothing of it looks at the clock meanwhile.
+    fn down(self, meanwhile: impl FnOnce() + Send) -> impl Future<Output = Self> + Send;
+}
+
 /// Runs one case on a subject of its own, then audits what happened.
 ///
 /// # Panics
@@ -128,7 +135,8 @@ fn abort_case() -> ! {
 }
 
 /// Makes a test of every case of the suite, for one [`Subject`](crate::conformance::Subject); with `settling` before
-/// it, of those that test the ledger: every kind of entry, restarts, and reads.
+/// it, of those that test the ledger: every kind of entry, restarts, and reads; with `downtimes` before it, of those
+/// for a [`DownSubject`](crate::conformance::DownSubject).
 #[macro_export]
 macro_rules! engine_conformance {
     ($subject:ty) => {
@@ -236,6 +244,13 @@ macro_rules! engine_conformance {
             restart::holds_and_windows_survive_a_restart,
             restart::a_restart_with_answers_under_way_keeps_what_was_answered,
             restart::drafts_survive_a_restart,
+        }
+    };
+    (downtimes $subject:ty) => {
+        $crate::engine_conformance! { $subject:
+            downtimes::holds_go_on_where_they_were_when_the_service_went_down,
+            downtimes::a_downtime_that_is_longer_than_the_hold_ends_none,
+            downtimes::what_ended_before_a_downtime_has_ended,
         }
     };
     (settling $subject:ty) => {

@@ -18,7 +18,7 @@ use qiang_core::{
 };
 use uuid::Uuid;
 
-use super::{CASE_MAX, Subject, enter, settled};
+use super::{CASE_MAX, DownSubject, Subject, enter, settled};
 use crate::{
     ManualClock,
     auditor::{Exchange, History, assert_sound},
@@ -84,6 +84,16 @@ impl<S: Subject> Scenario<S> {
     pub async fn restart(&mut self) {
         let subject = self.subject.take().expect("the subject is up");
         self.subject = Some(subject.restart().await);
+    }
+
+    /// The subject is down until then.
+    pub async fn down_until(&mut self, up: Timestamp)
+    where
+        S: DownSubject,
+    {
+        let subject = self.subject.take().expect("the subject is up");
+        let clock = Arc::clone(&self.clock);
+        self.subject = Some(subject.down(|| clock.set(up)).await);
     }
 
     /// From here on some answers may be lost: the auditor no longer requires an answer for every grant.

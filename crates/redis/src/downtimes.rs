@@ -1,0 +1,45 @@
+//! That partitions are served, and when none was. Holds stand still while no node serves their partition: each node
+//! says again and again that it does, and what lies between, where that was long, is a downtime.
+
+use qiang_connect::unreadable;
+use qiang_core::{book::Refusal, event::PartitionId, ports::EngineError};
+
+use crate::{node::Node, partitions::nobody, scripts::SERVED};
+
+impl Node {
+    /// Says that a partition is served, if this node serves and has not said so lately. The first to say so again ends
+    /// a downtime.
+    pub(crate) async fn note_served(&self, partition: PartitionId) -> Result<(), EngineError> {
+        let options = self.partitions.options();
+        let served = self.served(partition);
+        if !options.serves || options.clock.is_none() && !served.is_due() {
+            return Ok(());
+        }
+        let is_known = u8::from(!self.may_be_down(partition));
+        let reply = self
+            .partitions
+            .call(partition, &SERVED, nobody(), None, &|command| {
+                command.arg(is_known)
+            })
+            .await?;
+        let text = reply.found(Refusal::UnknownCampaign)?;
+        served.note();
+        let down_ms: i64 = text.parse().map_err(|_| unreadable())?;
+        if down_ms > 0 {
+            let partition = partition.0;
+            tracing::warn!(
+                partition,
+                down_ms,
+                "no node served the partition: holds have stood still meanwhile"
+            );
+        }
+        Ok(())
+    }
+
+    /// Whether time that has passed may be a downtime. A clock that is given is moved by hand: as long as there is an
+    /// engine by it, none.
+    pub(crate) fn may_be_down(&self, partition: PartitionId) -> bool {
+        let is_given = self.partitions.options().clock.is_some();
+        !(is_given && self.served(partition).is_noted())
+    }
+}
