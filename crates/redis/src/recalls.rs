@@ -6,7 +6,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use qiang_core::{campaign::CampaignKind, event::PartitionId, id::CampaignId, ports::Ledger};
+use qiang_core::{event::PartitionId, id::CampaignId, ports::Ledger};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// Campaigns that one node brings back at a time into one partition.
@@ -25,8 +25,8 @@ pub(crate) struct Recalls {
     enrolling: Mutex<HashMap<PartitionId, Option<Walk>>>,
 }
 
-/// Behind which campaign of which kind a walk goes on.
-type Walk = (CampaignKind, Option<CampaignId>);
+/// Behind which campaign a walk goes on; none where it begins.
+type Walk = Option<CampaignId>;
 
 #[derive(Default)]
 struct Waiting {
@@ -62,8 +62,7 @@ impl Recalls {
 
     /// Where the walk through a partition goes on; none at its end.
     pub(crate) fn enrolling(&self, partition: PartitionId) -> Option<Walk> {
-        let begin = Some((CampaignKind::RedPacket, None));
-        *self.enrolling.lock().entry(partition).or_insert(begin)
+        *self.enrolling.lock().entry(partition).or_insert(Some(None))
     }
 
     pub(crate) fn enrolled(&self, partition: PartitionId, next: Option<Walk>) {

@@ -9,8 +9,7 @@ use qiang_core::{
     campaign::{AckLevel, CampaignKind, Phase},
     event::{PartitionId, Seq},
     id::CampaignId,
-    ports::{CampaignQuery, EngineError, Ledger, LedgerError, RetireEngine, Retired, SettledPart},
-    time::Timestamp,
+    ports::{EngineError, Ledger, LedgerError, RetireEngine, Retired, SettledPart},
 };
 
 use crate::{engine::RedisEngine, scripts::RETIRE, snapshot::of_ledger};
@@ -105,7 +104,7 @@ impl RedisEngine {
     /// Notes some campaigns that an earlier release has closed, unless that is done.
     async fn enrol(&self, partition: PartitionId, ledger: &dyn Ledger) -> Result<(), EngineError> {
         let (node, keys) = (&self.node, self.node.partitions.keys());
-        let Some((kind, after)) = node.recalls.enrolling(partition) else {
+        let Some(after) = node.recalls.enrolling(partition) else {
             return Ok(());
         };
         let mut get = redis::cmd("HGET");
@@ -116,24 +115,10 @@ impl RedisEngine {
             return Ok(());
         }
         let now_ms = node.now_ms(partition).await?;
-        let query = CampaignQuery {
-            kind,
-            owner: None,
-            product_id: None,
-            newest_first: false,
-            phase: Some(Phase::Closed),
-            now: Timestamp::from_millis(now_ms),
-            archived: true,
-            after,
-            limit: SLICE as u32,
-        };
-        let page = ledger.list(&query).await.map_err(of_ledger)?;
-        let ids: Vec<_> = page.iter().map(|record| record.campaign.id).collect();
-        let next = match (kind, ids.last().filter(|_| ids.len() == SLICE)) {
-            (kind, Some(last)) => Some((kind, Some(*last))),
-            (CampaignKind::RedPacket, None) => Some((CampaignKind::Sale, None)),
-            (CampaignKind::Sale, None) => None,
-        };
+        // No more than their ids: what else the ledger has of one may be damaged, and is looked at when it is to leave.
+        let ids = ledger.closed_campaigns(after, SLICE as u32).await;
+        let ids = ids.map_err(of_ledger)?;
+        let next = ids.last().filter(|_| ids.len() == SLICE).copied().map(Some);
         let campaigns = ids.iter().map(|id| keys.campaign(partition, *id));
         let own = [keys.partition(partition), keys.closed(partition)];
         let script_keys: Vec<_> = own.into_iter().chain(campaigns).collect();
@@ -171,6 +156,14 @@ impl RedisEngine {
                 } else {
                     again_ms
                 };
+                if is_damaged {
+                    tracing::error!(
+                        partition = partition.0,
+                        %campaign,
+                        %error,
+                        "the ledger has a campaign that is over in a way that cannot be read: it stays in Redis"
+                    );
+                }
                 self.look_later(partition, campaign, at_ms).await?;
                 return Err(of_ledger(error));
             }

@@ -231,8 +231,8 @@ async fn a_part_that_has_left_is_not_taken_for_a_draft_by_a_repair() {
     assert!(matches!(united, Ok(RepairState::Repaired(_))), "{united:?}");
 }
 
-/// A campaign that cannot be read keeps no other from leaving, and is looked at again much later. Nor does a list of
-/// campaigns with such a one in it.
+/// A campaign that cannot be read keeps no other from leaving, and is looked at again much later. Nor does the walk over
+/// campaigns that an earlier release has closed stop at it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_campaign_that_cannot_be_read_holds_up_no_other() {
     let mut scene = Scene::new(here()).await;
@@ -245,7 +245,6 @@ async fn a_campaign_that_cannot_be_read_holds_up_no_other() {
     }
     let node = &scene.harness.nodes[0];
     for partition in node.partitions() {
-        // The walk over campaigns of an earlier release begins with packets.
         let retired = node.retire(partition, &*scene.ledger).await.unwrap();
         assert_eq!(retired.campaigns, 0, "they are not settled");
     }
@@ -265,10 +264,19 @@ async fn a_campaign_that_cannot_be_read_holds_up_no_other() {
     for target in &targets {
         scene.look_again(shared().primary(), *target);
     }
+    // What was noted of one that is to leave is as if an earlier release had closed it.
+    let unnoted = targets[1..].iter().find(|other| is_beside(other));
+    call(&["ZREM", &closed, &unnoted.unwrap().id.to_string()]);
     for partition in node.partitions() {
-        let retired = node.retire(partition, &*scene.ledger).await;
-        // The walk over campaigns of an earlier release meets it for either.
-        assert!(retired.is_err(), "{retired:?}");
+        call(&["HDEL", &scene.key(partition, "partition"), "enrolled"]);
+    }
+    let walking = reading(&scene, &scene.ledger).await;
+    for partition in walking.partitions() {
+        let retired = walking.retire(partition, &*scene.ledger).await;
+        assert_eq!(retired.is_err(), partition == home, "{retired:?}");
+        let enrolled = scene.key(partition, "partition");
+        let enrolled = blocking(|| shared().primary().call(&["HGET", &enrolled, "enrolled"]));
+        assert_eq!(enrolled.unwrap().text(), Some("1"), "{partition:?}");
     }
     for target in &targets[1..] {
         assert_eq!(scene.keys_of(shared().primary(), *target), [""; 0]);
