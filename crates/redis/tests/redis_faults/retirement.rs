@@ -1,6 +1,7 @@
 //! Closed campaigns leave Redis once they are settled, and nobody can tell: whoever asks later gets what he got before,
 //! and nothing is granted twice.
 
+mod full;
 mod ledgers;
 mod openings;
 mod races;
