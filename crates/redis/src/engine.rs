@@ -64,8 +64,8 @@ impl RedisEngine {
         Self::start(context, settled, fresh).await
     }
 
-    /// Connects like [`connect`](Self::connect) to an installation that is there: for those who look after it, and serve
-    /// nobody. An empty Redis is not set up.
+    /// Connects like [`connect`](Self::connect) to an installation that is there: for those who look after it, and
+    /// serve nobody. An empty Redis is not set up.
     ///
     /// # Errors
     /// As those of `connect`; and where neither Redis nor the ledger has anything.
