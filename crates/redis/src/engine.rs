@@ -124,6 +124,7 @@ impl RedisEngine {
             self.runtime.spawn(tasks::follow(node())),
             self.runtime.spawn(tasks::expire(node())),
             self.runtime.spawn(tasks::admit(node())),
+            self.runtime.spawn(tasks::recall(node())),
             self.runtime.spawn(offer::offer(node())),
         ]);
     }

@@ -293,6 +293,13 @@ impl Node {
         self.queued.fetch_sub(refused, Ordering::Relaxed);
     }
 
+    /// For how long a claim may still wait that was submitted then.
+    pub(crate) fn patience(&self, since_ms: u64) -> Duration {
+        let waited_ms = self.now_ms.load(Ordering::Relaxed).saturating_sub(since_ms);
+        let wait_max = self.partitions.options().try_for;
+        wait_max.saturating_sub(Duration::from_millis(waited_ms))
+    }
+
     /// Claims that were submitted before this are not decided any more.
     fn late_before_ms(&self, partition: PartitionId) -> u64 {
         if self.partitions.given_up(partition).is_some() {

@@ -11,10 +11,11 @@ use qiang_core::{
     campaign::{AckLevel, CampaignKind, Phase},
     event::{PartitionId, Seq},
     id::CampaignId,
-    ports::{EngineError, Ledger},
+    ports::{EngineError, Ledger, SettledPart},
     reconcile::{Repair, Survey},
     time::Timestamp,
 };
+use tokio::time::Instant;
 
 use crate::{
     batcher::PendingClaim,
@@ -49,6 +50,16 @@ enum Attempt {
     Again,
 }
 
+/// What a ledger says of parts that are not here.
+enum SettledParts {
+    /// It has closed all of them; each with up to where it was settled before that was read.
+    Missing(Vec<(PartitionId, Seq, SettledPart)>),
+    /// It is behind what has left.
+    Behind,
+    /// It has not closed one of them.
+    Open,
+}
+
 impl Node {
     /// A campaign's meta, once it is brought back if it has left; none if no engine has ever taken it up.
     pub(crate) async fn meta(
@@ -80,7 +91,10 @@ impl Node {
         let node = Arc::clone(self);
         tokio::spawn(async move {
             let again = batch.iter().map(|it| it.recalls).max().unwrap_or(0);
-            let recalled = node.recall_again(campaign, again).await;
+            let oldest = batch.iter().map(|it| it.since_ms).min().unwrap_or(0);
+            // Those who came later give up with the first: they came soon after.
+            let until = Instant::now() + node.patience(oldest);
+            let recalled = node.recall_again(campaign, again, until).await;
             node.recalls.leave_claims(count);
             match recalled {
                 Ok(true) => {
@@ -101,9 +115,10 @@ impl Node {
         campaign: CampaignId,
         call: impl Fn() -> F,
     ) -> Result<ScriptReply, EngineError> {
+        let until = Instant::now() + self.partitions.options().try_for;
         for _ in 0..ATTEMPTS_MAX {
             let reply = call().await?;
-            if !self.is_back(campaign, &reply).await? {
+            if !is_missing(&reply) || !self.recall_until(campaign, until).await? {
                 return Ok(reply);
             }
         }
@@ -112,14 +127,19 @@ impl Node {
 
     /// As [`recall`](Self::recall), for claims that were submitted again so many times because it was not there after
     /// all.
-    async fn recall_again(&self, campaign: CampaignId, again: u8) -> Result<bool, EngineError> {
+    async fn recall_again(
+        &self,
+        campaign: CampaignId,
+        again: u8,
+        until: Instant,
+    ) -> Result<bool, EngineError> {
         if again >= RESUBMITS_MAX {
             return Err(leaving(campaign));
         }
         if again > 0 {
             tokio::time::sleep(PAUSE).await;
         }
-        self.recall(campaign).await
+        self.recall_until(campaign, until).await
     }
 
     /// Whether a script has not found a campaign because it had left, and it is back: then it is to be called again.
@@ -128,27 +148,53 @@ impl Node {
         campaign: CampaignId,
         reply: &ScriptReply,
     ) -> Result<bool, EngineError> {
-        let is_missing = reply.status == "unknown" && reply.text == b"campaign";
-        Ok(is_missing && self.recall(campaign).await?)
+        Ok(is_missing(reply) && self.recall(campaign).await?)
     }
 
     /// Sees to it that Redis has a campaign that has left. False where nobody has it: neither Redis nor a ledger that
     /// has everything of what has left.
     pub(crate) async fn recall(&self, campaign: CampaignId) -> Result<bool, EngineError> {
-        let Some(ledger) = self.recalls.ledger() else {
-            return Ok(false);
-        };
-        let turn = self.recalls.enter(campaign);
-        let recalled = {
-            let _guard = turn.lock().await;
-            // On the heap: it is deep, rare, and under all that is asked.
-            Box::pin(self.recall_in_turn(&**ledger, campaign)).await
-        };
-        self.recalls.leave(campaign);
-        recalled
+        let until = Instant::now() + self.partitions.options().try_for;
+        self.recall_until(campaign, until).await
     }
 
-    async fn recall_in_turn(
+    /// The same in time, whatever a ledger or Redis does. One that takes longer is brought back all the same, for those
+    /// who ask later.
+    async fn recall_until(
+        &self,
+        campaign: CampaignId,
+        until: Instant,
+    ) -> Result<bool, EngineError> {
+        if self.recalls.ledger().is_none() {
+            return Ok(false);
+        }
+        let mut is_new = false;
+        loop {
+            let joined = self.recalls.join(campaign);
+            let (mut outcome, begins) = joined.ok_or(EngineError::Overloaded)?;
+            let known = tokio::time::timeout_at(until, outcome.wait_for(Option::is_some)).await;
+            let known = known.map_err(|_| late(campaign))?;
+            let known = known.ok().and_then(|known| known.clone());
+            is_new |= begins;
+            match known {
+                // It may have come, closed and left since others began to look for it.
+                Some(Ok(false)) if !is_new => is_new = true,
+                Some(recalled) => return recalled,
+                None => return Err(EngineError::Stopping),
+            }
+        }
+    }
+
+    /// Brings a campaign back for all who wait for it.
+    pub(crate) async fn recall_asked(&self, campaign: CampaignId) {
+        let recalled = match self.recalls.ledger() {
+            Some(ledger) => self.recall_now(&**ledger, campaign).await,
+            None => Ok(false),
+        };
+        self.recalls.done(campaign, recalled);
+    }
+
+    async fn recall_now(
         &self,
         ledger: &dyn Ledger,
         campaign: CampaignId,
@@ -203,7 +249,8 @@ impl Node {
         Ok(left.is_some_and(|left| upto < left))
     }
 
-    /// Brings back what is missing of a campaign's parts. False where the ledger has not closed one of these.
+    /// Brings back what is missing of a campaign's parts, the first one last. False where the ledger has not closed one
+    /// of these.
     async fn recall_parts(
         &self,
         ledger: &dyn Ledger,
@@ -212,52 +259,85 @@ impl Node {
     ) -> Result<bool, EngineError> {
         let home = self.partitions.home(campaign);
         let _permit = self.recalls.permit(home).await;
-        for index in (0..parts).rev() {
-            let partition = self.partitions.of_part(campaign, index);
-            if !self.recall_part(ledger, partition, campaign).await? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+        let partitions: Vec<_> = (0..parts)
+            .rev()
+            .map(|index| self.partitions.of_part(campaign, index))
+            .collect();
+        self.recall_these(ledger, &partitions, campaign).await
     }
 
-    /// Brings one part back, if it is not here and the ledger has closed it. False where the ledger, which has
-    /// everything that has left, has not: then it was never here, or is lost.
-    pub(crate) async fn recall_part(
+    /// Brings parts back, in this order, those that are not here and that the ledger has closed. False where the
+    /// ledger, which has everything that has left, has not: then one was never here, or is lost.
+    pub(crate) async fn recall_these(
         &self,
         ledger: &dyn Ledger,
-        partition: PartitionId,
+        partitions: &[PartitionId],
         campaign: CampaignId,
     ) -> Result<bool, EngineError> {
         for _ in 0..ATTEMPTS_MAX {
+            match self.settled_parts(ledger, partitions, campaign).await? {
+                SettledParts::Missing(parts) => {
+                    if self.put_all_back(ledger, campaign, parts).await? == Attempt::There {
+                        return Ok(true);
+                    }
+                }
+                SettledParts::Behind => {}
+                SettledParts::Open => return Ok(false),
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+        Err(lacking(campaign))
+    }
+
+    /// What the ledger says of those parts that are not here.
+    async fn settled_parts(
+        &self,
+        ledger: &dyn Ledger,
+        partitions: &[PartitionId],
+        campaign: CampaignId,
+    ) -> Result<SettledParts, EngineError> {
+        let mut missing = Vec::new();
+        for partition in partitions.iter().copied() {
             if self.partitions.has_part(campaign, partition).await? {
-                return Ok(true);
+                continue;
             }
             // Before anything else is read: all of that is of then, or of later.
             let upto = ledger.settled(partition).await.map_err(of_ledger)?;
             let known = ledger.settled_part(campaign, partition).await;
             let known = known.map_err(of_ledger)?;
-            let Some(known) = known.filter(|known| known.phase == Phase::Closed) else {
-                if !self.is_behind(partition, upto).await? {
-                    return Ok(false);
-                }
-                tokio::time::sleep(PAUSE).await;
-                continue;
-            };
-            let kind = known.record.campaign.kind();
-            let rows = settled_rows(ledger, campaign, kind).await;
-            let rows = rows.map_err(of_ledger)?;
+            match known.filter(|known| known.phase == Phase::Closed) {
+                Some(known) => missing.push((partition, upto, known)),
+                None if self.is_behind(partition, upto).await? => return Ok(SettledParts::Behind),
+                None => return Ok(SettledParts::Open),
+            }
+        }
+        Ok(SettledParts::Missing(missing))
+    }
+
+    /// Reads the rows of all parts once, and puts those of each in place.
+    async fn put_all_back(
+        &self,
+        ledger: &dyn Ledger,
+        campaign: CampaignId,
+        missing: Vec<(PartitionId, Seq, SettledPart)>,
+    ) -> Result<Attempt, EngineError> {
+        let Some((_, _, known)) = missing.first() else {
+            return Ok(Attempt::There);
+        };
+        let kind = known.record.campaign.kind();
+        let rows = settled_rows(ledger, campaign, kind).await;
+        let rows = rows.map_err(of_ledger)?;
+        for (partition, upto, known) in missing {
             let place = self.partitions.index_of(partition, campaign, known.parts);
             let place = place.ok_or_else(|| unavailable("a part is in another partition"))?;
             let now = Timestamp::from_millis(self.now_ms(partition).await?);
             let part = lost_part(place, SettledSnapshot::of(known, &rows, place), now);
-            if self.put_back(partition, &part, upto).await? == Attempt::There {
-                self.invalidate(campaign);
-                return Ok(true);
+            if self.put_back(partition, &part, upto).await? == Attempt::Again {
+                return Ok(Attempt::Again);
             }
-            tokio::time::sleep(PAUSE).await;
+            self.invalidate(campaign);
         }
-        Err(lacking(campaign))
+        Ok(Attempt::There)
     }
 
     async fn put_back(
@@ -389,6 +469,17 @@ fn attempt_of(reply: &ScriptReply) -> Result<Option<Attempt>, EngineError> {
         ("stale" | "gap", _) => Ok(Some(Attempt::Again)),
         (status, text) => Err(unavailable(format!("Redis answered {status} {text}"))),
     }
+}
+
+/// Whether a script has not found its campaign.
+fn is_missing(reply: &ScriptReply) -> bool {
+    reply.status == "unknown" && reply.text == b"campaign"
+}
+
+fn late(campaign: CampaignId) -> EngineError {
+    unavailable(format!(
+        "campaign {campaign} is not in Redis, and the ledger has not said in time whether it has left"
+    ))
 }
 
 fn leaving(campaign: CampaignId) -> EngineError {

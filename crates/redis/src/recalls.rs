@@ -1,18 +1,28 @@
 //! Who waits on this node for campaigns that are brought back, and from where.
 
 use std::{
-    collections::{HashMap, hash_map::Entry},
+    collections::HashMap,
     sync::{Arc, OnceLock},
 };
 
 use parking_lot::Mutex;
-use qiang_core::{event::PartitionId, id::CampaignId, ports::Ledger};
-use tokio::sync::{Semaphore, SemaphorePermit};
+use qiang_core::{
+    event::PartitionId,
+    id::CampaignId,
+    ports::{EngineError, Ledger},
+};
+use tokio::sync::{Semaphore, SemaphorePermit, mpsc, watch};
 
 /// Campaigns that one node brings back at a time into one partition.
 const RECALLS_MAX: usize = 4;
 /// Claims that wait for campaigns that are brought back, at most; further ones are turned away as overload.
 const WAITING_MAX: usize = 16_384;
+
+/// Campaigns that are being brought back or looked for, at most.
+const CAMPAIGNS_MAX: usize = 16_384;
+
+/// What has come of bringing a campaign back, once it is known: whether it is there.
+type Outcome = Option<Result<bool, EngineError>>;
 
 /// Campaigns that are being brought back by this node.
 pub(crate) struct Recalls {
@@ -20,6 +30,9 @@ pub(crate) struct Recalls {
     ledger: OnceLock<Arc<dyn Ledger>>,
     /// One a partition.
     at_a_time: Vec<Semaphore>,
+    /// To those who bring them back.
+    asked: mpsc::UnboundedSender<CampaignId>,
+    to_do: Mutex<Option<mpsc::UnboundedReceiver<CampaignId>>>,
     waiting: Mutex<Waiting>,
     /// Where the walk over campaigns stands that an earlier release has closed, for each partition that has them.
     enrolling: Mutex<HashMap<PartitionId, Option<Walk>>>,
@@ -31,14 +44,17 @@ type Walk = Option<CampaignId>;
 #[derive(Default)]
 struct Waiting {
     claims: usize,
-    /// Each with how many wait for it.
-    campaigns: HashMap<CampaignId, (usize, Arc<tokio::sync::Mutex<()>>)>,
+    /// Each with where those look who wait for it.
+    campaigns: HashMap<CampaignId, watch::Sender<Outcome>>,
 }
 
 impl Recalls {
     pub(crate) fn new(partitions: usize) -> Self {
         let some = || Semaphore::new(RECALLS_MAX);
+        let (asked, to_do) = mpsc::unbounded_channel();
         Self {
+            asked,
+            to_do: Mutex::new(Some(to_do)),
             ledger: OnceLock::new(),
             at_a_time: std::iter::repeat_with(some).take(partitions).collect(),
             waiting: Mutex::default(),
@@ -81,20 +97,62 @@ impl Recalls {
         self.waiting.lock().claims -= count;
     }
 
-    /// Whose turn it is to bring a campaign back.
-    pub(crate) fn enter(&self, campaign: CampaignId) -> Arc<tokio::sync::Mutex<()>> {
+    /// What comes of bringing a campaign back, and whether that begins with this call, and not before. None where too
+    /// many are being brought back.
+    pub(crate) fn join(&self, campaign: CampaignId) -> Option<(watch::Receiver<Outcome>, bool)> {
         let mut waiting = self.waiting.lock();
-        let (count, turn) = waiting.campaigns.entry(campaign).or_default();
-        *count += 1;
-        Arc::clone(turn)
+        let campaigns = &mut waiting.campaigns;
+        if let Some(outcome) = campaigns.get(&campaign) {
+            return Some((outcome.subscribe(), false));
+        }
+        if campaigns.len() >= CAMPAIGNS_MAX || self.asked.send(campaign).is_err() {
+            return None;
+        }
+        let (outcome, waits) = watch::channel(None);
+        campaigns.insert(campaign, outcome);
+        Some((waits, true))
     }
 
-    pub(crate) fn leave(&self, campaign: CampaignId) {
-        if let Entry::Occupied(mut waiting) = self.waiting.lock().campaigns.entry(campaign) {
-            waiting.get_mut().0 -= 1;
-            if waiting.get().0 == 0 {
-                waiting.remove();
-            }
+    /// The campaigns that are to be brought back, for the one who does it.
+    pub(crate) fn take_asked(&self) -> Option<mpsc::UnboundedReceiver<CampaignId>> {
+        self.to_do.lock().take()
+    }
+
+    /// Tells all who wait for a campaign what has come of it.
+    pub(crate) fn done(&self, campaign: CampaignId, recalled: Result<bool, EngineError>) {
+        let outcome = self.waiting.lock().campaigns.remove(&campaign);
+        if let Some(outcome) = outcome {
+            outcome.send_replace(Some(recalled));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use qiang_testkit::campaign::id;
+
+    use super::*;
+
+    #[test]
+    fn a_campaign_is_brought_back_for_all_who_wait() {
+        let recalls = Recalls::new(1);
+        let mut asked = recalls.take_asked().unwrap();
+        let waits = [1, 1, 2].map(|n| recalls.join(id(n)).unwrap());
+        assert_eq!(
+            waits.each_ref().map(|(_, begins)| *begins),
+            [true, false, true]
+        );
+        for n in [1, 2] {
+            assert_eq!(asked.try_recv(), Ok(id(n)));
+        }
+        assert!(asked.try_recv().is_err());
+        recalls.done(id(1), Ok(true));
+        let outcomes = waits
+            .each_ref()
+            .map(|(outcome, _)| outcome.borrow().clone());
+        assert_eq!(outcomes, [Some(Ok(true)), Some(Ok(true)), None]);
+        assert!(recalls.join(id(1)).unwrap().1, "it may have left again");
+        drop(asked);
+        assert!(recalls.join(id(3)).is_none(), "nobody does it");
     }
 }

@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use futures_util::StreamExt as _;
 use qiang_core::event::PartitionId;
 use redis::RedisError;
+use tokio::task::JoinSet;
 
 use crate::{
     admission::LEASE_AGAIN,
@@ -99,6 +100,19 @@ pub(crate) async fn tick(node: Arc<Node>, partition: PartitionId) {
                 ticking.since = None;
             }
         }
+    }
+}
+
+/// Brings campaigns back that somebody asks for. Who has asked may give up meanwhile.
+pub(crate) async fn recall(node: Arc<Node>) {
+    let Some(mut asked) = node.recalls.take_asked() else {
+        return;
+    };
+    let mut recalls = JoinSet::new();
+    while let Some(campaign) = asked.recv().await {
+        while recalls.try_join_next().is_some() {}
+        let node = Arc::clone(&node);
+        recalls.spawn(async move { node.recall_asked(campaign).await });
     }
 }
 

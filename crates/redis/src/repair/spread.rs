@@ -112,7 +112,7 @@ impl RedisEngine {
             let other = partitions.of_part(campaign, index);
             if lost.iter().all(|(lost, _)| *lost != other) {
                 // One that has left is read like the others.
-                self.node.recall_part(ledger, other, campaign).await?;
+                self.node.recall_these(ledger, &[other], campaign).await?;
             }
         }
         let elsewhere = partitions

@@ -5,12 +5,12 @@
 
 mod subject;
 
-use std::sync::OnceLock;
+use std::{sync::OnceLock, time::Duration};
 
 use qiang_redis::{Options, Topology};
 use qiang_testkit::{
     engine_conformance,
-    servers::redis::{Cluster, Options as ServerOptions, SentinelSet, Standalone},
+    servers::redis::{Cluster, Options as ServerOptions, SentinelSet, Server, Standalone},
 };
 
 use crate::subject::{OnRedis, Servers};
@@ -18,12 +18,15 @@ use crate::subject::{OnRedis, Servers};
 /// One server, four partitions.
 struct Alone;
 
+fn server() -> &'static Standalone {
+    static SERVER: OnceLock<Standalone> = OnceLock::new();
+    SERVER.get_or_init(|| Standalone::start(&ServerOptions::new()))
+}
+
 impl Servers for Alone {
     fn options() -> Options {
-        static SERVER: OnceLock<Standalone> = OnceLock::new();
-        let server = SERVER.get_or_init(|| Standalone::start(&ServerOptions::new()));
         Options {
-            urls: vec![server.url()],
+            urls: vec![server().url()],
             partitions: 4,
             ..Options::default()
         }
@@ -116,6 +119,25 @@ impl Servers for ValkeyCluster {
     }
 }
 
+/// Campaigns that are over leave as soon as they are settled, and come back when something is asked of them. They would
+/// be kept for a moment, which no clock that stands still comes to: that is passed over.
+struct Leaving;
+
+impl Servers for Leaving {
+    fn options() -> Options {
+        Options {
+            keep_closed: Duration::from_millis(1),
+            // Cases read the whole log.
+            retain: Duration::from_secs(3_600),
+            ..Spread::options()
+        }
+    }
+
+    fn leave() -> Option<&'static Server> {
+        Some(server().primary())
+    }
+}
+
 mod alone {
     use super::*;
     engine_conformance!(OnRedis<Alone>);
@@ -150,4 +172,43 @@ mod valkey_cluster {
     use super::*;
     engine_conformance!(OnRedis<ValkeyCluster>);
     engine_conformance!(downtimes OnRedis<ValkeyCluster>);
+}
+
+mod leaving {
+    use qiang_core::{
+        book::{CampaignAction, Command},
+        campaign::Phase,
+    };
+    use qiang_testkit::campaign::{Target, sale};
+
+    use super::*;
+
+    engine_conformance!(settling OnRedis<Leaving>);
+    engine_conformance!(downtimes OnRedis<Leaving>);
+
+    /// What is over does leave in these cases, and come back.
+    #[test]
+    fn a_campaign_leaves_by_itself() {
+        qiang_testkit::conformance::run::<OnRedis<Leaving>>(async |case| {
+            // An id that no other case has.
+            while case.next_id() < 4_000 {}
+            let target: Target = case.open(sale(5)).await;
+            case.granted(target.one("a")).await;
+            case.pay(case.nth(target, 1), "p").await;
+            case.act(target.id, CampaignAction::Close).await;
+            let pattern = format!("case*:c:{}", target.id);
+            let is_here = || {
+                let keys = server().primary().call(&["KEYS", &pattern]);
+                !keys.expect("the server answers").array().is_empty()
+            };
+            while tokio::task::block_in_place(is_here) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            assert_eq!(case.tally(target.id).await.phase, Phase::Closed);
+            let campaign = target.id;
+            let action = CampaignAction::Close;
+            let again = case.submit(Command::Act { campaign, action }).await;
+            assert!(again.is_ok(), "{again:?}");
+        });
+    }
 }

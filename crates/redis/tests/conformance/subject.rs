@@ -6,19 +6,53 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
-use qiang_core::ports::{Engine, EventLog, Ledger, SettlementStore as _};
+use qiang_control::settlement::settle_once;
+use qiang_core::ports::{Engine, EventLog, Ledger, RetireEngine as _, SettlementStore as _};
 use qiang_embedded::SqliteLedger;
 use qiang_redis::{Options, RedisEngine};
 use qiang_testkit::{
     ManualClock,
     conformance::{DownSubject, Subject},
+    servers::redis::{Reply, Server},
 };
+use tokio::task::JoinHandle;
 
 /// Where Redis is, and how it is used.
 pub(crate) trait Servers: Send + Sync + 'static {
     fn options() -> Options;
+
+    /// Where everything that is over leaves Redis at once, whatever was to be kept: the server that has it.
+    fn leave() -> Option<&'static Server> {
+        None
+    }
+}
+
+/// Between two looks for what can leave. What comes back has so long to be found.
+const LEAVE_EVERY: Duration = Duration::from_millis(100);
+const ENTRIES_MAX: usize = 1_000;
+
+/// Settles everything, and has everything leave that is over.
+async fn leave(engine: RedisEngine, ledger: SqliteLedger, server: &'static Server, prefix: String) {
+    loop {
+        tokio::time::sleep(LEAVE_EVERY).await;
+        for partition in engine.partitions() {
+            // What fails is tried again.
+            drop(settle_once(&engine, &ledger, partition, ENTRIES_MAX).await);
+            let closed = format!("{prefix}:{{p{:02}}}:closed", partition.0);
+            tokio::task::block_in_place(|| {
+                let found = server.call(&["ZRANGE", &closed, "0", "-1"]);
+                let found = found.expect("the server answers");
+                for id in found.array().iter().filter_map(Reply::text) {
+                    let words = ["ZADD", &closed, "XX", "0", id];
+                    server.call(&words).expect("the server answers");
+                }
+            });
+            drop(engine.retire(partition, &ledger).await);
+        }
+    }
 }
 
 /// What stays when the subject goes down.
@@ -32,6 +66,7 @@ pub(crate) struct OnRedis<S> {
     ground: Ground,
     engine: RedisEngine,
     ledger: SqliteLedger,
+    leaving: Option<JoinHandle<()>>,
     servers: PhantomData<S>,
 }
 
@@ -43,11 +78,25 @@ impl<S: Servers> OnRedis<S> {
         let settled = ledger.positions().await;
         let settled = settled.expect("the ledger tells its positions");
         let engine = RedisEngine::connect(ground.options.clone(), &settled).await;
+        let engine = engine.unwrap_or_else(|error| panic!("{error:?}"));
+        let leaving = S::leave().map(|server| {
+            engine.recall_from(Arc::new(ledger.clone()));
+            let prefix = ground.options.prefix.clone();
+            tokio::spawn(leave(engine.clone(), ledger.clone(), server, prefix))
+        });
         Self {
             ground,
-            engine: engine.unwrap_or_else(|error| panic!("{error:?}")),
+            engine,
             ledger,
+            leaving,
             servers: PhantomData,
+        }
+    }
+
+    async fn end_leaving(&mut self) {
+        if let Some(leaving) = self.leaving.take() {
+            leaving.abort();
+            drop(leaving.await);
         }
     }
 }
@@ -81,20 +130,27 @@ impl<S: Servers> Subject for OnRedis<S> {
         &self.engine
     }
 
-    async fn restart(self) -> Self {
+    fn settles(&self) -> bool {
+        self.leaving.is_some()
+    }
+
+    async fn restart(mut self) -> Self {
+        self.end_leaving().await;
         self.engine.abort();
         self.ledger.close();
         Self::open(self.ground).await
     }
 
-    async fn stop(self) {
+    async fn stop(mut self) {
+        self.end_leaving().await;
         self.engine.close().await;
         self.ledger.close();
     }
 }
 
 impl<S: Servers> DownSubject for OnRedis<S> {
-    async fn down(self, meanwhile: impl FnOnce() + Send) -> Self {
+    async fn down(mut self, meanwhile: impl FnOnce() + Send) -> Self {
+        self.end_leaving().await;
         self.engine.close().await;
         self.ledger.close();
         meanwhile();

@@ -51,10 +51,14 @@ impl World {
     }
 
     async fn since(server: &Standalone, now: Timestamp, builder: Builder) -> Self {
+        Self::with(options(server.url()), now, builder).await
+    }
+
+    async fn with(options: Options, now: Timestamp, builder: Builder) -> Self {
         let clock = ManualClock::new(now);
         let options = Options {
             clock: Some(clock.clone()),
-            ..options(server.url())
+            ..options
         };
         let mut harness = Harness::new(options).await;
         let target = harness.open(builder).await;
@@ -336,6 +340,44 @@ async fn as_many_downtimes_are_known_as_there_is_room_for() {
     assert_eq!(world.state(orders[0]).await, OrderState::Held);
     world.at(end).await;
     assert_eq!(world.state(orders[0]).await, OrderState::Expired);
+    world.harness.audit().await;
+}
+
+/// One partition was away, and the other one was served all the time: holds of a spread sale end part by part.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_part_of_a_sale_has_its_own_downtimes() {
+    let options = Options {
+        spread_from: 20,
+        spread_over: 2,
+        ..options(shared().url())
+    };
+    let mut world = World::with(options, OPENS, sale(20).hold_ms(HOLD_MS)).await;
+    let orders = world
+        .orders(&["a", "b", "c", "d", "e", "f", "g", "h"])
+        .await;
+    world.served_now().await;
+    world.stop().await;
+    let up = OPENS.plus_millis(10 * HOLD_MS);
+    world.clock.set(up);
+    let (key, now) = (world.key(TAGS[1]), up.as_millis().to_string());
+    blocking(|| {
+        shared()
+            .primary()
+            .call(&["HSET", &key, "up", &now])
+            .unwrap()
+    });
+    world.start().await;
+    tick(&world.harness.nodes[0]).await;
+    let (home, _) = world.harness.nodes[0].home_position(world.target.id);
+    let mut seen = [0; 2];
+    for order in orders {
+        let part = (order.number - 1) % 2;
+        let partition = (u32::from(home.0) + part) % 2;
+        seen[partition as usize] += 1;
+        let expected = [OrderState::Held, OrderState::Expired][partition as usize];
+        assert_eq!(world.state(order).await, expected, "{order:?}");
+    }
+    assert!(seen.iter().all(|count| *count > 0), "{seen:?}");
     world.harness.audit().await;
 }
 

@@ -1,5 +1,5 @@
-//! Campaigns come back into a server that has no room, and into none that takes no writes: that is said, and they come
-//! back later.
+//! Campaigns come back into a server that has no room, and into none that takes no writes; and from a ledger that takes
+//! its time: that is said, and they come back later.
 
 use std::time::Instant;
 
@@ -101,4 +101,27 @@ async fn comes_back(scene: &Scene, target: Target, paid: &[Answered]) {
     }
     scene.harness.replay(paid).await;
     assert_eq!(scene.tally(target).await.phase, Phase::Closed);
+}
+
+/// A ledger that takes longer than anybody waits. Who asks is told so in time, and finds the campaign there later.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_waits_for_long_and_the_campaign_comes_back() {
+    let (_server, scene, target, paid) = left().await;
+    let file = rusqlite::Connection::open(scene.path("ledger.db")).unwrap();
+    // Whoever looks up to where it is settled counts to twelve million first.
+    let slow = "ALTER TABLE settled RENAME TO settled_at_last; CREATE VIEW settled AS SELECT * FROM settled_at_last \
+                WHERE (WITH RECURSIVE n(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM n WHERE n < 12000000) \
+                       SELECT count(*) FROM n) > 0";
+    file.execute_batch(slow).unwrap();
+    let node = &scene.harness.nodes[1];
+    let (tally, order) = (node.tally(target.id), node.order(target.order(1)));
+    let claim = node.claim(paid[0].0.clone());
+    let late = [tally.await.err(), order.await.err(), claim.await.err()];
+    for error in late {
+        let Some(EngineError::Unavailable { reason }) = error else {
+            panic!("{error:?}");
+        };
+        assert!(reason.contains("has not said in time"), "{reason}");
+    }
+    comes_back(&scene, target, &paid).await;
 }
