@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use qiang_core::{
     book::{Claim, Command, OrderView, PaymentOutcome, Reply},
-    id::{CampaignId, OrderId, PaymentRef},
+    campaign::CampaignKind,
+    id::{CampaignId, IdempotencyKey, OrderId, PaymentRef, UserId},
     outcome::{Grant, Outcome},
 };
 
@@ -47,6 +48,37 @@ pub(super) fn check(
                 .keys()
                 .filter(|n| !times_granted.contains_key(&(*id, **n)));
             breaches.extend(silent.map(|n| format!("nobody was answered with grant {n} of {id}")));
+        }
+    }
+    breaches
+}
+
+/// Every user who was told of a grant and later, for the same claim, of another one or of none. A share answers all
+/// that its user claims of the packet; an order answers its key.
+pub(super) fn forgotten(exchanges: &[Exchange]) -> Vec<String> {
+    let mut told: HashMap<(CampaignId, &UserId, Option<&IdempotencyKey>), u32> = HashMap::new();
+    let mut breaches = Vec::new();
+    for exchange in exchanges {
+        let Exchange::Claim(claim, Ok(outcome)) = exchange else {
+            continue;
+        };
+        let key = claim
+            .key
+            .as_ref()
+            .filter(|_| claim.kind == CampaignKind::Sale);
+        if key.is_none() && claim.kind == CampaignKind::Sale {
+            continue; // the next one may be for another order
+        }
+        let number = outcome.grant().map(|grant| grant.number);
+        let claim = (claim.campaign, &claim.user, key);
+        match (told.get(&claim), number) {
+            (Some(before), now) if now != Some(*before) => {
+                breaches.push(format!("{exchange:?}: grant {before} was told of before"));
+            }
+            (None, Some(number)) => {
+                told.insert(claim, number);
+            }
+            _ => {}
         }
     }
     breaches

@@ -8,6 +8,7 @@
 mod account;
 mod answers;
 mod order;
+mod reveals;
 #[cfg(test)]
 mod spread_tests;
 mod terms;
@@ -25,7 +26,10 @@ use qiang_core::{
     ports::EngineError,
 };
 
-pub use self::account::{Account, Row, RowState};
+pub use self::{
+    account::{Account, Row, RowState},
+    reveals::Reveal,
+};
 
 /// What an engine was asked, and what it answered.
 #[derive(Debug, Clone)]
@@ -60,6 +64,11 @@ pub struct History {
     pub exchanges: Vec<Exchange>,
     /// Whether every claim of the history is among the exchanges; then every grant was answered to somebody.
     pub complete: bool,
+    /// Whether the answers to each user stand in the order in which they were given, and no more is asked than one
+    /// claim at a time: then who has been told of a grant is told of the same one ever after.
+    pub in_order: bool,
+    /// Seeds of packets that were shown.
+    pub reveals: Vec<Reveal>,
     /// The log of each partition, from its first entry to its head.
     pub logs: Vec<Vec<Entry>>,
     /// Whether each log was cut somewhere before its head, as settlement cuts it. Units that one part of a spread sale
@@ -120,6 +129,13 @@ pub fn audit(history: &History) -> Result<ExpectedLedger, Vec<String>> {
         audit.breaches.extend(breach);
     }
     let found = answers::check(&audit.expected, &history.exchanges, history.complete);
+    audit.breaches.extend(found);
+    if history.in_order {
+        audit
+            .breaches
+            .extend(answers::forgotten(&history.exchanges));
+    }
+    let found = reveals::check(&audit.expected, &history.logs, &history.reveals);
     audit.breaches.extend(found);
     if audit.breaches.is_empty() {
         Ok(audit.expected)

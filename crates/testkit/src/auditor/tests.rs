@@ -3,21 +3,21 @@
 use qiang_core::{
     book::{Book, CampaignAction, Claim, Command, Reply, Setup},
     campaign::Phase,
-    event::Event,
+    event::{Entry, Event},
     id::PaymentRef,
     outcome::Outcome,
-    split::SplitRule,
+    split::{Seed, SplitRule},
     time::Timestamp,
 };
 
-use super::{Exchange, History, audit};
+use super::{Exchange, History, Reveal, audit};
 use crate::campaign::{HOLD_MS, OPENS, Target, red_packet, sale, user};
 
 /// Plays commands to a book.
 struct Player {
     book: Book,
     history: History,
-    log: Vec<qiang_core::event::Entry>,
+    log: Vec<Entry>,
 }
 
 impl Player {
@@ -45,6 +45,7 @@ fn sound() -> History {
         book: Book::new(),
         history: History {
             complete: true,
+            in_order: true,
             deposits: vec![(user("owner"), 2_000)],
             ..History::default()
         },
@@ -94,9 +95,21 @@ fn sound() -> History {
     };
     let tallies = [&packet, &equal, &sale].into_iter().filter_map(tally);
     player.history.tallies = tallies.collect();
+    player.history.reveals = vec![reveal(&packet, player.log.len() as u64)];
     player.history.logs = vec![player.log];
     player.history.setups = vec![packet, equal, sale];
     player.history
+}
+
+fn reveal(packet: &Setup, upto: u64) -> Reveal {
+    let id = packet.campaign.id;
+    let of = packet.campaign.rules.red_packet().expect("a packet");
+    Reveal {
+        campaign: id,
+        commitment: of.commitment(id),
+        seed: of.seed.clone(),
+        upto,
+    }
 }
 
 fn finds(what: &str, plant: impl FnOnce(&mut History)) {
@@ -248,4 +261,53 @@ fn a_grant_outside_the_window_is_found() {
 #[test]
 fn a_wrong_tally_is_found() {
     finds("the tally of", |history| history.tallies[0].1.granted += 1);
+}
+
+#[test]
+fn a_user_who_is_told_otherwise_is_found() {
+    let finds = |outcome: Outcome| {
+        finds("grant 1 was told of before", |history| {
+            for exchange in &mut history.exchanges {
+                if let Exchange::Claim(_, Ok(told)) = exchange
+                    && matches!(told, Outcome::AlreadyGranted(_))
+                {
+                    *told = outcome;
+                }
+            }
+        });
+    };
+    finds(Outcome::Ended);
+    finds(Outcome::UnknownCampaign);
+}
+
+#[test]
+fn a_seed_that_proves_nothing_is_found() {
+    finds("whose seed was shown", |history| {
+        history.reveals[0].upto = event(history, "granted") as u64;
+    });
+    finds("is not the one committed to", |history| {
+        history.reveals[0].seed = Seed::from_bytes([8; 32]);
+    });
+    // Another seed was committed to as well.
+    finds("does not follow from its seed", |history| {
+        let other = red_packet(1_000, 5, SplitRule::Lazy { min: 1 }).seed(8);
+        history.reveals[0] = reveal(&other.setup(1), 1_000);
+    });
+    finds("does not follow from its seed", |history| {
+        let other = red_packet(1_000, 5, SplitRule::DoubleAverage { min: 1 });
+        let (mut setup, id) = (other.setup(1), history.setups[0].campaign.id);
+        let of_it = |entry: &&Entry| entry.campaign == id;
+        let amount = |entry: &Entry| match entry.event {
+            Event::Granted { amount_minor, .. } => Some(amount_minor),
+            _ => None,
+        };
+        // What was granted is what was planned.
+        let entries = history.logs[0].iter().filter(of_it);
+        setup.shares = entries.filter_map(amount).collect();
+        history.setups[0] = setup;
+        history.reveals[0] = reveal(&other.seed(8).setup(1), 1_000);
+    });
+    finds("which is no packet", |history| {
+        history.reveals[0].campaign = history.setups[2].campaign.id;
+    });
 }
