@@ -34,7 +34,10 @@ use qiang_core::{
         SettlementStore, WaitingRoomStore,
     },
 };
-use qiang_testkit::campaign::{OPENS, id};
+use qiang_testkit::{
+    campaign::{OPENS, id},
+    simulation::Rows,
+};
 use tokio::{sync::Semaphore, time::Instant};
 
 pub(crate) fn entry(seq: Seq) -> Entry {
@@ -223,6 +226,12 @@ impl FakeLedger {
         settled.get(&PartitionId(partition)).copied().unwrap_or(0)
     }
 
+    /// What is in the rows that it keeps; none where it keeps nothing.
+    fn kept_rows<T>(&self, read: impl FnOnce(&Rows) -> T) -> Option<Result<T, LedgerError>> {
+        let mut kept = self.kept.lock().unwrap();
+        kept.as_mut().map(|kept| kept.read(read))
+    }
+
     pub(crate) fn put(&self, partition: u16, seq: Seq) {
         let mut settled = self.settled.lock().unwrap();
         settled.insert(PartitionId(partition), seq);
@@ -281,6 +290,9 @@ impl CampaignStore for FakeLedger {
         after: Option<CampaignId>,
         limit: u32,
     ) -> Result<Vec<CampaignId>, LedgerError> {
+        if let Some(drafts) = self.kept_rows(Rows::drafts) {
+            return Ok(page_behind(drafts?, after, limit));
+        }
         let drafts = self.drafts.lock().unwrap();
         let drafts = drafts.as_ref().map_err(Clone::clone)?;
         let ids: Vec<_> = drafts.iter().map(|setup| setup.campaign.id).collect();
@@ -288,6 +300,9 @@ impl CampaignStore for FakeLedger {
     }
 
     async fn setup(&self, id: CampaignId) -> Result<Option<Setup>, LedgerError> {
+        if let Some(setup) = self.kept_rows(|rows| rows.setup(id)) {
+            return setup;
+        }
         self.setups_read.fetch_add(1, Ordering::Relaxed);
         if self.unreadable.lock().unwrap().contains(&id) {
             return Err(LedgerError::damaged("it was told to be"));
@@ -301,6 +316,9 @@ impl CampaignStore for FakeLedger {
         after: Option<CampaignId>,
         limit: u32,
     ) -> Result<Vec<CampaignId>, LedgerError> {
+        if let Some(claimed) = self.kept_rows(Rows::claimed_packets) {
+            return Ok(page_behind(claimed?, after, limit));
+        }
         let claimed = self.claimed.lock().unwrap().clone()?;
         Ok(page_behind(claimed, after, limit))
     }
@@ -363,7 +381,7 @@ impl SettlementStore for FakeLedger {
             tokio::time::sleep(takes).await;
             let mut kept = self.kept.lock().unwrap();
             let kept = kept.as_mut().expect("it keeps what it settles");
-            let last = kept.take(entries, weather, &self.drafts)?;
+            let last = kept.take(entries, weather)?;
             self.put(partition.0, last);
             return kept::reply(weather, last);
         }
@@ -403,7 +421,8 @@ impl QuarantineStore for FakeLedger {
         entry: &Entry,
         reason: &str,
     ) -> Result<Seq, LedgerError> {
-        if *self.aside_fails.lock().unwrap() {
+        let keeps = self.kept.lock().unwrap().is_some();
+        if keeps || *self.aside_fails.lock().unwrap() {
             return Err(broken());
         }
         assert_eq!(reason, format!("entry {} is bad", entry.seq));

@@ -1,10 +1,11 @@
-//! Parts of a simulated world: a time that nobody waits for, an engine that dies and loses power at any moment, and
-//! draws that are the same ones every time. Whoever puts them together adds the code that is tried.
+//! Parts of a simulated world: a time that nobody waits for, an engine that dies and loses power at any moment, the rows
+//! of a ledger, and draws that are the same ones every time. Whoever puts them together adds the code that is tried.
 //!
 //! The time is tokio's, which stands still while anything is to be done and then goes to the next instant that somebody
 //! waits for: on a runtime of one thread with paused time, what happens follows from the seed alone.
 
 mod engine;
+mod rows;
 
 use std::sync::{
     Mutex,
@@ -17,7 +18,10 @@ use qiang_core::{
 };
 use tokio::time::Instant;
 
-pub use self::engine::{Loss, SimulatedEngine};
+pub use self::{
+    engine::{Decided, Loss, SimulatedEngine},
+    rows::{Loaded, Rows},
+};
 use crate::campaign::OPENS;
 
 /// A bug that is planted, for the simulation to find.
@@ -31,6 +35,18 @@ pub enum Bug {
     UnguardedClock,
     /// The ledger takes entries again that it has.
     SettlesTwice,
+    /// Campaigns leave memory of which the ledger does not have everything, and come back without it.
+    RetiresUnsettled,
+    /// What was read of a campaign comes into memory although the campaign has been there, changed and left since.
+    RecallsStale,
+    /// A start does not know when the engine was down.
+    ForgetsDowntimes,
+    /// A packet counts as claimed when one share is left.
+    ClosesEarly,
+    /// A packet's seed is shown when one share is left.
+    ShowsSeedEarly,
+    /// The ledger keeps another seed than the one that was committed to.
+    KeepsAnotherSeed,
 }
 
 /// Numbers from a seed, the same ones every time (splitmix64).

@@ -1,0 +1,459 @@
+//! The ledger of a simulated world: rows in memory, changed by the plans of the real settlement, and read as the
+//! embedded engine reads those of its file.
+
+use std::collections::BTreeMap;
+
+use qiang_core::{
+    book::{FormerGrant, PaymentOutcome, Restored, Setup, Standing, Unsound},
+    campaign::{CampaignKind, Phase, Rules, Sale, Terms},
+    event::{Entry, PartitionId, Seq},
+    id::{CampaignId, IdempotencyKey, PaymentRef, UserId},
+    order::OrderState,
+    ports::{LedgerError, SettledPayment, SettledRow},
+    rows::{Contradiction, OUTSIDE, Purpose},
+    settlement::{
+        self, CampaignChange, Close, KnownCampaign, KnownOrder, NewOrder, OrderChange, Plan,
+        TermsRow,
+    },
+    split::Seed,
+    time::{Timestamp, Window},
+};
+
+use super::Bug;
+
+const PARTITION: PartitionId = PartitionId(0);
+
+/// A campaign with everything that is settled of it.
+#[derive(Debug)]
+struct Row {
+    setup: Setup,
+    phase: Phase,
+    granted: i64,
+    returned: i64,
+    refunded_minor: i64,
+    terms_revision: i64,
+    grants: BTreeMap<i64, SettledRow>,
+    payments: Vec<SettledPayment>,
+}
+
+/// What the rows have of a campaign, for a book that does not have it.
+pub enum Loaded {
+    /// It has opened.
+    Opened(Box<Restored>),
+    /// It has not opened as far as that is settled.
+    Draft(Box<Restored>),
+    /// There is no such campaign.
+    Unknown,
+}
+
+/// All rows. A campaign's `ref` is its place, from 1.
+#[derive(Debug)]
+pub struct Rows {
+    campaigns: Vec<Row>,
+    accounts: BTreeMap<(String, Purpose), i64>,
+    entries: Vec<Entry>,
+    position: Seq,
+    residue_minor: i64,
+    bug: Option<Bug>,
+}
+
+impl Rows {
+    /// A ledger in which there is nothing.
+    #[must_use]
+    pub fn new(bug: Option<Bug>) -> Self {
+        Self {
+            campaigns: Vec::new(),
+            accounts: BTreeMap::new(),
+            entries: Vec::new(),
+            position: 0,
+            residue_minor: 0,
+            bug,
+        }
+    }
+
+    /// Money comes from outside.
+    pub fn deposit(&mut self, user: &UserId, minor: i64) {
+        self.add(OUTSIDE, Purpose::Outside, -minor);
+        self.add(user.as_str(), Purpose::User, minor);
+    }
+
+    /// Enters a campaign, and moves a packet's total into escrow.
+    pub fn create(&mut self, mut setup: Setup) {
+        let (id, funded) = (setup.campaign.id, setup.campaign.funded_minor());
+        self.add(setup.campaign.owner.as_str(), Purpose::User, -funded);
+        self.add(&id.to_string(), Purpose::Escrow, funded);
+        if self.bug == Some(Bug::KeepsAnotherSeed)
+            && let Rules::RedPacket(packet) = &mut setup.campaign.rules
+        {
+            let mut bytes = *packet.seed.as_bytes();
+            bytes[0] ^= 1;
+            packet.seed = Seed::from_bytes(bytes);
+        }
+        self.campaigns.push(Row {
+            setup,
+            phase: Phase::Draft,
+            granted: 0,
+            returned: 0,
+            refunded_minor: 0,
+            terms_revision: 0,
+            grants: BTreeMap::new(),
+            payments: Vec::new(),
+        });
+    }
+
+    /// Settles entries, all or none. Those that are settled change nothing. Returns the position afterwards.
+    ///
+    /// # Errors
+    /// [`LedgerError::Damaged`] when entries contradict each other or the rows.
+    pub fn settle(&mut self, entries: &[Entry]) -> Result<Seq, LedgerError> {
+        let fresh = settlement::fresh(entries, self.position)?;
+        let taken = match self.bug {
+            Some(Bug::SettlesTwice) => entries,
+            _ => fresh,
+        };
+        let campaigns = self.known();
+        let wanted = settlement::wanted_orders(taken, &campaigns);
+        let orders: Vec<_> = (wanted.iter().filter_map(|key| self.known_order(*key))).collect();
+        let plan = Plan::of(PARTITION, taken, &campaigns, &orders)?;
+        self.check_shares(&plan)?;
+        self.write(&plan)?;
+        self.entries.extend_from_slice(taken);
+        let last = taken.last().map_or(0, |entry| entry.seq);
+        self.position = self.position.max(last);
+        Ok(self.position)
+    }
+
+    /// Up to where the log is settled.
+    #[must_use]
+    pub fn position(&self) -> Seq {
+        self.position
+    }
+
+    /// Everything that was settled, in that order.
+    #[must_use]
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// What an account has, in minor units.
+    #[must_use]
+    pub fn balance(&self, owner: &str, purpose: Purpose) -> i64 {
+        let account = self.accounts.get(&(owner.to_owned(), purpose));
+        account.copied().unwrap_or(0)
+    }
+
+    /// What closes have found in escrow beside what their entries refund, and all that is there now.
+    #[must_use]
+    pub fn residue_and_escrow(&self) -> (i64, i64) {
+        let escrow = |((_, purpose), minor): (&(String, Purpose), &i64)| {
+            (*purpose == Purpose::Escrow).then_some(*minor)
+        };
+        let left = self.accounts.iter().filter_map(escrow).sum();
+        (self.residue_minor, left)
+    }
+
+    /// Campaigns whose opening is not settled.
+    #[must_use]
+    pub fn drafts(&self) -> Vec<CampaignId> {
+        self.ids(|row| row.phase == Phase::Draft)
+    }
+
+    /// Packets that are not closed and whose shares are all granted.
+    #[must_use]
+    pub fn claimed_packets(&self) -> Vec<CampaignId> {
+        let early = i64::from(self.bug == Some(Bug::ClosesEarly));
+        self.ids(|row| {
+            let is_open = !matches!(row.phase, Phase::Draft | Phase::Closed);
+            is_open && row.is_packet() && row.granted + early >= row.supply()
+        })
+    }
+
+    /// Packets whose seed anybody may see, and the seeds.
+    #[must_use]
+    pub fn shown_seeds(&self) -> Vec<(CampaignId, Seed)> {
+        let early = i64::from(self.bug == Some(Bug::ShowsSeedEarly));
+        let shown = |row: &Row| {
+            let packet = row.setup.campaign.rules.red_packet()?;
+            let is_over = row.phase == Phase::Closed || row.granted + early >= row.supply();
+            is_over.then(|| (row.setup.campaign.id, packet.seed.clone()))
+        };
+        self.campaigns.iter().filter_map(shown).collect()
+    }
+
+    /// A campaign as an engine opens it.
+    #[must_use]
+    pub fn setup(&self, id: CampaignId) -> Option<Setup> {
+        Some(self.row(id)?.setup.clone())
+    }
+
+    /// Whether a campaign is a draft; none if there is no such campaign.
+    #[must_use]
+    pub fn is_draft(&self, id: CampaignId) -> Option<bool> {
+        Some(self.row(id)?.phase == Phase::Draft)
+    }
+
+    /// When windows end, and when the oldest order of each sale was granted that is held, with how long it is.
+    #[must_use]
+    pub fn dues(&self) -> Vec<(CampaignId, Timestamp, Option<i64>)> {
+        let mut dues = Vec::new();
+        for row in &self.campaigns {
+            let campaign = &row.setup.campaign;
+            if !matches!(row.phase, Phase::Draft | Phase::Closed) {
+                dues.push((campaign.id, campaign.window.ends_at(), None));
+            }
+            let held = |grant: &&SettledRow| grant.state == OrderState::Held;
+            let oldest = row.grants.values().find(held);
+            let since = oldest.and_then(|grant| Some(grant.granted.as_ref()?.1));
+            if let (Some(sale), Some(since)) = (campaign.rules.sale(), since) {
+                dues.push((campaign.id, since, Some(sale.hold_ms())));
+            }
+        }
+        dues
+    }
+
+    /// A campaign for a book that does not have it, as it is settled.
+    ///
+    /// # Errors
+    /// When its rows do not add up.
+    pub fn load(&self, id: CampaignId) -> Result<Loaded, Unsound> {
+        let Some(row) = self.row(id) else {
+            return Ok(Loaded::Unknown);
+        };
+        let setup = row.setup.clone();
+        if row.phase == Phase::Draft {
+            let restored = Restored::unopened(setup, self.position);
+            return Ok(Loaded::Draft(Box::new(restored)));
+        }
+        let standing = Standing {
+            phase: row.phase,
+            granted: row.granted as u64,
+            returned: row.returned as u64,
+            refunded_minor: row.refunded_minor,
+        };
+        let mut restored = Restored::opened(setup, standing, self.position);
+        for grant in row.grants.values() {
+            let (Some((user, granted_at)), Some(amount_minor)) =
+                (&grant.granted, grant.amount_minor)
+            else {
+                continue;
+            };
+            restored.add(&FormerGrant {
+                number: grant.number,
+                user,
+                quantity: grant.quantity,
+                amount_minor,
+                granted_at: *granted_at,
+                key: grant.key.as_ref(),
+                state: grant.state,
+            })?;
+        }
+        for payment in &row.payments {
+            restored.add_payment(payment.number, &payment.payment, payment.outcome)?;
+        }
+        Ok(Loaded::Opened(Box::new(restored.finish()?)))
+    }
+
+    fn row(&self, id: CampaignId) -> Option<&Row> {
+        self.campaigns
+            .iter()
+            .find(|row| row.setup.campaign.id == id)
+    }
+
+    fn row_of(&mut self, campaign_ref: i64) -> &mut Row {
+        &mut self.campaigns[campaign_ref as usize - 1]
+    }
+
+    fn ids(&self, which: impl Fn(&Row) -> bool) -> Vec<CampaignId> {
+        let rows = self.campaigns.iter().filter(|row| which(row));
+        rows.map(|row| row.setup.campaign.id).collect()
+    }
+
+    fn add(&mut self, owner: &str, purpose: Purpose, minor: i64) {
+        let account = self.accounts.entry((owner.to_owned(), purpose));
+        *account.or_default() += minor;
+    }
+
+    fn known(&self) -> Vec<KnownCampaign> {
+        let rows = (1..).zip(&self.campaigns);
+        rows.map(|(campaign_ref, row)| row.known(campaign_ref))
+            .collect()
+    }
+
+    fn known_order(&self, (campaign, number): (i64, i64)) -> Option<KnownOrder> {
+        let grant = self.campaigns[campaign as usize - 1].grants.get(&number)?;
+        let (user, _) = grant.granted.as_ref()?;
+        Some(KnownOrder {
+            campaign,
+            number,
+            user: user.to_string(),
+            quantity: grant.quantity.into(),
+            amount: grant.amount_minor?,
+            state: grant.state,
+        })
+    }
+
+    /// A share is free, and has no amount or this one.
+    fn check_shares(&self, plan: &Plan<'_>) -> Result<(), Contradiction> {
+        for share in &plan.shares {
+            let row = &self.campaigns[share.campaign as usize - 1];
+            let planned = row.setup.shares.get(share.number as usize - 1);
+            let is_taken = row.grants.contains_key(&share.number);
+            let is_other = planned.is_some_and(|amount| *amount != share.amount);
+            if (is_taken && self.bug != Some(Bug::SettlesTwice)) || is_other {
+                let number = share.number;
+                let reason = format!("share {number} is gone, or has another amount");
+                return Err(Contradiction::new(reason));
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, plan: &Plan<'_>) -> Result<(), LedgerError> {
+        for share in &plan.shares {
+            let grant = SettledRow {
+                number: share.number as u32,
+                amount_minor: Some(share.amount),
+                granted: Some((user(share.user)?, Timestamp::from_millis(share.at))),
+                quantity: 1,
+                state: OrderState::Held,
+                key: None,
+            };
+            let row = self.row_of(share.campaign);
+            row.grants.insert(share.number, grant);
+        }
+        self.change_orders(&plan.leaving_orders);
+        for order in &plan.new_orders {
+            let grant = new_order(order)?;
+            self.row_of(order.campaign)
+                .grants
+                .insert(order.number, grant);
+        }
+        self.change_orders(&plan.keeping_orders);
+        for payment in &plan.payments {
+            let settled = SettledPayment {
+                number: payment.number as u32,
+                payment: PaymentRef::new(payment.payment).map_err(damaged)?,
+                outcome: outcome(payment.outcome)?,
+            };
+            self.row_of(payment.campaign).payments.push(settled);
+        }
+        for (key, minor) in &plan.accounts {
+            self.add(key.owner, key.purpose, *minor);
+        }
+        for change in &plan.campaigns {
+            self.row_of(change.campaign).change(change);
+        }
+        plan.closes.iter().for_each(|close| self.sweep(close));
+        Ok(())
+    }
+
+    fn change_orders(&mut self, orders: &[OrderChange]) {
+        for order in orders {
+            let row = self.row_of(order.campaign);
+            if let Some(grant) = row.grants.get_mut(&order.number) {
+                grant.state = order.state;
+            }
+        }
+    }
+
+    /// Whatever is left in escrow goes home.
+    fn sweep(&mut self, close: &Close<'_>) {
+        let escrow = close.escrow_key().owner;
+        let residue = self.balance(escrow, Purpose::Escrow);
+        if residue > 0 {
+            self.add(escrow, Purpose::Escrow, -residue);
+            self.add(close.owner_key().owner, Purpose::User, residue);
+            self.residue_minor += residue;
+        }
+    }
+}
+
+impl Row {
+    fn is_packet(&self) -> bool {
+        self.setup.campaign.kind() == CampaignKind::RedPacket
+    }
+
+    fn supply(&self) -> i64 {
+        self.setup.campaign.supply() as i64
+    }
+
+    fn known(&self, campaign_ref: i64) -> KnownCampaign {
+        let campaign = &self.setup.campaign;
+        KnownCampaign {
+            campaign_ref,
+            id: campaign.id,
+            name: campaign.id.to_string(),
+            kind: campaign.kind(),
+            owner: campaign.owner.to_string(),
+            currency: campaign.currency(),
+            one_per_user: campaign.per_user_limit() == 1 && self.terms_revision == 0,
+            hold_ms: campaign.rules.sale().map_or(0, Sale::hold_ms),
+            parts: 1,
+            phase: self.phase,
+            part: None,
+            watched: false,
+        }
+    }
+
+    fn change(&mut self, change: &CampaignChange) {
+        self.phase = change.phase.unwrap_or(self.phase);
+        self.granted += change.granted;
+        self.returned += change.returned;
+        self.refunded_minor += change.refunded;
+        let campaign = &mut self.setup.campaign;
+        if let Rules::Sale(sale) = &mut campaign.rules
+            && change.supply != 0
+        {
+            let stock = sale.stock().saturating_add_signed(change.supply);
+            if let Ok(changed) = sale.with_stock(stock) {
+                *sale = changed;
+            }
+        }
+        let later = change
+            .terms
+            .filter(|terms| terms.revision > self.terms_revision);
+        if let Some((terms, given)) = later.and_then(|row| Some((row, terms_of(&row)?))) {
+            self.terms_revision = terms.revision;
+            given.give(campaign);
+        }
+    }
+}
+
+fn terms_of(row: &TermsRow) -> Option<Terms> {
+    let [from, upto] = [row.starts_at, row.ends_at].map(Timestamp::from_millis);
+    Some(Terms {
+        window: Window::new(from, upto).ok()?,
+        per_user_limit: row.per_user_limit.try_into().ok()?,
+        unit_price_minor: row.unit_price,
+    })
+}
+
+fn new_order(order: &NewOrder<'_>) -> Result<SettledRow, LedgerError> {
+    let key = order.key.map(IdempotencyKey::new);
+    Ok(SettledRow {
+        number: order.number as u32,
+        amount_minor: Some(order.amount),
+        granted: Some((user(order.user)?, Timestamp::from_millis(order.granted_at))),
+        quantity: order.quantity as u32,
+        state: order.state,
+        key: key.transpose().map_err(damaged)?,
+    })
+}
+
+fn user(name: &str) -> Result<UserId, LedgerError> {
+    UserId::new(name).map_err(damaged)
+}
+
+fn outcome(name: &str) -> Result<PaymentOutcome, LedgerError> {
+    let all = [
+        PaymentOutcome::Paid,
+        PaymentOutcome::Reinstated,
+        PaymentOutcome::RefundDue,
+    ];
+    let known = all.into_iter().find(|known| known.name() == name);
+    known.ok_or_else(|| LedgerError::damaged(format!("a payment is {name}")))
+}
+
+fn damaged(error: impl std::fmt::Display) -> LedgerError {
+    LedgerError::damaged(error.to_string())
+}
