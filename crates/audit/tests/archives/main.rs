@@ -267,21 +267,39 @@ fn entries_leave_only_for_the_file_that_was_written() {
         assert_eq!(scene.entries(), all);
     }
     fs::write(file, &written).unwrap();
+    // The position was set back: what is behind it is not settled, whatever is archived.
+    let position = scene.number("SELECT seq FROM settled");
+    scene.run("UPDATE settled SET seq = 5");
+    let refused = block_on(log.archive_next(ever()));
+    assert!(
+        matches!(refused, Err(LedgerError::Damaged { .. })),
+        "{refused:?}"
+    );
+    assert_eq!(scene.entries(), all);
+    scene.run(&format!("UPDATE settled SET seq = {position}"));
     assert_eq!(block_on(log.archive_next(ever())), Ok(None));
     assert_eq!(scene.entries(), left);
 
-    // The log went another way: the archive is another log's.
-    scene.engine.close();
-    restore(&copy, &scene.path("qiang.db"), REPLACE).unwrap();
-    scene.run("UPDATE events SET at = at + 1 WHERE seq = 7");
-    scene.engine = open(&scene.path("qiang.db"), &scene.clock);
-    let refused = block_on(scene.archives().archive_next(ever())).unwrap_err();
-    assert!(
-        refused.to_string().contains("is there already"),
-        "{refused}"
-    );
-    assert_eq!(fs::read(file).unwrap(), written);
-    assert_eq!(scene.entries(), all);
+    // The log went another way, or is of another campaign: the archive is another log's.
+    for other in [
+        "UPDATE events SET at = at + 1 WHERE seq = 7",
+        "UPDATE campaigns SET id = substr(id, 1, 35) || '1' WHERE ref = 1",
+    ] {
+        scene.engine.close();
+        for name in ["qiang.db.replaced", "qiang.db.replaced-wal"] {
+            drop(fs::remove_file(scene.path(name)));
+        }
+        restore(&copy, &scene.path("qiang.db"), REPLACE).unwrap();
+        assert_eq!(scene.run(other), 1);
+        scene.engine = open(&scene.path("qiang.db"), &scene.clock);
+        let refused = block_on(scene.archives().archive_next(ever())).unwrap_err();
+        assert!(
+            refused.to_string().contains("is there already"),
+            "{other}: {refused}"
+        );
+        assert_eq!(fs::read(file).unwrap(), written);
+        assert_eq!(scene.entries(), all);
+    }
 }
 
 /// A campaign of which the ledger refused something is made from its log: that stays in the file, or is read from

@@ -97,7 +97,7 @@ fn an_audit_needs_every_archive_as_it_was_written() {
 /// Whoever changes an archive and the digest that the file keeps of it meets the checks of the log.
 #[test]
 fn a_changed_entry_is_found_although_its_archive_is_signed_anew() {
-    let changes: [(&str, &[&str]); 5] = [
+    let changes: [(&str, &[&str]); 7] = [
         (
             "UPDATE events SET user = 'eve' WHERE user = 'u1-7' AND quantity = 1",
             &["shares_follow_log"],
@@ -107,6 +107,11 @@ fn a_changed_entry_is_found_although_its_archive_is_signed_anew() {
             &["share_amounts"],
         ),
         ("DELETE FROM events WHERE seq = 9", &["archives_whole"]),
+        ("DELETE FROM events WHERE seq = 1", &["archives_whole"]),
+        (
+            "DELETE FROM events WHERE seq = (SELECT max(seq) FROM events)",
+            &["archives_whole"],
+        ),
         ("DELETE FROM events WHERE kind = 2", &["archives_whole"]),
         (
             "UPDATE campaigns SET id = upper(id) || 'x'",
@@ -140,6 +145,10 @@ fn what_the_file_says_of_its_archives_is_checked() {
         "archives_whole",
     );
     check(
+        "UPDATE archives SET month = '2026-12' WHERE first = 1",
+        "archives_whole",
+    );
+    check(
         "UPDATE settled SET seq = (SELECT max(last) - 1 FROM archives)",
         "archives_follow",
     );
@@ -147,6 +156,36 @@ fn what_the_file_says_of_its_archives_is_checked() {
         "INSERT INTO events SELECT 5, at, campaign, kind, number, user, quantity, amount, note FROM events LIMIT 1",
         "archives_agree",
     );
+}
+
+/// One of several is missing, or the file does not know of it: those around it do not make up for it.
+#[test]
+fn a_missing_archive_is_found_wherever_it_stands() {
+    let scene = Scene::new();
+    let (packet, sale) = (scene.create(long_packet(1)), scene.create(long_sale(2)));
+    for month in 1..=3 {
+        scene.month(packet, sale, month);
+    }
+    assert_eq!(scene.archive().len(), 3);
+    scene.engine.close();
+    let [db, away] = ["qiang.db", "away"].map(|name| scene.path(name));
+    for month in ["2027-01", "2027-02", "2027-03"] {
+        let name = format!("qiang-{month}.db");
+        fs::rename(scene.path(&name), &away).unwrap();
+        let report = qiang_audit::audit(&db).unwrap();
+        assert_eq!(
+            broken(&report),
+            BTreeSet::from(["archives_whole"]),
+            "{report}"
+        );
+        let line = format!("{name} is not there");
+        assert!(report.to_string().contains(&line), "{report}");
+        fs::rename(&away, scene.path(&name)).unwrap();
+    }
+    assert!(qiang_audit::audit(&db).unwrap().ok);
+    run(&db, "DELETE FROM archives WHERE month = '2027-02'");
+    let report = qiang_audit::audit(&db).unwrap();
+    assert!(broken(&report).contains("archives_follow"), "{report}");
 }
 
 #[test]
