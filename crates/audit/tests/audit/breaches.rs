@@ -458,6 +458,7 @@ fn every_planted_breach_is_reported_by_the_checks_it_breaks_and_no_others() {
         payout_breaches::breaches(),
         split_breaches::breaches(),
         large_breaches::breaches(),
+        split_breaches::of_version_1(&sound),
     ]
     .concat()
     {

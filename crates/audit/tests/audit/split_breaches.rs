@@ -1,5 +1,10 @@
 //! Breaches of what red packets are bound to: of a file that has the packets `@normal` and `@lazy`.
 
+use std::path::Path;
+
+use qiang_core::split::{Seed, Split, SplitRule, commit};
+use rusqlite::Connection;
+
 /// What each breach is, the checks that must report it and no others, and how it is made.
 pub(crate) fn breaches() -> Vec<(&'static str, &'static [&'static str], String)> {
     let sql = |text: &str| text.to_owned();
@@ -27,6 +32,11 @@ pub(crate) fn breaches() -> Vec<(&'static str, &'static [&'static str], String)>
             ),
         ),
         (
+            "half of what has made the seed",
+            &["commitments"],
+            sql("UPDATE campaigns SET secret = zeroblob(32) WHERE ref = @normal"),
+        ),
+        (
             "another seed of a lazy packet",
             &["commitments", "draws_recomputed"],
             sql("UPDATE campaigns SET seed = zeroblob(32) WHERE ref = @lazy"),
@@ -37,6 +47,31 @@ pub(crate) fn breaches() -> Vec<(&'static str, &'static [&'static str], String)>
             sql(
                 "UPDATE shares SET amount = amount + number * 2 - 19 WHERE campaign = @normal AND number >= 9",
             ),
+        ),
+    ]
+}
+
+/// The same with a commitment of version 1 to the packet's own split and seed.
+pub(crate) fn of_version_1(sound: &Path) -> Vec<(&'static str, &'static [&'static str], String)> {
+    let conn = Connection::open(sound).unwrap();
+    let seed = "SELECT seed FROM campaigns WHERE title = 'normal'";
+    let seed: [u8; 32] = conn.query_row(seed, [], |row| row.get(0)).unwrap();
+    let rule = SplitRule::Normal { min: 50, max: 200 };
+    let split = Split::new(1_000, 10, rule).unwrap();
+    let commitment = commit(&Seed::from_bytes(seed), &split);
+    let set = |other: &str| {
+        format!("UPDATE campaigns SET commitment = x'{commitment}'{other} WHERE ref = @normal")
+    };
+    vec![
+        (
+            "a commitment that binds no packet, and says that it does",
+            &["commitments"],
+            set(""),
+        ),
+        (
+            "parts of a seed that nothing had bound",
+            &["commitments"],
+            set(", commitment_version = 1, secret = zeroblob(32), entropy = zeroblob(32)"),
         ),
     ]
 }
