@@ -57,10 +57,17 @@ async fn neither_service_nor_sender_chooses_the_seed() {
     let path = format!("/v1/red-packets/{}", sent["id"].as_str().unwrap());
     let mut amounts = Vec::new();
     for user in ["ann", "bob"] {
+        // Not while a share is left, however much is settled.
+        let draws = service.get(&format!("{path}/claims"), &sam).await.json();
+        assert_eq!(draws["settled"], json!(true));
+        let open = service.get(&path, &sam).await.json();
+        assert_eq!((&open["seed"], open.get("secret")), (&Value::Null, None));
         let token = service.token(user, "claim");
         let granted = service.act(&format!("{path}/claims"), &token).await.json();
         amounts.push(granted["amount"]["amount"].as_i64().unwrap());
     }
+    let draws = service.get(&format!("{path}/claims"), &sam).await.json();
+    assert_eq!(draws["settled"], json!(true));
     let over = service.get(&path, &sam).await.json();
     assert_eq!(over["commitment"], sent["commitment"]);
     let id: CampaignId = parsed(&over, "id");
@@ -90,6 +97,29 @@ async fn neither_service_nor_sender_chooses_the_seed() {
         .json();
     assert_eq!(alone["commitment_version"], json!(2));
     assert_eq!((alone.get("promise"), alone.get("entropy")), (None, None));
+    service.stop().await;
+}
+
+/// Whoever has seen one packet's secret knows no other one, before that is shown.
+#[tokio::test]
+async fn each_packet_has_a_secret_of_its_own() {
+    let service = Service::start().await;
+    service.deposit("sam", 2_000).await;
+    let (sam, operator) = (service.token("sam", "send"), service.operator());
+    let mut secrets: Vec<String> = Vec::new();
+    for _ in 0..2 {
+        let (body, _) = promised(&service).await;
+        let sent = service.post("/v1/red-packets", &sam, body).await;
+        let id = sent.text("id");
+        let closed = service.act(&format!("/v1/campaigns/{id}/close"), &operator);
+        assert_eq!(closed.await.status, 200);
+        let path = format!("/v1/red-packets/{id}");
+        let draws = service.get(&format!("{path}/claims"), &sam).await.json();
+        assert_eq!(draws["settled"], json!(true));
+        let over = service.get(&path, &sam).await.json();
+        secrets.push(over["secret"].as_str().unwrap().to_owned());
+    }
+    assert_ne!(secrets[0], secrets[1]);
     service.stop().await;
 }
 
