@@ -325,3 +325,46 @@ test("numbers that lack what was just had are not shown beside it", async () => 
     await ann.context.close();
   }
 });
+
+/** Another hexadecimal number. @param {string} digits */
+const otherThan = (digits) => digits.slice(0, -1) + (digits.endsWith("0") ? "1" : "0");
+
+test("a packet that is not what was promised is found out", async () => {
+  await service.deposit("alice", 1_000);
+  const promised = await service.call("POST", "/v1/red-packets/promises");
+  const terms = { title: "Best wishes", shares: 2, split: { rule: "double_average" }, entropy: "5a".repeat(32) };
+  const total = { amount: 1_000, currency: "CNY" };
+  const { id } = await service.call("POST", "/v1/red-packets", { ...terms, ...promised, total });
+  /** @type {any[]} */
+  const draws = [];
+  for (const user of ["ann", "bob"]) {
+    const token = await service.tokenOf(user);
+    draws.push(await service.call("POST", `/v1/red-packets/${id}/claims`, undefined, token));
+  }
+  const shown = await service.call("GET", `/v1/red-packets/${id}`);
+  const one = await person(browser, service, "cid");
+  /** What the page says if everything that it is told has another text in the place of one. */
+  const check = async (/** @type {string} */ text, /** @type {string} */ other, /** @type {string} */ words) => {
+    const told = (/** @type {URL} */ url) => url.pathname.includes(id) && !url.pathname.includes("events");
+    await one.page.route(told, async (route) => {
+      const response = await route.fetch();
+      await route.fulfill({ response, body: (await response.text()).replaceAll(text, other) });
+    });
+    await one.page.goto(`/p/${id}`);
+    await one.page.click("#proof summary");
+    await one.page.click("#check");
+    await says(one.page, "#verdict", words);
+    await one.page.unroute(told);
+  };
+  for (const field of ["commitment", "promise", "secret", "entropy", "seed"]) {
+    const isBound = ["commitment", "seed"].includes(field);
+    const words = isBound ? "fingerprint does not fit" : "not made of what service and sender gave";
+    await check(shown[field], otherThan(shown[field]), words);
+  }
+  const [{ number, amount }] = draws;
+  const other = [amount.amount, amount.amount + 1].map((minor) => `"amount":${minor},`);
+  await check(other[0], other[1], `Draw ${number} is not what was promised`);
+  await check(id, id, "neither the service nor the sender could choose alone");
+  assert.deepEqual(one.faults, []);
+  await one.context.close();
+});
