@@ -111,8 +111,8 @@ async fn each_packet_has_a_secret_of_its_own() {
         let (body, _) = promised(&service).await;
         let sent = service.post("/v1/red-packets", &sam, body).await;
         let id = sent.text("id");
-        let closed = service.act(&format!("/v1/campaigns/{id}/close"), &operator);
-        assert_eq!(closed.await.status, 200);
+        let close = format!("/v1/campaigns/{id}/close");
+        assert_eq!(service.act(&close, &operator).await.status, 200);
         let path = format!("/v1/red-packets/{id}");
         let draws = service.get(&format!("{path}/claims"), &sam).await.json();
         assert_eq!(draws["settled"], json!(true));

@@ -13,9 +13,7 @@ use qiang_core::{
     campaign::Phase,
     id::PaymentRef,
     outcome::Outcome,
-    ports::{
-        CampaignStore as _, Engine as _, EngineError, EventLog as _, Ledger, RetireEngine as _,
-    },
+    ports::{Engine as _, EngineError, EventLog as _, Ledger, RetireEngine as _},
     time::Timestamp,
 };
 use qiang_ledger::LedgerOptions;

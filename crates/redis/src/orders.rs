@@ -32,7 +32,9 @@ impl Node {
                 let paid_at = paid_at.map(|paid_at| paid_at.as_millis().to_string());
                 let paid_at = paid_at.unwrap_or_default();
                 command.arg(order.number).arg(payment.as_str()).arg(paid_at);
-                command.arg(REFUNDS_DUE_MAX).arg(u8::from(self.may_be_down(partition)))
+                command
+                    .arg(REFUNDS_DUE_MAX)
+                    .arg(u8::from(self.may_be_down(partition)))
             })
             .await?;
         if reply.status == "refused" {

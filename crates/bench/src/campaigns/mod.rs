@@ -35,7 +35,7 @@ pub(crate) struct CampaignsArgs {
     /// Shares of each.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..=1_000))]
     shares: u32,
-    /// Claims from packets that are in memory; default: all shares that are left when each packet was claimed from once,
+    /// Claims from packets that are in memory; default: all shares left once each packet was claimed from,
     /// and at most a million.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     claims: Option<u64>,

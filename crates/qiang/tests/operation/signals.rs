@@ -1,6 +1,7 @@
 //! SIGTERM, SIGINT, SIGHUP and SIGUSR1.
 
 use std::{
+    collections::BTreeSet,
     fs,
     time::{Duration, Instant},
 };
@@ -162,7 +163,7 @@ async fn sigusr1_has_reconcilers_run() {
         let metrics = node.get("/metrics").await;
         let text = String::from_utf8_lossy(&metrics.body).into_owned();
         let ran = |line: &&str| line.starts_with("qiang_reconcile_last_run_timestamp_seconds{");
-        let runs: Vec<_> = text.lines().filter(ran).map(str::to_owned).collect();
+        let runs: BTreeSet<_> = text.lines().filter(ran).map(str::to_owned).collect();
         runs
     };
     let at_the_start = async || Some(runs().await).filter(|runs| runs.len() == 2);

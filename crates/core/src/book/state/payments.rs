@@ -5,8 +5,11 @@ use hashbrown::HashMap;
 use crate::{book::PaymentOutcome, book::grants::fingerprint, id::PaymentRef};
 
 /// By the number of the order: the fingerprints of payments, and what became of them.
+type ByOrder = HashMap<u32, Vec<(u64, PaymentOutcome)>>;
+
+/// What arrived, in memory only where something did.
 #[derive(Debug, Default)]
-pub(in crate::book) struct Payments(Option<Box<HashMap<u32, Vec<(u64, PaymentOutcome)>>>>);
+pub(in crate::book) struct Payments(Option<Box<ByOrder>>);
 
 impl Payments {
     fn of(&self, number: u32) -> &[(u64, PaymentOutcome)] {
