@@ -252,9 +252,10 @@ impl RedPacketBody {
         caller: &Caller,
     ) -> Result<Self, Problem> {
         let campaign = record.campaign;
-        // As the ledger has it, which follows committed entries alone: what was decided and could not be kept must not
-        // reveal the seed of a packet that goes on. Shares never come back, so that a packet without any is over.
-        let is_over = record.phase == Phase::Closed || record.granted == campaign.supply();
+        let Rules::RedPacket(packet) = &campaign.rules else {
+            return Err(ProblemKind::UnknownCampaign.into());
+        };
+        let is_over = packet.is_over(record.phase, record.granted);
         let meta = app.meta(campaign.id).await?;
         let audience = meta.as_ref().and_then(|meta| meta.audience.as_ref());
         let draws = audience.map_or_else(Draws::default, |kept| kept.draws);
@@ -269,9 +270,6 @@ impl RedPacketBody {
         if is_over && tally.phase != Phase::Closed {
             state.phase = Phase::Ended.name(); // it is closed in a moment
         }
-        let Rules::RedPacket(packet) = &campaign.rules else {
-            return Err(ProblemKind::UnknownCampaign.into());
-        };
         let money = |minor| MoneyBody::new(minor, packet.currency);
         let parts = packet.origin.parts();
         Ok(Self {

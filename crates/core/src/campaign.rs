@@ -132,6 +132,15 @@ impl RedPacket {
         }
     }
 
+    /// Whether it is over, so that everybody may see its seed: it is closed, or no share is left, and shares never come
+    /// back.
+    ///
+    /// `phase` and `granted` are as the ledger has them, which follows committed entries alone: what was decided and
+    /// could not be kept must not reveal the seed of a packet that goes on.
+    pub fn is_over(&self, phase: Phase, granted: u64) -> bool {
+        phase == Phase::Closed || granted >= u64::from(self.split.count())
+    }
+
     /// What is published before the packet `id` opens.
     pub fn commitment(&self, id: CampaignId) -> Commitment {
         match self.origin {

@@ -14,20 +14,27 @@ use qiang_core::{
 use qiang_testkit::{
     auditor::{self, ExpectedLedger, History},
     campaign::user,
-    simulation::{Decided, Rows},
+    simulation::{Decided, GRACE_MS, Rows, SAYS_UP_EVERY_MS},
 };
 
 use crate::world::{DEPOSIT_MINOR, Ending, World};
 
 /// Clocks count whole milliseconds.
 const ROUNDING_MS: i64 = 5;
+/// How late an order may expire that is due: ticks are less than a second apart while the engine is up.
+const LATE_MS: i64 = 10_000;
 
 impl World {
-    pub(crate) fn judge(&self, setups: &[Setup]) -> Ending {
+    /// Adds what everything else comes to, to what was found when all was over.
+    pub(crate) fn judge(&self, setups: &[Setup], late: Vec<String>) -> Ending {
         let decided = self.engine.decided();
         let rows = self.rows.lock().unwrap();
         let mut breaches = dates(&decided);
         breaches.extend(holds(&decided, setups));
+        breaches.extend(late);
+        // The calm is longer than any hold with its grace.
+        let held = rows.held_orders().into_iter();
+        breaches.extend(held.map(|order| format!("order {order} is still held")));
         breaches.extend(
             setups
                 .iter()
@@ -44,6 +51,8 @@ impl World {
         let mut numbers = *self.numbers.lock().unwrap();
         let granted = |entry: &&Entry| matches!(entry.event, Event::Granted { .. });
         numbers.grants = decided.log.iter().filter(granted).count() as u64;
+        let expired = |entry: &&Entry| matches!(entry.event, Event::Expired { .. });
+        numbers.expired = decided.log.iter().filter(expired).count() as u64;
         numbers.entries = decided.log.len() as u64;
         numbers.seeds_shown = reveals.len() as u64;
         (numbers.left, numbers.recalled) = decided.left_and_recalled;
@@ -85,7 +94,7 @@ fn dates(decided: &Decided) -> Vec<String> {
     found.map(say).into_iter().collect()
 }
 
-/// An order expires when the engine was up for as long as its hold: holds stand still while it is down.
+/// An order expires when the engine was up for as long as its hold, and soon after.
 fn holds(decided: &Decided, setups: &[Setup]) -> Vec<String> {
     let sales = setups.iter().filter_map(|setup| {
         let sale = setup.campaign.rules.sale()?;
@@ -101,24 +110,45 @@ fn holds(decided: &Decided, setups: &[Setup]) -> Vec<String> {
             }
             Event::Expired { number } => {
                 let since = granted.get(&(entry.campaign, number)).unwrap_or(truth);
-                let was_down = |(from, upto): &(Timestamp, Timestamp)| {
-                    let (from, upto) = (*from.max(since), *upto.min(truth));
-                    upto.millis_since(from).max(0)
-                };
-                let down_ms: i64 = decided.outages.iter().map(was_down).sum();
-                let held_ms = truth.millis_since(*since) - down_ms;
                 let hold_ms = sales.get(&entry.campaign).copied().unwrap_or(0);
-                if held_ms + ROUNDING_MS < hold_ms {
-                    let id = entry.campaign;
-                    breaches.push(format!(
-                        "order {number} of {id} has not had its hold: {held_ms} of {hold_ms} ms"
-                    ));
-                }
+                let off = off_hold(&decided.outages, (*since, *truth), hold_ms);
+                let id = entry.campaign;
+                breaches.extend(off.map(|off| format!("order {number} of {id} {off}")));
             }
             _ => {}
         }
     }
     breaches
+}
+
+/// What is wrong with the time from a grant to its expiry. Holds stand still while the engine is down. The grace
+/// follows the hold, or the last start where that is later. Jumps of the clock cost nothing: the engine goes by its
+/// steady clock meanwhile.
+fn off_hold(
+    outages: &[(Timestamp, Timestamp)],
+    (since, upto): (Timestamp, Timestamp),
+    hold_ms: i64,
+) -> Option<String> {
+    let mut held_ms = upto.millis_since(since);
+    let (mut since_start_ms, mut late_ms) = (held_ms, LATE_MS);
+    // The engine was up at both ends.
+    let within = |(died, started): &&(Timestamp, Timestamp)| *died >= since && *started <= upto;
+    for (died, started) in outages.iter().filter(within) {
+        held_ms -= started.millis_since(*died);
+        since_start_ms = upto.millis_since(*started);
+        // It may have been up for so long without having said so, and takes that for a part of the outage.
+        late_ms += SAYS_UP_EVERY_MS;
+    }
+    let after_ms = (held_ms - hold_ms).min(since_start_ms);
+    if held_ms + ROUNDING_MS < hold_ms {
+        Some(format!("has not had its hold: {held_ms} of {hold_ms} ms"))
+    } else if after_ms > GRACE_MS.min(hold_ms) + late_ms {
+        Some(format!(
+            "has had more than its hold: {held_ms} of {hold_ms} ms"
+        ))
+    } else {
+        None
+    }
 }
 
 /// A campaign is closed once. A packet, which nobody ends, is closed behind its window, unless all of it is claimed.

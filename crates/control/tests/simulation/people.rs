@@ -6,7 +6,7 @@ use qiang_core::{
     book::{CampaignAction, Claim, Command, Setup},
     campaign::TermsChange,
     id::{CampaignId, OrderId, PaymentRef},
-    outcome::Outcome,
+    outcome::{Grant, Outcome},
     ports::{Engine as _, EngineError, Ticket},
     split::Commitment,
 };
@@ -192,21 +192,35 @@ impl World {
         }
     }
 
-    /// Long after everything is over, everybody asks again for what they have.
-    pub(crate) async fn late(self, mut draw: Draw) {
-        let mut granted: Vec<Claim> = Vec::new();
+    /// Long after everything is over, everybody asks again for what they have, and has to be told of it.
+    pub(crate) async fn late(self, mut draw: Draw) -> Vec<String> {
+        let mut granted: Vec<(Claim, Grant)> = Vec::new();
         for exchange in &*self.exchanges.lock().unwrap() {
             if let Exchange::Claim(claim, Ok(outcome)) = exchange
-                && outcome.grant().is_some()
-                && !granted.contains(claim)
+                && let Some(grant) = outcome.grant()
+                && granted.iter().all(|(known, _)| known != claim)
             {
-                granted.push(claim.clone());
+                granted.push((claim.clone(), *grant));
             }
         }
-        for claim in granted {
+        // What became of an order since is not compared.
+        let bare = |grant: &Grant| Grant {
+            order: None,
+            ..*grant
+        };
+        let mut breaches = Vec::new();
+        for (claim, grant) in granted {
             let outcome = self.claim(&mut draw, &claim, 1).await;
-            let is_told = outcome.is_some();
-            self.count(|numbers| numbers.late_retries += u64::from(is_told));
+            let told = outcome.as_ref().and_then(Outcome::grant).map(bare);
+            if told == Some(bare(&grant)) {
+                self.count(|numbers| numbers.late_retries += 1);
+            } else {
+                let (user, number, campaign) = (&claim.user, grant.number, grant.campaign);
+                breaches.push(format!(
+                    "{user} has number {number} of {campaign}, asked again when all was over, and was not told of it"
+                ));
+            }
         }
+        breaches
     }
 }

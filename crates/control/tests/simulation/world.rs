@@ -68,6 +68,8 @@ pub(crate) struct Numbers {
     pub(crate) jumps: u64,
     pub(crate) entries: u64,
     pub(crate) grants: u64,
+    /// Orders that were not paid within their holds.
+    pub(crate) expired: u64,
     /// How often a campaign has left memory.
     pub(crate) left: u64,
     pub(crate) recalled: u64,
@@ -87,6 +89,7 @@ impl Numbers {
         self.jumps += other.jumps;
         self.entries += other.entries;
         self.grants += other.grants;
+        self.expired += other.expired;
         self.left += other.left;
         self.recalled += other.recalled;
         self.late_retries += other.late_retries;
@@ -199,14 +202,14 @@ impl World {
         }
         sleep(Duration::from_secs(CALM_S)).await;
         // All campaigns are over, and no process has them in memory.
-        world.clone().late(draw.fork()).await;
+        let late = world.clone().late(draw.fork()).await;
         sleep(Duration::from_secs(10)).await;
         process.iter().for_each(JoinHandle::abort);
         for settlement in settlements {
             settlement.stop().await;
         }
         host.stop().await;
-        world.judge(&setups)
+        world.judge(&setups, late)
     }
 
     /// What runs over a campaign's life beside the engine.

@@ -28,10 +28,10 @@ use super::{
 
 const PARTITION: PartitionId = PartitionId(0);
 
-/// For so long orders are kept for payments that are reported late.
-const GRACE_MS: i64 = 30_000;
+/// For so long orders are kept for payments that are reported late, from their hold's end or a later start on.
+pub const GRACE_MS: i64 = 30_000;
 /// An engine that has nothing to commit says so often that it is up.
-const SAYS_UP_EVERY_MS: i64 = 5_000;
+pub const SAYS_UP_EVERY_MS: i64 = 5_000;
 
 /// What is lost with the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -277,7 +277,10 @@ impl SimulatedEngine {
         state.downtimes.push(downtime);
         let mut book = Book::with_grace(Grace {
             ms: GRACE_MS,
-            since: now,
+            since: match self.bug {
+                Some(Bug::NeverExpires) => Timestamp::MAX,
+                _ => now,
+            },
         });
         if self.bug != Some(Bug::ForgetsDowntimes) {
             state.downtimes.iter().for_each(|it| book.was_down(*it));

@@ -1,5 +1,6 @@
-//! Parts of a simulated world: a time that nobody waits for, an engine that dies and loses power at any moment, the rows
-//! of a ledger, and draws that are the same ones every time. Whoever puts them together adds the code that is tried.
+//! Parts of a simulated world: a time that nobody waits for, an engine that dies and loses power at any moment, the
+//! rows of a ledger, and draws that are the same ones every time. Whoever puts them together adds the code that is
+//! tried.
 //!
 //! The time is tokio's, which stands still while anything is to be done and then goes to the next instant that somebody
 //! waits for: on a runtime of one thread with paused time, what happens follows from the seed alone.
@@ -19,7 +20,7 @@ use qiang_core::{
 use tokio::time::Instant;
 
 pub use self::{
-    engine::{Decided, Loss, SimulatedEngine},
+    engine::{Decided, GRACE_MS, Loss, SAYS_UP_EVERY_MS, SimulatedEngine},
     rows::{Loaded, Rows},
 };
 use crate::campaign::OPENS;
@@ -37,8 +38,6 @@ pub enum Bug {
     SettlesTwice,
     /// Campaigns leave memory of which the ledger does not have everything, and come back without it.
     RetiresUnsettled,
-    /// What was read of a campaign comes into memory although the campaign has been there, changed and left since.
-    RecallsStale,
     /// A start does not know when the engine was down.
     ForgetsDowntimes,
     /// A packet counts as claimed when one share is left.
@@ -47,6 +46,10 @@ pub enum Bug {
     ShowsSeedEarly,
     /// The ledger keeps another seed than the one that was committed to.
     KeepsAnotherSeed,
+    /// An order that nobody pays or cancels keeps its units for ever.
+    NeverExpires,
+    /// A campaign that has left memory does not come back for those who ask for it.
+    NeverRecalls,
 }
 
 /// Numbers from a seed, the same ones every time (splitmix64).

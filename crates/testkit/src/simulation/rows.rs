@@ -7,7 +7,7 @@ use qiang_core::{
     book::{FormerGrant, PaymentOutcome, Restored, Setup, Standing, Unsound},
     campaign::{CampaignKind, Phase, Rules, Sale, Terms},
     event::{Entry, PartitionId, Seq},
-    id::{CampaignId, IdempotencyKey, PaymentRef, UserId},
+    id::{CampaignId, IdempotencyKey, OrderId, PaymentRef, UserId},
     order::OrderState,
     ports::{LedgerError, SettledPayment, SettledRow},
     rows::{Contradiction, OUTSIDE, Purpose},
@@ -174,10 +174,25 @@ impl Rows {
         let early = i64::from(self.bug == Some(Bug::ShowsSeedEarly));
         let shown = |row: &Row| {
             let packet = row.setup.campaign.rules.red_packet()?;
-            let is_over = row.phase == Phase::Closed || row.granted + early >= row.supply();
+            let is_over = packet.is_over(row.phase, (row.granted + early) as u64);
             is_over.then(|| (row.setup.campaign.id, packet.seed.clone()))
         };
         self.campaigns.iter().filter_map(shown).collect()
+    }
+
+    /// Orders that are held.
+    #[must_use]
+    pub fn held_orders(&self) -> Vec<OrderId> {
+        let mut orders = Vec::new();
+        for row in self.campaigns.iter().filter(|row| !row.is_packet()) {
+            let campaign = row.setup.campaign.id;
+            let held = |grant: &&SettledRow| grant.state == OrderState::Held;
+            orders.extend(row.grants.values().filter(held).map(|grant| OrderId {
+                campaign,
+                number: grant.number,
+            }));
+        }
+        orders
     }
 
     /// A campaign as an engine opens it.

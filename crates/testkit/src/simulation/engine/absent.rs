@@ -58,6 +58,12 @@ impl Absent {
         let mine = self.waiting.extract_if(.., |(of, _)| *of == id);
         mine.map(|(_, task)| task).collect()
     }
+
+    fn refuse(&mut self, id: CampaignId, reason: &str) {
+        for task in self.take(id) {
+            task.refuse(EngineError::unavailable(reason));
+        }
+    }
 }
 
 impl State {
@@ -85,16 +91,13 @@ impl SimulatedEngine {
         let mut state = self.state();
         for (id, read) in std::mem::take(&mut state.absent.read) {
             match read {
-                Err(unsound) => {
-                    for task in state.absent.take(id) {
-                        task.refuse(EngineError::unavailable(unsound.to_string()));
-                    }
+                Err(unsound) => state.absent.refuse(id, &unsound.to_string()),
+                Ok(Loaded::Opened(_)) if self.bug == Some(Bug::NeverRecalls) => {
+                    state.absent.refuse(id, "it is not in memory");
                 }
                 Ok(Loaded::Opened(restored)) => {
                     let restored = match self.bug {
-                        Some(Bug::RecallsStale | Bug::RetiresUnsettled) => {
-                            restored.known_upto(Seq::MAX)
-                        }
+                        Some(Bug::RetiresUnsettled) => restored.known_upto(Seq::MAX),
                         _ => *restored,
                     };
                     if !state.recall(times.0, restored) {
