@@ -34,6 +34,8 @@ const EXPIRED_MAX: usize = 1_000;
 const TICK_CALLS_MAX: usize = 20;
 /// How often a close, or a sum over parts, is tried while units are moving between parts.
 const MOVES_MAX: usize = 50;
+/// How often parts are brought back for one sum over them: they may leave again meanwhile.
+const RECALLS_MAX: usize = 4;
 
 const OPENED_BEFORE: &str =
     "an earlier release opened this sale over several partitions: its stock cannot be changed";
@@ -210,9 +212,12 @@ impl Node {
         &self,
         meta: &CampaignMeta,
     ) -> Result<Vec<PartTally>, EngineError> {
-        let parts = self.partitions.part_tallies(meta).await;
-        if parts.is_err() && self.recall(meta.id).await? {
-            return self.partitions.part_tallies(meta).await;
+        let mut parts = self.partitions.part_tallies(meta).await;
+        for _ in 0..RECALLS_MAX {
+            if parts.is_ok() || !self.recall(meta.id).await? {
+                break;
+            }
+            parts = self.partitions.part_tallies(meta).await;
         }
         parts
     }
@@ -232,6 +237,7 @@ impl Node {
         if self.partitions.options().clock.is_none() && ticking.holds(partition, now) {
             return Ok(false);
         }
+        // Tasks of their own say it again and again. A tick that is told to do what is due may be before them.
         self.note_served(partition).await?;
         let since = &mut ticking.since;
         let since = *since.insert(since.unwrap_or(now).min(now));
@@ -309,8 +315,6 @@ impl Node {
         };
         let mut left = events_max;
         for _ in 0..TICK_CALLS_MAX {
-            // So many calls may take long.
-            self.note_served(partition).await?;
             let expired_max = left.min(EXPIRED_MAX);
             let reply = self
                 .change(partition, &TICK, &meta, &|command| {

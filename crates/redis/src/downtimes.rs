@@ -2,11 +2,27 @@
 //! says again and again that it does, and what lies between, where that was long, is a downtime.
 
 use qiang_connect::unreadable;
-use qiang_core::{book::Refusal, event::PartitionId, ports::EngineError};
+use qiang_core::{book::Refusal, event::PartitionId, ports::EngineError, time::Timestamp};
 
-use crate::{node::Node, partitions::nobody, scripts::SERVED};
+use crate::{node::Node, partitions::nobody, scripts::SERVED, ticking::Watched};
 
 impl Node {
+    /// Says again that a partition is served, unless Redis' clock has jumped: by a look of its own, because a tick may
+    /// wait for long.
+    pub(crate) async fn note_served_by(
+        &self,
+        partition: PartitionId,
+        redis: &mut Watched,
+    ) -> Result<(), EngineError> {
+        if self.partitions.options().clock.is_none() {
+            let now_ms = self.now_ms(partition).await?;
+            if redis.has_jumped(Timestamp::from_millis(now_ms)) {
+                return Ok(());
+            }
+        }
+        self.note_served(partition).await
+    }
+
     /// Says that a partition is served, if this node serves and has not said so lately. The first to say so again ends
     /// a downtime.
     pub(crate) async fn note_served(&self, partition: PartitionId) -> Result<(), EngineError> {

@@ -99,7 +99,7 @@ impl RedisEngine {
         };
         let open = engine.node.partitions.list().iter();
         let open = open.filter(|partition| partition.is_open());
-        // Where that fails, ticks say it, before they do anything.
+        // Where that fails, it is said again, and before a tick does anything.
         drop(join_all(open.map(|partition| engine.node.note_served(partition.id))).await);
         engine.spawn_tasks();
         Ok(engine)
@@ -116,6 +116,10 @@ impl RedisEngine {
             let presence = self.runtime.spawn(tasks::presence(node(), partition.id));
             let ticking = self.runtime.spawn(tasks::tick(node(), partition.id));
             tasks.background.extend([presence, ticking]);
+            if self.node.partitions.options().serves {
+                let serving = self.runtime.spawn(tasks::serve(node(), partition.id));
+                tasks.background.push(serving);
+            }
         }
         tasks.background.extend([
             self.runtime.spawn(tasks::listen(node())),

@@ -321,9 +321,10 @@ impl Node {
         }))
     }
 
-    /// Takes no more claims; those that wait are still decided.
+    /// Takes no more claims; those that wait are still decided, but for those of campaigns that are not here.
     pub(crate) fn close(&self) {
         self.stopping.store(true, Ordering::Release);
+        self.recalls.stop();
         for pending in self.rooms.empty() {
             self.resubmit(pending);
         }

@@ -25,7 +25,6 @@ use crate::{
     repair::sides::{BothSides, lost_part},
     scripts::{RECALL_END, RECALL_ROWS},
     snapshot::{SettledSnapshot, of_ledger, settled_rows},
-    unopened::Unopened,
 };
 
 /// How often one is begun again because somebody else was faster.
@@ -46,6 +45,8 @@ const BEGUN_MS: i64 = 60_000;
 enum Attempt {
     /// It is there.
     There,
+    /// Some of what was missing is there, and the next part is as below.
+    Further,
     /// Somebody else has changed something meanwhile, or the ledger is behind.
     Again,
 }
@@ -170,8 +171,7 @@ impl Node {
         }
         let mut is_new = false;
         loop {
-            let joined = self.recalls.join(campaign);
-            let (mut outcome, begins) = joined.ok_or(EngineError::Overloaded)?;
+            let (mut outcome, begins) = self.recalls.join(campaign)?;
             let known = tokio::time::timeout_at(until, outcome.wait_for(Option::is_some)).await;
             let known = known.map_err(|_| late(campaign))?;
             let known = known.ok().and_then(|known| known.clone());
@@ -187,11 +187,11 @@ impl Node {
 
     /// Brings a campaign back for all who wait for it.
     pub(crate) async fn recall_asked(&self, campaign: CampaignId) {
-        let recalled = match self.recalls.ledger() {
+        let mut recalling = self.recalls.begin(campaign);
+        recalling.outcome = match self.recalls.ledger() {
             Some(ledger) => self.recall_now(&**ledger, campaign).await,
             None => Ok(false),
         };
-        self.recalls.done(campaign, recalled);
     }
 
     async fn recall_now(
@@ -205,12 +205,15 @@ impl Node {
             let upto = ledger.settled(home).await.map_err(of_ledger)?;
             let known = ledger.settled_part(campaign, home).await;
             let known = known.map_err(of_ledger)?;
-            let found = match known.filter(|known| known.record.phase == Phase::Closed) {
-                Some(known) => {
+            let found = match known {
+                Some(known) if known.record.phase == Phase::Closed => {
                     let parts = Box::pin(self.recall_parts(ledger, campaign, known.parts)).await?;
                     parts.then_some(true)
                 }
-                None => self.is_here(campaign, upto).await?,
+                known => {
+                    let is_first_over = known.is_some_and(|known| known.phase == Phase::Closed);
+                    self.is_here(campaign, (upto, is_first_over)).await?
+                }
             };
             if let Some(is_here) = found {
                 return Ok(is_here);
@@ -221,12 +224,17 @@ impl Node {
     }
 
     /// Whether Redis has a campaign that a ledger, which was settled up to an entry before, does not have as closed: it
-    /// may have been opened, and settled, since Redis was asked. None where it, or a part of it, may have left.
-    async fn is_here(&self, campaign: CampaignId, upto: Seq) -> Result<Option<bool>, EngineError> {
+    /// may have been opened, and settled, since Redis was asked. None where it, or a part of it, may have left; so may
+    /// one whose first part is over as far as the ledger knows, which may lack what came last in the others.
+    async fn is_here(
+        &self,
+        campaign: CampaignId,
+        (upto, is_first_over): (Seq, bool),
+    ) -> Result<Option<bool>, EngineError> {
         let home = self.partitions.home(campaign);
         if !self.partitions.has_part(campaign, home).await? {
-            let is_behind = self.is_behind(home, upto).await?;
-            return Ok((!is_behind).then_some(false));
+            let may_have_left = is_first_over || self.is_behind(home, upto).await?;
+            return Ok((!may_have_left).then_some(false));
         }
         let Some(meta) = self.partitions.meta(campaign).await? else {
             return Ok(None);
@@ -274,15 +282,18 @@ impl Node {
         partitions: &[PartitionId],
         campaign: CampaignId,
     ) -> Result<bool, EngineError> {
-        for _ in 0..ATTEMPTS_MAX {
-            match self.settled_parts(ledger, partitions, campaign).await? {
-                SettledParts::Missing(parts) => {
-                    if self.put_all_back(ledger, campaign, parts).await? == Attempt::There {
-                        return Ok(true);
-                    }
-                }
-                SettledParts::Behind => {}
+        // An attempt that has put a part back has not failed; there are no more of these than parts.
+        let (mut failed, mut further) = (0, 0);
+        while failed < ATTEMPTS_MAX && further <= partitions.len() {
+            let attempt = match self.settled_parts(ledger, partitions, campaign).await? {
+                SettledParts::Missing(parts) => self.put_all_back(ledger, campaign, parts).await?,
+                SettledParts::Behind => Attempt::Again,
                 SettledParts::Open => return Ok(false),
+            };
+            match attempt {
+                Attempt::There => return Ok(true),
+                Attempt::Further => further += 1,
+                Attempt::Again => failed += 1,
             }
             tokio::time::sleep(PAUSE).await;
         }
@@ -327,14 +338,16 @@ impl Node {
         let kind = known.record.campaign.kind();
         let rows = settled_rows(ledger, campaign, kind).await;
         let rows = rows.map_err(of_ledger)?;
+        let mut otherwise = Attempt::Again;
         for (partition, upto, known) in missing {
             let place = self.partitions.index_of(partition, campaign, known.parts);
             let place = place.ok_or_else(|| unavailable("a part is in another partition"))?;
             let now = Timestamp::from_millis(self.now_ms(partition).await?);
             let part = lost_part(place, SettledSnapshot::of(known, &rows, place), now);
             if self.put_back(partition, &part, upto).await? == Attempt::Again {
-                return Ok(Attempt::Again);
+                return Ok(otherwise);
             }
+            otherwise = Attempt::Further;
             self.invalidate(campaign);
         }
         Ok(Attempt::There)
@@ -405,28 +418,6 @@ impl Node {
         self.partitions
             .call(partition, script, campaign, asks, arguments)
             .await
-    }
-
-    /// What the ledger knows of a campaign's part that it does not have as open; none where it has been.
-    pub(crate) async fn unopened(
-        &self,
-        partition: PartitionId,
-        campaign: CampaignId,
-    ) -> Result<Option<Unopened>, EngineError> {
-        let Some(ledger) = self.recalls.ledger() else {
-            // Nothing ever leaves.
-            let (upto, parts) = (Seq::MAX, None);
-            return Ok(Some(Unopened { upto, parts }));
-        };
-        let upto = ledger.settled(partition).await.map_err(of_ledger)?;
-        let known = ledger.settled_part(campaign, partition).await;
-        let Some(known) = known.map_err(of_ledger)? else {
-            return Ok(Some(Unopened { upto, parts: None }));
-        };
-        // One that is over has no parts that are still to be opened, whatever it would be spread over today.
-        let is_unopened = known.phase == Phase::Draft && known.record.phase != Phase::Closed;
-        let parts = (known.parts > 1).then_some(known.parts);
-        Ok(is_unopened.then_some(Unopened { upto, parts }))
     }
 }
 

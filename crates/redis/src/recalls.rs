@@ -43,6 +43,8 @@ type Walk = Option<CampaignId>;
 
 #[derive(Default)]
 struct Waiting {
+    /// Nobody brings anything back any more.
+    is_over: bool,
     claims: usize,
     /// Each with where those look who wait for it.
     campaigns: HashMap<CampaignId, watch::Sender<Outcome>>,
@@ -97,20 +99,29 @@ impl Recalls {
         self.waiting.lock().claims -= count;
     }
 
-    /// What comes of bringing a campaign back, and whether that begins with this call, and not before. None where too
-    /// many are being brought back.
-    pub(crate) fn join(&self, campaign: CampaignId) -> Option<(watch::Receiver<Outcome>, bool)> {
+    /// What comes of bringing a campaign back, and whether that begins with this call, and not before. An error where
+    /// too many are being brought back, and where nobody does it any more.
+    pub(crate) fn join(
+        &self,
+        campaign: CampaignId,
+    ) -> Result<(watch::Receiver<Outcome>, bool), EngineError> {
         let mut waiting = self.waiting.lock();
+        if waiting.is_over {
+            return Err(EngineError::Stopping);
+        }
         let campaigns = &mut waiting.campaigns;
         if let Some(outcome) = campaigns.get(&campaign) {
-            return Some((outcome.subscribe(), false));
+            return Ok((outcome.subscribe(), false));
         }
-        if campaigns.len() >= CAMPAIGNS_MAX || self.asked.send(campaign).is_err() {
-            return None;
+        if campaigns.len() >= CAMPAIGNS_MAX {
+            return Err(EngineError::Overloaded);
+        }
+        if self.asked.send(campaign).is_err() {
+            return Err(EngineError::Stopping);
         }
         let (outcome, waits) = watch::channel(None);
         campaigns.insert(campaign, outcome);
-        Some((waits, true))
+        Ok((waits, true))
     }
 
     /// The campaigns that are to be brought back, for the one who does it.
@@ -118,11 +129,37 @@ impl Recalls {
         self.to_do.lock().take()
     }
 
-    /// Tells all who wait for a campaign what has come of it.
-    pub(crate) fn done(&self, campaign: CampaignId, recalled: Result<bool, EngineError>) {
-        let outcome = self.waiting.lock().campaigns.remove(&campaign);
-        if let Some(outcome) = outcome {
-            outcome.send_replace(Some(recalled));
+    /// Somebody brings a campaign back from here on, for all who wait for it.
+    pub(crate) fn begin(&self, campaign: CampaignId) -> Recalling<'_> {
+        Recalling {
+            recalls: self,
+            campaign,
+            outcome: Err(EngineError::Stopping),
+        }
+    }
+
+    /// Nobody brings anything back from here on, and all who wait hear of it.
+    pub(crate) fn stop(&self) {
+        let mut waiting = self.waiting.lock();
+        waiting.is_over = true;
+        waiting.campaigns.clear();
+    }
+}
+
+/// A campaign that is being brought back. When this goes, whatever has ended it, all who wait are told what has come of
+/// it.
+pub(crate) struct Recalling<'a> {
+    recalls: &'a Recalls,
+    campaign: CampaignId,
+    /// Until it is known, that it was given up.
+    pub(crate) outcome: Result<bool, EngineError>,
+}
+
+impl Drop for Recalling<'_> {
+    fn drop(&mut self) {
+        let waits = self.recalls.waiting.lock().campaigns.remove(&self.campaign);
+        if let Some(waits) = waits {
+            waits.send_replace(Some(self.outcome.clone()));
         }
     }
 }
@@ -146,13 +183,34 @@ mod tests {
             assert_eq!(asked.try_recv(), Ok(id(n)));
         }
         assert!(asked.try_recv().is_err());
-        recalls.done(id(1), Ok(true));
+        recalls.begin(id(1)).outcome = Ok(true);
         let outcomes = waits
             .each_ref()
             .map(|(outcome, _)| outcome.borrow().clone());
         assert_eq!(outcomes, [Some(Ok(true)), Some(Ok(true)), None]);
         assert!(recalls.join(id(1)).unwrap().1, "it may have left again");
         drop(asked);
-        assert!(recalls.join(id(3)).is_none(), "nobody does it");
+        let joined = recalls.join(id(3)).map(drop);
+        assert_eq!(joined, Err(EngineError::Stopping), "nobody does it");
+    }
+
+    #[test]
+    fn nobody_waits_for_what_was_given_up() {
+        let recalls = Recalls::new(1);
+        let _asked = recalls.take_asked();
+        let outcome = |n: u64| recalls.join(id(n)).unwrap();
+        let (panicked, _) = outcome(1);
+        drop(recalls.begin(id(1)));
+        let stopping = Err(EngineError::Stopping);
+        assert_eq!(*panicked.borrow(), Some(stopping));
+        let (again, begins) = outcome(1);
+        assert!(begins, "it is tried again for those who come later");
+
+        let late = recalls.begin(id(1));
+        recalls.stop();
+        assert!(again.has_changed().is_err(), "nobody answers any more");
+        drop(late);
+        let joined = recalls.join(id(2)).map(drop);
+        assert_eq!(joined, Err(EngineError::Stopping));
     }
 }

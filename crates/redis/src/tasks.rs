@@ -11,7 +11,7 @@ use crate::{
     admission::LEASE_AGAIN,
     gate::{BEAT_EVERY, POLL_EVERY},
     node::{EXPIRE_EVERY, Node},
-    ticking::Ticking,
+    ticking::{NOTED_EVERY, Ticking, Watched},
 };
 
 /// How often due holds and windows are looked for.
@@ -70,6 +70,21 @@ pub(crate) async fn presence(node: Arc<Node>, id: PartitionId) {
         partition.presence_due().await;
         if let Err(error) = node.partitions.present(id).await {
             partition.note_failure(error.to_string());
+        }
+    }
+}
+
+/// Says of a partition again and again that this node serves it, however long a tick waits for others.
+pub(crate) async fn serve(node: Arc<Node>, partition: PartitionId) {
+    let known = node.partitions.get(partition);
+    let mut redis = Watched::begin();
+    loop {
+        tokio::time::sleep(NOTED_EVERY).await;
+        if !known.is_open() {
+            continue;
+        }
+        if let Err(error) = node.note_served_by(partition, &mut redis).await {
+            tracing::debug!(partition = partition.0, %error, "that it is served is not noted");
         }
     }
 }

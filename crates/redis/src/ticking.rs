@@ -11,7 +11,7 @@ use qiang_core::{
 };
 
 /// How often a node says that it serves a partition.
-const NOTED_EVERY: Duration = Duration::from_secs(1);
+pub(crate) const NOTED_EVERY: Duration = Duration::from_secs(1);
 
 /// When this node has last said so of one partition.
 pub(crate) struct Served {
@@ -43,6 +43,28 @@ impl Served {
     pub(crate) fn note(&self) {
         let now_ms = self.started.elapsed().as_millis() as u64;
         self.noted_ms.store(now_ms.max(1), Ordering::Relaxed);
+    }
+}
+
+/// Redis' clock, beside one that nobody can set.
+pub(crate) struct Watched {
+    started: Instant,
+    guard: JumpGuard,
+}
+
+impl Watched {
+    /// The first look believes it.
+    pub(crate) fn begin() -> Self {
+        Self {
+            started: Instant::now(),
+            guard: JumpGuard::default(),
+        }
+    }
+
+    /// Whether it has jumped, and has not stayed there for long.
+    pub(crate) fn has_jumped(&mut self, redis: Timestamp) -> bool {
+        let steady_ms = self.started.elapsed().as_millis() as i64;
+        self.guard.look(redis, steady_ms).jump_ms != 0
     }
 }
 

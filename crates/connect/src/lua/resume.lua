@@ -37,7 +37,9 @@ local open = table.concat({ARGV[2], term, server}, '.')
 redis.call('HSET', KEYS[1], 'count', ARGV[4], 'epoch', ARGV[2], 'seq', seq, 'term', term, 'server', own, 'began', seq,
   'terms', table.concat({term, seq, server}, ':'), 'past', past, 'open', open)
 -- When it was served last may be lost, and downtimes with it: then no hold has run out so far.
-redis.call('HSETNX', KEYS[1], 'up', '0')
+if not redis.call('HGET', KEYS[1], 'up') then
+  redis.call('HSET', KEYS[1], 'up', '0')
+end
 -- What a repair has written down is of the loss that is over, and so is what nodes have offered.
 redis.call('HDEL', KEYS[1], 'halted', 'lost_from', 'lost_to', 'since', 'alive_from', 'repairer', 'repair_until',
   'repair_since', 'repair_unnamed')

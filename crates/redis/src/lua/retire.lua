@@ -43,8 +43,9 @@ if why then
   return {'stays', why}
 end
 if phase then
+  -- Up to its own last entry: by `settled`, whoever is reading the ledger of another one would be turned back.
   local left = redis.call('HMGET', KEYS[1], 'left', 'left_created')
-  redis.call('HSET', KEYS[1], 'left', int(math.max(settled, tonumber(left[1] or 0))),
+  redis.call('HSET', KEYS[1], 'left', int(math.max(tonumber(c[7]), tonumber(left[1] or 0))),
     'left_created', int(math.max(tonumber(ARGV[8]), tonumber(left[2] or 0))))
 end
 redis.call('UNLINK', KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[13], KEYS[14], KEYS[16],

@@ -17,7 +17,8 @@ use qiang_core::{
     id::{OrderId, PaymentRef},
     order::OrderState,
     ports::{
-        CampaignStore as _, Engine as _, EventLog as _, Ledger, RepairEngine, SettlementStore as _,
+        CampaignStore as _, Engine as _, EventLog as _, Ledger, RepairEngine, RetireEngine as _,
+        SettlementStore as _,
     },
     time::Timestamp,
 };
@@ -25,12 +26,12 @@ use qiang_embedded::SqliteLedger;
 use qiang_redis::{Options, PartitionState, RedisEngine};
 use qiang_testkit::{
     ManualClock,
-    campaign::{Builder, OPENS, Target, sale},
+    campaign::{Builder, OPENS, Target, id, sale},
     servers::redis::{Options as ServerOptions, Server, Standalone},
 };
 
 use crate::harness::{
-    Harness, INSIST_MAX, blocking, grant_of, node, open_now, options, shared, wait_for,
+    Harness, INSIST_MAX, Stuck, blocking, grant_of, node, open_now, options, shared, wait_for,
 };
 
 const HOLD_MS: i64 = 60_000;
@@ -200,6 +201,41 @@ async fn a_gap_by_the_clock_of_redis_is_a_downtime() {
     let downs = [first.unwrap(), second.unwrap()];
     assert!(downs.iter().all(|downs| downs.matches(':').count() == 1));
     world.harness.audit().await;
+}
+
+/// A tick waits for a ledger that says nothing, for twice as long as nobody may have served a partition. It was served.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tick_that_waits_is_no_downtime() {
+    const LONGER_MS: i64 = 6_000;
+    let options = options(shared().url());
+    let folder = tempfile::tempdir().unwrap();
+    let clock = ManualClock::new(OPENS);
+    let ledger = SqliteLedger::open(&folder.path().join("ledger.db"), clock).unwrap();
+    let stuck = Stuck::new();
+    let node = stuck.node(&options).await;
+    node.recall_from(Arc::new(ledger));
+    let call = |words: &[&str]| blocking(|| shared().primary().call(words).unwrap());
+    let key = |rest: &str| format!("{}:{{p00}}:{rest}", options.prefix);
+    // It may have left.
+    let order = OrderId {
+        campaign: id(1),
+        number: 1,
+    };
+    call(&["ZADD", &key("agenda"), "0", &order.campaign.to_string()]);
+    let asked = tokio::time::timeout(Duration::from_secs(1), node.order(order)).await;
+    assert!(asked.is_err(), "the ledger answers: {asked:?}");
+    let partition = key("partition");
+    let up = || -> i64 {
+        let up = call(&["HGET", &partition, "up"]);
+        up.text().unwrap().parse().unwrap()
+    };
+    let (before, until) = (up(), Instant::now() + INSIST_MAX);
+    while up() < before + LONGER_MS {
+        assert!(Instant::now() < until, "nobody serves");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert_eq!(call(&["HGET", &partition, "downs"]).text(), None);
+    node.close().await;
 }
 
 /// A process that settles, and serves nobody, does what is due, and ends no hold. Who is told to do what is due does.

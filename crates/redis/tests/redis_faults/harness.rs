@@ -400,6 +400,47 @@ impl Load {
     }
 }
 
+/// A runtime with one thread for what blocks, which is busy for as long as this is there: a ledger in a file that is
+/// asked on it says nothing, and everything else goes on.
+pub(crate) struct Stuck {
+    runtime: Option<tokio::runtime::Runtime>,
+    busy: Option<std::sync::mpsc::Sender<()>>,
+}
+
+impl Stuck {
+    pub(crate) fn new() -> Self {
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        builder.worker_threads(2).max_blocking_threads(1);
+        let runtime = builder.enable_all().build().unwrap();
+        let (busy, until) = std::sync::mpsc::channel();
+        drop(runtime.spawn_blocking(move || until.recv()));
+        Self {
+            runtime: Some(runtime),
+            busy: Some(busy),
+        }
+    }
+
+    /// A node on it.
+    pub(crate) async fn node(&self, options: &Options) -> RedisEngine {
+        let (runtime, options) = (self.runtime.as_ref().unwrap(), options.clone());
+        let connecting = runtime.spawn(async move { node(&options, &[]).await });
+        connecting.await.unwrap()
+    }
+
+    /// From now on what blocks gets its turn.
+    pub(crate) fn go_on(&mut self) {
+        self.busy = None;
+    }
+}
+
+impl Drop for Stuck {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
 /// Looks until something is so, within a bound.
 pub(crate) async fn wait_for(what: &str, mut look: impl FnMut() -> bool) {
     let until = Instant::now() + INSIST_MAX;

@@ -132,8 +132,9 @@ pub(crate) async fn maintain(harness: &mut Harness, server: &Server) {
     let mut restored = 0;
     for partition in node.partitions() {
         let before = differing(&node, &ledger, partition).await;
-        let Ok(RepairState::Repaired(report)) = node.unite(partition, &ledger).await else {
-            panic!("{partition:?} is not united");
+        let united = node.unite(partition, &ledger).await;
+        let Ok(RepairState::Repaired(report)) = united else {
+            panic!("{partition:?} is not united: {united:?}");
         };
         assert_eq!(before > 0, report.restored > 0, "{partition:?}: {report:?}");
         assert_eq!(differing(&node, &ledger, partition).await, 0);

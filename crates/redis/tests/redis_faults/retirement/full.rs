@@ -7,7 +7,7 @@ use qiang_core::ports::Ticket;
 use qiang_testkit::servers::redis::{Options as ServerOptions, Standalone};
 
 use super::*;
-use crate::harness::INSIST_MAX;
+use crate::harness::{INSIST_MAX, Stuck};
 
 /// A sale that is over and has left, whose orders were paid or cancelled, and the server.
 async fn left() -> (Standalone, Scene, Target, Vec<Answered>) {
@@ -89,12 +89,11 @@ async fn a_server_that_takes_no_writes_is_asked_again_later() {
         is_unavailable(&claim.await);
     }
     config(&server, "min-replicas-to-write", "0");
-    comes_back(&scene, target, &paid).await;
+    comes_back(&scene, node, target, &paid).await;
 }
 
-async fn comes_back(scene: &Scene, target: Target, paid: &[Answered]) {
+async fn comes_back(scene: &Scene, node: &RedisEngine, target: Target, paid: &[Answered]) {
     let until = Instant::now() + INSIST_MAX;
-    let node = &scene.harness.nodes[0];
     while node.claim(paid[0].0.clone()).await.is_err() {
         assert!(Instant::now() < until, "the campaign does not come back");
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -107,13 +106,9 @@ async fn comes_back(scene: &Scene, target: Target, paid: &[Answered]) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_waits_for_long_and_the_campaign_comes_back() {
     let (_server, scene, target, paid) = left().await;
-    let file = rusqlite::Connection::open(scene.path("ledger.db")).unwrap();
-    // Whoever looks up to where it is settled counts to twelve million first.
-    let slow = "ALTER TABLE settled RENAME TO settled_at_last; CREATE VIEW settled AS SELECT * FROM settled_at_last \
-                WHERE (WITH RECURSIVE n(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM n WHERE n < 12000000) \
-                       SELECT count(*) FROM n) > 0";
-    file.execute_batch(slow).unwrap();
-    let node = &scene.harness.nodes[1];
+    let mut stuck = Stuck::new();
+    let node = stuck.node(&scene.harness.options).await;
+    node.recall_from(scene.ledger.clone());
     let (tally, order) = (node.tally(target.id), node.order(target.order(1)));
     let claim = node.claim(paid[0].0.clone());
     let late = [tally.await.err(), order.await.err(), claim.await.err()];
@@ -123,5 +118,7 @@ async fn nobody_waits_for_long_and_the_campaign_comes_back() {
         };
         assert!(reason.contains("has not said in time"), "{reason}");
     }
-    comes_back(&scene, target, &paid).await;
+    stuck.go_on();
+    comes_back(&scene, &node, target, &paid).await;
+    node.close().await;
 }

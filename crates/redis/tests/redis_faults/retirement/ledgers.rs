@@ -9,7 +9,7 @@ use qiang_core::{
 use qiang_redis::PartitionState;
 
 use super::*;
-use crate::harness::{node, wait_for};
+use crate::harness::{Stuck, node, wait_for};
 
 /// When campaigns were made: before now by any clock.
 const LONG_AGO: Timestamp = Timestamp::from_millis(1_577_836_800_000);
@@ -231,8 +231,85 @@ async fn a_part_that_has_left_is_not_taken_for_a_draft_by_a_repair() {
     assert!(matches!(united, Ok(RepairState::Repaired(_))), "{united:?}");
 }
 
-/// A campaign that cannot be read keeps no other from leaving, and is looked at again much later. Nor does the walk over
-/// campaigns that an earlier release has closed stop at it.
+/// A campaign leaves, and the ledger has long gone on with others. Whoever has read the ledger before that is believed
+/// all the same: it had everything of the campaign.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_has_left_turns_back_nobody_who_has_read_all_of_it() {
+    let mut scene = Scene::new(here()).await;
+    let target = scene.open(sale(5)).await;
+    let [home, _] = scene.home_and_other(target);
+    let other = loop {
+        let other = scene.open(sale(5)).await;
+        if scene.home_and_other(other)[0] == home {
+            break other;
+        }
+    };
+    scene.harness.ask_all(vec![target.one("ann")]).await;
+    scene.command(0, pay(target, 1, "first")).await.unwrap();
+    scene.command(0, close(target)).await.unwrap();
+    let old = scene.ledger_as_of_now("old.db").await;
+    scene.harness.ask_all(vec![other.one("bob")]).await;
+    scene.settle().await;
+    let field = |rest: &str, name: &str| -> Option<Seq> {
+        let key = scene.key(home, rest);
+        let field = blocking(|| shared().primary().call(&["HGET", &key, name]).unwrap());
+        field.text().map(|field| field.parse().unwrap())
+    };
+    let last = field(&format!("c:{}", target.id), "touched");
+    assert_eq!(last, Some(old.settled(home).await.unwrap()));
+    assert!(last < Some(scene.ledger.settled(home).await.unwrap()));
+    assert_eq!(scene.retire(0).await, 1);
+    assert_eq!(field("partition", "left"), last);
+    let late = reading(&scene, &old).await;
+    let order = late.order(target.order(1)).await.unwrap().unwrap();
+    assert_eq!(order.grant.order.unwrap().state, OrderState::Paid);
+}
+
+/// A spread sale has left, and a ledger has everything of its first part and nothing of the other one: it does not say
+/// that there is no such sale.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn by_a_ledger_that_lacks_another_part_nothing_is_said() {
+    let mut scene = Scene::new(here()).await;
+    let target = scene.open(sale(STOCK).hold_ms(HOLD_MS)).await;
+    scene.lead(target, true).await;
+    let [home, _] = scene.home_and_other(target);
+    let behind = new_ledger(&scene.path("behind.db")).await;
+    for setup in &scene.harness.setups {
+        behind.create(setup).await.unwrap();
+    }
+    settle(&scene.harness.nodes[0], &behind, home).await;
+    scene.settle().await;
+    assert_eq!(scene.retire(0).await, 2);
+    let late = reading(&scene, &behind).await;
+    is_lacking(late.order(target.order(1)).await);
+    is_lacking(late.claim(target.one("late")).await);
+}
+
+/// The engine closes while a ledger says nothing: whoever waits for a campaign hears of it at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_waits_for_a_ledger_when_the_engine_closes() {
+    const AT_ONCE: Duration = Duration::from_secs(3);
+    let mut scene = Scene::new(here()).await;
+    let target = left(&mut scene).await;
+    let stuck = Stuck::new();
+    let node = stuck.node(&scene.harness.options).await;
+    node.recall_from(scene.ledger.clone());
+    assert!(scene.harness.options.try_for > 2 * AT_ONCE);
+    let claim = node.claim(target.one("ann"));
+    let mut order = node.order(target.order(1));
+    let early = tokio::time::timeout(Duration::from_millis(500), &mut order).await;
+    assert!(early.is_err(), "the ledger answers: {early:?}");
+    let told = async {
+        node.close().await;
+        (claim.await, order.await)
+    };
+    let (claimed, found) = tokio::time::timeout(AT_ONCE, told).await.unwrap();
+    assert_eq!(claimed, Err(EngineError::Stopping));
+    assert_eq!(found, Err(EngineError::Stopping));
+}
+
+/// A campaign that cannot be read keeps no other from leaving, and is looked at again much later. Nor does the walk
+/// over campaigns that an earlier release has closed stop at it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_campaign_that_cannot_be_read_holds_up_no_other() {
     let mut scene = Scene::new(here()).await;
