@@ -5,7 +5,8 @@ use std::fmt;
 
 use crate::words::words;
 
-/// Payments of one order that may be owed back. So many at the highest price are a sum that still fits 64 bits.
+/// Payments of one order that may become owed back, refunded or not. So many at the highest price are a sum that still
+/// fits 64 bits.
 pub const REFUNDS_DUE_MAX: u32 = 1_000;
 
 /// Where an order stands.

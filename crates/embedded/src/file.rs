@@ -198,10 +198,11 @@ fn prepare(mut conn: Connection, path: &Path, kind: FileKind) -> Result<Connecti
     conn.pragma_update(None, "foreign_keys", "OFF")?; // written by one code path, proved by the audit
     conn.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
     conn.pragma_update(None, "cache_size", -i64::from(CACHE_KIB))?;
-    // What savepoints would undo: in a file, it takes a quarter of the writer's time where many campaigns are created.
-    conn.pragma_update(None, "temp_store", "MEMORY")?;
     conn.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
     migrate(&mut conn, kind)?;
+    // What savepoints would undo: in a file, it takes a quarter of the writer's time where many campaigns are created.
+    // Only now, because a migration may sort, or change, a whole table.
+    conn.pragma_update(None, "temp_store", "MEMORY")?;
     let found: String = conn.query_row("SELECT kind FROM file_kind", [], |row| row.get(0))?;
     let found = FileKind::ALL.into_iter().find(|kind| kind.name() == found);
     match found {

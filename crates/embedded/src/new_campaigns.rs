@@ -54,6 +54,11 @@ impl NewCampaigns {
         self.campaigns.iter().map(|it| u64::from(shares(it))).sum()
     }
 
+    /// Whether anybody still waits to hear what became of them.
+    pub(crate) fn is_awaited(&self) -> bool {
+        !self.answer.is_closed()
+    }
+
     /// Whether they have more shares than one transaction should have that claims wait for.
     pub(crate) fn has_many_shares(&self) -> bool {
         self.shares() > u64::from(LOAD_SHARES)

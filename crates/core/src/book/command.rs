@@ -160,8 +160,8 @@ pub enum Refusal {
     /// The order's state does not allow it.
     #[error(transparent)]
     Order(#[from] OrderStepError),
-    /// So many payments of the order are owed back that it takes no more.
-    #[error("{REFUNDS_DUE_MAX} payments of this order are owed back, and it takes no more")]
+    /// So many payments of the order are owed back, or were, that it takes no more.
+    #[error("{REFUNDS_DUE_MAX} payments of this order are owed back or were, and it takes no more")]
     TooManyPayments,
     /// The stock cannot be so small: users have more units, or there are units that a repair withholds.
     #[error(

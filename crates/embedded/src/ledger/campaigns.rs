@@ -14,9 +14,7 @@ use qiang_core::{
     },
     time::Timestamp,
 };
-use rusqlite::{
-    Connection, OptionalExtension as _, Row, params, params_from_iter, types::FromSql,
-};
+use rusqlite::{Connection, OptionalExtension as _, Row, params, params_from_iter, types::FromSql};
 
 use super::{
     accounts::{self, Accounts},

@@ -5,7 +5,11 @@
 //! that is reserved. So whatever happens in between, there is nothing that anybody sees; what is left is taken out
 //! again.
 
-use std::{collections::VecDeque, sync::Arc, time::Instant};
+use std::{
+    collections::VecDeque,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use qiang_core::ports::EngineError;
 
@@ -15,8 +19,11 @@ use crate::{
     task::Task,
 };
 
-/// Shares of campaigns that wait, past which no more of them are taken: some hundred large packets, and 80 MB.
+/// Shares of campaigns that wait, past which no more of them are taken: some hundred large packets, and some 240 MB
+/// with the copies that their callers keep.
 const WAITING_SHARES_MAX: u64 = 10_000_000;
+/// How long the writer goes on with them before it stops. What is left then is refused.
+const END_MAX: Duration = Duration::from_secs(5);
 
 /// Campaigns whose shares are written before they are entered.
 pub(super) struct Preparing {
@@ -129,12 +136,17 @@ impl Writer {
 
     /// Writes some shares of the first campaigns. Returns whether all are written.
     fn write_shares(&mut self, limit: u32) -> Result<bool, StoreError> {
+        let begun = self.preparing.begun;
         let Some(campaigns) = self.preparing.waiting.front_mut() else {
             return Ok(false);
         };
+        if !begun && !campaigns.is_awaited() {
+            // Nothing of it is written, and whoever asked has been told that nobody knows what became of it.
+            drop(self.preparing.pop());
+            return Ok(false);
+        }
         let shared = Arc::clone(&self.shared);
         let commit = shared.under_way.begin();
-        let begun = self.preparing.begun;
         if !begun && !campaigns.foresee(&self.conn, self.clock.now())? {
             drop(commit);
             if let Some(campaigns) = self.preparing.pop() {
@@ -161,13 +173,16 @@ impl Writer {
         }
     }
 
-    /// Before the writer stops: enters what waits, unless nothing is to be gone on with.
+    /// Before the writer stops: enters what waits, for some seconds, unless nothing is to be gone on with.
     pub(super) fn end_preparing(&mut self) {
-        if self.shared.queue.is_aborted() {
-            self.preparing.refuse_all(&EngineError::Stopping);
-        }
+        self.pace.idle(); // nobody waits for a slice any more
+        let until = Instant::now() + END_MAX;
         while self.repair_at.is_none() && !self.preparing.waiting.is_empty() {
-            self.prepare_slice();
+            if self.shared.queue.is_aborted() || Instant::now() >= until {
+                self.preparing.refuse_all(&EngineError::Stopping);
+            } else {
+                self.prepare_slice();
+            }
         }
     }
 }

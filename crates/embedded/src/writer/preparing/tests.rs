@@ -256,7 +256,7 @@ fn a_crash_between_slices_leaves_nothing_and_the_key_is_free() {
     let mut engine = Engine::new();
     let large = packet(1, 500_000, SHARES);
     for _ in 0..2 {
-        drop(engine.enter(large.clone()));
+        let _waits = engine.enter(large.clone());
         engine.begin();
         engine.assert_nothing_of(&large);
         engine = engine.crash();
@@ -285,6 +285,23 @@ fn a_crash_between_slices_leaves_nothing_and_the_key_is_free() {
         engine = engine.crash();
     }
     engine.assert_entered(&small, 501_000);
+}
+
+#[test]
+fn what_nobody_waits_for_any_more_is_not_begun() {
+    let mut engine = Engine::new();
+    let (first, left) = (packet(1, 500_000, SHARES), packet(2, 500_000, SHARES));
+    let entered = engine.enter(first.clone());
+    engine.begin();
+    drop(engine.enter(left.clone()));
+    assert_eq!(fresh(&engine.entered(entered)), Some(true));
+    engine.rest();
+    engine.assert_entered(&first, 500_000);
+    assert_eq!(engine.count("SELECT count(*) FROM campaigns"), 1);
+    assert_eq!(engine.shares(), SHARES);
+    // Its key is free.
+    let again = engine.enter(left);
+    assert_eq!(fresh(&engine.entered(again)), Some(true));
 }
 
 #[test]
