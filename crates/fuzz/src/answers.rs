@@ -112,6 +112,10 @@ impl Reader {
         if of.header("transfer-encoding") == Some("chunked") {
             let mut body = Vec::new();
             loop {
+                // Who has said that no more comes may be left before the first chunk of a stream.
+                if of.is_stream() && self.bytes.is_empty() && !self.more(stream).await? {
+                    return Ok(body);
+                }
                 let line = self.line(stream).await?;
                 let size = usize::from_str_radix(line.trim(), 16).context("the size of a chunk")?;
                 body.extend(self.take(stream, size).await?);
