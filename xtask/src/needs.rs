@@ -24,7 +24,7 @@ struct Need {
 /// Some packages start a service when they are installed. Nothing here uses it, and the tests' own servers listen on
 /// other ports. `mariadb-server` without `-core` would come as a service that is started at once.
 const NEEDS: &str = "
-    gcc | cc | every build: links, and compiles the C in SQLite, mimalloc and aws-lc
+    gcc | cc | every build: links, and compiles the C in SQLite and aws-lc
     libc6-dev | /usr/include/stdio.h | every build: headers for that C
     util-linux | setpriv unshare | tests with servers: end servers with their test and run them as another user \
         than root; tests of full disks: a mount namespace

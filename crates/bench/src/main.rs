@@ -16,9 +16,6 @@ use std::process::ExitCode;
 use clap::Parser;
 use qiang_node::UsageError;
 
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 /// Measures Qiang.
 #[derive(Debug, Parser)]
 #[command(name = "qiang-bench", version)]

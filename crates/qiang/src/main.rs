@@ -37,9 +37,6 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use qiang_node::UsageError;
 
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 /// Hands out scarce things to a crowd: red packets (抢红包) and flash sales (秒杀).
 #[derive(Debug, Parser)]
 #[command(name = "qiang", version = version::LINE, long_version = version::long(), after_help = EXAMPLES)]
