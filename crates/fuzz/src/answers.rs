@@ -76,6 +76,8 @@ impl Answer {
 #[derive(Debug, Default)]
 pub(crate) struct Reader {
     bytes: Vec<u8>,
+    /// The node was told that no more comes: it may leave before the first chunk of a stream.
+    pub(crate) is_last_word_said: bool,
 }
 
 impl Reader {
@@ -112,8 +114,8 @@ impl Reader {
         if of.header("transfer-encoding") == Some("chunked") {
             let mut body = Vec::new();
             loop {
-                // Who has said that no more comes may be left before the first chunk of a stream.
-                if of.is_stream() && self.bytes.is_empty() && !self.more(stream).await? {
+                let may_leave = self.is_last_word_said && of.is_stream();
+                if may_leave && self.bytes.is_empty() && !self.more(stream).await? {
                     return Ok(body);
                 }
                 let line = self.line(stream).await?;

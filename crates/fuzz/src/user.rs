@@ -194,6 +194,7 @@ impl User {
     async fn read_to_end(&self, stream: &mut TcpStream) -> Result<Vec<(&'static str, String)>> {
         stream.shutdown().await.context("say that no more comes")?;
         let (mut reader, mut faults) = (Reader::default(), Vec::new());
+        reader.is_last_word_said = true;
         while let Some(answer) = reader.next(stream, false).await? {
             self.report.answer(&answer);
             if let Some(fault) = answer.fault(false) {
