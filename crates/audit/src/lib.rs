@@ -15,6 +15,8 @@ mod open;
 mod place;
 mod report;
 mod splits;
+#[cfg(test)]
+mod work;
 
 use std::path::Path;
 

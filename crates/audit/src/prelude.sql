@@ -156,6 +156,8 @@ SELECT campaign, seq AS since, kind AS phase, settled,
 FROM temp.log
 WHERE kind IN ('opened', 'paused', 'resumed', 'ended', 'closed');
 
+CREATE INDEX temp.phases_of ON phases (campaign, since);
+
 -- The stretches of the log in which a campaign had one set of terms: after `since`, before `until`. Of a packet, and of
 -- a sale whose terms never changed, there is one. The note of an entry is the revision, the start and the end.
 CREATE TEMP TABLE terms AS

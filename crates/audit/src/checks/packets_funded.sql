@@ -1,11 +1,13 @@
 -- Each packet's total came from its sender into its escrow, in one posting; nothing else was funded.
 SELECT packets FROM temp.totals;
 
-SELECT format('campaign #%d has %d fundings', c.ref, count(p.seq))
+WITH fundings AS (
+    SELECT campaign, count(*) AS fundings FROM postings WHERE source = -1 AND kind = 'fund' GROUP BY campaign
+)
+SELECT format('campaign #%d has %d fundings', c.ref, coalesce(f.fundings, 0))
 FROM campaigns c
-LEFT JOIN postings p ON p.source = -1 AND p.kind = 'fund' AND p.campaign = c.ref
-GROUP BY c.ref
-HAVING count(p.seq) <> (c.kind = 'red_packet')
+LEFT JOIN fundings f ON f.campaign = c.ref
+WHERE coalesce(f.fundings, 0) <> (c.kind = 'red_packet')
 UNION ALL
 SELECT format('posting -1/%d funds no packet as it should', p.seq)
 FROM postings p
