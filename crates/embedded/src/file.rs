@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Migrations in order; the file's `user_version` says how many it has. Append only.
-const MIGRATIONS: [&str; 26] = [
+const MIGRATIONS: [&str; 27] = [
     include_str!("../migrations/0001_init.sql"),
     include_str!("../migrations/0002_ledgers_alone.sql"),
     include_str!("../migrations/0003_set_aside.sql"),
@@ -44,6 +44,7 @@ const MIGRATIONS: [&str; 26] = [
     include_str!("../migrations/0024_archives.sql"),
     include_str!("../migrations/0025_claimed_and_live.sql"),
     include_str!("../migrations/0026_preparations.sql"),
+    include_str!("../migrations/0027_plain_checks.sql"),
 ];
 /// The version of the newest schema of files.
 pub const SCHEMA_VERSION: u32 = MIGRATIONS.len() as u32;
@@ -280,6 +281,43 @@ mod tests {
             matches!(refused, Err(StoreError::NoWriteAheadLog { .. })),
             "{refused:?}"
         );
+    }
+
+    /// A `CHECK` or an index with a list of more than two words would have SQLite build a temporary table a row.
+    #[test]
+    fn no_row_of_a_busy_table_needs_a_temporary_table() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let path = folder.path().join("qiang.db");
+        let now = Timestamp::from_millis(0);
+        let conn = open_writer(&path, FileKind::Engine, now).unwrap();
+        for table in [
+            "campaigns",
+            "details",
+            "shares",
+            "orders",
+            "payments",
+            "accounts",
+            "postings",
+            "idempotency_keys",
+            "events",
+            "parts",
+        ] {
+            let columns = "SELECT group_concat('NULL') FROM pragma_table_info(?1)";
+            let nulls: String = conn.query_row(columns, [table], |row| row.get(0)).unwrap();
+            let explain = format!("EXPLAIN INSERT INTO {table} VALUES ({nulls})");
+            let mut steps = conn.prepare(&explain).unwrap();
+            let steps = steps.query_map([], |row| row.get::<_, String>("opcode"));
+            let steps: Vec<_> = steps.unwrap().map(Result::unwrap).collect();
+            assert!(
+                steps.iter().any(|step| step.contains("Insert")),
+                "{steps:?}"
+            );
+            assert!(!steps.iter().any(|step| step == "OpenEphemeral"), "{table}");
+        }
+        let sound: String = conn
+            .query_row("PRAGMA integrity_check", [], |row| row.get(0))
+            .unwrap();
+        assert_eq!(sound, "ok");
     }
 
     #[test]

@@ -71,8 +71,9 @@ const SELECT: &str = "SELECT p.source, p.seq, p.kind, p.amount, p.at, c.id, p.nu
      LEFT JOIN payments y ON p.kind = 'payment' AND y.campaign = p.campaign AND y.number = p.number \
      AND y.outcome <> 'refund_due'";
 const IN: &str = "p.credit = ?1";
-const OUT: &str =
-    "p.kind IN ('fund', 'return', 'refund_paid', 'withdrawal', 'reversal') AND p.debit = ?1";
+/// In the words of the index `postings_out`: another list would not use it.
+const OUT: &str = "(p.kind = 'fund' OR p.kind = 'return' OR p.kind = 'refund_paid' OR p.kind = 'withdrawal' \
+                   OR p.kind = 'reversal') AND p.debit = ?1";
 const PAGE: &str = "AND p.kind LIKE ?2 AND p.at <= ?3 AND (p.at < ?3 OR (p.source, p.seq) < (?4, ?5)) \
      ORDER BY p.at DESC, p.source DESC, p.seq DESC LIMIT ?6";
 
@@ -99,4 +100,29 @@ pub(crate) fn payment(
     )?;
     let found = statement.query_row([reference.as_str()], |row| PaymentColumns::try_from(row));
     Ok(found.optional()?.map(payment_of).transpose()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::file::{self, FileKind};
+
+    #[test]
+    fn both_sides_of_an_account_are_found_by_their_index() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let path = folder.path().join("qiang.db");
+        let now = qiang_core::time::Timestamp::from_millis(0);
+        let conn = file::open_writer(&path, FileKind::Ledger, now).unwrap();
+        for (side, index) in [(IN, "postings_in"), (OUT, "postings_out")] {
+            let explain = format!("EXPLAIN QUERY PLAN {SELECT} WHERE {side} {PAGE}");
+            let mut plan = conn.prepare(&explain).unwrap();
+            let plan = plan.query_map([""; 6], |row| row.get::<_, String>("detail"));
+            let plan: Vec<_> = plan.unwrap().map(Result::unwrap).collect();
+            let search = format!("SEARCH p USING INDEX {index} (");
+            assert!(
+                plan.iter().any(|step| step.starts_with(&search)),
+                "{plan:?}"
+            );
+        }
+    }
 }
