@@ -6,7 +6,7 @@ use qiang_core::{
     ports::{EngineError, LedgerError},
     time::Timestamp,
 };
-use rusqlite::Connection;
+use rusqlite::{Connection, Transaction};
 
 use crate::error::StoreError;
 
@@ -15,7 +15,7 @@ pub(crate) type Committed<'a> = Result<(), &'a EngineError>;
 
 /// A change to the ledger's tables: done in the batch's transaction, answered after its commit.
 pub(crate) trait LedgerJob: Send {
-    /// Makes the change, inside a savepoint that is undone if it returns an error.
+    /// Makes the change, which is undone if it returns an error. It may be run again in the same commit.
     fn run(&mut self, context: &mut JobContext<'_>) -> Result<(), StoreError>;
 
     /// How many entries it settles; 0 for a job that settles none.
@@ -28,6 +28,8 @@ pub(crate) trait LedgerJob: Send {
 pub(crate) struct JobContext<'a> {
     pub(crate) conn: &'a Connection,
     pub(crate) now: Timestamp,
+    /// For parts of a job that are refused alone.
+    pub(crate) apart: &'a mut Apart,
     /// Where jobs that settle have moved the positions of their partitions.
     pub(crate) moved: &'a mut Vec<(PartitionId, Seq)>,
     /// Campaigns that jobs have entered and that are opened with them, where this ledger is an engine's own.
@@ -36,27 +38,123 @@ pub(crate) struct JobContext<'a> {
     pub(crate) forgets: &'a mut bool,
 }
 
-/// Runs a job in a savepoint. A refusal undoes the job alone; any other error fails the batch.
-pub(crate) fn run_job(
-    job: &mut dyn LedgerJob,
-    context: &mut JobContext<'_>,
-) -> Result<(), StoreError> {
-    let opens = context.opens.len();
-    let conn = context.conn;
-    let run = |sql| -> Result<(), StoreError> {
-        conn.prepare_cached(sql)?.execute([])?;
-        Ok(())
-    };
-    run("SAVEPOINT job")?;
-    match job.run(context) {
-        Ok(()) => {}
-        Err(StoreError::Refused(_)) => {
-            context.opens.truncate(opens);
-            run("ROLLBACK TO job")?;
+/// Keeps changes apart, so that one which is refused is undone alone.
+///
+/// A savepoint would do. But behind each SQLite copies every page that is changed for the first time, and the small
+/// jobs of a batch all change the last pages of the same tables. What is refused has almost never changed anything by
+/// then. So changes are made without savepoints, and where one that is refused has changed rows, the transaction has to
+/// be undone as a whole and made again with them.
+#[derive(Debug, Default)]
+pub(crate) struct Apart {
+    by_savepoints: bool,
+    /// What was refused is still in the transaction.
+    is_mixed: bool,
+}
+
+/// Where a change began.
+pub(crate) struct Begun {
+    changes: u64,
+}
+
+impl Apart {
+    pub(crate) fn by_savepoints() -> Self {
+        Self {
+            by_savepoints: true,
+            is_mixed: false,
         }
-        Err(error) => return Err(error),
     }
-    run("RELEASE job")
+
+    /// Whether the transaction has to be undone and its changes made again, apart by savepoints.
+    pub(crate) fn is_mixed(&self) -> bool {
+        self.is_mixed
+    }
+
+    pub(crate) fn begin(&self, conn: &Connection) -> Result<Begun, StoreError> {
+        if self.by_savepoints {
+            conn.prepare_cached("SAVEPOINT apart")?.execute([])?;
+        }
+        let changes = conn.total_changes();
+        Ok(Begun { changes })
+    }
+
+    /// Ends the change that began last.
+    pub(crate) fn end(
+        &mut self,
+        conn: &Connection,
+        begun: Begun,
+        is_refused: bool,
+    ) -> Result<(), StoreError> {
+        if !self.by_savepoints {
+            self.is_mixed |= is_refused && conn.total_changes() > begun.changes;
+            return Ok(());
+        }
+        if is_refused {
+            conn.prepare_cached("ROLLBACK TO apart")?.execute([])?;
+        }
+        conn.prepare_cached("RELEASE apart")?.execute([])?;
+        Ok(())
+    }
+}
+
+/// What the jobs of a transaction have done, beside their changes.
+#[derive(Default)]
+pub(crate) struct Done {
+    pub(crate) moved: Vec<(PartitionId, Seq)>,
+    pub(crate) opens: Vec<Setup>,
+    pub(crate) forgets: bool,
+}
+
+/// Runs jobs in the transaction that is open, until one of them makes it [mixed](Apart::is_mixed).
+pub(crate) fn run_jobs<'j>(
+    (conn, now): (&Connection, Timestamp),
+    jobs: impl Iterator<Item = &'j mut dyn LedgerJob>,
+    apart: &mut Apart,
+    done: &mut Done,
+) -> Result<(), StoreError> {
+    for job in jobs {
+        let mut context = JobContext {
+            conn,
+            now,
+            apart,
+            moved: &mut done.moved,
+            opens: &mut done.opens,
+            forgets: &mut done.forgets,
+        };
+        run_job(job, &mut context)?;
+        done.forgets |= job.entries() > 0;
+        if apart.is_mixed {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Undoes a transaction that is mixed, and runs all of its jobs in another one, apart by savepoints.
+pub(crate) fn run_again<'c, 'j>(
+    (conn, now): (&'c Connection, Timestamp),
+    mixed: Transaction<'_>,
+    jobs: impl Iterator<Item = &'j mut dyn LedgerJob>,
+) -> Result<(Transaction<'c>, Done), StoreError> {
+    mixed.rollback()?;
+    let tx = conn.unchecked_transaction()?;
+    let (mut apart, mut done) = (Apart::by_savepoints(), Done::default());
+    run_jobs((&tx, now), jobs, &mut apart, &mut done)?;
+    Ok((tx, done))
+}
+
+/// Runs a job. A refusal undoes the job alone; any other error fails the batch.
+fn run_job(job: &mut dyn LedgerJob, context: &mut JobContext<'_>) -> Result<(), StoreError> {
+    let (conn, opens) = (context.conn, context.opens.len());
+    let begun = context.apart.begin(conn)?;
+    let is_refused = match job.run(context) {
+        Ok(()) => false,
+        Err(StoreError::Refused(_)) => true,
+        Err(error) => return Err(error),
+    };
+    if is_refused {
+        context.opens.truncate(opens);
+    }
+    context.apart.end(conn, begun, is_refused)
 }
 
 /// A [`LedgerJob`] made of a closure.
@@ -133,5 +231,88 @@ pub(crate) fn result_of<T>(
         (Err(error), _) => unavailable(error),
         (Ok(()), Some(result)) => result,
         (Ok(()), None) => unavailable(&EngineError::Stopping),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Puts a number into the table, if it changes anything, and is refused if it is to be.
+    struct Put {
+        number: i64,
+        changes: bool,
+        is_refused: bool,
+    }
+
+    impl LedgerJob for Put {
+        fn run(&mut self, context: &mut JobContext<'_>) -> Result<(), StoreError> {
+            if self.changes {
+                let sql = "INSERT INTO numbers VALUES (?1)";
+                context.conn.execute(sql, [self.number])?;
+                context.moved.push((PartitionId(0), self.number as u64));
+            }
+            match self.is_refused {
+                true => Err(StoreError::Refused(LedgerError::IdUsed)),
+                false => Ok(()),
+            }
+        }
+
+        fn entries(&self) -> usize {
+            0
+        }
+
+        fn answer(self: Box<Self>, _: Committed<'_>) {}
+    }
+
+    fn each(jobs: &mut [Put]) -> impl Iterator<Item = &mut dyn LedgerJob> {
+        jobs.iter_mut().map(|job| job as &mut dyn LedgerJob)
+    }
+
+    /// Three jobs of which the second is refused, before or behind a change.
+    fn jobs(changes: bool) -> [Put; 3] {
+        [1, 2, 3].map(|number| Put {
+            number,
+            changes: number != 2 || changes,
+            is_refused: number == 2,
+        })
+    }
+
+    fn table() -> Connection {
+        let conn = Connection::open_in_memory().unwrap();
+        conn.execute_batch("CREATE TABLE numbers (number INTEGER PRIMARY KEY)")
+            .unwrap();
+        conn
+    }
+
+    fn numbers(conn: &Connection) -> Vec<i64> {
+        let mut select = conn.prepare("SELECT number FROM numbers").unwrap();
+        let numbers = select.query_map([], |row| row.get(0)).unwrap();
+        numbers.map(Result::unwrap).collect()
+    }
+
+    #[test]
+    fn what_is_refused_before_it_changes_anything_leaves_the_others_alone() {
+        let (conn, now) = (table(), Timestamp::default());
+        let (mut apart, mut done) = (Apart::default(), Done::default());
+        let mut jobs = jobs(false);
+        let tx = conn.unchecked_transaction().unwrap();
+        run_jobs((&tx, now), each(&mut jobs), &mut apart, &mut done).unwrap();
+        assert!(!apart.is_mixed());
+        tx.commit().unwrap();
+        assert_eq!((numbers(&conn), done.moved.len()), (vec![1, 3], 2));
+    }
+
+    #[test]
+    fn what_is_refused_behind_a_change_is_undone_alone() {
+        let (conn, now) = (table(), Timestamp::default());
+        let (mut apart, mut done) = (Apart::default(), Done::default());
+        let mut jobs = jobs(true);
+        let tx = conn.unchecked_transaction().unwrap();
+        run_jobs((&tx, now), each(&mut jobs), &mut apart, &mut done).unwrap();
+        assert!(apart.is_mixed());
+        let (tx, _) = run_again((&conn, now), tx, each(&mut jobs)).unwrap();
+        tx.commit().unwrap();
+        assert_eq!(numbers(&conn), [1, 3]);
     }
 }

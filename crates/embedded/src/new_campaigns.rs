@@ -12,7 +12,7 @@ use tokio::sync::oneshot::{Receiver, Sender, channel};
 
 use crate::{
     error::StoreError,
-    job::{Committed, JobContext, LedgerJob, result_of},
+    job::{Apart, Committed, JobContext, LedgerJob, result_of},
     ledger::{keys, preparations},
     pace::LOAD_SHARES,
 };
@@ -73,10 +73,10 @@ impl NewCampaigns {
     ) -> Result<bool, StoreError> {
         let tx = conn.unchecked_transaction()?;
         let (mut any_new, mut opens) = (false, Vec::new());
-        let mut next = preparations::next_ref(&tx)?;
+        let (mut next, mut apart) = (preparations::next_ref(&tx)?, Apart::by_savepoints());
         for campaign in &self.campaigns {
             let reserved = (shares(campaign) > 0).then_some(next);
-            let foreseen = keys::create(&tx, now, campaign, reserved, &mut opens)?;
+            let foreseen = keys::create((&tx, now), &mut apart, campaign, reserved, &mut opens)?;
             self.foreseen.push(foreseen);
             let before = std::mem::replace(&mut next, preparations::next_ref(&tx)?);
             let is_new = next > before;
@@ -135,7 +135,8 @@ impl LedgerJob for NewCampaigns {
                 Some(Err(refusal)) => Err(refusal.clone()),
                 _ => {
                     let reserved = self.reserved.get(place).copied().flatten();
-                    keys::create(context.conn, context.now, campaign, reserved, context.opens)?
+                    let (conn, opens) = ((context.conn, context.now), &mut *context.opens);
+                    keys::create(conn, context.apart, campaign, reserved, opens)?
                 }
             });
         }

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use qiang_core::{
     book::Setup,
-    campaign::{Campaign, CampaignKind, Details, Rules},
+    campaign::{Campaign, CampaignKind, Details},
     id::CampaignId,
     money::{AMOUNT_MINOR_MAX, Money},
     ports::{Action, CampaignRecord, GrantRecord, LedgerError, SettledRow},
@@ -20,7 +20,7 @@ use super::{
     accounts::{self, Accounts},
     actions, audiences,
     bound::Bound,
-    preparations::{self, next_ref_sql},
+    preparations,
 };
 use crate::error::StoreError;
 
@@ -61,9 +61,23 @@ pub(crate) fn create(
     if campaign.funded_minor() > AMOUNT_MINOR_MAX {
         return Err(StoreError::Refused(LedgerError::AmountOutOfRange));
     }
-    let Some(campaign_ref) = insert(conn, campaign, reserved)? else {
+    if is_there(conn, campaign.id)? {
         return Ok(false);
-    };
+    }
+    let packet = campaign.rules.red_packet();
+    let sender =
+        packet.map(|it| AccountKey::new(campaign.owner.as_str(), Purpose::User, it.currency));
+    if let (Some(packet), Some(sender)) = (packet, sender) {
+        let (held, total) = (accounts::balance(conn, sender)?, packet.split.total());
+        if held < total {
+            return Err(StoreError::Refused(LedgerError::InsufficientFunds {
+                held: Money::new(held, packet.currency),
+                needed: Money::new(total, packet.currency),
+            }));
+        }
+    }
+    let campaign_ref = reserved.map_or_else(|| preparations::next_ref(conn), Ok)?;
+    insert(conn, campaign, campaign_ref)?;
     enter_details(conn, campaign_ref, details)?;
     if let Some(rules) = audience {
         audiences::enter(conn, campaign_ref, rules)?;
@@ -71,19 +85,10 @@ pub(crate) fn create(
     if let Some(action) = by {
         actions::enter(conn, action)?;
     }
-    let Rules::RedPacket(packet) = &campaign.rules else {
+    let (Some(packet), Some(sender)) = (packet, sender) else {
         return Ok(true);
     };
-
     let total = packet.split.total();
-    let sender = AccountKey::new(campaign.owner.as_str(), Purpose::User, packet.currency);
-    let held = accounts::balance(conn, sender)?;
-    if held < total {
-        return Err(StoreError::Refused(LedgerError::InsufficientFunds {
-            held: Money::new(held, packet.currency),
-            needed: Money::new(total, packet.currency),
-        }));
-    }
     match reserved {
         Some(_) => preparations::end(conn, campaign_ref)?,
         None => preparations::put_shares(conn, campaign_ref, setup, 1..packet.split.count() + 1)?,
@@ -117,27 +122,25 @@ fn enter_details(
     Ok(())
 }
 
-/// The new row's `ref`, or nothing if the campaign is there already.
-fn insert(
-    conn: &Connection,
-    campaign: &Campaign,
-    reserved: Option<i64>,
-) -> Result<Option<i64>, StoreError> {
-    let mut statement = conn.prepare_cached(concat!(
+fn is_there(conn: &Connection, id: CampaignId) -> Result<bool, StoreError> {
+    let mut statement = conn.prepare_cached("SELECT 1 FROM campaigns WHERE id = ?1")?;
+    Ok(statement.exists([id.to_string()])?)
+}
+
+/// The row of a campaign that has none. `RETURNING` would make SQLite keep a temporary table for it.
+fn insert(conn: &Connection, campaign: &Campaign, campaign_ref: i64) -> Result<(), StoreError> {
+    let mut statement = conn.prepare_cached(
         "INSERT INTO campaigns (ref, id, kind, owner, title, currency, ack, starts_at, ends_at, created_at, supply, \
          per_user_limit, total, split_rule, split_min, split_max, split_version, seed, commitment, \
          commitment_version, secret, entropy, unit_price, hold_ms, requirements, admission, phase) \
-         VALUES (coalesce(?26, ",
-        next_ref_sql!(),
-        "), ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, \
-         ?22, ?23, ?24, ?25, 'draft') \
-         ON CONFLICT (id) DO NOTHING RETURNING ref",
-    ))?;
+         VALUES (?26, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, \
+         ?21, ?22, ?23, ?24, ?25, 'draft')",
+    )?;
     let row = NewCampaign::of(campaign);
-    let columns = row.columns().into_iter().chain([reserved.into()]);
-    let columns = params_from_iter(columns.map(Bound));
-    let campaign_ref = statement.query_row(columns, |row| row.get(0));
-    Ok(campaign_ref.optional()?)
+    let campaign_ref = Some(campaign_ref).into();
+    let columns = row.columns().into_iter().chain([campaign_ref]);
+    statement.execute(params_from_iter(columns.map(Bound)))?;
+    Ok(())
 }
 
 pub(crate) fn campaign(

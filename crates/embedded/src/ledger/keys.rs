@@ -9,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use uuid::Uuid;
 
 use super::{campaigns, waiting_rooms};
-use crate::error::StoreError;
+use crate::{error::StoreError, job::Apart};
 
 /// Binds a key to `id`, or returns what it was bound to; refuses the same key with another fingerprint.
 pub(crate) fn bind(
@@ -21,13 +21,19 @@ pub(crate) fn bind(
     if let Some(id) = bound(conn, used)? {
         return Ok(KeyBinding { id, fresh: false });
     }
+    put(conn, now, used, id)?;
+    Ok(KeyBinding { id, fresh: true })
+}
+
+/// Binds a key that is bound to nothing.
+fn put(conn: &Connection, now: Timestamp, used: &KeyUse, id: Uuid) -> Result<(), StoreError> {
     let mut insert = conn.prepare_cached(
         "INSERT INTO idempotency_keys (scope, key, fingerprint, id, at) VALUES (?1, ?2, ?3, ?4, ?5)",
     )?;
     let (scope, key) = (&used.scope, used.key.as_str());
     let (text, at) = (id.to_string(), now.as_millis());
     insert.execute(params![scope, key, used.fingerprint, text, at])?;
-    Ok(KeyBinding { id, fresh: true })
+    Ok(())
 }
 
 /// What a key is bound to, if it is; refuses it with another fingerprint.
@@ -44,28 +50,26 @@ pub(crate) fn bound(conn: &Connection, used: &KeyUse) -> Result<Option<Uuid>, St
     bound.transpose().map_err(StoreError::Refused)
 }
 
-/// Enters a campaign under its key, in a savepoint: where it is refused, it is undone alone. If it is to be opened it
-/// is added to `opens`. A packet whose shares were written before has a `ref` reserved.
+/// Enters a campaign under its key; where it is refused, it is undone alone. If it is to be opened it is added to
+/// `opens`. A packet whose shares were written before has a `ref` reserved.
 pub(crate) fn create(
-    conn: &Connection,
-    now: Timestamp,
+    (conn, now): (&Connection, Timestamp),
+    apart: &mut Apart,
     campaign: &Creation,
     reserved: Option<i64>,
     opens: &mut Vec<Setup>,
 ) -> Result<Result<KeyBinding, LedgerError>, StoreError> {
-    conn.prepare_cached("SAVEPOINT campaign")?.execute([])?;
+    let begun = apart.begin(conn)?;
     let created = match create_under(conn, now, campaign, reserved, opens) {
         Ok(binding) => Ok(binding),
         Err(error) if error.is_io() => return Err(error),
-        Err(error) => {
-            conn.prepare_cached("ROLLBACK TO campaign")?.execute([])?;
-            Err(LedgerError::from(error))
-        }
+        Err(error) => Err(LedgerError::from(error)),
     };
-    conn.prepare_cached("RELEASE campaign")?.execute([])?;
+    apart.end(conn, begun, created.is_err())?;
     Ok(created)
 }
 
+/// Changes nothing before everything was looked at for which a sender may be refused.
 fn create_under(
     conn: &Connection,
     now: Timestamp,
@@ -73,10 +77,12 @@ fn create_under(
     reserved: Option<i64>,
     opens: &mut Vec<Setup>,
 ) -> Result<KeyBinding, StoreError> {
-    let id = campaign.setup.campaign.id.uuid();
-    let binding = match &campaign.used {
-        Some(used) => bind(conn, now, used, id)?,
-        None => KeyBinding { id, fresh: true },
+    let own = campaign.setup.campaign.id.uuid();
+    let used = campaign.used.as_ref();
+    let bound = used.map(|used| bound(conn, used)).transpose()?.flatten();
+    let binding = KeyBinding {
+        id: bound.unwrap_or(own),
+        fresh: bound.is_none(),
     };
     let setup = setup_under(&campaign.setup, binding).map_err(StoreError::Refused)?;
     let entered = (&setup, &campaign.details);
@@ -84,6 +90,9 @@ fn create_under(
     let is_new = campaigns::create(conn, now, entered, audience, by, reserved)?;
     if binding.fresh && !is_new {
         return Err(StoreError::Refused(LedgerError::IdUsed));
+    }
+    if let Some(used) = used.filter(|_| binding.fresh) {
+        put(conn, now, used, own)?;
     }
     if is_new && campaign.waiting_room {
         waiting_rooms::add(conn, setup.campaign.id)?;

@@ -9,16 +9,8 @@ use crate::error::StoreError;
 
 const PUT: &str = "INSERT INTO shares (campaign, number, amount) VALUES ";
 const ROW: &str = "(?, ?, ?)";
-/// How many rows one statement takes where there are as many: fewer steps into SQLite and out.
-const ROWS: u32 = 32;
-
-/// The next free `ref` of a campaign, as an expression.
-macro_rules! next_ref_sql {
-    () => {
-        "1 + max(coalesce((SELECT max(ref) FROM campaigns), 0), coalesce((SELECT max(ref) FROM preparations), 0))"
-    };
-}
-pub(super) use next_ref_sql;
+/// How many rows one statement takes, the most that there are shares for: fewer steps into SQLite and out.
+const ROWS: [u32; 3] = [32, 8, 1];
 
 /// Writes the shares of a packet with these numbers.
 pub(crate) fn put_shares(
@@ -27,37 +19,44 @@ pub(crate) fn put_shares(
     setup: &Setup,
     mut numbers: Range<u32>,
 ) -> Result<(), StoreError> {
-    static MANY: LazyLock<String> =
-        LazyLock::new(|| format!("{PUT}{}", [ROW; ROWS as usize].join(", ")));
-    static ONE: LazyLock<String> = LazyLock::new(|| format!("{PUT}{ROW}"));
-    let put = |statement: &mut Statement<'_>, numbers: Range<u32>| {
-        for (place, number) in (1..).step_by(3).zip(numbers) {
-            statement.raw_bind_parameter(place, campaign_ref)?;
-            statement.raw_bind_parameter(place + 1, number)?;
-            // A lazy packet's are not known yet.
-            let amount = setup.shares.get(number as usize - 1);
-            statement.raw_bind_parameter(place + 2, amount)?;
+    static STATEMENTS: LazyLock<[String; 3]> =
+        LazyLock::new(|| ROWS.map(|rows| format!("{PUT}{}", vec![ROW; rows as usize].join(", "))));
+    for (rows, sql) in ROWS.into_iter().zip(&*STATEMENTS) {
+        if numbers.len() < rows as usize {
+            continue;
         }
-        statement.raw_execute().map(drop)
-    };
-    if numbers.len() >= ROWS as usize {
-        let mut many = conn.prepare_cached(&MANY)?;
-        while numbers.len() >= ROWS as usize {
-            let next = numbers.start + ROWS;
-            put(&mut many, numbers.start..next)?;
+        let mut statement = conn.prepare_cached(sql)?;
+        while numbers.len() >= rows as usize {
+            let next = numbers.start + rows;
+            put(&mut statement, campaign_ref, setup, numbers.start..next)?;
             numbers.start = next;
         }
-    }
-    let mut one = conn.prepare_cached(&ONE)?;
-    for number in numbers {
-        put(&mut one, number..number + 1)?;
     }
     Ok(())
 }
 
+fn put(
+    statement: &mut Statement<'_>,
+    campaign_ref: i64,
+    setup: &Setup,
+    numbers: Range<u32>,
+) -> rusqlite::Result<()> {
+    for (place, number) in (1..).step_by(3).zip(numbers) {
+        statement.raw_bind_parameter(place, campaign_ref)?;
+        statement.raw_bind_parameter(place + 1, number)?;
+        // A lazy packet's are not known yet.
+        let amount = setup.shares.get(number as usize - 1);
+        statement.raw_bind_parameter(place + 2, amount)?;
+    }
+    statement.raw_execute().map(drop)
+}
+
 /// The first `ref` that no campaign has, and that is reserved for none.
 pub(crate) fn next_ref(conn: &Connection) -> Result<i64, StoreError> {
-    let mut next = conn.prepare_cached(concat!("SELECT ", next_ref_sql!()))?;
+    let mut next = conn.prepare_cached(
+        "SELECT 1 + max(coalesce((SELECT max(ref) FROM campaigns), 0), \
+         coalesce((SELECT max(ref) FROM preparations), 0))",
+    )?;
     Ok(next.query_row([], |row| row.get(0))?)
 }
 

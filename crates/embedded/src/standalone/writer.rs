@@ -22,7 +22,7 @@ use super::Shared;
 use crate::{
     error::StoreError,
     file::{self, FileKind},
-    job::{JobContext, LedgerJob, run_job},
+    job::{Apart, Done, LedgerJob, run_again, run_jobs},
     ledger::settle,
     queue::Taken,
 };
@@ -42,6 +42,11 @@ pub(super) struct Writer {
     settling: VecDeque<Box<dyn LedgerJob>>,
     /// After a failed commit: when to look whether it is well again.
     repair_at: Option<Instant>,
+}
+
+fn each(jobs: &mut [Box<dyn LedgerJob>]) -> impl Iterator<Item = &mut dyn LedgerJob> {
+    jobs.iter_mut()
+        .map(|job| job.as_mut() as &mut dyn LedgerJob)
 }
 
 impl Writer {
@@ -149,32 +154,26 @@ impl Writer {
         &mut self,
         jobs: &mut Vec<Box<dyn LedgerJob>>,
     ) -> Result<Vec<(PartitionId, Seq)>, StoreError> {
-        let mut moved = Vec::new();
-        let mut opens = Vec::new(); // by engines elsewhere
-        let began = Instant::now();
-        let tx = self.conn.unchecked_transaction()?;
-        let mut context = JobContext {
-            conn: &tx,
-            now: self.clock.now(),
-            moved: &mut moved,
-            opens: &mut opens,
-            forgets: &mut false, // it remembers nothing
-        };
-        for job in jobs.iter_mut() {
-            run_job(job.as_mut(), &mut context)?;
-        }
-        while let Some(job) = self.settling.pop_front() {
+        let (began, now) = (Instant::now(), self.clock.now());
+        let (mut apart, mut done) = (Apart::default(), Done::default());
+        let mut tx = self.conn.unchecked_transaction()?;
+        run_jobs((&tx, now), each(jobs), &mut apart, &mut done)?;
+        while !apart.is_mixed()
+            && let Some(job) = self.settling.pop_front()
+        {
             // Into `jobs` first: whatever happens to it, it is answered with them.
+            let before = jobs.len();
             jobs.push(job);
-            if let Some(job) = jobs.last_mut() {
-                run_job(job.as_mut(), &mut context)?;
-            }
+            run_jobs((&tx, now), each(&mut jobs[before..]), &mut apart, &mut done)?;
             if began.elapsed() >= TURN_MAX {
                 break;
             }
         }
+        if apart.is_mixed() {
+            (tx, done) = run_again((&self.conn, now), tx, each(jobs))?;
+        }
         tx.commit()?;
-        Ok(moved)
+        Ok(done.moved)
     }
 
     fn stop(&mut self, reason: String) {

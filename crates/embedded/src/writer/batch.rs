@@ -20,7 +20,7 @@ use super::{PARTITION, Writer, parked::ack_of};
 use crate::{
     error::StoreError,
     file,
-    job::{JobContext, LedgerJob, run_job},
+    job::{Apart, Done, LedgerJob, run_again, run_jobs},
     ledger::campaigns,
     log,
     recall::Errand,
@@ -295,28 +295,21 @@ impl Writer {
             known,
             ..
         } = self;
-        let (mut moved, mut opens, mut forgets) = (Vec::new(), Vec::new(), false);
-        let tx = conn.unchecked_transaction()?;
-        let mut probe = false;
-        for task in decided {
-            match task {
-                Decided::Ledger(job) => {
-                    let mut context = JobContext {
-                        conn: &tx,
-                        now,
-                        moved: &mut moved,
-                        opens: &mut opens,
-                        forgets: &mut forgets,
-                    };
-                    run_job(job.as_mut(), &mut context)?;
-                    forgets |= job.entries() > 0;
-                    commit.gets_on();
-                }
-                Decided::Probe(_) => probe = true,
-                Decided::Claim(..) | Decided::Command(..) | Decided::Look(..) => {}
-            }
+        let probe = decided.iter().any(|it| matches!(it, Decided::Probe(_)));
+        let mut tx = conn.unchecked_transaction()?;
+        let (mut apart, mut done) = (Apart::default(), Done::default());
+        run_jobs(
+            (&tx, now),
+            jobs(decided).inspect(|_| commit.gets_on()),
+            &mut apart,
+            &mut done,
+        )?;
+        if apart.is_mixed() {
+            let jobs = jobs(decided).inspect(|_| commit.gets_on());
+            (tx, done) = run_again((&*conn, now), tx, jobs)?;
         }
-        if forgets {
+        let (moved, mut opens) = (done.moved, done.opens);
+        if done.forgets {
             known.clear();
         }
         if probe {
@@ -414,6 +407,13 @@ fn tick_in(book: &mut Book, now: Timestamp, entries: &mut Vec<Entry>) {
     let events_max = TICK_EVENTS_MAX;
     let ticked = book.apply(now, &Command::Tick { events_max }, entries);
     debug_assert!(ticked.is_ok(), "a tick is never refused");
+}
+
+fn jobs(decided: &mut [Decided]) -> impl Iterator<Item = &mut dyn LedgerJob> {
+    decided.iter_mut().filter_map(|task| match task {
+        Decided::Ledger(job) => Some(job.as_mut() as &mut dyn LedgerJob),
+        _ => None,
+    })
 }
 
 impl Decided {
