@@ -134,12 +134,12 @@ pub(crate) fn run_again<'c, 'j>(
     (conn, now): (&'c Connection, Timestamp),
     mixed: Transaction<'_>,
     jobs: impl Iterator<Item = &'j mut dyn LedgerJob>,
-) -> Result<(Transaction<'c>, Done), StoreError> {
+) -> Result<(Transaction<'c>, Apart, Done), StoreError> {
     mixed.rollback()?;
     let tx = conn.unchecked_transaction()?;
     let (mut apart, mut done) = (Apart::by_savepoints(), Done::default());
     run_jobs((&tx, now), jobs, &mut apart, &mut done)?;
-    Ok((tx, done))
+    Ok((tx, apart, done))
 }
 
 /// Runs a job. A refusal undoes the job alone; any other error fails the batch.
@@ -311,8 +311,9 @@ mod tests {
         let tx = conn.unchecked_transaction().unwrap();
         run_jobs((&tx, now), each(&mut jobs), &mut apart, &mut done).unwrap();
         assert!(apart.is_mixed());
-        let (tx, _) = run_again((&conn, now), tx, each(&mut jobs)).unwrap();
+        let (tx, apart, _) = run_again((&conn, now), tx, each(&mut jobs)).unwrap();
         tx.commit().unwrap();
+        assert!(!apart.is_mixed());
         assert_eq!(numbers(&conn), [1, 3]);
     }
 }

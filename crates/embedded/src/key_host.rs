@@ -50,8 +50,9 @@ macro_rules! impl_keys {
                     let (used, user, by) = (used.clone(), user.clone(), by.cloned());
                     job(self, 0, move |context| {
                         let (conn, now) = (context.conn, context.now);
-                        let binding = keys::bind(conn, now, &used, id)?;
-                        accounts::deposit(conn, now, binding.id, (&user, amount), by.as_ref())?;
+                        let (binding, ()) = keys::bind_with((conn, now), &used, id, |binding| {
+                            accounts::deposit(conn, now, binding.id, (&user, amount), by.as_ref())
+                        })?;
                         Ok(binding)
                     })
                     .await
@@ -94,8 +95,10 @@ macro_rules! impl_keys {
                     let (used, payout, by) = (used.clone(), payout.clone(), by.cloned());
                     job(self, 0, move |context| {
                         let (conn, now) = (context.conn, context.now);
-                        keys::bind(conn, now, &used, id)?;
-                        payouts::pay_out(conn, now, &payout, by.as_ref())
+                        let (_, paid) = keys::bind_with((conn, now), &used, id, |_| {
+                            payouts::pay_out(conn, now, &payout, by.as_ref())
+                        })?;
+                        Ok(paid)
                     })
                     .await
                 }

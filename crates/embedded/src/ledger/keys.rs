@@ -18,22 +18,32 @@ pub(crate) fn bind(
     used: &KeyUse,
     id: Uuid,
 ) -> Result<KeyBinding, StoreError> {
-    if let Some(id) = bound(conn, used)? {
-        return Ok(KeyBinding { id, fresh: false });
-    }
-    put(conn, now, used, id)?;
-    Ok(KeyBinding { id, fresh: true })
+    let (binding, ()) = bind_with((conn, now), used, id, |_| Ok(()))?;
+    Ok(binding)
 }
 
-/// Binds a key that is bound to nothing.
-fn put(conn: &Connection, now: Timestamp, used: &KeyUse, id: Uuid) -> Result<(), StoreError> {
-    let mut insert = conn.prepare_cached(
-        "INSERT INTO idempotency_keys (scope, key, fingerprint, id, at) VALUES (?1, ?2, ?3, ?4, ?5)",
-    )?;
-    let (scope, key) = (&used.scope, used.key.as_str());
-    let (text, at) = (id.to_string(), now.as_millis());
-    insert.execute(params![scope, key, used.fingerprint, text, at])?;
-    Ok(())
+/// The same with a change that the key is for, made before the key is bound: where it is refused, nothing is written.
+pub(crate) fn bind_with<T>(
+    (conn, now): (&Connection, Timestamp),
+    used: &KeyUse,
+    id: Uuid,
+    change: impl FnOnce(KeyBinding) -> Result<T, StoreError>,
+) -> Result<(KeyBinding, T), StoreError> {
+    let bound = bound(conn, used)?;
+    let binding = KeyBinding {
+        id: bound.unwrap_or(id),
+        fresh: bound.is_none(),
+    };
+    let changed = change(binding)?;
+    if binding.fresh {
+        let mut insert = conn.prepare_cached(
+            "INSERT INTO idempotency_keys (scope, key, fingerprint, id, at) VALUES (?1, ?2, ?3, ?4, ?5)",
+        )?;
+        let (scope, key) = (&used.scope, used.key.as_str());
+        let (text, at) = (id.to_string(), now.as_millis());
+        insert.execute(params![scope, key, used.fingerprint, text, at])?;
+    }
+    Ok((binding, changed))
 }
 
 /// What a key is bound to, if it is; refuses it with another fingerprint.
@@ -69,7 +79,6 @@ pub(crate) fn create(
     Ok(created)
 }
 
-/// Changes nothing before everything was looked at for which a sender may be refused.
 fn create_under(
     conn: &Connection,
     now: Timestamp,
@@ -77,29 +86,30 @@ fn create_under(
     reserved: Option<i64>,
     opens: &mut Vec<Setup>,
 ) -> Result<KeyBinding, StoreError> {
-    let own = campaign.setup.campaign.id.uuid();
-    let used = campaign.used.as_ref();
-    let bound = used.map(|used| bound(conn, used)).transpose()?.flatten();
-    let binding = KeyBinding {
-        id: bound.unwrap_or(own),
-        fresh: bound.is_none(),
+    let id = campaign.setup.campaign.id.uuid();
+    let mut enter = |binding: KeyBinding| {
+        let setup = setup_under(&campaign.setup, binding).map_err(StoreError::Refused)?;
+        let entered = (&setup, &campaign.details);
+        let (audience, by) = (campaign.audience.as_deref(), campaign.by.as_ref());
+        let is_new = campaigns::create(conn, now, entered, audience, by, reserved)?;
+        if binding.fresh && !is_new {
+            return Err(StoreError::Refused(LedgerError::IdUsed));
+        }
+        if is_new && campaign.waiting_room {
+            waiting_rooms::add(conn, setup.campaign.id)?;
+        }
+        if is_new && campaign.opens {
+            opens.push(setup);
+        }
+        Ok(())
     };
-    let setup = setup_under(&campaign.setup, binding).map_err(StoreError::Refused)?;
-    let entered = (&setup, &campaign.details);
-    let (audience, by) = (campaign.audience.as_deref(), campaign.by.as_ref());
-    let is_new = campaigns::create(conn, now, entered, audience, by, reserved)?;
-    if binding.fresh && !is_new {
-        return Err(StoreError::Refused(LedgerError::IdUsed));
-    }
-    if let Some(used) = used.filter(|_| binding.fresh) {
-        put(conn, now, used, own)?;
-    }
-    if is_new && campaign.waiting_room {
-        waiting_rooms::add(conn, setup.campaign.id)?;
-    }
-    if is_new && campaign.opens {
-        opens.push(setup);
-    }
+    let (binding, ()) = match &campaign.used {
+        Some(used) => bind_with((conn, now), used, id, &mut enter)?,
+        None => {
+            let binding = KeyBinding { id, fresh: true };
+            (binding, enter(binding)?)
+        }
+    };
     Ok(binding)
 }
 

@@ -158,19 +158,23 @@ impl Writer {
         let (mut apart, mut done) = (Apart::default(), Done::default());
         let mut tx = self.conn.unchecked_transaction()?;
         run_jobs((&tx, now), each(jobs), &mut apart, &mut done)?;
-        while !apart.is_mixed()
-            && let Some(job) = self.settling.pop_front()
-        {
+        let mut settles = false;
+        loop {
+            if apart.is_mixed() {
+                (tx, apart, done) = run_again((&self.conn, now), tx, each(jobs))?;
+            }
+            // One at least, however long the others took.
+            if settles && began.elapsed() >= TURN_MAX {
+                break;
+            }
+            let Some(job) = self.settling.pop_front() else {
+                break;
+            };
             // Into `jobs` first: whatever happens to it, it is answered with them.
             let before = jobs.len();
             jobs.push(job);
+            settles = true;
             run_jobs((&tx, now), each(&mut jobs[before..]), &mut apart, &mut done)?;
-            if began.elapsed() >= TURN_MAX {
-                break;
-            }
-        }
-        if apart.is_mixed() {
-            (tx, done) = run_again((&self.conn, now), tx, each(jobs))?;
         }
         tx.commit()?;
         Ok(done.moved)
@@ -212,5 +216,60 @@ impl Writer {
         file::probe(&self.conn, self.clock.now())?;
         self.publish(&settle::positions(&self.conn)?);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use parking_lot::RwLock;
+    use qiang_core::{
+        ports::LedgerError,
+        time::{Clock as _, Timestamp},
+    };
+
+    use super::*;
+    use crate::{
+        job::{Job, JobContext},
+        positions::Positions,
+        queue::Queue,
+    };
+
+    #[test]
+    fn a_turn_settles_something_whatever_is_refused_in_it() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let path = folder.path().join("qiang.db");
+        let clock = qiang_testkit::ManualClock::new(Timestamp::from_millis(0));
+        let conn = file::open_writer(&path, FileKind::Ledger, clock.now()).unwrap();
+        let shared = Shared {
+            queue: Queue::new(1),
+            positions: Positions::default(),
+            stopped: RwLock::new(None),
+        };
+        let mut writer = Writer::new(path, Arc::new(shared), clock, conn).unwrap();
+        let put = |context: &mut JobContext<'_>, id: i64| {
+            let sql = "INSERT INTO settled (partition, seq) VALUES (?1, 1)";
+            context.conn.execute(sql, [id]).unwrap();
+        };
+        let (refused, _) = Job::boxed(0, move |context| {
+            put(context, 7);
+            Err::<(), _>(StoreError::Refused(LedgerError::IdUsed))
+        });
+        for partition in [8, 9] {
+            let (settles, _) = Job::boxed(1, move |context| {
+                put(context, partition);
+                std::thread::sleep(TURN_MAX);
+                Ok(())
+            });
+            writer.settling.push_back(settles);
+        }
+        let mut jobs = vec![refused];
+        writer.commit(&mut jobs).unwrap();
+        assert_eq!((jobs.len(), writer.settling.len()), (2, 1));
+        let settled = settle::positions(&writer.conn).unwrap();
+        let settled: Vec<_> = settled
+            .into_iter()
+            .map(|(partition, _)| partition.0)
+            .collect();
+        assert_eq!(settled, [8]);
     }
 }

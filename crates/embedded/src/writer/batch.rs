@@ -306,8 +306,9 @@ impl Writer {
         )?;
         if apart.is_mixed() {
             let jobs = jobs(decided).inspect(|_| commit.gets_on());
-            (tx, done) = run_again((&*conn, now), tx, jobs)?;
+            (tx, _, done) = run_again((&*conn, now), tx, jobs)?;
         }
+        commit.gets_on();
         let (moved, mut opens) = (done.moved, done.opens);
         if done.forgets {
             known.clear();

@@ -99,6 +99,8 @@ fn a_commit_that_hangs_keeps_nobody_waiting_but_those_that_are_in_it() {
         ..EmbeddedOptions::default()
     };
     let embedded = Embedded::open_with(&path, ManualClock::new(OPENS), options).unwrap();
+    // It is read back for this: a claim that waited for that would be in no commit yet, and others would join it.
+    block_on(embedded.claim(target.one("first"))).unwrap();
     let other = hold_up(&path, &embedded);
     let in_commit = embedded.claim(target.one("in-commit"));
     while embedded.queued() > 0 {
