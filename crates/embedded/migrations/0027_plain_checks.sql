@@ -5,7 +5,8 @@
 PRAGMA writable_schema = ON;
 
 UPDATE sqlite_schema SET sql = replace(sql,
-    'kind IN (''deposit'', ''fund'', ''grant'', ''refund'', ''residue'', ''payment'', ''refund_due'', ''return'', ''refund_paid'', ''withdrawal'', ''reversal'')',
+    'kind IN (''deposit'', ''fund'', ''grant'', ''refund'', ''residue'', ''payment'', ''refund_due'', '
+        || '''return'', ''refund_paid'', ''withdrawal'', ''reversal'')',
     'kind = ''grant'' OR kind = ''fund'' OR kind = ''payment'' OR kind = ''refund'' OR kind = ''residue''
             OR kind = ''deposit'' OR kind = ''refund_due'' OR kind = ''return'' OR kind = ''refund_paid''
             OR kind = ''withdrawal'' OR kind = ''reversal''')

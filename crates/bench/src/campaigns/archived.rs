@@ -19,7 +19,7 @@ use qiang_core::{
 use qiang_embedded::{Embedded, SystemClock, copies};
 use serde::Serialize;
 
-use crate::fixture::SETTLE_MAX;
+use super::SETTLE_MAX;
 
 /// Entries that one tick makes due, at most.
 const EVENTS_MAX: usize = 10_000;
