@@ -69,11 +69,14 @@ pub(crate) fn create(
     reserved: Option<i64>,
     opens: &mut Vec<Setup>,
 ) -> Result<Result<KeyBinding, LedgerError>, StoreError> {
-    let begun = apart.begin(conn)?;
+    let (begun, opened) = (apart.begin(conn)?, opens.len());
     let created = match create_under(conn, now, campaign, reserved, opens) {
         Ok(binding) => Ok(binding),
         Err(error) if error.is_io() => return Err(error),
-        Err(error) => Err(LedgerError::from(error)),
+        Err(error) => {
+            opens.truncate(opened);
+            Err(LedgerError::from(error))
+        }
     };
     apart.end(conn, begun, created.is_err())?;
     Ok(created)
