@@ -9,9 +9,8 @@ use crate::error::StoreError;
 /// Downtimes that are remembered, the newest ones.
 const REMEMBERED_MAX: u32 = 64;
 
-/// The engine is up again: notes how long it was not. A later look finds it up since now.
-pub(crate) fn end(conn: &Connection, now: Timestamp) -> Result<(), StoreError> {
-    let tx = conn.unchecked_transaction()?;
+/// The engine is up again: notes how long it was not, in a transaction. A later look finds it up since now.
+pub(crate) fn end(tx: &Connection, now: Timestamp) -> Result<(), StoreError> {
     let newest = "SELECT max(at) FROM (SELECT at FROM probe UNION ALL \
                   SELECT at FROM (SELECT at FROM events ORDER BY seq DESC LIMIT 1))";
     let up: Option<i64> = tx.query_row(newest, [], |row| row.get(0))?;
@@ -31,7 +30,6 @@ pub(crate) fn end(conn: &Connection, now: Timestamp) -> Result<(), StoreError> {
         "INSERT OR REPLACE INTO probe (id, at) VALUES (0, ?1)",
         [now_ms],
     )?;
-    tx.commit()?;
     Ok(())
 }
 

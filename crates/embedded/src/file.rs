@@ -8,7 +8,7 @@ use std::{
 };
 
 use qiang_core::time::Timestamp;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 use crate::{
     downtimes,
@@ -140,7 +140,11 @@ pub(crate) fn open_writer(
     drop(open_private(path)?); // SQLite gives the files beside it the same permissions
     let conn = prepare(Connection::open(path)?, path, kind)?;
     match kind {
-        FileKind::Engine => downtimes::end(&conn, now)?,
+        FileKind::Engine => {
+            let tx = begin(&conn)?;
+            downtimes::end(&tx, now)?;
+            tx.commit()?;
+        }
         FileKind::Ledger => probe(&conn, now)?,
     }
     open_mark::mark_open(&conn, path)?;
@@ -179,6 +183,13 @@ pub(crate) fn checkpoint_at_close(conn: &Connection) {
     }
 }
 
+/// Begins a transaction of the writer. It has the file's lock from the start, and waits for whoever else has it: one
+/// that reads first would fail at its first change.
+pub(crate) fn begin(conn: &Connection) -> Result<Transaction<'_>, StoreError> {
+    let behavior = TransactionBehavior::Immediate;
+    Ok(Transaction::new_unchecked(conn, behavior)?)
+}
+
 /// Changes the row that is there for this: a commit of it shows that the file can be written.
 pub(crate) fn probe(conn: &Connection, now: Timestamp) -> Result<(), StoreError> {
     conn.prepare_cached("INSERT OR REPLACE INTO probe (id, at) VALUES (0, ?1)")?
@@ -186,7 +197,7 @@ pub(crate) fn probe(conn: &Connection, now: Timestamp) -> Result<(), StoreError>
     Ok(())
 }
 
-fn prepare(mut conn: Connection, path: &Path, kind: FileKind) -> Result<Connection, StoreError> {
+fn prepare(conn: Connection, path: &Path, kind: FileKind) -> Result<Connection, StoreError> {
     open_mark::keep_wal(&conn, true)?;
     conn.busy_timeout(BUSY_MAX)?;
     let mode: String =
@@ -200,7 +211,7 @@ fn prepare(mut conn: Connection, path: &Path, kind: FileKind) -> Result<Connecti
     conn.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
     conn.pragma_update(None, "cache_size", -i64::from(CACHE_KIB))?;
     conn.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
-    migrate(&mut conn, kind)?;
+    migrate(&conn, kind)?;
     // What savepoints would undo: in a file, it takes a quarter of the writer's time where many campaigns are created.
     // Only now, because a migration may sort, or change, a whole table.
     conn.pragma_update(None, "temp_store", "MEMORY")?;
@@ -243,7 +254,7 @@ pub(crate) fn open_reader(path: &Path) -> Result<Connection, StoreError> {
 }
 
 /// Brings the file to the newest schema, all at once: a file that is there has a kind.
-fn migrate(conn: &mut Connection, kind: FileKind) -> Result<(), StoreError> {
+fn migrate(conn: &Connection, kind: FileKind) -> Result<(), StoreError> {
     let known = SCHEMA_VERSION;
     let found: u32 = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
     if found > known {
@@ -252,7 +263,7 @@ fn migrate(conn: &mut Connection, kind: FileKind) -> Result<(), StoreError> {
     if found == known {
         return Ok(());
     }
-    let tx = conn.transaction()?;
+    let tx = begin(conn)?;
     for migration in &MIGRATIONS[found as usize..] {
         tx.execute_batch(migration)?;
     }

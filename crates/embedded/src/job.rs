@@ -8,7 +8,7 @@ use qiang_core::{
 };
 use rusqlite::{Connection, Transaction};
 
-use crate::error::StoreError;
+use crate::{error::StoreError, file};
 
 /// How the commit that a task belonged to went.
 pub(crate) type Committed<'a> = Result<(), &'a EngineError>;
@@ -136,7 +136,7 @@ pub(crate) fn run_again<'c, 'j>(
     jobs: impl Iterator<Item = &'j mut dyn LedgerJob>,
 ) -> Result<(Transaction<'c>, Apart, Done), StoreError> {
     mixed.rollback()?;
-    let tx = conn.unchecked_transaction()?;
+    let tx = file::begin(conn)?;
     let (mut apart, mut done) = (Apart::by_savepoints(), Done::default());
     run_jobs((&tx, now), jobs, &mut apart, &mut done)?;
     Ok((tx, apart, done))

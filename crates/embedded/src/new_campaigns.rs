@@ -12,6 +12,7 @@ use tokio::sync::oneshot::{Receiver, Sender, channel};
 
 use crate::{
     error::StoreError,
+    file,
     job::{Apart, Committed, JobContext, LedgerJob, result_of},
     ledger::{keys, preparations},
     pace::LOAD_SHARES,
@@ -71,7 +72,7 @@ impl NewCampaigns {
         conn: &Connection,
         now: Timestamp,
     ) -> Result<bool, StoreError> {
-        let tx = conn.unchecked_transaction()?;
+        let tx = file::begin(conn)?;
         let (mut any_new, mut opens) = (false, Vec::new());
         let (mut next, mut apart) = (preparations::next_ref(&tx)?, Apart::by_savepoints());
         for campaign in &self.campaigns {

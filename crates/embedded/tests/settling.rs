@@ -27,7 +27,7 @@ const PARTITION: PartitionId = PartitionId(0);
 const STOCK: u32 = 10;
 
 struct Case {
-    _folder: TempDir,
+    folder: TempDir,
     clock: Arc<ManualClock>,
     embedded: Embedded,
     target: Target,
@@ -42,7 +42,7 @@ impl Case {
         let setup = sale.setup(1);
         embedded.create(&setup).await.unwrap();
         let case = Self {
-            _folder: folder,
+            folder,
             clock,
             embedded,
             target: Target::of(&setup),
@@ -151,5 +151,24 @@ async fn what_is_due_is_done_with_the_batch() {
         assert_eq!(case.claim(&format!("late-{n}")).await, "sold_out", "{n}");
         case.clock.advance(HOLD_MS);
     }
+    case.embedded.close();
+}
+
+/// Somebody mends rows by hand while the service runs: what the writer does comes behind it.
+#[tokio::test(flavor = "multi_thread")]
+async fn another_writer_of_the_file_is_waited_for() {
+    let case = Case::new(sale(STOCK)).await;
+    let other = rusqlite::Connection::open(case.folder.path().join("qiang.db")).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let mending = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(300));
+        other
+            .execute_batch("UPDATE campaigns SET title = 'Mended'; COMMIT")
+            .unwrap();
+    });
+    // It reads before it writes.
+    case.embedded.create(&sale(STOCK).setup(2)).await.unwrap();
+    mending.join().unwrap();
+    assert_eq!(case.claim("a").await, "granted");
     case.embedded.close();
 }

@@ -156,7 +156,7 @@ impl Writer {
     ) -> Result<Vec<(PartitionId, Seq)>, StoreError> {
         let (began, now) = (Instant::now(), self.clock.now());
         let (mut apart, mut done) = (Apart::default(), Done::default());
-        let mut tx = self.conn.unchecked_transaction()?;
+        let mut tx = file::begin(&self.conn)?;
         run_jobs((&tx, now), each(jobs), &mut apart, &mut done)?;
         let mut settles = false;
         loop {

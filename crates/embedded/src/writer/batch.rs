@@ -296,7 +296,7 @@ impl Writer {
             ..
         } = self;
         let probe = decided.iter().any(|it| matches!(it, Decided::Probe(_)));
-        let mut tx = conn.unchecked_transaction()?;
+        let mut tx = file::begin(conn)?;
         let (mut apart, mut done) = (Apart::default(), Done::default());
         run_jobs(
             (&tx, now),

@@ -15,8 +15,8 @@ use qiang_core::ports::EngineError;
 
 use super::{Writer, batch::Decided};
 use crate::{
-    error::StoreError, job::LedgerJob as _, ledger::preparations, new_campaigns::NewCampaigns,
-    task::Task,
+    error::StoreError, file, job::LedgerJob as _, ledger::preparations,
+    new_campaigns::NewCampaigns, task::Task,
 };
 
 /// Shares of campaigns that wait, past which no more of them are taken: some hundred large packets, and some 240 MB
@@ -129,7 +129,7 @@ impl Writer {
         };
         let shared = Arc::clone(&self.shared);
         let _commit = shared.under_way.begin();
-        let tx = self.conn.unchecked_transaction()?;
+        let tx = file::begin(&self.conn)?;
         preparations::take_back(&tx, campaign_ref, limit)?;
         Ok(tx.commit()?)
     }
@@ -155,7 +155,7 @@ impl Writer {
             return Ok(false);
         }
         commit.gets_on();
-        let tx = self.conn.unchecked_transaction()?;
+        let tx = file::begin(&self.conn)?;
         if !begun {
             campaigns.reserve(&tx)?;
         }

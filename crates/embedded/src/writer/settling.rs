@@ -18,6 +18,7 @@ use rusqlite::Connection;
 use super::{CHECKPOINT_ENTRIES, PARTITION, Writer};
 use crate::{
     error::StoreError,
+    file,
     ledger::{self, known::KnownCampaigns, settle},
     log,
     task::Task,
@@ -133,7 +134,7 @@ impl Writer {
     ) -> Result<Seq, StoreError> {
         let shared = Arc::clone(&self.shared);
         let commit = shared.under_way.begin();
-        let tx = self.conn.unchecked_transaction()?;
+        let tx = file::begin(&self.conn)?;
         let settled = work(&tx, &mut self.known)?;
         commit.gets_on();
         tx.commit()?;
