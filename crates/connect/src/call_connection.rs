@@ -18,12 +18,13 @@ use tokio::time::Instant;
 
 use crate::{
     directory::Directory,
-    error::{ConnectError, is_transient, no_answer, refused, unavailable},
+    error::{ConnectError, is_transient, no_answer, refused, unavailable, unreadable},
     keys::{KeySpace, PARTITIONS_MAX},
     options::Options,
     partition::Partition,
+    replicas::{replicas_have, wait_commands},
     reply::ScriptReply,
-    script::{Script, eval_at_maxmemory, head_in_term},
+    script::{Script, head_in_term},
 };
 
 /// Pauses between attempts of a call grow from the first to the second.
@@ -32,10 +33,6 @@ const CALL_PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::f
 const QUERIES_MAX: u32 = 20;
 /// The pause between two attempts of a plain command.
 const QUERY_PAUSE: Duration = Duration::from_millis(100);
-/// Writes the mark, also when there is no memory left for more: what replicas have is settled all the same.
-const MARK: &str = "return redis.call('SET', KEYS[1], '1', 'PX', ARGV[1])";
-/// How long a mark for `WAIT` stays, in milliseconds.
-const MARK_MS: u64 = 60_000;
 /// Why an attempt came to nothing, where the server answered.
 const TERM_OVER: &str = "the partition's primary has changed";
 
@@ -169,7 +166,19 @@ impl CallConnection {
     /// [`EngineError::Unavailable`].
     pub async fn query<T: FromRedisValue>(&mut self, command: &Cmd) -> Result<T, EngineError> {
         let (_, [answer]) = self.fenced([command.clone()]).await?;
-        redis::from_redis_value(answer).map_err(|error| unavailable(no_answer(&error.into())))
+        read(answer)
+    }
+
+    /// The same with several commands at once, each with an answer of its own.
+    ///
+    /// # Errors
+    /// [`EngineError::Unavailable`].
+    pub async fn query_all<T: FromRedisValue>(
+        &mut self,
+        commands: &[Cmd],
+    ) -> Result<Vec<Result<T, EngineError>>, EngineError> {
+        let (_, answers) = self.fenced_all(commands).await?;
+        Ok(answers.into_iter().map(read).collect())
     }
 
     /// The last entry of the log, in the present term.
@@ -200,9 +209,7 @@ impl CallConnection {
     ) -> Result<(T, bool), EngineError> {
         let [mark, wait] = self.wait_commands();
         let (_, [answer, _, have]) = self.fenced([command.clone(), mark, wait]).await?;
-        let answer = redis::from_redis_value(answer);
-        let answer = answer.map_err(|error| unavailable(no_answer(&error.into())))?;
-        Ok((answer, self.is_enough(have)))
+        Ok((read(answer)?, self.is_enough(have)))
     }
 
     /// Whether so many replicas have it as grants wait for.
@@ -232,17 +239,25 @@ impl CallConnection {
         self.partition.refused(term);
     }
 
-    /// Sends commands, and behind them on the same connection the question whether the term still runs: then their
-    /// answers are those of the term's primary. With the last entry of the log.
     async fn fenced<const N: usize>(
         &mut self,
         commands: [Cmd; N],
     ) -> Result<(Seq, [Value; N]), EngineError> {
+        let (head, answers) = self.fenced_all(&commands).await?;
+        let answers: Result<Vec<_>, _> = answers.into_iter().map(Value::extract_error).collect();
+        let answers = answers.map_err(|error| unavailable(no_answer(&error)))?;
+        Ok((head, answers.try_into().map_err(|_| unreadable())?))
+    }
+
+    /// Sends commands, and behind them on the same connection the question whether the term still runs: then their
+    /// answers are those of the term's primary, some of which may be errors that another attempt does not help with.
+    /// With the last entry of the log.
+    async fn fenced_all(&mut self, commands: &[Cmd]) -> Result<(Seq, Vec<Value>), EngineError> {
         let patience = (QUERIES_MAX * QUERY_PAUSE).min(self.context.options.try_for);
         let until = Instant::now() + patience;
         loop {
             let term = self.partition.open_term(until).await.map_err(unavailable)?;
-            let reason = match self.attempt_fenced(&commands, &term).await {
+            let reason = match self.attempt_fenced(commands, &term).await {
                 Ok(Some(answer)) if self.partition.accept(&term, None) => return Ok(answer),
                 Ok(Some(_)) => {
                     self.connection = None;
@@ -268,24 +283,26 @@ impl CallConnection {
     }
 
     /// None where the term is over.
-    async fn attempt_fenced<const N: usize>(
+    async fn attempt_fenced(
         &mut self,
-        commands: &[Cmd; N],
+        commands: &[Cmd],
         term: &str,
-    ) -> Result<Option<(Seq, [Value; N])>, RedisError> {
+    ) -> Result<Option<(Seq, Vec<Value>)>, RedisError> {
         let key = self.context.keys.partition(self.partition.id);
         let fence = head_in_term(key, term, self.partition.min_head());
         let mut all = commands.to_vec();
         all.push(fence);
         let mut answers = self.send_all(&all).await?;
-        let fence = ScriptReply::read(answers.pop().unwrap_or(Value::Nil))?;
+        let fence = ScriptReply::read(answers.pop().unwrap_or(Value::Nil).extract_error()?)?;
         if fence.is_refused() {
             return Ok(None);
         }
         let unreadable =
             || RedisError::from((ErrorKind::Parse, "commands and answers differ in number"));
         let head = fence.text().parse().map_err(|_| unreadable())?;
-        let answers = answers.try_into().map_err(|_| unreadable())?;
+        if answers.len() != commands.len() {
+            return Err(unreadable());
+        }
         Ok(Some((head, answers)))
     }
 
@@ -349,7 +366,7 @@ impl CallConnection {
         }
     }
 
-    /// Sends commands one behind the other.
+    /// Sends commands one behind the other. Errors that another attempt does not help with are among the answers.
     async fn send_all(&mut self, commands: &[Cmd]) -> Result<Vec<Value>, RedisError> {
         let mut pipeline = redis::pipe();
         for command in commands {
@@ -359,12 +376,16 @@ impl CallConnection {
         let answers = connection
             .send_packed_commands(&pipeline, 0, commands.len())
             .await?;
-        let answers: Result<Vec<_>, _> = answers.into_iter().map(Value::extract_error).collect();
-        match answers {
-            Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::Ask) => {
+        let mut errors = answers.iter().filter_map(|answer| match answer {
+            Value::ServerError(error) => Some(RedisError::from(error.clone())),
+            _ => None,
+        });
+        match errors.find(is_transient) {
+            Some(error) if error.kind() == ErrorKind::Server(ServerErrorKind::Ask) => {
                 self.send_asking(commands, &error).await
             }
-            answers => answers,
+            Some(error) => Err(error),
+            None => Ok(answers),
         }
     }
 
@@ -447,32 +468,6 @@ impl Call<'_> {
     }
 }
 
-/// One `WAIT` for all that this server has written so far: whether the replicas that grants wait for have it. It waits
-/// only for what its own connection wrote, and a replay writes nothing: hence the mark.
-///
-/// # Errors
-/// When the server does not answer.
-pub async fn replicas_have(
-    connection: &mut MultiplexedConnection,
-    mark: String,
-    options: &Options,
-) -> Result<bool, RedisError> {
-    let [mark, wait] = wait_commands(mark, options);
-    let mut pipeline = redis::pipe();
-    pipeline.add_command(mark).ignore().add_command(wait);
-    let (have,): (u32,) = pipeline.query_async(connection).await?;
-    Ok(have >= options.replicas)
-}
-
-fn wait_commands(mark: String, options: &Options) -> [Cmd; 2] {
-    let mut set = eval_at_maxmemory(MARK, &[mark]);
-    set.arg(MARK_MS);
-    let mut wait = redis::cmd("WAIT");
-    let timeout_ms = options.replica_timeout.as_millis() as u64;
-    wait.arg(options.replicas).arg(timeout_ms);
-    [set, wait]
-}
-
 /// Why a call gave no decision; `uncertain` when it may have been carried out all the same.
 fn failure(reason: String, uncertain: bool) -> EngineError {
     if uncertain {
@@ -480,4 +475,10 @@ fn failure(reason: String, uncertain: bool) -> EngineError {
     } else {
         unavailable(reason)
     }
+}
+
+fn read<T: FromRedisValue>(answer: Value) -> Result<T, EngineError> {
+    let answer = answer.extract_error();
+    let answer = answer.and_then(|answer| Ok(redis::from_redis_value(answer)?));
+    answer.map_err(|error| unavailable(no_answer(&error)))
 }

@@ -1,8 +1,8 @@
 //! Connections to Redis 7 / Valkey: how servers are found, dialled and kept, in which term a partition is, and calls of
 //! scripts that are carried out once however often they are sent. What campaigns are is not known here.
 //!
-//! Modules import only those before them: options, keys, info, script, replies; error, reply; partition, dialer;
-//! directory; call_connection; checks, connections; presence. `keys.rs` documents every key of an installation.
+//! Modules import only those before them: options, keys, info, script, replicas, replies; error, reply; partition,
+//! dialer; directory; call_connection; checks, connections; presence. `keys.rs` documents every key of an installation.
 
 mod call_connection;
 mod checks;
@@ -15,12 +15,13 @@ mod keys;
 mod options;
 mod partition;
 mod presence;
+mod replicas;
 mod replies;
 mod reply;
 mod script;
 
 pub use self::{
-    call_connection::{Arguments, Call, CallConnection, ConnectionContext, replicas_have},
+    call_connection::{Arguments, Call, CallConnection, ConnectionContext},
     checks::{check_servers, check_set_up},
     connections::Connections,
     directory::Directory,
@@ -32,6 +33,7 @@ pub use self::{
     options::{Options, Topology, WaitFor},
     partition::{Partition, PartitionState},
     presence::{RESUME, new_epoch},
+    replicas::replicas_have,
     replies::Unkept,
     reply::ScriptReply,
     script::{AT_MAXMEMORY, FENCE, HEAD, Script, eval, eval_at_maxmemory, head_in_term},

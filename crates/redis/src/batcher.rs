@@ -18,6 +18,8 @@ use crate::places::Admission;
 
 /// Claims of one call at most. More save Redis nothing, and delay others.
 pub(crate) const BATCH_MAX: usize = 512;
+/// Red packets whose claims go into one call at most: it takes Redis a millisecond.
+pub(crate) const PACKETS_MAX: usize = 64;
 
 /// A claim that waits for its decision.
 pub(crate) struct PendingClaim {
@@ -30,12 +32,14 @@ pub(crate) struct PendingClaim {
     pub(crate) recalls: u8,
 }
 
-/// What one call can decide together.
+/// Whose claims are decided together.
 pub(crate) type Group = (CampaignId, CampaignKind);
+/// Claims that are.
+pub(crate) type Batch = (Group, Vec<PendingClaim>);
 
 /// What a connection is to do.
 enum Next<'a> {
-    Batch(Group, Vec<PendingClaim>),
+    Decide(Vec<Batch>),
     Closed,
     /// Nothing, until this ends.
     Idle(Pin<Box<Notified<'a>>>),
@@ -89,11 +93,11 @@ impl ClaimBatcher {
         true
     }
 
-    /// The next claims to decide, of one campaign. None after the close.
-    pub(crate) async fn take(&self) -> Option<(Group, Vec<PendingClaim>)> {
+    /// The next claims to decide: of one sale, or of red packets, each of which is there once. None after the close.
+    pub(crate) async fn take(&self) -> Option<Vec<Batch>> {
         loop {
             match self.next() {
-                Next::Batch(group, batch) => return Some((group, batch)),
+                Next::Decide(batches) => return Some(batches),
                 Next::Closed => return None,
                 Next::Idle(woken) => woken.await,
             }
@@ -102,8 +106,9 @@ impl ClaimBatcher {
 
     fn next(&self) -> Next<'_> {
         let mut waiting = self.waiting.lock();
-        if let Some(group) = waiting.turns.pop_front() {
-            return Next::Batch(group, waiting.take(group));
+        let batches = waiting.take_next();
+        if !batches.is_empty() {
+            return Next::Decide(batches);
         }
         if waiting.closed {
             return Next::Closed;
@@ -137,6 +142,27 @@ impl ClaimBatcher {
 }
 
 impl Waiting {
+    /// Those whose turn it is: of one sale, or of as many packets as one call decides.
+    fn take_next(&mut self) -> Vec<Batch> {
+        let (mut batches, mut count) = (Vec::new(), 0);
+        while let Some(group) = self.turns.front().copied() {
+            let length = self.groups.get(&group).map_or(0, Vec::len);
+            let fits = group.1 == CampaignKind::RedPacket
+                && batches.len() < PACKETS_MAX
+                && count + length <= BATCH_MAX;
+            if !batches.is_empty() && !fits {
+                break;
+            }
+            self.turns.pop_front();
+            batches.push((group, self.take(group)));
+            count += length;
+            if group.1 == CampaignKind::Sale {
+                break;
+            }
+        }
+        batches
+    }
+
     fn take(&mut self, group: Group) -> Vec<PendingClaim> {
         let Some(queue) = self.groups.get_mut(&group) else {
             return Vec::new();
@@ -169,6 +195,31 @@ impl Waiting {
         }
         late
     }
+}
+
+/// Claims as they come from a batcher, and their tickets.
+#[cfg(all(test, feature = "servers"))]
+pub(crate) fn submitted(claims: &[Claim]) -> (Vec<Batch>, Vec<qiang_core::ports::Ticket<Claimed>>) {
+    let mut batches: Vec<Batch> = Vec::new();
+    let mut tickets = Vec::new();
+    for claim in claims {
+        let (answer, ticket) = qiang_core::ports::Ticket::new();
+        tickets.push(ticket);
+        let pending = PendingClaim {
+            // They are to stay together.
+            admission: Admission::Free,
+            claim: claim.clone(),
+            answer,
+            since_ms: 0,
+            recalls: 0,
+        };
+        let group = (claim.campaign, claim.kind);
+        match batches.iter_mut().find(|(of, _)| *of == group) {
+            Some((_, batch)) => batch.push(pending),
+            None => batches.push((group, vec![pending])),
+        }
+    }
+    (batches, tickets)
 }
 
 #[cfg(test)]
@@ -213,6 +264,50 @@ mod tests {
         }
     }
 
+    fn sizes(batches: &[Batch]) -> Vec<usize> {
+        batches.iter().map(|(_, batch)| batch.len()).collect()
+    }
+
+    /// Claims of red packets go together up to the bounds of a call, each packet once; those of a sale go alone.
+    #[test]
+    fn a_call_has_claims_of_many_packets_or_of_one_sale() {
+        let batcher = ClaimBatcher::default();
+        let push = |campaign: u128, kind: CampaignKind, count: usize| {
+            for _ in 0..count {
+                let mut pending = pending(campaign);
+                pending.claim.kind = kind;
+                assert!(batcher.push(pending, usize::MAX));
+            }
+        };
+        let (packet, sale) = (CampaignKind::RedPacket, CampaignKind::Sale);
+        for n in 0..PACKETS_MAX as u128 + 1 {
+            push(n, packet, 2);
+        }
+        push(1_000, sale, 3);
+        push(1_001, packet, BATCH_MAX + 7);
+        push(1_002, packet, 5);
+        push(1_003, packet, BATCH_MAX - 5);
+        push(1_004, sale, 1);
+        push(1_005, packet, 1);
+        let mut calls = Vec::new();
+        while let Next::Decide(batches) = batcher.next() {
+            let groups: std::collections::HashSet<_> = batches.iter().map(|it| it.0).collect();
+            assert_eq!(groups.len(), batches.len());
+            calls.push(sizes(&batches));
+        }
+        let expected = [
+            vec![2; PACKETS_MAX],
+            vec![2],
+            vec![3],
+            vec![BATCH_MAX],
+            vec![5, BATCH_MAX - 5],
+            vec![1],
+            vec![1, 7],
+        ];
+        assert_eq!(calls, expected);
+        assert_eq!(batcher.waiting.lock().count, 0);
+    }
+
     fn idle<'a>(batcher: &'a ClaimBatcher) -> Pin<Box<Notified<'a>>> {
         match batcher.next() {
             Next::Idle(woken) => woken,
@@ -232,7 +327,7 @@ mod tests {
             }
             for connection in &mut connections {
                 assert!(connection.as_mut().poll(&mut context).is_ready());
-                assert!(matches!(batcher.next(), Next::Batch(..)));
+                assert!(matches!(batcher.next(), Next::Decide(..)));
             }
         }
         let mut connections = [idle(&batcher), idle(&batcher)];
@@ -263,10 +358,10 @@ mod tests {
             assert_eq!(answer_of(ticket), late, "submitted at {since_ms}");
         }
         for _ in 0..2 {
-            let Next::Batch(_, batch) = batcher.next() else {
+            let Next::Decide(batches) = batcher.next() else {
                 panic!("two groups have a claim each");
             };
-            assert_eq!(batch.len(), 1);
+            assert_eq!(sizes(&batches), [1]);
         }
         assert!(matches!(batcher.next(), Next::Idle(_)));
     }

@@ -1,8 +1,11 @@
-//! Deciding claims: one batch goes to Redis in one call, and each claim gets its answer.
+//! Deciding claims: what has gathered goes to Redis, and each claim gets its answer.
+//!
+//! Claims of one campaign are decided with one call. So are those of several red packets that are not spread and ask
+//! for the same level, each packet by itself.
 
 use std::sync::Arc;
 
-use qiang_connect::{Call, CallConnection, ScriptReply, memory_full, unreadable};
+use qiang_connect::{Call, CallConnection, memory_full, unavailable, unreadable};
 use qiang_core::{
     book::Refusal,
     campaign::{AckLevel, CampaignKind},
@@ -13,40 +16,133 @@ use qiang_core::{
 use redis::Cmd;
 
 use crate::{
-    batcher::{Group, PendingClaim},
+    batcher::{Batch, PendingClaim},
     gate::hints_inactive,
     meta::CampaignMeta,
     node::Node,
-    reply::Claims,
-    scripts::{CLAIM_PACKET, CLAIM_SALE},
+    partitions::nobody,
+    reply::{self, Claims},
+    scripts::{CLAIM_PACKET, CLAIM_PACKETS, CLAIM_SALE},
     transfer::Pulled,
 };
 
 /// Calls under way at a time for one partition: while one is decided, claims gather for the next.
 pub(crate) const CALLS_MAX: usize = 2;
 
-/// Decides a partition's claims, one batch after the other, until its batcher is closed and empty. `place` tells the
+/// Claims of one campaign that are sent.
+struct Asked {
+    meta: Arc<CampaignMeta>,
+    claims: Vec<PendingClaim>,
+}
+
+/// Decides a partition's claims, one call after the other, until its batcher is closed and empty. `place` tells the
 /// partition's connections apart.
 pub(crate) async fn serve(node: Arc<Node>, partition: PartitionId, place: usize) {
     let mut connection = node.partitions.connection(partition, &place.to_string());
-    while let Some((group, batch)) = node.next_batch(partition).await {
-        decide(&node, &mut connection, partition, group, batch).await;
+    while let Some(batches) = node.next_batches(partition).await {
+        decide(&node, &mut connection, partition, batches).await;
     }
 }
 
+/// Decides claims of a partition. What this node does not know of their campaigns it asks first, with one call.
 pub(crate) async fn decide(
     node: &Arc<Node>,
     connection: &mut CallConnection,
     partition: PartitionId,
-    (campaign, kind): Group,
-    batch: Vec<PendingClaim>,
+    batches: Vec<Batch>,
 ) {
-    let meta = match node.partitions.meta(campaign).await {
-        Ok(Some(meta)) if meta.kind == kind => meta,
-        Ok(None) => return node.recall_for(campaign, batch, answer_unknown),
-        Ok(Some(_)) => return answer_unknown(batch),
-        Err(error) => return answer_all(batch, Err(error)),
-    };
+    let (mut known, mut unknown, mut elsewhere) = (Vec::new(), Vec::new(), Vec::new());
+    for batch in batches {
+        let campaign = batch.0.0;
+        match node.partitions.known_meta(campaign) {
+            Some(meta) => known.push((meta, batch)),
+            None if node.partitions.home(campaign) == partition => unknown.push(batch),
+            None => elsewhere.push(batch),
+        }
+    }
+    if !unknown.is_empty() {
+        let campaigns: Vec<_> = unknown.iter().map(|(group, _)| group.0).collect();
+        let metas = node.partitions.unknown_metas(connection, &campaigns).await;
+        let metas = metas.unwrap_or_else(|error| vec![Err(error); campaigns.len()]);
+        let found = unknown.into_iter().zip(metas);
+        known.extend(found.filter_map(|(batch, meta)| with_meta(node, batch, meta)));
+    }
+    decide_known(node, connection, partition, known).await;
+    for mut batch in elsewhere {
+        node.drop_stale(partition, &mut batch.1);
+        if !batch.1.is_empty() {
+            let meta = node.partitions.meta(batch.0.0).await;
+            let found = with_meta(node, batch, meta).into_iter().collect();
+            decide_known(node, connection, partition, found).await;
+        }
+    }
+}
+
+/// Claims of a campaign and what was found out about it, unless that answers them.
+fn with_meta(
+    node: &Arc<Node>,
+    batch: Batch,
+    meta: Result<Option<Arc<CampaignMeta>>, EngineError>,
+) -> Option<(Arc<CampaignMeta>, Batch)> {
+    let (group, claims) = batch;
+    match meta {
+        Ok(Some(meta)) => return Some((meta, (group, claims))),
+        Ok(None) => node.recall_for(group.0, claims, answer_unknown),
+        Err(error) => answer_all(claims, Err(error)),
+    }
+    None
+}
+
+/// Decides claims of campaigns that this node knows. Calls that wait for replicas come after the others.
+async fn decide_known(
+    node: &Arc<Node>,
+    connection: &mut CallConnection,
+    partition: PartitionId,
+    batches: Vec<(Arc<CampaignMeta>, Batch)>,
+) {
+    let mut calls: Vec<(AckLevel, bool, Vec<Asked>)> = Vec::new();
+    for (meta, batch) in batches {
+        let Some(asked) = prepare(node, partition, meta, batch) else {
+            continue;
+        };
+        let (ack, is_spread) = (asked.meta.ack, asked.meta.parts > 1);
+        let goes_together = asked.meta.kind == CampaignKind::RedPacket && !is_spread;
+        let mut others = calls.iter_mut();
+        match others.find(|call| goes_together && call.0 == ack && call.1) {
+            Some((.., packets)) => packets.push(asked),
+            None => calls.push((ack, goes_together, vec![asked])),
+        }
+    }
+    calls.sort_by_key(|(ack, ..)| node.partitions.options().waits(*ack));
+    for (ack, _, mut asked) in calls {
+        // They may have waited for another call.
+        for Asked { claims, .. } in &mut asked {
+            node.drop_stale(partition, claims);
+            node.rooms.sent(claims.len());
+        }
+        asked.retain(|asked| !asked.claims.is_empty());
+        match asked.len() {
+            0 | 1 => {
+                for asked in asked {
+                    decide_one(node, connection, partition, asked).await;
+                }
+            }
+            _ => decide_packets(node, connection, (partition, ack), asked).await,
+        }
+    }
+}
+
+/// Answers those claims of a campaign that nothing is to be decided for.
+fn prepare(
+    node: &Arc<Node>,
+    partition: PartitionId,
+    meta: Arc<CampaignMeta>,
+    ((_, kind), batch): Batch,
+) -> Option<Asked> {
+    if meta.kind != kind {
+        answer_unknown(batch);
+        return None;
+    }
     let (mut here, mut elsewhere) = (batch, Vec::new());
     if meta.parts > 1 {
         let ours = |pending: &PendingClaim| {
@@ -62,37 +158,130 @@ pub(crate) async fn decide(
         .into_iter()
         .partition(|pending| pending.claim.quantity > 0);
     answer_all(empty, Err(Refusal::NothingAsked.into()));
-    let here = node.admit(&meta, here);
-    if here.is_empty() {
-        return;
-    }
-    node.rooms.sent(here.len());
-    let plain = here
-        .iter()
-        .all(|pending| pending.claim.quantity == 1 && pending.claim.key.is_none());
+    let claims = node.admit(&meta, here);
+    (!claims.is_empty()).then_some(Asked { meta, claims })
+}
+
+/// Decides claims of one campaign.
+async fn decide_one(
+    node: &Arc<Node>,
+    connection: &mut CallConnection,
+    partition: PartitionId,
+    Asked { meta, claims }: Asked,
+) {
+    let plain = is_plain(&claims);
     let call = Call {
-        script: match kind {
+        script: match meta.kind {
             CampaignKind::RedPacket => &CLAIM_PACKET,
             CampaignKind::Sale => &CLAIM_SALE,
         },
-        campaign,
+        campaign: meta.id,
         more_keys: &[],
-        arguments: &|command| write(command, &here, plain),
+        arguments: &|command| write(command.arg(values(plain)), &claims, plain),
         asks: Some(meta.ack),
     };
     match connection.call(&call).await {
-        Ok(reply) if reply.is_ok() => answer(node, &meta, partition, reply, here),
-        Ok(_) => node.recall_for(campaign, here, answer_unknown),
-        Err(error @ EngineError::Unavailable { .. }) if memory_full(&error).is_some() => {
-            answer_all(here, Err(EngineError::Overloaded));
+        Ok(reply) if reply.is_ok() => {
+            let level = reply.level(meta.ack);
+            answer(node, &meta, partition, (&level, reply.text), claims);
         }
-        Err(error) => answer_all(here, Err(error)),
+        Ok(_) => node.recall_for(meta.id, claims, answer_unknown),
+        Err(error) => answer_all(claims, Err(overloaded(error))),
     }
 }
 
-fn write<'a>(command: &'a mut Cmd, batch: &[PendingClaim], plain: bool) -> &'a mut Cmd {
-    command.arg(if plain { "1" } else { "3" });
-    for PendingClaim { claim, .. } in batch {
+/// Decides claims of several packets that ask for the same level, with one call.
+async fn decide_packets(
+    node: &Arc<Node>,
+    connection: &mut CallConnection,
+    (partition, ack): (PartitionId, AckLevel),
+    packets: Vec<Asked>,
+) {
+    let keys = node.partitions.keys();
+    let keys_of = |asked: &Asked| {
+        let of_campaign = |rest| keys.of_campaign(partition, asked.meta.id, rest);
+        [
+            keys.campaign(partition, asked.meta.id),
+            of_campaign("shares"),
+            of_campaign("users"),
+        ]
+    };
+    let more_keys: Vec<String> = packets.iter().flat_map(keys_of).collect();
+    let call = Call {
+        script: &CLAIM_PACKETS,
+        campaign: nobody(),
+        more_keys: &more_keys,
+        arguments: &|command| {
+            for Asked { meta, claims } in &packets {
+                let plain = is_plain(claims);
+                command.arg(meta.id.to_string());
+                command.arg(claims.len()).arg(values(plain));
+                write(command, claims, plain);
+            }
+            command
+        },
+        asks: Some(ack),
+    };
+    let reply = match connection.call(&call).await {
+        Ok(reply) => reply,
+        Err(error) => return answer_packets(packets, &overloaded(error)),
+    };
+    let parts = reply::parts(&reply.text, packets.len()).filter(|_| reply.is_ok());
+    let Some(parts) = parts else {
+        return answer_packets(packets, &unreadable());
+    };
+    let level = reply.level(ack);
+    for (Asked { meta, claims }, part) in packets.into_iter().zip(parts) {
+        let reason = || {
+            let text = String::from_utf8_lossy(&part[1..]);
+            format!("{} of {}: {text}", CLAIM_PACKETS.name, meta.id)
+        };
+        match part.first() {
+            Some(b'?') => node.recall_for(meta.id, claims, answer_unknown),
+            Some(b'-') => answer_all(claims, Err(not_decided(reason()))),
+            Some(b'!') => answer_all(claims, Err(EngineError::uncertain(reason()))),
+            _ => answer(node, &meta, partition, (&level, part.to_vec()), claims),
+        }
+    }
+}
+
+/// Answers claims of all packets that they could not be decided.
+fn answer_packets(packets: Vec<Asked>, error: &EngineError) {
+    for Asked { claims, .. } in packets {
+        answer_all(claims, Err(error.clone()));
+    }
+}
+
+/// Redis has refused one packet's claims.
+fn not_decided(reason: String) -> EngineError {
+    match reason.contains("OOM command not allowed") {
+        true => EngineError::Overloaded,
+        false => unavailable(reason),
+    }
+}
+
+/// Where Redis has no memory left, nothing was decided, and others may have more luck later.
+fn overloaded(error: EngineError) -> EngineError {
+    match error {
+        EngineError::Unavailable { .. } if memory_full(&error).is_some() => EngineError::Overloaded,
+        error => error,
+    }
+}
+
+/// Whether claims are for one unit each, and have no keys.
+fn is_plain(claims: &[PendingClaim]) -> bool {
+    let is_plain =
+        |pending: &PendingClaim| pending.claim.quantity == 1 && pending.claim.key.is_none();
+    claims.iter().all(is_plain)
+}
+
+/// How many values stand for a claim in a call.
+fn values(plain: bool) -> &'static str {
+    if plain { "1" } else { "3" }
+}
+
+fn write<'a>(command: &'a mut Cmd, claims: &[PendingClaim], plain: bool) -> &'a mut Cmd {
+    for PendingClaim { claim, .. } in claims {
         command.arg(claim.user.as_str());
         if !plain {
             let key = claim.key.as_ref().map_or("", |key| key.as_str());
@@ -102,21 +291,20 @@ fn write<'a>(command: &'a mut Cmd, batch: &[PendingClaim], plain: bool) -> &'a m
     command
 }
 
+/// Answers claims of one campaign by what Redis has replied of it, and keeps that.
 fn answer(
     node: &Arc<Node>,
     meta: &Arc<CampaignMeta>,
     partition: PartitionId,
-    reply: ScriptReply,
+    (level, reply): (&Result<AckLevel, EngineError>, Vec<u8>),
     batch: Vec<PendingClaim>,
 ) {
-    let text = std::str::from_utf8(&reply.text).ok();
+    let text = std::str::from_utf8(&reply).ok();
     let Some(mut claims) = text.and_then(Claims::parse) else {
         return answer_all(batch, Err(unreadable()));
     };
     node.partitions.clock.observe(claims.now);
-    let (level, mut grants) = (reply.level(meta.ack), 0);
-    let known = || node.partitions.get(partition).min_head();
-    let seq = reply.head.unwrap_or_else(known);
+    let (seq, mut grants) = (claims.seq, 0);
     let mut short = Vec::new();
     let mut inactive = false;
     let (mut users, mut granted, mut is_new) = (Vec::with_capacity(batch.len()), false, false);
@@ -158,7 +346,7 @@ fn answer(
     let left = claims.left;
     node.rooms.granted(meta.id, grants, left);
     if granted {
-        node.kept(partition).keep(meta, seq, reply.text, users);
+        node.kept(partition).keep(meta, seq, reply, users);
     }
     if !short.is_empty() {
         tokio::spawn(pull(Arc::clone(node), Arc::clone(meta), partition, short));
@@ -216,3 +404,6 @@ fn answer_all(batch: Vec<PendingClaim>, answer: Result<Outcome, EngineError>) {
         pending.answer.send(answer.clone());
     }
 }
+
+#[cfg(all(test, feature = "servers"))]
+mod tests;

@@ -1,9 +1,9 @@
 //! Random histories on Redis and on a bare book: the same outcomes, the same log, the same numbers.
 //!
-//! Two nodes take turns at one partition. Claims that come together for one campaign go to Redis in one call, so that
-//! a batch meets what the batches, payments and restarts before it have left. The script cache is flushed now and then.
-//! In half of the histories every campaign that is closed leaves Redis after each step, and comes back from a ledger
-//! when something is asked of it.
+//! Two nodes take turns at one partition. Claims that come together for one campaign, or for several packets, go to
+//! Redis in one call, so that a batch meets what the batches, payments and restarts before it have left. The script
+//! cache is flushed now and then. In half of the histories every campaign that is closed leaves Redis after each step,
+//! and comes back from a ledger when something is asked of it.
 #![allow(clippy::unwrap_used)]
 
 use std::{
@@ -23,7 +23,7 @@ use qiang_core::{
     money::Money,
     ports::{
         AccountStore as _, CampaignStore as _, Engine as _, EngineError, EventLog as _,
-        RetireEngine as _, Ticket,
+        RetireEngine as _,
     },
     time::Timestamp,
 };
@@ -35,7 +35,7 @@ use qiang_testkit::{
     servers::redis::{Options as ServerOptions, Standalone},
 };
 
-use crate::{Options, RedisEngine, batcher::PendingClaim, claims, places::Admission};
+use crate::{Options, RedisEngine, batcher::submitted, claims};
 
 const PARTITION: PartitionId = PartitionId(0);
 /// Orders have so long for payments that are reported late.
@@ -93,6 +93,8 @@ async fn node(
         prefix: prefix.to_owned(),
         partitions: 1,
         payment_grace: GRACE,
+        // Claims of a history that takes long are not too late.
+        try_for: Duration::from_secs(600),
         clock: Some(clock.clone()),
         // The whole log is compared at the end, and campaigns leave at once.
         retain: Duration::from_secs(3_600),
@@ -146,27 +148,13 @@ impl World {
         qiang_core::ports::Clock::now(&*self.clock)
     }
 
-    /// Decides claims of one campaign in one call, and holds every answer against the book's.
+    /// Decides claims in one call, or in one for each sale, and holds every answer against the book's.
     async fn claims(&mut self, claims: &[Claim]) {
         self.turn += 1;
         let turn = self.turn % 2;
-        let mut asked = Vec::new();
-        let mut tickets = Vec::new();
-        for claim in claims {
-            let (answer, ticket) = Ticket::new();
-            asked.push(PendingClaim {
-                // The claims of a call are to stay together.
-                admission: Admission::Free,
-                claim: claim.clone(),
-                answer,
-                since_ms: 0,
-                recalls: 0,
-            });
-            tickets.push(ticket);
-        }
-        let group = (asked[0].claim.campaign, asked[0].claim.kind);
+        let (batches, tickets) = submitted(claims);
         let node = &self.nodes[turn].node;
-        claims::decide(node, &mut self.connections[turn], PARTITION, group, asked).await;
+        claims::decide(node, &mut self.connections[turn], PARTITION, batches).await;
         for (claim, ticket) in claims.iter().zip(tickets) {
             let answer = ticket.await.map(|claimed| claimed.outcome);
             let expected = self.book.claim(self.now(), claim, &mut self.log);
@@ -189,7 +177,7 @@ impl World {
                 self.tick().await; // its window may be over
             }
             Transition::Batch(steps) => {
-                // Claims of one campaign come together, before the commands that came between them.
+                // Claims come together, before the commands that came between them.
                 let mut claims = Vec::new();
                 let mut commands = Vec::new();
                 for step in steps {
@@ -198,11 +186,8 @@ impl World {
                         Request::Command(command) => commands.push(command),
                     }
                 }
-                let group = |claim: &Claim| (claim.campaign, claim.kind.name());
-                claims.sort_by_key(group);
-                for batch in claims.chunk_by(|a, b| group(a) == group(b)) {
-                    self.claims(batch).await;
-                }
+                claims.sort_by_key(|claim| (claim.campaign, claim.kind.name()));
+                self.claims(&claims).await;
                 for command in commands {
                     self.command(command).await;
                 }

@@ -20,7 +20,7 @@ use tokio::sync::Mutex;
 
 use crate::{
     admission::{BLOCK_LASTS, Block, FromGate, WaitingRooms},
-    batcher::{ClaimBatcher, Group, PendingClaim},
+    batcher::{Batch, ClaimBatcher, PendingClaim},
     gate::Gate,
     kept::KeptAnswers,
     meta::CampaignMeta,
@@ -247,26 +247,31 @@ impl Node {
         }
     }
 
-    /// The next claims of a partition to decide together. None after the close. Claims that nobody waits for any more,
-    /// and those that have waited too long, are not among them.
-    pub(crate) async fn next_batch(
-        &self,
-        partition: PartitionId,
-    ) -> Option<(Group, Vec<PendingClaim>)> {
+    /// The next claims of a partition to decide, by campaign. None after the close. Those that are not sent any more
+    /// are not among them.
+    pub(crate) async fn next_batches(&self, partition: PartitionId) -> Option<Vec<Batch>> {
         loop {
-            let (group, mut batch) = self.batchers[usize::from(partition.0)].take().await?;
-            self.queued.fetch_sub(batch.len(), Ordering::Relaxed);
-            let before_ms = self.late_before_ms(partition);
-            let is_stale = |pending: &mut PendingClaim| {
-                pending.since_ms < before_ms || pending.answer.is_abandoned()
-            };
-            for pending in batch.extract_if(.., is_stale) {
-                if !pending.answer.is_abandoned() {
-                    pending.answer.send(Err(self.not_decided(partition)));
-                }
+            let mut batches = self.batchers[usize::from(partition.0)].take().await?;
+            for (_, batch) in &mut batches {
+                self.queued.fetch_sub(batch.len(), Ordering::Relaxed);
+                self.drop_stale(partition, batch);
             }
-            if !batch.is_empty() {
-                return Some((group, batch));
+            batches.retain(|(_, batch)| !batch.is_empty());
+            if !batches.is_empty() {
+                return Some(batches);
+            }
+        }
+    }
+
+    /// Takes out claims that nobody waits for any more, and those that have waited too long, and answers these.
+    pub(crate) fn drop_stale(&self, partition: PartitionId, batch: &mut Vec<PendingClaim>) {
+        let before_ms = self.late_before_ms(partition);
+        let is_stale = |pending: &mut PendingClaim| {
+            pending.since_ms < before_ms || pending.answer.is_abandoned()
+        };
+        for pending in batch.extract_if(.., is_stale) {
+            if !pending.answer.is_abandoned() {
+                pending.answer.send(Err(self.not_decided(partition)));
             }
         }
     }

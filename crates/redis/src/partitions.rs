@@ -3,7 +3,9 @@
 use std::{ops::Deref, sync::Arc, time::Duration};
 
 use parking_lot::RwLock;
-use qiang_connect::{Connections, eval_at_maxmemory, home_of, part_of, unavailable};
+use qiang_connect::{
+    CallConnection, Connections, eval_at_maxmemory, home_of, part_of, unavailable,
+};
 use qiang_core::{
     campaign::AckLevel,
     event::PartitionId,
@@ -11,6 +13,7 @@ use qiang_core::{
     ports::EngineError,
     two_generations::TwoGenerations,
 };
+use redis::Cmd;
 
 use crate::{
     clock::RedisClock,
@@ -108,16 +111,46 @@ impl Partitions {
         if let Some(meta) = self.known_meta(campaign) {
             return Ok(Some(meta));
         }
-        let home = self.home(campaign);
+        let command = self.meta_command(campaign);
+        let values: Vec<Option<String>> = self.query(self.home(campaign), &command).await?;
+        self.learn(campaign, &values)
+    }
+
+    /// Those of campaigns that this node does not remember, with one call to the home that they have in common.
+    pub(crate) async fn unknown_metas(
+        &self,
+        connection: &mut CallConnection,
+        campaigns: &[CampaignId],
+    ) -> Result<Vec<Result<Option<Arc<CampaignMeta>>, EngineError>>, EngineError> {
+        let commands = campaigns
+            .iter()
+            .map(|campaign| self.meta_command(*campaign));
+        let commands: Vec<_> = commands.collect();
+        let all = connection.query_all(&commands).await?;
+        let learn = |(campaign, values): (&CampaignId, Result<Vec<_>, _>)| {
+            values.and_then(|values| self.learn(*campaign, &values))
+        };
+        Ok(campaigns.iter().zip(all).map(learn).collect())
+    }
+
+    fn meta_command(&self, campaign: CampaignId) -> Cmd {
         let mut command = redis::cmd("HMGET");
         command
-            .arg(self.keys().campaign(home, campaign))
+            .arg(self.keys().campaign(self.home(campaign), campaign))
             .arg(&FIELDS);
-        let values: Vec<Option<String>> = self.query(home, &command).await?;
+        command
+    }
+
+    /// Reads and remembers what a campaign's home says of it.
+    fn learn(
+        &self,
+        campaign: CampaignId,
+        values: &[Option<String>],
+    ) -> Result<Option<Arc<CampaignMeta>>, EngineError> {
         if values.iter().all(Option::is_none) {
             return Ok(None);
         }
-        let meta = CampaignMeta::read(campaign, &values);
+        let meta = CampaignMeta::read(campaign, values);
         let unreadable = || format!("the state of campaign {campaign} in Redis cannot be read");
         let meta = Arc::new(meta.ok_or_else(|| unavailable(unreadable()))?);
         self.remember(Arc::clone(&meta));

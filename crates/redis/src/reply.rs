@@ -1,7 +1,8 @@
 //! What the replies of scripts that decide mean.
 //!
-//! The reply to a batch of claims is lines. The first is `now seq left version mode`. In mode `*` all claims were
-//! granted and the log's body follows, a user and a row in turn; in mode `=` an outcome a claim follows, in order:
+//! The reply to a batch of claims of one campaign is lines. The first is `now seq left version mode`; `seq` is the end
+//! of the log right after the decision: where something was granted, the batch's last grant. In mode `*` all claims
+//! were granted and the log's body follows, a user and a row in turn; in mode `=` an outcome a claim follows, in order:
 //!
 //! | line | outcome |
 //! |---|---|
@@ -12,6 +13,10 @@
 //! | `S` and a number | sold out; units left |
 //! | `K` | the idempotency key was used for another request |
 //!
+//! The reply to claims of several packets has a part for each: its length in bytes, a line feed, and such a reply.
+//! Instead of one, `?` says that the packet is not here, `-` and a text why nothing was decided, and `!` and a text why
+//! it is not known what was.
+//!
 //! A packet's row is `NNNNNNamount \t offset [\t key]`, NNNNNN the number in base 36; a sale's is `number \t amount \t
 //! offset \t units \t key`; an order is `number \t state \t refunds \t user \t units \t amount \t offset \t key`.
 //! Offsets are milliseconds after the start.
@@ -19,7 +24,7 @@
 use qiang_core::{
     book::{OrderView, Refusal},
     campaign::CampaignKind,
-    event::Event,
+    event::{Event, Seq},
     id::{IdempotencyKey, UserId},
     order::OrderState,
     outcome::{Grant, Order, Outcome},
@@ -29,9 +34,23 @@ use qiang_core::{
 
 use crate::meta::CampaignMeta;
 
+/// The reply to claims of several packets, part by part. None when it does not have so many.
+pub(crate) fn parts(mut text: &[u8], count: usize) -> Option<Vec<&[u8]>> {
+    let mut parts = Vec::with_capacity(count);
+    while !text.is_empty() {
+        let end = text.iter().position(|byte| *byte == b'\n')?;
+        let length: usize = std::str::from_utf8(&text[..end]).ok()?.parse().ok()?;
+        let (part, rest) = text[end + 1..].split_at_checked(length)?;
+        parts.push(part);
+        text = rest;
+    }
+    (parts.len() == count).then_some(parts)
+}
+
 /// The reply to a batch of claims: its first line, and the lines to come.
 pub(crate) struct Claims<'a> {
     pub(crate) now: Timestamp,
+    pub(crate) seq: Seq,
     pub(crate) left: u64,
     all_granted: bool,
     lines: std::str::Split<'a, char>,
@@ -43,8 +62,9 @@ impl<'a> Claims<'a> {
         let mut words = first.split(' ');
         Some(Self {
             now: Timestamp::from_millis(words.next()?.parse().ok()?),
-            // The log's end and the version are for nobody here.
-            left: words.nth(1)?.parse().ok()?,
+            seq: words.next()?.parse().ok()?,
+            left: words.next()?.parse().ok()?,
+            // The version is for nobody here.
             all_granted: words.nth(1)? == "*",
             lines: rest.split('\n'),
         })
@@ -235,6 +255,17 @@ impl<'a> OrderText<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parts_are_as_long_as_they_say() {
+        let text = b"1\n?4\nab\n\n0\n";
+        assert_eq!(parts(text, 3), Some(vec![&b"?"[..], b"ab\n\n", b""]));
+        assert_eq!(parts(text, 2), None);
+        for broken in [&b"2\n?"[..], b"?", b"x\n?", b"1\n?1"] {
+            assert_eq!(parts(broken, 1), None, "{broken:?}");
+        }
+        assert_eq!(parts(b"", 0), Some(vec![]));
+    }
 
     #[test]
     fn a_share_reads_as_it_was_written() {

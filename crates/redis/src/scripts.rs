@@ -35,7 +35,8 @@ macro_rules! scripts {
 }
 
 scripts! {
-    CLAIM_PACKET = "claim_packet", "prelude", "lazy", "batch", "claim_packet";
+    CLAIM_PACKET = "claim_packet", "prelude", "lazy", "batch", "packet", "claim_packet";
+    CLAIM_PACKETS = "claim_packets", "prelude", "lazy", "batch", "packet", "claim_packets";
     CLAIM_SALE = "claim_sale", "prelude", "batch", "claim_sale";
     PLAN = "plan", "prelude", "unopened", "plan";
     WARM = "warm", "prelude", "unopened", "warm";

@@ -1,17 +1,21 @@
--- What the decisions of packets and sales have in common: the batch of claims, why none may be granted, and rows.
+-- What the decisions of packets and sales have in common: who asks, why none may be granted, and rows.
 -- KEYS as in prelude.lua
--- ARGV[1..6] as in prelude.lua, ARGV[7] values a claim: 1 (user) or 3 (user, quantity, key), ARGV[8..] the claims
+-- ARGV as in prelude.lua
 -- Replies: none of its own
 -- luacheck: read globals now
--- luacheck: ignore 211 231 311 331
-local step = tonumber(ARGV[7])
-local n = (#ARGV - 7) / step
-local users, first = ARGV, 7
-if step == 3 then
-  users, first = {}, 0
-  for i = 1, n do
-    users[i] = ARGV[5 + 3 * i]
+-- luacheck: ignore 211
+
+-- The users of `n` claims in ARGV, and the place before the first. The claims begin behind place `at`, each with so
+-- many values: 1 (user) or 3 (user, quantity, key).
+local function users_of(at, n, values)
+  if values == 1 then
+    return ARGV, at
   end
+  local users = {}
+  for i = 1, n do
+    users[i] = ARGV[at - 2 + 3 * i]
+  end
+  return users, 0
 end
 
 local function refusal_of(phase, starts, ends)

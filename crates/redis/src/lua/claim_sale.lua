@@ -4,9 +4,12 @@
 -- A buyer's row has the keys of the first orders, so that most claims need no other look. Keys that would make it
 -- longer than KEYS_BYTES_MAX, about, are fields of the hash `keys`: a "+" before the first key says that there are any.
 -- KEYS as in prelude.lua
--- ARGV as in batch.lua
+-- ARGV[1..6] as in prelude.lua, ARGV[7] values a claim, ARGV[8..] the claims, as in batch.lua
 -- Replies: {"ok", head "\n" outcome "\n" outcome …}, see reply.rs; {"unknown", ""}
--- luacheck: read globals seq now int append answer invalidate step n users first refusal_of set_fields
+-- luacheck: read globals seq now int append answer invalidate users_of refusal_of set_fields
+local step = tonumber(ARGV[7])
+local n = (#ARGV - 7) / step
+local users, first = users_of(7, n, step)
 local c = redis.call('HMGET', KEYS[5], 'kind', 'phase', 'starts', 'ends', 'remaining', 'granted', 'last', 'version',
   'grants', 'limit', 'price', 'hold', 'parts', 'index', 'first', 'opens')
 if c[1] ~= 'sale' then

@@ -34,13 +34,15 @@ end
 -- Appends `count` entries as one record, whose id is the sequence number of the last; and to the queue, where the
 -- transport is a list. They are about the call's campaign, or about another one of the partition.
 local function append(count, at, field, body, campaign)
-  seq, campaign = seq + count, campaign or ARGV[6]
-  redis.call('XADD', KEYS[2], int(seq) .. '-0', 'c', campaign, 't', int(at), field, body)
+  local last = seq + count
+  campaign = campaign or ARGV[6]
+  redis.call('XADD', KEYS[2], int(last) .. '-0', 'c', campaign, 't', int(at), field, body)
   if partition[4] then
-    local head = int(seq) .. ' ' .. campaign .. ' ' .. int(at) .. ' ' .. field .. ' ' .. partition[1]
+    local head = int(last) .. ' ' .. campaign .. ' ' .. int(at) .. ' ' .. field .. ' ' .. partition[1]
     redis.call('RPUSH', KEYS[12], head .. '\n' .. body)
   end
-  redis.call('HSET', KEYS[1], 'seq', int(seq))
+  redis.call('HSET', KEYS[1], 'seq', int(last))
+  seq = last -- only now: what a script replies that goes on behind an error is in the log
 end
 
 -- The reply to a call that wrote something, or that was sent again. It is kept, so that the call is not carried out
@@ -50,9 +52,9 @@ local function answer(text)
   return {'ok', text, int(seq)}
 end
 
--- Invalidates what the gates of all nodes know of the campaign. They poll as well, so a Redis user without the right to
--- publish must not make a script fail half-way.
-local function invalidate()
-  redis.pcall('PUBLISH', KEYS[4] .. ':news', ARGV[6])
-  return redis.call('HINCRBY', KEYS[5], 'version', 1)
+-- Invalidates what the gates of all nodes know of the call's campaign, or of another one. They poll as well, so a Redis
+-- user without the right to publish must not make a script fail half-way.
+local function invalidate(campaign, key)
+  redis.pcall('PUBLISH', KEYS[4] .. ':news', campaign or ARGV[6])
+  return redis.call('HINCRBY', key or KEYS[5], 'version', 1)
 end

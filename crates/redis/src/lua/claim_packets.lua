@@ -1,0 +1,33 @@
+-- Decides claims for shares of several red packets that are not spread. Each packet is decided by itself: an error at
+-- one, such as a key of another type, is the answer to its own claims alone.
+-- KEYS[1..12] as in prelude.lua, KEYS[13..] of each packet: campaign, shares, users
+-- ARGV[1..6] as in prelude.lua, ARGV[7..] of each packet: its id, how many claims it has, values a claim, and the
+-- claims, as in batch.lua
+-- Replies: {"ok", parts}, one for each packet, see reply.rs
+-- luacheck: read globals seq int answer claim_shares
+-- luacheck: globals written
+local OWN_KEYS, OWN_ARGV = 12, 6
+local parts, before = {}, false
+local key, at = OWN_KEYS + 1, OWN_ARGV + 3
+while ARGV[at] do
+  local n, values = tonumber(ARGV[at - 1]), tonumber(ARGV[at])
+  before, written = before or written, false
+  local done, part = pcall(claim_shares, ARGV[at - 2], KEYS[key], KEYS[key + 1], KEYS[key + 2], at, n, values)
+  if not done then
+    local reason = type(part) == 'table' and part.err or tostring(part)
+    if not before and not written and (string.find(reason, 'NOREPLICAS', 1, true) == 1
+      or string.find(reason, 'MISCONF', 1, true) == 1) then
+      -- Redis takes no writes at the moment, which it says at the first one. The caller comes again.
+      return {err = reason}
+    end
+    part = (written and '!' or '-') .. reason
+  end
+  part = part or '?'
+  parts[#parts + 1] = #part .. '\n' .. part
+  key, at = key + 3, at + n * values + 3
+end
+local text = table.concat(parts)
+if before or written or ARGV[5] == '1' then
+  return answer(text)
+end
+return {'ok', text, int(seq)}
