@@ -31,8 +31,6 @@ const SENDERS: u32 = 1_000;
 const SHARE_MINOR: u32 = 100;
 /// Users who claim, in each of a packet's rounds.
 const CLAIMERS: u64 = 10_000;
-/// Claims that wait for an answer at a time.
-const CLAIMS_IN_FLIGHT: usize = 4_000;
 /// How far it is from one claim's packet to the next one's: a prime.
 const STRIDE: u64 = 15_485_863;
 
@@ -161,19 +159,20 @@ impl Creator {
     }
 }
 
-/// Makes claims of these numbers, many at a time: each packet's in turn, and each for a new user. All must be granted.
+/// Makes claims of these numbers, so many at a time: each packet's in turn, and each for a new user. All must be
+/// granted.
 pub(super) async fn claim_all(
     backend: &Backend,
     ids: &[CampaignId],
     mut claims: Range<u64>,
-    in_turn: bool,
+    (in_flight, in_turn): (u32, bool),
 ) -> anyhow::Result<()> {
     let engine: &dyn Engine = &*backend.ports.engine;
     let packets = ids.len() as u64;
     ensure!(!packets.is_multiple_of(STRIDE), "another number of packets");
-    let mut tickets = VecDeque::with_capacity(CLAIMS_IN_FLIGHT);
+    let mut tickets = VecDeque::new();
     loop {
-        while tickets.len() < CLAIMS_IN_FLIGHT
+        while tickets.len() < in_flight as usize
             && let Some(claim) = claims.next()
         {
             let (round, place) = (claim / packets, claim % packets);

@@ -49,6 +49,9 @@ pub(crate) struct CampaignsArgs {
     /// Creations that wait for an answer at a time.
     #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=16_384))]
     in_flight: u32,
+    /// Claims that wait for an answer at a time.
+    #[arg(long, value_name = "N", default_value_t = 4_000, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    claims_in_flight: u32,
     /// Seconds over which a node with all windows open is watched.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=600))]
     idle: u32,
@@ -240,7 +243,14 @@ async fn measure(args: &CampaignsArgs) -> anyhow::Result<Report> {
 
     let backend = Backend::open(&args.config(&meter.folder, &prefix)?).await?;
     let all = packets + args.claims();
-    let claim = |claims| load::claim_all(&backend, &ids, claims, args.in_turn);
+    let claim = |claims| {
+        load::claim_all(
+            &backend,
+            &ids,
+            claims,
+            (args.claims_in_flight, args.in_turn),
+        )
+    };
     let (first_claimed, ()) = meter.rate(packets, claim(0..packets)).await?;
     let (claimed, ()) = meter.rate(all - packets, claim(packets..all)).await?;
     let (settled, ()) = meter.rate(all, backend.settle(SETTLE_MAX)).await?;
