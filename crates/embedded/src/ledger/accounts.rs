@@ -31,11 +31,8 @@ impl<'c> Accounts<'c> {
             select: conn.prepare_cached(
                 "SELECT id FROM accounts WHERE owner = ?1 AND purpose = ?2 AND currency = ?3",
             )?,
-            update: conn
-                .prepare_cached("UPDATE accounts SET balance = balance + ?2 WHERE id = ?1")?,
-            insert: conn.prepare_cached(
-                "INSERT INTO accounts (owner, purpose, currency, balance) VALUES (?1, ?2, ?3, ?4)",
-            )?,
+            update: conn.prepare_cached(MOVE)?,
+            insert: conn.prepare_cached(OPEN)?,
         })
     }
 
@@ -66,13 +63,38 @@ impl<'c> Accounts<'c> {
     }
 }
 
+const MOVE: &str = "UPDATE accounts SET balance = balance + ?2 WHERE id = ?1";
+const OPEN: &str =
+    "INSERT INTO accounts (owner, purpose, currency, balance) VALUES (?1, ?2, ?3, ?4)";
+
+/// The id of an account, and what it holds.
+pub(crate) fn find(
+    conn: &Connection,
+    key: AccountKey<'_>,
+) -> Result<Option<(i64, i64)>, StoreError> {
+    let mut statement = conn.prepare_cached(
+        "SELECT id, balance FROM accounts WHERE owner = ?1 AND purpose = ?2 AND currency = ?3",
+    )?;
+    let found = statement.query_row(key.columns(), |row| Ok((row.get(0)?, row.get(1)?)));
+    Ok(found.optional()?)
+}
+
 /// What an account holds; 0 if there is none.
 pub(crate) fn balance(conn: &Connection, key: AccountKey<'_>) -> Result<i64, StoreError> {
-    let mut statement = conn.prepare_cached(
-        "SELECT balance FROM accounts WHERE owner = ?1 AND purpose = ?2 AND currency = ?3",
-    )?;
-    let balance = statement.query_row(key.columns(), |row| row.get(0));
-    Ok(balance.optional()?.unwrap_or(0))
+    Ok(find(conn, key)?.map_or(0, |(_, balance)| balance))
+}
+
+/// Moves an amount from an account that is there into a new one; returns the new one's id.
+pub(crate) fn open_from(
+    conn: &Connection,
+    debit: i64,
+    key: AccountKey<'_>,
+    amount: i64,
+) -> Result<i64, StoreError> {
+    conn.prepare_cached(MOVE)?.execute([debit, -amount])?;
+    let (owner, purpose, currency) = key.columns();
+    let row = params![owner, purpose, currency, amount];
+    Ok(conn.prepare_cached(OPEN)?.insert(row)?)
 }
 
 /// What all accounts of a currency have together.

@@ -16,12 +16,7 @@ use qiang_core::{
 };
 use rusqlite::{Connection, OptionalExtension as _, Row, params, params_from_iter, types::FromSql};
 
-use super::{
-    accounts::{self, Accounts},
-    actions, audiences,
-    bound::Bound,
-    preparations,
-};
+use super::{accounts, actions, audiences, bound::Bound, listed, preparations};
 use crate::error::StoreError;
 
 /// What [`row_of`] reads.
@@ -64,17 +59,18 @@ pub(crate) fn create(
     if is_there(conn, campaign.id)? {
         return Ok(false);
     }
-    let packet = campaign.rules.red_packet();
-    let sender =
-        packet.map(|it| AccountKey::new(campaign.owner.as_str(), Purpose::User, it.currency));
-    if let (Some(packet), Some(sender)) = (packet, sender) {
-        let (held, total) = (accounts::balance(conn, sender)?, packet.split.total());
+    let mut funds = None;
+    if let Some(packet) = campaign.rules.red_packet() {
+        let sender = AccountKey::new(campaign.owner.as_str(), Purpose::User, packet.currency);
+        let total = packet.split.total();
+        let (debit, held) = accounts::find(conn, sender)?.unwrap_or((0, 0));
         if held < total {
             return Err(StoreError::Refused(LedgerError::InsufficientFunds {
                 held: Money::new(held, packet.currency),
                 needed: Money::new(total, packet.currency),
             }));
         }
+        funds = Some((packet, debit, total));
     }
     let campaign_ref = reserved.map_or_else(|| preparations::next_ref(conn), Ok)?;
     insert(conn, campaign, campaign_ref)?;
@@ -85,19 +81,16 @@ pub(crate) fn create(
     if let Some(action) = by {
         actions::enter(conn, action)?;
     }
-    let (Some(packet), Some(sender)) = (packet, sender) else {
+    let Some((packet, debit, total)) = funds else {
         return Ok(true);
     };
-    let total = packet.split.total();
     match reserved {
         Some(_) => preparations::end(conn, campaign_ref)?,
         None => preparations::put_shares(conn, campaign_ref, setup, 1..packet.split.count() + 1)?,
     }
-    let mut accounts = Accounts::prepare(conn)?;
-    let debit = accounts.add(sender, -total)?;
     let id = campaign.id.to_string();
     let escrow = AccountKey::new(&id, Purpose::Escrow, packet.currency);
-    let credit = accounts.add(escrow, total)?;
+    let credit = accounts::open_from(conn, debit, escrow, total)?;
     let (seq, ids) = (accounts::next_direct(conn)?, (debit, credit));
     let posting = PostingRow::direct(seq, "fund", ids, total, Some(campaign_ref), now);
     accounts::post(conn, &[posting])?;

@@ -10,7 +10,7 @@ use crate::error::StoreError;
 const PUT: &str = "INSERT INTO shares (campaign, number, amount) VALUES ";
 const ROW: &str = "(?, ?, ?)";
 /// How many rows one statement takes, the most that there are shares for: fewer steps into SQLite and out.
-const ROWS: [u32; 3] = [32, 8, 1];
+const ROWS: [u32; 4] = [32, 8, 2, 1];
 
 /// Writes the shares of a packet with these numbers.
 pub(crate) fn put_shares(
@@ -19,7 +19,7 @@ pub(crate) fn put_shares(
     setup: &Setup,
     mut numbers: Range<u32>,
 ) -> Result<(), StoreError> {
-    static STATEMENTS: LazyLock<[String; 3]> =
+    static STATEMENTS: LazyLock<[String; 4]> =
         LazyLock::new(|| ROWS.map(|rows| format!("{PUT}{}", vec![ROW; rows as usize].join(", "))));
     for (rows, sql) in ROWS.into_iter().zip(&*STATEMENTS) {
         if numbers.len() < rows as usize {
