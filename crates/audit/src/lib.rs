@@ -48,6 +48,8 @@ enum Needs {
     Database,
     /// An engine beside it.
     Engine,
+    /// The tables of a file.
+    File,
 }
 
 /// Why a check that needs a log is not made.
@@ -65,7 +67,7 @@ macro_rules! sql_checks {
 
 /// The checks in SQL. Each file has two statements with an empty line between them: how much was
 /// examined, and what offends, one line of text a row.
-const SQL_CHECKS: [(Needs, &str, &str); 62] = sql_checks![
+const SQL_CHECKS: [(Needs, &str, &str); 63] = sql_checks![
     // the log by itself
     Archives "archives_follow",
     Archives "archives_agree",
@@ -111,6 +113,7 @@ const SQL_CHECKS: [(Needs, &str, &str); 62] = sql_checks![
     Ledger "overdrawn",
     Log "escrow",
     Ledger "idempotency_keys",
+    File "lists_whole",
     Ledger "nothing_aside",
     // a ledger alone: its tables against each other
     LedgerOnly "positions_known",
@@ -301,6 +304,7 @@ fn examine(
                 match (needs, no_log) {
                     (Needs::LedgerOnly, _) if ledger.kind == FileKind::Engine => {}
                     (Needs::Database, _) if ledger.place.is_none() => {}
+                    (Needs::File, _) if ledger.place.is_some() => {}
                     (Needs::Engine, _) if engine.is_none() => {}
                     (Needs::Archives, _) if !has_archives => {}
                     (Needs::Log | Needs::Archives, Some(no_log)) => {

@@ -108,7 +108,10 @@ fn steps(campaigns: u64) -> BTreeMap<String, i64> {
     );
     for (needs, name, sql) in SQL_CHECKS {
         // The others need more than this file has.
-        if matches!(needs, Needs::Ledger | Needs::Log | Needs::LedgerOnly) {
+        if matches!(
+            needs,
+            Needs::Ledger | Needs::Log | Needs::LedgerOnly | Needs::File
+        ) {
             count(needs, name, sql);
         }
     }

@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, fs, path::Path};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-use super::{broken, history, large_breaches, payout_breaches, split_breaches};
+use super::{broken, history, large_breaches, list_breaches, payout_breaches, split_breaches};
 
 /// Changes a ledger in ways that its own constraints would refuse.
 pub(crate) fn plant(db: &Path, sql: &str) {
@@ -456,6 +456,7 @@ fn every_planted_breach_is_reported_by_the_checks_it_breaks_and_no_others() {
     for (what, expected, sql) in [
         breaches(),
         payout_breaches::breaches(),
+        list_breaches::breaches(),
         split_breaches::breaches(),
         large_breaches::breaches(),
         split_breaches::of_version_1(&sound),

@@ -85,7 +85,10 @@ pub(crate) fn create(
         return Ok(true);
     };
     match reserved {
-        Some(_) => preparations::end(conn, campaign_ref)?,
+        Some(_) => {
+            preparations::end(conn, campaign_ref)?;
+            listed::enter_reserved(conn, campaign_ref)?;
+        }
         None => preparations::put_shares(conn, campaign_ref, setup, 1..packet.split.count() + 1)?,
     }
     let id = campaign.id.to_string();

@@ -2,13 +2,15 @@
 
 use qiang_core::{
     id::PaymentRef,
-    ports::{DepositRecord, OrderQuery, PaymentRecord, Posting, PostingQuery, UserOrder},
+    ports::{
+        DepositRecord, OrderQuery, PaymentRecord, Posting, PostingKind, PostingQuery, UserOrder,
+    },
     rows::{
-        DepositColumns, PaymentColumns, PostingColumns, UserOrderColumns, deposit_of, payment_of,
-        posting_of, user_account_of, user_order_of,
+        DepositColumns, PaymentColumns, PostingColumns, Purpose, UserOrderColumns, deposit_of,
+        payment_of, posting_of, user_account_of, user_order_of,
     },
 };
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
 use uuid::Uuid;
 
 use crate::error::StoreError;
@@ -40,7 +42,9 @@ pub(crate) fn postings(
     conn: &Connection,
     query: &PostingQuery,
 ) -> Result<Vec<Posting>, StoreError> {
-    let mut accounts = conn.prepare_cached(
+    // All sides as of the same commit: in between, something may move or be listed.
+    let tx = Transaction::new_unchecked(conn, TransactionBehavior::Deferred)?;
+    let mut accounts = tx.prepare_cached(
         "SELECT id, purpose, currency FROM accounts WHERE owner = ?1 AND purpose IN ('user', 'refunds_due')",
     )?;
     let rows = accounts.query_map([query.user.as_str()], |row| row.try_into())?;
@@ -50,9 +54,13 @@ pub(crate) fn postings(
         let Some(account) = user_account_of(&purpose, &currency) else {
             continue;
         };
-        for (side, comes) in [(IN, true), (OUT, false)] {
+        let mut sides = vec![(IN, true), (OUT, false)];
+        if purpose == Purpose::User.name() && query.kind.is_none_or(|it| it == PostingKind::Fund) {
+            sides.push((FUNDS, false));
+        }
+        for (side, comes) in sides {
             let (at, source, seq) = query.begins(comes);
-            let mut statement = conn.prepare_cached(&format!("{SELECT} WHERE {side} {PAGE}"))?;
+            let mut statement = tx.prepare_cached(&format!("{SELECT} WHERE {side} {PAGE}"))?;
             let page = params![id, query.kind_pattern(), at, source, seq, query.limit];
             let rows = statement.query_map(page, |row| PostingColumns::try_from(row))?;
             for row in rows {
@@ -72,8 +80,15 @@ const SELECT: &str = "SELECT p.source, p.seq, p.kind, p.amount, p.at, c.id, p.nu
      AND y.outcome <> 'refund_due'";
 const IN: &str = "p.credit = ?1";
 /// In the words of the index `postings_out`: another list would not use it.
-const OUT: &str = "(p.kind = 'fund' OR p.kind = 'return' OR p.kind = 'refund_paid' OR p.kind = 'withdrawal' \
-                   OR p.kind = 'reversal') AND p.debit = ?1";
+const OUT: &str = "(p.kind = 'return' OR p.kind = 'refund_paid' OR p.kind = 'withdrawal' OR p.kind = 'reversal') \
+                   AND p.debit = ?1";
+/// What went into packets: a page of what is listed, and what is not yet.
+const FUNDS: &str = "p.source = -1 AND p.seq IN (\
+     SELECT seq FROM (SELECT seq FROM funds WHERE account = ?1 AND at <= ?3 \
+                      AND (at < ?3 OR (-1, seq) < (?4, ?5)) ORDER BY at DESC, seq DESC LIMIT ?6) \
+     UNION ALL \
+     SELECT seq FROM postings \
+     WHERE source = -1 AND seq > (SELECT posting FROM listed) AND kind = 'fund' AND debit = ?1)";
 const PAGE: &str = "AND p.kind LIKE ?2 AND p.at <= ?3 AND (p.at < ?3 OR (p.source, p.seq) < (?4, ?5)) \
      ORDER BY p.at DESC, p.source DESC, p.seq DESC LIMIT ?6";
 
@@ -108,21 +123,32 @@ mod tests {
     use crate::file::{self, FileKind};
 
     #[test]
-    fn both_sides_of_an_account_are_found_by_their_index() {
+    fn both_sides_of_an_account_are_found_without_looking_through_others() {
         let folder = tempfile::TempDir::new().unwrap();
         let path = folder.path().join("qiang.db");
         let now = qiang_core::time::Timestamp::from_millis(0);
         let conn = file::open_writer(&path, FileKind::Ledger, now).unwrap();
-        for (side, index) in [(IN, "postings_in"), (OUT, "postings_out")] {
+        for (side, searches) in [
+            (IN, &["p USING INDEX postings_in ("][..]),
+            (OUT, &["p USING INDEX postings_out ("]),
+            (
+                FUNDS,
+                &[
+                    "p USING PRIMARY KEY (source=? AND seq=?)",
+                    "funds USING PRIMARY KEY (account=? AND at<?)",
+                    "postings USING PRIMARY KEY (source=? AND seq>?)",
+                ],
+            ),
+        ] {
             let explain = format!("EXPLAIN QUERY PLAN {SELECT} WHERE {side} {PAGE}");
             let mut plan = conn.prepare(&explain).unwrap();
             let plan = plan.query_map([""; 6], |row| row.get::<_, String>("detail"));
             let plan: Vec<_> = plan.unwrap().map(Result::unwrap).collect();
-            let search = format!("SEARCH p USING INDEX {index} (");
-            assert!(
-                plan.iter().any(|step| step.starts_with(&search)),
-                "{plan:?}"
-            );
+            for search in searches {
+                let search = format!("SEARCH {search}");
+                let is_there = plan.iter().any(|step| step.starts_with(&search));
+                assert!(is_there, "{search}: {plan:?}");
+            }
         }
     }
 }

@@ -6,7 +6,9 @@ use qiang_core::{
     ports::{Action, CampaignQuery, CampaignRecord},
     time::Timestamp,
 };
-use rusqlite::{Connection, OptionalExtension as _, named_params, params};
+use rusqlite::{
+    Connection, OptionalExtension as _, Transaction, TransactionBehavior, named_params, params,
+};
 
 use super::{
     actions,
@@ -57,6 +59,75 @@ pub(crate) fn archive(
     Ok(archived)
 }
 
+/// Where a list finds campaigns.
+struct Part {
+    joins: &'static str,
+    of: &'static str,
+    /// What they come in the order of, where that is not their start.
+    id: Option<&'static str>,
+}
+
+/// With those that are listed: what is newer may be in the table, or not.
+const LISTED: &str = "JOIN owned ON owned.campaign = campaigns.ref AND owned.campaign <= (SELECT campaign FROM listed)";
+
+const ALL: Part = Part {
+    joins: "",
+    of: ":product IS NULL AND :owner IS NULL",
+    id: Some("id"),
+};
+const OF_PRODUCT: Part = Part {
+    joins: "",
+    of: ":owner IS NULL AND product_id = :product",
+    id: None,
+};
+const OF_OWNERS_PRODUCT: Part = Part {
+    joins: LISTED,
+    of: "by = :owner AND +product_id = :product",
+    id: None,
+};
+const OF_OWNERS_PRODUCT_UNLISTED: Part = Part {
+    joins: "",
+    of: "ref > (SELECT campaign FROM listed) AND +owner = :owner AND +product_id = :product",
+    id: None,
+};
+const OF_OWNER: Part = Part {
+    joins: LISTED,
+    of: ":product IS NULL AND by = :owner",
+    id: Some("campaign_id"),
+};
+/// The index of ids has those of all owners.
+const OF_OWNER_UNLISTED: Part = Part {
+    joins: "",
+    of: ":product IS NULL AND ref > (SELECT campaign FROM listed) AND owner = :owner",
+    id: Some("+id"),
+};
+
+impl Part {
+    fn sql(&self, is_back: bool) -> String {
+        let Self { joins, of, id } = self;
+        let (from, order) = match id {
+            None => (
+                "(starts_at, id) > (:starts, :after)".to_owned(),
+                "starts_at, id".to_owned(),
+            ),
+            Some(id) if is_back => (
+                format!(":starts IS NOT NULL AND {id} < :after"),
+                format!("{id} DESC"),
+            ),
+            Some(id) => (
+                format!(":starts IS NOT NULL AND {id} > :after"),
+                (*id).to_owned(),
+            ),
+        };
+        format!(
+            "{SELECT} {joins} WHERE {of} AND {from} AND kind = :kind AND (archived_at IS NULL OR :archived) \
+             AND CASE WHEN phase IN ('scheduled', 'paused') AND :now >= ends_at THEN 'ended' \
+                      WHEN phase = 'scheduled' AND :now >= starts_at THEN 'live' ELSE phase END LIKE :phase \
+             ORDER BY {order} LIMIT :limit"
+        )
+    }
+}
+
 /// A page of campaigns.
 pub(crate) fn list(
     conn: &Connection,
@@ -68,40 +139,88 @@ pub(crate) fn list(
     let after = query
         .after
         .map_or_else(|| end.to_owned(), |id| id.to_string());
-    let (of, order) = match (&query.product_id, &query.owner) {
-        (Some(_), None) => (":owner IS NULL AND product_id = :product", "starts_at, id"),
-        (Some(_), Some(_)) => ("owner = :owner AND product_id = :product", "starts_at, id"),
-        (None, Some(_)) => (":product IS NULL AND owner = :owner", "id"),
-        (None, None) => (":product IS NULL AND :owner IS NULL", "id"),
-    };
-    let (from, order) = match query.product_id {
-        Some(_) => ("(starts_at, id) > (:starts, :after)", order),
-        None if is_back => (":starts IS NOT NULL AND id < :after", "id DESC"),
-        None => (":starts IS NOT NULL AND id > :after", order),
+    let parts: &[Part] = match (&query.product_id, &query.owner) {
+        (Some(_), None) => &[OF_PRODUCT],
+        (Some(_), Some(_)) => &[OF_OWNERS_PRODUCT, OF_OWNERS_PRODUCT_UNLISTED],
+        (None, Some(_)) => &[OF_OWNER, OF_OWNER_UNLISTED],
+        (None, None) => &[ALL],
     };
     let starts_at: Option<i64> = conn
         .prepare_cached("SELECT starts_at FROM campaigns WHERE id = ?1")?
         .query_row([&after], |row| row.get(0))
         .optional()?;
-    let mut statement = conn.prepare_cached(&format!(
-        "{SELECT} WHERE {of} AND {from} AND kind = :kind AND (archived_at IS NULL OR :archived) \
-         AND CASE WHEN phase IN ('scheduled', 'paused') AND :now >= ends_at THEN 'ended' \
-                  WHEN phase = 'scheduled' AND :now >= starts_at THEN 'live' ELSE phase END LIKE :phase \
-         ORDER BY {order} LIMIT :limit"
-    ))?;
-    let rows = statement.query_map(
-        named_params! {
-            ":owner": query.owner.as_ref().map(|owner| owner.as_str()),
-            ":product": query.product_id.as_ref().map(|id| id.as_str()),
-            ":starts": starts_at.unwrap_or(i64::MIN),
-            ":after": after,
-            ":kind": query.kind.name(),
-            ":archived": query.archived,
-            ":now": query.now.as_millis(),
-            ":phase": query.phase.map_or("%", Phase::name),
-            ":limit": query.limit,
-        },
-        row_of,
-    )?;
-    rows.map(|row| Ok(row?.record()?)).collect()
+    // All parts as of the same commit: in between, campaigns may be listed.
+    let tx = Transaction::new_unchecked(conn, TransactionBehavior::Deferred)?;
+    let mut found = Vec::new();
+    for part in parts {
+        let mut statement = tx.prepare_cached(&part.sql(is_back))?;
+        let rows = statement.query_map(
+            named_params! {
+                ":owner": query.owner.as_ref().map(|owner| owner.as_str()),
+                ":product": query.product_id.as_ref().map(|id| id.as_str()),
+                ":starts": starts_at.unwrap_or(i64::MIN),
+                ":after": after,
+                ":kind": query.kind.name(),
+                ":archived": query.archived,
+                ":now": query.now.as_millis(),
+                ":phase": query.phase.map_or("%", Phase::name),
+                ":limit": query.limit,
+            },
+            row_of,
+        )?;
+        for row in rows {
+            found.push(row?.record()?);
+        }
+    }
+    tx.commit()?;
+    if parts.len() > 1 {
+        found.sort_unstable_by_key(|it| {
+            let starts_at = it.campaign.window.starts_at();
+            (query.product_id.as_ref().map(|_| starts_at), it.campaign.id)
+        });
+        if is_back {
+            found.reverse();
+        }
+        found.truncate(query.limit as usize);
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::file::{self, FileKind};
+
+    #[test]
+    fn a_list_of_an_owner_looks_through_no_others() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let path = folder.path().join("qiang.db");
+        let conn = file::open_writer(&path, FileKind::Ledger, Timestamp::from_millis(0)).unwrap();
+        let owned = "SEARCH owned USING PRIMARY KEY (by=?";
+        let by_ref = "SEARCH campaigns USING INTEGER PRIMARY KEY (rowid=?)";
+        let newer = "SEARCH campaigns USING INTEGER PRIMARY KEY (rowid>?)";
+        let newer_details = "SEARCH details USING INTEGER PRIMARY KEY (rowid>?)";
+        let details = "SEARCH details USING INTEGER PRIMARY KEY (rowid=?)";
+        for (part, searches, sorts) in [
+            (OF_OWNER, [owned, by_ref], false),
+            (OF_OWNER_UNLISTED, [newer, details], true),
+            (OF_OWNERS_PRODUCT, [owned, by_ref], true),
+            (OF_OWNERS_PRODUCT_UNLISTED, [newer_details, by_ref], true),
+        ] {
+            for is_back in [false, true] {
+                let explain = format!("EXPLAIN QUERY PLAN {}", part.sql(is_back));
+                let mut plan = conn.prepare(&explain).unwrap();
+                let plan = plan
+                    .raw_query()
+                    .mapped(|row| row.get::<_, String>("detail"));
+                let plan: Vec<_> = plan.map(Result::unwrap).collect();
+                for search in searches {
+                    let is_there = plan.iter().any(|step| step.starts_with(search));
+                    assert!(is_there, "{search}: {plan:?}");
+                }
+                let has_sorted = plan.iter().any(|step| step.contains("TEMP B-TREE"));
+                assert_eq!(has_sorted, sorts, "{plan:?}");
+            }
+        }
+    }
 }

@@ -9,6 +9,7 @@ pub(crate) mod discards;
 pub(crate) mod histories;
 pub(crate) mod keys;
 pub(crate) mod known;
+pub(crate) mod listed;
 pub(crate) mod listing;
 pub(crate) mod payouts;
 pub(crate) mod preparations;

@@ -23,7 +23,7 @@ use crate::{
     error::StoreError,
     file::{self, FileKind},
     job::{Apart, Done, LedgerJob, run_again, run_jobs},
-    ledger::settle,
+    ledger::{listed::Unlisted, settle},
     queue::Taken,
 };
 
@@ -31,6 +31,8 @@ use crate::{
 const TURN_MAX: Duration = Duration::from_millis(20);
 /// How long the writer sleeps when there is nothing to do.
 const IDLE_WAIT_MAX: Duration = Duration::from_secs(60);
+/// How long nothing may have come before the writer lists what is new.
+const IDLE_BEFORE_LISTING: Duration = Duration::from_secs(1);
 /// How often a stopped writer looks whether the disk is well again.
 const REPAIR_EVERY: Duration = Duration::from_millis(250);
 
@@ -42,6 +44,7 @@ pub(super) struct Writer {
     settling: VecDeque<Box<dyn LedgerJob>>,
     /// After a failed commit: when to look whether it is well again.
     repair_at: Option<Instant>,
+    unlisted: Unlisted,
 }
 
 fn each(jobs: &mut [Box<dyn LedgerJob>]) -> impl Iterator<Item = &mut dyn LedgerJob> {
@@ -63,6 +66,7 @@ impl Writer {
             conn,
             settling: VecDeque::new(),
             repair_at: None,
+            unlisted: Unlisted::default(),
         };
         writer.publish(&settle::positions(&writer.conn)?);
         Ok(writer)
@@ -92,6 +96,7 @@ impl Writer {
         let mut inbox = Vec::new();
         loop {
             let taken = self.shared.queue.take(&mut inbox, 0, self.wait_max());
+            let is_idle = taken == Taken::Nothing && self.settling.is_empty();
             if let Some(repair_at) = self.repair_at {
                 self.turn_away(&mut inbox);
                 if repair_at <= Instant::now() {
@@ -99,6 +104,9 @@ impl Writer {
                 }
             } else {
                 self.turn(&mut inbox);
+                if is_idle {
+                    self.list();
+                }
             }
             if taken == Taken::Closed && self.settling.is_empty() {
                 break;
@@ -112,8 +120,9 @@ impl Writer {
     fn wait_max(&self) -> Duration {
         match self.repair_at {
             Some(repair_at) => repair_at.saturating_duration_since(Instant::now()),
-            None if self.settling.is_empty() => IDLE_WAIT_MAX,
-            None => Duration::ZERO,
+            None if !self.settling.is_empty() => Duration::ZERO,
+            None if self.unlisted.waits() => IDLE_BEFORE_LISTING,
+            None => IDLE_WAIT_MAX,
         }
     }
 
@@ -176,12 +185,35 @@ impl Writer {
             settles = true;
             run_jobs((&tx, now), each(&mut jobs[before..]), &mut apart, &mut done)?;
         }
+        self.unlisted.has_changed();
+        if self.unlisted.is_due(&tx, false) {
+            self.unlisted.write(&tx)?;
+        }
         tx.commit()?;
         Ok(done.moved)
     }
 
+    /// Lists what is new while there is nothing else to do. Otherwise turns take slices of it along.
+    fn list(&mut self) {
+        while self.repair_at.is_none()
+            && self.shared.queue.len() == 0
+            && self.unlisted.is_due(&self.conn, true)
+        {
+            if let Err(error) = self.list_slice() {
+                self.stop(error.chain());
+            }
+        }
+    }
+
+    fn list_slice(&mut self) -> Result<(), StoreError> {
+        let tx = file::begin(&self.conn)?;
+        self.unlisted.write(&tx)?;
+        Ok(tx.commit()?)
+    }
+
     fn stop(&mut self, reason: String) {
         tracing::error!(reason, "the ledger is stopped: a commit failed");
+        self.unlisted.has_failed();
         *self.shared.stopped.write() = Some(reason);
         self.repair_at = Some(Instant::now() + REPAIR_EVERY);
     }
@@ -271,5 +303,33 @@ mod tests {
             .map(|(partition, _)| partition.0)
             .collect();
         assert_eq!(settled, [8]);
+    }
+
+    #[test]
+    fn what_is_new_is_listed_once_there_is_enough_of_it() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let path = folder.path().join("qiang.db");
+        let clock = qiang_testkit::ManualClock::new(Timestamp::from_millis(0));
+        let conn = file::open_writer(&path, FileKind::Ledger, clock.now()).unwrap();
+        let shared = Arc::new(Shared {
+            queue: Queue::new(1),
+            positions: Positions::default(),
+            stopped: RwLock::new(None),
+        });
+        let writer = Writer::new(path.clone(), Arc::clone(&shared), clock, conn).unwrap();
+        let (job, _) = Job::boxed(0, |context: &mut JobContext<'_>| {
+            // As behind thousands of others.
+            let sql = "INSERT INTO postings (source, seq, kind, debit, credit, amount, at) \
+                       VALUES (-1, 8192, 'fund', 7, 8, 1, 0)";
+            context.conn.execute(sql, []).unwrap();
+            Ok(())
+        });
+        assert!(shared.queue.push(job).is_ok());
+        shared.queue.close();
+        writer.run_until_closed();
+        let conn = file::open_reader(&path).unwrap();
+        let listed = "SELECT count(*) FROM funds JOIN listed ON posting = seq WHERE account = 7";
+        let listed: i64 = conn.query_row(listed, [], |row| row.get(0)).unwrap();
+        assert_eq!(listed, 1);
     }
 }

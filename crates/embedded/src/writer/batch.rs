@@ -293,6 +293,7 @@ impl Writer {
             refs,
             entries,
             known,
+            unlisted,
             ..
         } = self;
         let probe = decided.iter().any(|it| matches!(it, Decided::Probe(_)));
@@ -324,6 +325,13 @@ impl Writer {
             }
         }
         log::append(&tx, refs, entries)?;
+        if jobs(decided).next().is_some() {
+            unlisted.has_changed();
+        }
+        if unlisted.is_due(&tx, false) {
+            commit.gets_on();
+            unlisted.write(&tx)?;
+        }
         commit.gets_on();
         tx.commit()?;
         drop(commit);

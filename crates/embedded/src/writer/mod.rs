@@ -34,7 +34,7 @@ use crate::{
     EmbeddedOptions, PARTITION, Shared,
     error::StoreError,
     file,
-    ledger::{self, known::KnownCampaigns},
+    ledger::{self, known::KnownCampaigns, listed::Unlisted},
     log::Refs,
     pace::Pace,
     places::Place,
@@ -83,6 +83,7 @@ pub(crate) struct Writer {
     up_at: (Instant, Seq),
     /// When to count what is in quarantine; none while nothing is.
     count_quarantine_at: Option<Instant>,
+    unlisted: Unlisted,
 }
 
 impl Writer {
@@ -116,6 +117,7 @@ impl Writer {
             settle_again_at: None,
             up_at: (Instant::now(), head),
             count_quarantine_at: Some(Instant::now()),
+            unlisted: Unlisted::default(),
         };
         writer.count_quarantine();
         Ok(writer)
@@ -229,6 +231,26 @@ impl Writer {
         }
     }
 
+    /// Lists what is new while there is nothing else to do. Otherwise batches take slices of it along.
+    fn list(&mut self) {
+        while self.repair_at.is_none()
+            && self.pace.is_idle()
+            && self.shared.queue.len() == 0
+            && self.unlisted.is_due(&self.conn, true)
+        {
+            if let Err(error) = self.list_slice() {
+                self.stop(&error);
+            }
+        }
+    }
+
+    fn list_slice(&mut self) -> Result<(), StoreError> {
+        let _commit = self.shared.under_way.begin();
+        let tx = file::begin(&self.conn)?;
+        self.unlisted.write(&tx)?;
+        Ok(tx.commit()?)
+    }
+
     fn follow(&mut self) {
         let head = self.shared.committed.load(Ordering::Acquire);
         self.pace
@@ -261,6 +283,7 @@ impl Writer {
             }
         }
         self.prepare();
+        self.list();
         self.count_quarantine();
         self.retire_idle();
         self.say_that_it_is_up();

@@ -28,6 +28,7 @@ impl Writer {
         self.entries.clear();
         self.shared.stop(&reason);
         self.parked.fail(&reason);
+        self.unlisted.has_failed();
         // Nothing of this was decided.
         let unavailable = EngineError::unavailable(reason);
         self.absent.refuse_all(&unavailable);

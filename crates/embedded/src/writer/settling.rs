@@ -140,6 +140,7 @@ impl Writer {
         tx.commit()?;
         drop(commit);
         self.settled = settled;
+        self.unlisted.has_changed();
         self.shared.positions.advance(PARTITION, settled);
         self.answer_settled();
         Ok(settled)

@@ -472,3 +472,16 @@ fn the_end_of_the_writer_answers_what_waits() {
         }
     }
 }
+
+#[test]
+fn what_is_new_is_listed_once_there_is_nothing_else_to_do() {
+    let mut engine = Engine::new();
+    for n in 1..=64 {
+        let sale = creation(sale(1).owner("seller").setup(n), None);
+        let entered = engine.enter(sale);
+        assert_eq!(fresh(&engine.entered(entered)), Some(true));
+    }
+    engine.turn(); // nothing comes any more
+    let sql = "SELECT count(*) FROM owned WHERE by = 'seller' AND campaign <= (SELECT campaign FROM listed)";
+    assert_eq!(engine.count(sql), 64);
+}

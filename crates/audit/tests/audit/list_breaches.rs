@@ -1,0 +1,34 @@
+//! Breaches of what lists look for, in a file.
+
+/// What each breach is, the check that must report it and no other, and how it is made.
+pub(crate) fn breaches() -> Vec<(&'static str, &'static [&'static str], String)> {
+    let sql = |text: &str| text.to_owned();
+    vec![
+        (
+            "a campaign that no list of its owner finds",
+            &["lists_whole"],
+            sql("DELETE FROM owned; DELETE FROM funds; UPDATE listed SET campaign = @rush, posting = 0"),
+        ),
+        (
+            "a packet's funds that no list of its sender's finds",
+            &["lists_whole"],
+            sql("DELETE FROM owned; DELETE FROM funds;
+                 UPDATE listed SET campaign = 0, posting = (SELECT max(seq) FROM postings WHERE kind = 'fund')"),
+        ),
+        (
+            "another's campaign in a list",
+            &["lists_whole"],
+            sql("INSERT OR REPLACE INTO owned SELECT 'nobody', id, ref FROM campaigns WHERE ref = @rush"),
+        ),
+        (
+            "a posting of another kind among the funds of a sender",
+            &["lists_whole"],
+            sql("INSERT OR REPLACE INTO funds SELECT debit, at, seq FROM postings WHERE kind = 'deposit'"),
+        ),
+        (
+            "nothing that says up to where lists are written",
+            &["lists_whole"],
+            sql("DELETE FROM listed"),
+        ),
+    ]
+}

@@ -1,0 +1,384 @@
+//! What lists of an owner's campaigns and of an account's funds look for, written behind the creations.
+//!
+//! A campaign that is just entered is nowhere near the last one of its owner in the order of owners: an index would
+//! have each creation change pages of its own, and the write-ahead log has whole pages. Thousands of them, written in
+//! that order, share pages. They are written in slices, so that nobody waits for long, and count as listed once the
+//! last one is. Until then they are found by looking through the newest rows.
+
+use std::{
+    time::{Duration, Instant},
+    vec,
+};
+
+use rusqlite::{Connection, Row};
+
+use crate::error::StoreError;
+
+/// So many new rows are listed together: fewer would share fewer pages, and more would take lists longer to look
+/// through.
+const UNLISTED_MAX: u64 = 8_192;
+/// The same where the writer has nothing else to do.
+const UNLISTED_IDLE: u64 = 64;
+/// Rows of a slice: about a millisecond. Where rows come faster than that, an eighth of what is new is added.
+const SLICE: u64 = 1_024;
+/// How long nothing is listed after a failure: no grant depends on it.
+const AGAIN_AFTER: Duration = Duration::from_secs(10);
+
+/// What a writer lists next.
+#[derive(Debug, Default)]
+pub(crate) struct Unlisted {
+    /// How many rows are new, or somewhat more; none if that has to be counted.
+    rows: Option<u64>,
+    window: Option<Window>,
+    again_at: Option<Instant>,
+}
+
+/// New rows that are listed together, in the order in which they are written.
+#[derive(Debug)]
+struct Window {
+    owned: vec::IntoIter<(String, String, i64)>,
+    funds: vec::IntoIter<(i64, i64, i64)>,
+    /// The last `ref` and the last `seq` among them.
+    upto: (i64, i64),
+}
+
+impl Unlisted {
+    /// Rows may have been added.
+    pub(crate) fn has_changed(&mut self) {
+        self.rows = None;
+    }
+
+    /// Something failed, perhaps for want of space, and what was written of the last slices is not known.
+    pub(crate) fn has_failed(&mut self) {
+        self.rows = None;
+        self.window = None;
+        self.again_at = Some(Instant::now() + AGAIN_AFTER);
+    }
+
+    /// Whether enough is new to list some of it.
+    pub(crate) fn is_due(&mut self, conn: &Connection, is_idle: bool) -> bool {
+        if self.again_at.is_some_and(|at| at > Instant::now()) {
+            return false;
+        }
+        let rows = match self.rows.map_or_else(|| count(conn), Ok) {
+            Ok(rows) => rows,
+            Err(error) => return self.fail(&error),
+        };
+        self.rows = Some(rows);
+        self.window.is_some() || rows >= if is_idle { UNLISTED_IDLE } else { UNLISTED_MAX }
+    }
+
+    /// Writes a slice in the transaction that is open. Only what is about the disk is an error: any other leaves rows
+    /// unlisted, and is tried again later.
+    pub(crate) fn write(&mut self, conn: &Connection) -> Result<(), StoreError> {
+        let rows = SLICE + self.rows.unwrap_or(0) / 8;
+        match self.write_slice(conn, rows as usize / 2) {
+            Err(error) if error.is_io() => Err(error),
+            Err(error) => {
+                self.fail(&error);
+                Ok(())
+            }
+            Ok(()) => Ok(()),
+        }
+    }
+
+    fn write_slice(&mut self, conn: &Connection, rows: usize) -> Result<(), StoreError> {
+        let mut window = match self.window.take() {
+            Some(window) => window,
+            None => Window::read(conn)?,
+        };
+        if window.write(conn, rows)? {
+            self.rows = None;
+        } else {
+            self.window = Some(window);
+        }
+        Ok(())
+    }
+
+    /// Whether it is worth looking again soon, if nothing else is to be done.
+    pub(crate) fn waits(&self) -> bool {
+        self.window.is_some() || self.rows.is_none_or(|rows| rows >= UNLISTED_IDLE)
+    }
+
+    fn fail(&mut self, error: &StoreError) -> bool {
+        let reason = error.chain();
+        tracing::error!(reason, "lists have to look through what cannot be listed");
+        self.has_failed();
+        false
+    }
+}
+
+impl Window {
+    /// All that is new.
+    fn read(conn: &Connection) -> Result<Self, StoreError> {
+        fn rows<T>(
+            conn: &Connection,
+            sql: &str,
+            row: fn(&Row<'_>) -> rusqlite::Result<T>,
+        ) -> Result<Vec<T>, StoreError> {
+            let mut statement = conn.prepare_cached(sql)?;
+            let rows = statement.query_map([], row)?;
+            Ok(rows.collect::<Result<_, _>>()?)
+        }
+        let owned = rows(
+            conn,
+            "SELECT owner, id, ref FROM campaigns WHERE ref > (SELECT campaign FROM listed) ORDER BY owner, id",
+            |row| row.try_into(),
+        )?;
+        let funds = rows(
+            conn,
+            "SELECT debit, at, seq FROM postings WHERE source = -1 AND seq > (SELECT posting FROM listed) \
+             AND kind = 'fund' ORDER BY debit, at, seq",
+            |row| row.try_into(),
+        )?;
+        let mut upto = conn.prepare_cached(
+            "SELECT max(campaign, coalesce((SELECT max(ref) FROM campaigns), 0)), \
+             max(posting, coalesce((SELECT max(seq) FROM postings WHERE source = -1), 0)) FROM listed",
+        )?;
+        Ok(Self {
+            owned: owned.into_iter(),
+            funds: funds.into_iter(),
+            upto: upto.query_row([], |row| row.try_into())?,
+        })
+    }
+
+    /// Writes so many campaigns and funds. Returns whether these were the last ones. What is there already was written
+    /// before a crash.
+    fn write(&mut self, conn: &Connection, rows: usize) -> Result<bool, StoreError> {
+        let mut enter = conn.prepare_cached("INSERT OR IGNORE INTO owned VALUES (?1, ?2, ?3)")?;
+        for row in self.owned.by_ref().take(rows) {
+            enter.execute(row)?;
+        }
+        let mut enter = conn.prepare_cached("INSERT OR IGNORE INTO funds VALUES (?1, ?2, ?3)")?;
+        for row in self.funds.by_ref().take(rows) {
+            enter.execute(row)?;
+        }
+        let is_whole = self.owned.len() == 0 && self.funds.len() == 0;
+        if is_whole {
+            let mut move_on =
+                conn.prepare_cached("UPDATE listed SET campaign = ?1, posting = ?2")?;
+            move_on.execute(self.upto)?;
+        }
+        Ok(is_whole)
+    }
+}
+
+/// How many rows lists have to look through, or somewhat more: of some campaigns there are only reservations.
+fn count(conn: &Connection) -> Result<u64, StoreError> {
+    let mut count = conn.prepare_cached(
+        "SELECT coalesce((SELECT max(ref) FROM campaigns), 0) - campaign \
+         + coalesce((SELECT max(seq) FROM postings WHERE source = -1), 0) - posting FROM listed",
+    )?;
+    let rows: i64 = count.query_row([], |row| row.get(0))?;
+    Ok(rows.max(0).unsigned_abs())
+}
+
+/// Enters a campaign whose `ref` was reserved: those behind it may be listed, or about to be.
+pub(crate) fn enter_reserved(conn: &Connection, campaign_ref: i64) -> Result<(), StoreError> {
+    let mut enter = conn
+        .prepare_cached("INSERT INTO owned SELECT owner, id, ref FROM campaigns WHERE ref = ?1")?;
+    enter.execute([campaign_ref])?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use qiang_core::{
+        campaign::{CampaignKind, Details},
+        id::CampaignId,
+        money::Money,
+        ports::{CampaignQuery, PostingKind, PostingQuery},
+        split::SplitRule,
+        time::Timestamp,
+    };
+    use qiang_testkit::campaign::{OPENS, currency, red_packet, user};
+    use rand::{
+        RngExt as _, SeedableRng as _,
+        seq::{IndexedRandom as _, SliceRandom as _},
+    };
+    use rand_chacha::ChaCha8Rng;
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::{
+        file::{self, FileKind},
+        ledger::{accounts, campaigns, histories, listing, preparations},
+    };
+
+    const SENDERS: [&str; 3] = ["ann", "bob", "eve"];
+
+    fn ledger(folder: &TempDir) -> Connection {
+        let path = folder.path().join("qiang.db");
+        let conn = file::open_writer(&path, FileKind::Ledger, OPENS).unwrap();
+        for (n, sender) in (1..).zip(SENDERS) {
+            let (id, funds) = (uuid::Uuid::from_u128(n), Money::new(1_000_000, currency()));
+            accounts::deposit(&conn, OPENS, id, (&user(sender), funds), None).unwrap();
+        }
+        conn
+    }
+
+    fn create(
+        conn: &Connection,
+        at: Timestamp,
+        n: u64,
+        sender: &str,
+        reserved: Option<i64>,
+    ) -> CampaignId {
+        let setup = red_packet(10, 2, SplitRule::Equal).owner(sender).setup(n);
+        let entered = (&setup, &Details::default());
+        assert!(campaigns::create(conn, at, entered, None, None, reserved).unwrap());
+        setup.campaign.id
+    }
+
+    /// All ids of a sender's packets, page by page.
+    fn list(conn: &Connection, sender: &str, newest_first: bool) -> Vec<CampaignId> {
+        let mut query = CampaignQuery {
+            kind: CampaignKind::RedPacket,
+            owner: Some(user(sender)),
+            product_id: None,
+            newest_first,
+            phase: None,
+            now: OPENS,
+            archived: false,
+            after: None,
+            limit: 7,
+        };
+        let mut found = Vec::new();
+        loop {
+            let page = listing::list(conn, &query).unwrap();
+            assert!(page.len() <= 7);
+            let Some(last) = page.last() else {
+                return found;
+            };
+            query.after = Some(last.campaign.id);
+            found.extend(page.iter().map(|it| it.campaign.id));
+        }
+    }
+
+    /// When a sender's packets were paid for, and which they are, page by page.
+    fn funds(
+        conn: &Connection,
+        sender: &str,
+        kind: Option<PostingKind>,
+    ) -> Vec<(Timestamp, CampaignId)> {
+        let mut query = PostingQuery {
+            user: user(sender),
+            kind,
+            after: None,
+            limit: 5,
+        };
+        let mut found = Vec::new();
+        loop {
+            let page = histories::postings(conn, &query).unwrap();
+            let Some(last) = page.last() else {
+                return found;
+            };
+            query.after = Some(last.place);
+            let funds = page.iter().filter(|it| it.kind == PostingKind::Fund);
+            found.extend(funds.map(|it| (it.place.at, it.campaign.unwrap())));
+        }
+    }
+
+    /// Packets of several senders, with ids and times in no order and some with reserved `ref`s, while lists are
+    /// written now and then: each list has each of them, once and in its place, at every moment.
+    #[test]
+    fn lists_have_everything_whatever_of_it_is_listed() {
+        for seed in 0..3 {
+            let mut rng = ChaCha8Rng::seed_from_u64(seed);
+            let folder = TempDir::new().unwrap();
+            let conn = ledger(&folder);
+            let mut ids: Vec<u64> = (1..=160).collect();
+            ids.shuffle(&mut rng);
+            let (mut reserved, mut made) = (Vec::new(), Vec::new());
+            let mut unlisted = Unlisted::default();
+            for (n, id) in ids.into_iter().enumerate() {
+                let sender = *SENDERS.choose(&mut rng).unwrap();
+                let at = OPENS.plus_millis(rng.random_range(0..40));
+                let place = preparations::next_ref(&conn).unwrap();
+                match rng.random_range(0..16) {
+                    0..3 => {
+                        preparations::reserve(&conn, place).unwrap();
+                        reserved.push(place);
+                    }
+                    3..8 => {
+                        let rows = rng.random_range(1..4);
+                        unlisted.write_slice(&conn, rows).unwrap();
+                    }
+                    8 => {
+                        let tx = file::begin(&conn).unwrap();
+                        unlisted.write_slice(&tx, 3).unwrap();
+                        tx.rollback().unwrap();
+                        unlisted.has_failed();
+                    }
+                    9 => unlisted = Unlisted::default(), // a crash
+                    _ => {}
+                }
+                let place = (rng.random_range(0..3) == 0)
+                    .then(|| reserved.pop())
+                    .flatten();
+                made.push((sender, create(&conn, at, id, sender, place), at, n));
+                if n % 16 != 0 {
+                    continue;
+                }
+                for sender in SENDERS {
+                    let own = || made.iter().filter(|it| it.0 == sender);
+                    let mut by_id: Vec<_> = own().map(|it| it.1).collect();
+                    by_id.sort_unstable();
+                    assert_eq!(list(&conn, sender, false), by_id, "seed {seed}");
+                    by_id.reverse();
+                    assert_eq!(list(&conn, sender, true), by_id, "seed {seed}");
+                    let mut paid: Vec<_> = own().map(|it| (it.2, it.3, it.1)).collect();
+                    paid.sort_unstable_by(|one, other| other.cmp(one));
+                    let paid: Vec<_> = paid.into_iter().map(|it| (it.0, it.2)).collect();
+                    assert_eq!(funds(&conn, sender, None), paid, "seed {seed}");
+                    assert_eq!(funds(&conn, sender, Some(PostingKind::Fund)), paid);
+                    assert_eq!(funds(&conn, sender, Some(PostingKind::Deposit)), []);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn lists_are_written_once_enough_is_new() {
+        let folder = TempDir::new().unwrap();
+        let conn = ledger(&folder);
+        let mut unlisted = Unlisted::default();
+        // Three deposits; a packet has a row and a posting.
+        let last = |rows: u64| rows as i64 - 4;
+        create(&conn, OPENS, 1, "ann", Some(last(UNLISTED_IDLE) - 1));
+        assert!(!unlisted.is_due(&conn, true));
+        create(&conn, OPENS, 2, "ann", None);
+        assert!(!unlisted.is_due(&conn, true), "it was not told");
+        unlisted.has_changed();
+        assert!(unlisted.is_due(&conn, true) && !unlisted.is_due(&conn, false));
+        create(&conn, OPENS, 3, "ann", Some(last(UNLISTED_MAX)));
+        unlisted.has_changed();
+        assert!(unlisted.is_due(&conn, false));
+        unlisted.write_slice(&conn, 1).unwrap();
+        assert!(unlisted.is_due(&conn, false), "the rest of it");
+        unlisted.write(&conn).unwrap();
+        assert!(!unlisted.is_due(&conn, true));
+        unlisted.has_changed();
+        assert!(!unlisted.is_due(&conn, true));
+        assert_eq!(list(&conn, "ann", false).len(), 3);
+    }
+
+    /// No grant depends on what lists find.
+    #[test]
+    fn what_cannot_be_listed_is_no_error() {
+        let folder = TempDir::new().unwrap();
+        let conn = ledger(&folder);
+        create(&conn, OPENS, 1, "ann", Some(UNLISTED_MAX as i64));
+        let mut unlisted = Unlisted::default();
+        assert!(unlisted.is_due(&conn, false));
+        conn.execute_batch("ALTER TABLE owned RENAME TO elsewhere")
+            .unwrap();
+        unlisted.write(&conn).unwrap();
+        assert!(!unlisted.is_due(&conn, false), "not at once");
+        unlisted.again_at = None;
+        assert!(unlisted.is_due(&conn, false));
+        conn.execute_batch("DELETE FROM listed").unwrap();
+        unlisted.has_changed();
+        assert!(!unlisted.is_due(&conn, false));
+    }
+}
