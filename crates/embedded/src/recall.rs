@@ -187,6 +187,13 @@ pub(crate) fn has_set_aside(conn: &Connection, id: CampaignId) -> Result<bool, S
     Ok(statement.query_row(params![PARTITION.0, id.to_string()], |row| row.get(0))?)
 }
 
+/// Whether entries about any campaign were.
+pub(crate) fn anything_set_aside(conn: &Connection) -> Result<bool, StoreError> {
+    let mut statement =
+        conn.prepare_cached("SELECT EXISTS (SELECT 1 FROM set_aside WHERE partition = ?1)")?;
+    Ok(statement.query_row([PARTITION.0], |row| row.get(0))?)
+}
+
 /// Makes a campaign from all entries of the log about it, up to the settled position.
 fn from_log(
     conn: &Connection,

@@ -213,16 +213,19 @@ impl Writer {
         let is_idle = |id: &CampaignId| book.idle_since(*id).is_some_and(|at| at <= idle_before);
         let idle: Vec<_> = self.absent.sweep.drain(..swept).filter(is_idle).collect();
         drop(book);
+        if idle.is_empty() {
+            return;
+        }
+        // The rows of a campaign with entries set aside do not have all of it.
+        let asks = recall::anything_set_aside(&self.conn).unwrap_or(true);
         for id in idle {
-            self.retire(id, self.settled);
+            if !asks || !recall::has_set_aside(&self.conn, id).unwrap_or(true) {
+                self.retire(id, self.settled);
+            }
         }
     }
 
     fn retire(&mut self, id: CampaignId, settled: Seq) {
-        // The rows of such a campaign do not have all of it.
-        if recall::has_set_aside(&self.conn, id).unwrap_or(true) {
-            return;
-        }
         let retired = self.shared.book.write().retire(id, settled);
         if retired.is_some() {
             self.refs.forget(id);
