@@ -3,6 +3,15 @@ SELECT campaigns + direct FROM temp.totals;
 
 SELECT format('%d rows say up to where lists are written', count(*)) FROM listed HAVING count(*) <> 1
 UNION ALL
+SELECT format('lists are written up to campaign #%d and posting -1/%d, which are not there', l.campaign, l.posting)
+FROM listed l
+WHERE l.campaign > (SELECT coalesce(max(ref), 0) FROM campaigns)
+   OR l.posting > (SELECT coalesce(max(seq), 0) FROM postings WHERE source = -1)
+UNION ALL
+SELECT format('campaign #%d is listed %d times', campaign, count(*)) FROM owned GROUP BY campaign HAVING count(*) > 1
+UNION ALL
+SELECT format('posting -1/%d is listed %d times', seq, count(*)) FROM funds GROUP BY seq HAVING count(*) > 1
+UNION ALL
 SELECT format('campaign #%d is not among those of %s', c.ref, c.owner)
 FROM campaigns c
 LEFT JOIN owned o ON o.by = c.owner AND o.campaign_id = c.id AND o.campaign = c.ref

@@ -15,12 +15,17 @@ use rusqlite::{Connection, Row};
 use crate::error::StoreError;
 
 /// So many new rows are listed together: fewer would share fewer pages, and more would take lists longer to look
-/// through.
+/// through. A packet is two rows, its own and its posting.
 const UNLISTED_MAX: u64 = 8_192;
-/// The same where the writer has nothing else to do.
+/// The same where the writer has had nothing to do for a while.
 const UNLISTED_IDLE: u64 = 64;
-/// Rows of a slice: about a millisecond. Where rows come faster than that, an eighth of what is new is added.
+/// How long nothing may have been added before these are listed.
+const IDLE_FOR: Duration = Duration::from_secs(1);
+/// Campaigns, and postings, that are read and sorted at a time: behind a failure far more may be new.
+const WINDOW_MAX: i64 = 32_768;
+/// Rows of a slice, to which an eighth of what is new is added so that it keeps up: a few milliseconds.
 const SLICE: u64 = 1_024;
+const SLICE_MAX: u64 = 8_192;
 /// How long nothing is listed after a failure: no grant depends on it.
 const AGAIN_AFTER: Duration = Duration::from_secs(10);
 
@@ -29,6 +34,7 @@ const AGAIN_AFTER: Duration = Duration::from_secs(10);
 pub(crate) struct Unlisted {
     /// How many rows are new, or somewhat more; none if that has to be counted.
     rows: Option<u64>,
+    changed_at: Option<Instant>,
     window: Option<Window>,
     again_at: Option<Instant>,
 }
@@ -46,6 +52,7 @@ impl Unlisted {
     /// Rows may have been added.
     pub(crate) fn has_changed(&mut self) {
         self.rows = None;
+        self.changed_at = Some(Instant::now());
     }
 
     /// Something failed, perhaps for want of space, and what was written of the last slices is not known.
@@ -57,21 +64,27 @@ impl Unlisted {
 
     /// Whether enough is new to list some of it.
     pub(crate) fn is_due(&mut self, conn: &Connection, is_idle: bool) -> bool {
-        if self.again_at.is_some_and(|at| at > Instant::now()) {
+        if self.is_paused() {
             return false;
         }
+        let is_quiet = is_idle && self.changed_at.is_none_or(|at| at.elapsed() >= IDLE_FOR);
         let rows = match self.rows.map_or_else(|| count(conn), Ok) {
             Ok(rows) => rows,
             Err(error) => return self.fail(&error),
         };
         self.rows = Some(rows);
-        self.window.is_some() || rows >= if is_idle { UNLISTED_IDLE } else { UNLISTED_MAX }
+        let enough = if is_quiet {
+            UNLISTED_IDLE
+        } else {
+            UNLISTED_MAX
+        };
+        self.window.is_some() || rows >= enough
     }
 
-    /// Writes a slice in the transaction that is open. Only what is about the disk is an error: any other leaves rows
-    /// unlisted, and is tried again later.
+    /// Writes a slice in the transaction that is open. Only what is about the disk is an error, which ends the
+    /// transaction: any other leaves rows unlisted, and is tried again later.
     pub(crate) fn write(&mut self, conn: &Connection) -> Result<(), StoreError> {
-        let rows = SLICE + self.rows.unwrap_or(0) / 8;
+        let rows = SLICE_MAX.min(SLICE + self.rows.unwrap_or(0) / 8);
         match self.write_slice(conn, rows as usize / 2) {
             Err(error) if error.is_io() => Err(error),
             Err(error) => {
@@ -97,7 +110,12 @@ impl Unlisted {
 
     /// Whether it is worth looking again soon, if nothing else is to be done.
     pub(crate) fn waits(&self) -> bool {
-        self.window.is_some() || self.rows.is_none_or(|rows| rows >= UNLISTED_IDLE)
+        let has_work = self.window.is_some() || self.rows.is_none_or(|rows| rows >= UNLISTED_IDLE);
+        has_work && !self.is_paused()
+    }
+
+    fn is_paused(&self) -> bool {
+        self.again_at.is_some_and(|at| at > Instant::now())
     }
 
     fn fail(&mut self, error: &StoreError) -> bool {
@@ -109,36 +127,39 @@ impl Unlisted {
 }
 
 impl Window {
-    /// All that is new.
+    /// The first that are new.
     fn read(conn: &Connection) -> Result<Self, StoreError> {
         fn rows<T>(
-            conn: &Connection,
+            (conn, upto): (&Connection, i64),
             sql: &str,
             row: fn(&Row<'_>) -> rusqlite::Result<T>,
         ) -> Result<Vec<T>, StoreError> {
             let mut statement = conn.prepare_cached(sql)?;
-            let rows = statement.query_map([], row)?;
+            let rows = statement.query_map([upto], row)?;
             Ok(rows.collect::<Result<_, _>>()?)
         }
+        let mut upto = conn.prepare_cached(
+            "SELECT max(campaign, min(campaign + ?1, coalesce((SELECT max(ref) FROM campaigns), 0))), \
+             max(posting, min(posting + ?1, coalesce((SELECT max(seq) FROM postings WHERE source = -1), 0))) \
+             FROM listed",
+        )?;
+        let upto: (i64, i64) = upto.query_row([WINDOW_MAX], |row| row.try_into())?;
         let owned = rows(
-            conn,
-            "SELECT owner, id, ref FROM campaigns WHERE ref > (SELECT campaign FROM listed) ORDER BY owner, id",
+            (conn, upto.0),
+            "SELECT owner, id, ref FROM campaigns WHERE ref > (SELECT campaign FROM listed) AND ref <= ?1 \
+             ORDER BY owner, id",
             |row| row.try_into(),
         )?;
         let funds = rows(
-            conn,
+            (conn, upto.1),
             "SELECT debit, at, seq FROM postings WHERE source = -1 AND seq > (SELECT posting FROM listed) \
-             AND kind = 'fund' ORDER BY debit, at, seq",
+             AND seq <= ?1 AND kind = 'fund' ORDER BY debit, at, seq",
             |row| row.try_into(),
-        )?;
-        let mut upto = conn.prepare_cached(
-            "SELECT max(campaign, coalesce((SELECT max(ref) FROM campaigns), 0)), \
-             max(posting, coalesce((SELECT max(seq) FROM postings WHERE source = -1), 0)) FROM listed",
         )?;
         Ok(Self {
             owned: owned.into_iter(),
             funds: funds.into_iter(),
-            upto: upto.query_row([], |row| row.try_into())?,
+            upto,
         })
     }
 
@@ -175,8 +196,9 @@ fn count(conn: &Connection) -> Result<u64, StoreError> {
 
 /// Enters a campaign whose `ref` was reserved: those behind it may be listed, or about to be.
 pub(crate) fn enter_reserved(conn: &Connection, campaign_ref: i64) -> Result<(), StoreError> {
-    let mut enter = conn
-        .prepare_cached("INSERT INTO owned SELECT owner, id, ref FROM campaigns WHERE ref = ?1")?;
+    let mut enter = conn.prepare_cached(
+        "INSERT OR REPLACE INTO owned SELECT owner, id, ref FROM campaigns WHERE ref = ?1",
+    )?;
     enter.execute([campaign_ref])?;
     Ok(())
 }
@@ -350,6 +372,8 @@ mod tests {
         create(&conn, OPENS, 2, "ann", None);
         assert!(!unlisted.is_due(&conn, true), "it was not told");
         unlisted.has_changed();
+        assert!(!unlisted.is_due(&conn, true), "it was a moment ago");
+        unlisted.changed_at = None;
         assert!(unlisted.is_due(&conn, true) && !unlisted.is_due(&conn, false));
         create(&conn, OPENS, 3, "ann", Some(last(UNLISTED_MAX)));
         unlisted.has_changed();
@@ -357,10 +381,30 @@ mod tests {
         unlisted.write_slice(&conn, 1).unwrap();
         assert!(unlisted.is_due(&conn, false), "the rest of it");
         unlisted.write(&conn).unwrap();
+        unlisted.changed_at = None;
         assert!(!unlisted.is_due(&conn, true));
-        unlisted.has_changed();
+        unlisted.rows = None;
         assert!(!unlisted.is_due(&conn, true));
         assert_eq!(list(&conn, "ann", false).len(), 3);
+    }
+
+    /// What is read at a time is bounded, however much is new.
+    #[test]
+    fn much_is_listed_in_several_windows() {
+        let folder = TempDir::new().unwrap();
+        let conn = ledger(&folder);
+        for (n, place) in (1..).zip([7, WINDOW_MAX, WINDOW_MAX + 1, 5 * WINDOW_MAX / 2]) {
+            create(&conn, OPENS, n, "ann", Some(place));
+        }
+        conn.execute_batch("DELETE FROM owned").unwrap();
+        let (mut unlisted, mut windows) = (Unlisted::default(), Vec::<i64>::new());
+        while unlisted.is_due(&conn, true) {
+            unlisted.write(&conn).unwrap();
+            let owned = conn.query_row("SELECT count(*) FROM owned", [], |row| row.get(0));
+            windows.push(owned.unwrap());
+            assert_eq!(list(&conn, "ann", false).len(), 4);
+        }
+        assert_eq!(windows, [2, 3, 4]);
     }
 
     /// No grant depends on what lists find.
