@@ -1,13 +1,20 @@
-//! What the kernel says of this process.
+//! What the kernel says of this process, and of others.
 
 use std::fs;
 
 use anyhow::Context as _;
 
-/// Processor time that it has used, in hundredths of a second.
+/// Processor time that this process has used, in hundredths of a second.
 pub(crate) fn cpu_seconds() -> anyhow::Result<f64> {
-    let stat =
-        fs::read_to_string("/proc/self/stat").context("CPU time is measured on Linux only")?;
+    cpu_seconds_of("self")
+}
+
+/// Processor time that a process has used, by its pid.
+pub(crate) fn cpu_seconds_of(process: &str) -> anyhow::Result<f64> {
+    let path = format!("/proc/{process}/stat");
+    let stat = fs::read_to_string(&path).with_context(|| {
+        format!("{path}: CPU time of a process that runs is measured, on Linux")
+    })?;
     // The second field, the program's name, ends with the last closing parenthesis; user and system time are the
     // 14th and the 15th.
     let behind_name = stat.rsplit(')').next().unwrap_or_default();
@@ -16,7 +23,7 @@ pub(crate) fn cpu_seconds() -> anyhow::Result<f64> {
     Ok(ticks / 100.0)
 }
 
-/// Its memory that is in use, without pages of files.
+/// Memory of this process that is in use, without pages of files.
 pub(crate) fn resident_bytes() -> anyhow::Result<u64> {
     let status =
         fs::read_to_string("/proc/self/status").context("memory is measured on Linux only")?;

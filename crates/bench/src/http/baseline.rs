@@ -20,13 +20,25 @@ use super::{
     users_for,
     watchers::{Told, Watchers},
 };
-use crate::{median, process::cpu_seconds};
+use crate::{
+    median,
+    process::{cpu_seconds, cpu_seconds_of},
+};
 
-/// One round: its rate, and what it cost this process, clients and service together.
+/// One round: its rate, and what a request cost.
 #[derive(Clone, Copy)]
 struct Round {
     per_second: f64,
+    /// This process: clients, and the service if it is in it.
     cpu_us: f64,
+    /// The service that is a process of its own.
+    service_cpu_us: Option<f64>,
+}
+
+impl Round {
+    fn of_service(&self) -> f64 {
+        self.service_cpu_us.unwrap_or(f64::NAN)
+    }
 }
 
 #[derive(Default)]
@@ -119,6 +131,7 @@ pub(super) async fn run(args: &HttpArgs, target: &Target) -> anyhow::Result<bool
                 "per_second": rounds.median(|round| round.per_second).round(),
                 "ratio": rounds.ratio(), "ratios": rounds.ratios,
                 "cpu_us": rounds.median(|round| round.cpu_us),
+                "service_cpu_us": args.pid.map(|_| rounds.median(Round::of_service)),
             })
         };
         let report = json!({
@@ -138,12 +151,21 @@ pub(super) async fn run(args: &HttpArgs, target: &Target) -> anyhow::Result<bool
             args.rounds, args.seconds, args.connections
         );
         for (name, rounds, beside) in kinds {
-            println!(
-                "{name:<14}{:>8.0} requests/s, {:.3} of the {beside} beside it; {:.1} µs of CPU each, clients included",
+            print!(
+                "{name:<14}{:>8.0} requests/s, {:.3} of the {beside} beside it; ",
                 rounds.median(|round| round.per_second),
                 rounds.ratio(),
-                rounds.median(|round| round.cpu_us),
             );
+            let cpu_us = rounds.median(|round| round.cpu_us);
+            match args.pid {
+                None => println!("{cpu_us:.1} µs of CPU each, clients included"),
+                Some(_) => {
+                    let of_service = rounds.median(Round::of_service);
+                    println!(
+                        "{of_service:.1} µs of the service's CPU each, {cpu_us:.1} of clients'"
+                    );
+                }
+            }
         }
         if let Some(cpu_us) = of_watchers(|it| it.cpu_us) {
             println!(
@@ -201,7 +223,7 @@ async fn creations(args: &HttpArgs, target: &Target, packets: u32) -> anyhow::Re
             "/v1/red-packets".to_owned(),
         )
     };
-    measure(plan, 201).await
+    measure(args, plan, 201).await
 }
 
 /// One round, in which every answer must have `status`.
@@ -212,22 +234,33 @@ async fn one(
     path: &str,
     status: u16,
 ) -> anyhow::Result<Round> {
-    measure(plan(args, target, users, path.to_owned()), status).await
+    let plan = plan(args, target, users, path.to_owned());
+    measure(args, plan, status).await
 }
 
-async fn measure(plan: LoadPlan, status: u16) -> anyhow::Result<Round> {
+async fn measure(args: &HttpArgs, plan: LoadPlan, status: u16) -> anyhow::Result<Round> {
     let path = plan.path.clone();
-    let cpu_before = cpu_seconds()?;
+    let service = args.pid.map(|pid| pid.to_string());
+    let used = || {
+        let service = service.as_deref().map(cpu_seconds_of).transpose()?;
+        anyhow::Ok((cpu_seconds()?, service))
+    };
+    let before = used()?;
     let results = load_generator::run(plan, |_| ()).await?;
-    let cpu_us = (cpu_seconds()? - cpu_before) * 1e6 / results.requests as f64;
+    let after = used()?;
     let unexpected = results.requests - results.count(status);
     anyhow::ensure!(
         unexpected == 0,
         "{path}: {unexpected} answers were not {status}: {:?}",
         results.statuses
     );
+    let each = |before: f64, after: f64| (after - before) * 1e6 / results.requests as f64;
     Ok(Round {
         per_second: results.per_second(),
-        cpu_us,
+        cpu_us: each(before.0, after.0),
+        service_cpu_us: before
+            .1
+            .zip(after.1)
+            .map(|(before, after)| each(before, after)),
     })
 }

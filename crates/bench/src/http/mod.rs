@@ -32,6 +32,9 @@ pub(crate) struct HttpArgs {
     /// File with the service's HS256 secret, to make users' tokens.
     #[arg(long, value_name = "FILE")]
     secret_file: Option<PathBuf>,
+    /// With --baseline: the pid of the service at the URL, to say what each request costs it alone.
+    #[arg(long, requires = "url", requires = "baseline")]
+    pid: Option<u32>,
     /// Connections.
     #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=4_096))]
     connections: u32,
