@@ -195,37 +195,34 @@ impl App {
     }
 
     /// Checks what can be checked before anything is written, and draws the shares.
+    ///
+    /// Entering says what a key is bound to. Only where a repetition would not come so far, or where much is drawn for
+    /// it, that is asked before.
     pub(crate) async fn prepare(
         &self,
         caller: &Caller,
         used: Option<&KeyUse>,
         draft: Draft,
     ) -> Result<Prepared, Problem> {
-        let ledger = &self.ports.ledger;
-        let bound = match used {
-            Some(used) => ledger.bound_key(used).await?,
-            None => None,
-        };
-        let id = match (bound, draft.id) {
-            (Some(bound), _) => CampaignId::new(bound).map_err(internal)?,
-            (None, Some(chosen)) => {
-                check_made_lately(chosen, self.ports.clock.now())?;
-                chosen
-            }
-            (None, None) => CampaignId::new(self.fresh_id()).map_err(internal)?,
-        };
-        // A repetition may come after the window that the first attempt was in time for.
-        if bound.is_some()
-            && let Some(record) = ledger.campaign(id).await?
-        {
-            return Ok(Prepared::Stored(Box::new(record.campaign)));
-        }
+        let (ledger, now) = (&self.ports.ledger, self.ports.clock.now());
         let (audience, details) = (draft.audience.clone(), draft.details.clone());
         let waiting_room = draft.waiting_room;
-        let campaign = draft.campaign(id, self.ports.clock.now(), self.usual_ack())?;
-        let setup = setup_of(campaign).await?;
-        let owner = json!({ "owner": setup.campaign.owner.as_str() });
-        let action = self.action(&caller.user, ActionKind::Create, id, &owner);
+        let mut campaign = self.campaign_of(draft, now);
+        // A repetition may come after the window that the first attempt was in time for.
+        let ask = campaign.as_ref().map_or(true, is_drawn_apart);
+        if let Some(used) = used.filter(|_| ask)
+            && let Some(bound) = ledger.bound_key(used).await?
+        {
+            let id = CampaignId::new(bound).map_err(internal)?;
+            if let Some(record) = ledger.campaign(id).await? {
+                return Ok(Prepared::Stored(Box::new(record.campaign)));
+            }
+            campaign = campaign.map(|it| Campaign { id, ..it });
+        }
+        let setup = setup_of(campaign?).await?;
+        let (id, owner) = (setup.campaign.id, setup.campaign.owner.as_str());
+        let detail = json!({ "owner": owner });
+        let action = self.action(&caller.user, ActionKind::Create, id, &detail);
         Ok(Prepared::New(Box::new(NewCampaign {
             setup,
             details,
@@ -235,6 +232,17 @@ impl App {
         })))
     }
 
+    fn campaign_of(&self, draft: Draft, now: Timestamp) -> Result<Campaign, Problem> {
+        let id = match draft.id {
+            Some(chosen) => {
+                check_made_lately(chosen, now)?;
+                chosen
+            }
+            None => CampaignId::new(self.fresh_id()).map_err(internal)?,
+        };
+        draft.campaign(id, now, self.usual_ack())
+    }
+
     /// Opens what was entered under a key, or what the key has stood for.
     async fn finish(&self, new: NewCampaign, binding: KeyBinding) -> Result<Created, Problem> {
         let id = CampaignId::new(binding.id).map_err(internal)?;
@@ -242,12 +250,13 @@ impl App {
             let record = new.record();
             self.remember(&record, &new)?;
             self.open(new.setup).await?;
+            actions::log(&new.action);
             Created {
                 id,
                 fresh: Some(Box::new(record)),
             }
         } else {
-            // Somebody else may have created it in the meantime: open what is stored.
+            // It was created before: open what is stored.
             let stored = self.ports.ledger.campaign(id).await?;
             let lost = || Problem::internal("the ledger does not have what it has just entered");
             self.open(setup_of(stored.ok_or_else(lost)?.campaign).await?)
@@ -255,7 +264,6 @@ impl App {
             Created::before(id)
         };
         self.unknown.forget(id);
-        actions::log(&new.action);
         Ok(created)
     }
 
@@ -360,9 +368,14 @@ fn check_made_lately(id: CampaignId, now: Timestamp) -> Result<(), Problem> {
     Err(Problem::invalid_at("#/id", detail))
 }
 
+/// Whether its shares are drawn off the threads that serve others.
+fn is_drawn_apart(campaign: &Campaign) -> bool {
+    campaign.supply() > DRAWN_AT_ONCE
+}
+
 /// Draws the shares, many of them off the threads that serve others.
 async fn setup_of(campaign: Campaign) -> Result<Setup, Problem> {
-    if campaign.supply() <= DRAWN_AT_ONCE {
+    if !is_drawn_apart(&campaign) {
         let shares = campaign.shares();
         return Ok(Setup { campaign, shares });
     }
