@@ -1,5 +1,7 @@
 //! Changes of the ledger's tables that the writer makes in the transaction of a batch.
 
+use std::ops::Deref;
+
 use qiang_core::{
     book::Setup,
     event::{PartitionId, Seq},
@@ -8,7 +10,12 @@ use qiang_core::{
 };
 use rusqlite::{Connection, Transaction};
 
-use crate::{error::StoreError, file};
+use crate::{
+    error::StoreError,
+    file,
+    ledger::entering::Entering,
+    transaction::{Apart, Basis},
+};
 
 /// How the commit that a task belonged to went.
 pub(crate) type Committed<'a> = Result<(), &'a EngineError>;
@@ -16,7 +23,7 @@ pub(crate) type Committed<'a> = Result<(), &'a EngineError>;
 /// A change to the ledger's tables: done in the batch's transaction, answered after its commit.
 pub(crate) trait LedgerJob: Send {
     /// Makes the change, which is undone if it returns an error. It may be run again in the same commit.
-    fn run(&mut self, context: &mut JobContext<'_>) -> Result<(), StoreError>;
+    fn run(&mut self, context: &mut JobContext<'_, '_>) -> Result<(), StoreError>;
 
     /// How many entries it settles; 0 for a job that settles none.
     fn entries(&self) -> usize;
@@ -24,105 +31,53 @@ pub(crate) trait LedgerJob: Send {
     fn answer(self: Box<Self>, committed: Committed<'_>);
 }
 
-/// What a ledger job works with: the transaction, and what the writer keeps between transactions.
-pub(crate) struct JobContext<'a> {
-    pub(crate) conn: &'a Connection,
-    pub(crate) now: Timestamp,
+/// What a ledger job works with.
+pub(crate) struct JobContext<'a, 'c> {
+    pub(crate) basis: &'a Basis<'c>,
     /// For parts of a job that are refused alone.
     pub(crate) apart: &'a mut Apart,
-    /// Where jobs that settle have moved the positions of their partitions.
-    pub(crate) moved: &'a mut Vec<(PartitionId, Seq)>,
-    /// Campaigns that jobs have entered and that are opened with them, where this ledger is an engine's own.
-    pub(crate) opens: &'a mut Vec<Setup>,
-    /// Set by jobs behind which what the writer remembers of campaigns may be wrong. Those that settle need not.
-    pub(crate) forgets: &'a mut bool,
+    /// What the first job that enters campaigns leaves to the next one.
+    pub(crate) entering: &'a mut Option<Entering<'c>>,
+    pub(crate) done: &'a mut Done,
 }
 
-/// Keeps changes apart, so that one which is refused is undone alone.
-///
-/// A savepoint would do. But behind each SQLite copies every page that is changed for the first time, and the small
-/// jobs of a batch all change the last pages of the same tables. What is refused has almost never changed anything by
-/// then. So changes are made without savepoints, and where one that is refused has changed rows, the transaction has to
-/// be undone as a whole and made again with them.
-#[derive(Debug, Default)]
-pub(crate) struct Apart {
-    by_savepoints: bool,
-    /// What was refused is still in the transaction.
-    is_mixed: bool,
-}
+impl<'c> Deref for JobContext<'_, 'c> {
+    type Target = Basis<'c>;
 
-/// Where a change began.
-pub(crate) struct Begun {
-    changes: u64,
-}
-
-impl Apart {
-    pub(crate) fn by_savepoints() -> Self {
-        Self {
-            by_savepoints: true,
-            is_mixed: false,
-        }
-    }
-
-    /// Whether the transaction has to be undone and its changes made again, apart by savepoints.
-    pub(crate) fn is_mixed(&self) -> bool {
-        self.is_mixed
-    }
-
-    pub(crate) fn begin(&self, conn: &Connection) -> Result<Begun, StoreError> {
-        if self.by_savepoints {
-            conn.prepare_cached("SAVEPOINT apart")?.execute([])?;
-        }
-        let changes = conn.total_changes();
-        Ok(Begun { changes })
-    }
-
-    /// Ends the change that began last.
-    pub(crate) fn end(
-        &mut self,
-        conn: &Connection,
-        begun: Begun,
-        is_refused: bool,
-    ) -> Result<(), StoreError> {
-        if !self.by_savepoints {
-            self.is_mixed |= is_refused && conn.total_changes() > begun.changes;
-            return Ok(());
-        }
-        if is_refused {
-            conn.prepare_cached("ROLLBACK TO apart")?.execute([])?;
-        }
-        conn.prepare_cached("RELEASE apart")?.execute([])?;
-        Ok(())
+    fn deref(&self) -> &Basis<'c> {
+        self.basis
     }
 }
 
 /// What the jobs of a transaction have done, beside their changes.
 #[derive(Default)]
 pub(crate) struct Done {
+    /// Where jobs that settle have moved the positions of their partitions.
     pub(crate) moved: Vec<(PartitionId, Seq)>,
+    /// Campaigns that jobs have entered and that are opened with them, where this ledger is an engine's own.
     pub(crate) opens: Vec<Setup>,
+    /// Set by jobs behind which what the writer remembers of campaigns may be wrong. Those that settle need not.
     pub(crate) forgets: bool,
 }
 
 /// Runs jobs in the transaction that is open, until one of them makes it [mixed](Apart::is_mixed).
 pub(crate) fn run_jobs<'j>(
-    (conn, now): (&Connection, Timestamp),
+    basis: Basis<'_>,
     jobs: impl Iterator<Item = &'j mut dyn LedgerJob>,
     apart: &mut Apart,
     done: &mut Done,
 ) -> Result<(), StoreError> {
+    let mut entering = None;
     for job in jobs {
         let mut context = JobContext {
-            conn,
-            now,
+            basis: &basis,
             apart,
-            moved: &mut done.moved,
-            opens: &mut done.opens,
-            forgets: &mut done.forgets,
+            entering: &mut entering,
+            done,
         };
         run_job(job, &mut context)?;
         done.forgets |= job.entries() > 0;
-        if apart.is_mixed {
+        if apart.is_mixed() {
             break;
         }
     }
@@ -132,19 +87,25 @@ pub(crate) fn run_jobs<'j>(
 /// Undoes a transaction that is mixed, and runs all of its jobs in another one, apart by savepoints.
 pub(crate) fn run_again<'c, 'j>(
     (conn, now): (&'c Connection, Timestamp),
+    settles_openings: bool,
     mixed: Transaction<'_>,
     jobs: impl Iterator<Item = &'j mut dyn LedgerJob>,
 ) -> Result<(Transaction<'c>, Apart, Done), StoreError> {
     mixed.rollback()?;
     let tx = file::begin(conn)?;
     let (mut apart, mut done) = (Apart::by_savepoints(), Done::default());
-    run_jobs((&tx, now), jobs, &mut apart, &mut done)?;
+    let basis = Basis {
+        conn: &tx,
+        now,
+        settles_openings,
+    };
+    run_jobs(basis, jobs, &mut apart, &mut done)?;
     Ok((tx, apart, done))
 }
 
 /// Runs a job. A refusal undoes the job alone; any other error fails the batch.
-fn run_job(job: &mut dyn LedgerJob, context: &mut JobContext<'_>) -> Result<(), StoreError> {
-    let (conn, opens) = (context.conn, context.opens.len());
+fn run_job(job: &mut dyn LedgerJob, context: &mut JobContext<'_, '_>) -> Result<(), StoreError> {
+    let (conn, opens) = (context.conn, context.done.opens.len());
     let begun = context.apart.begin(conn)?;
     let is_refused = match job.run(context) {
         Ok(()) => false,
@@ -152,7 +113,7 @@ fn run_job(job: &mut dyn LedgerJob, context: &mut JobContext<'_>) -> Result<(), 
         Err(error) => return Err(error),
     };
     if is_refused {
-        context.opens.truncate(opens);
+        context.done.opens.truncate(opens);
     }
     context.apart.end(conn, begun, is_refused)
 }
@@ -168,7 +129,7 @@ pub(crate) struct Job<T, F> {
 impl<T, F> Job<T, F>
 where
     T: Send + 'static,
-    F: FnMut(&mut JobContext<'_>) -> Result<T, StoreError> + Send + 'static,
+    F: FnMut(&mut JobContext<'_, '_>) -> Result<T, StoreError> + Send + 'static,
 {
     /// A job that settles so many entries, and the receiver of its result.
     pub(crate) fn boxed(
@@ -192,9 +153,9 @@ where
 impl<T, F> LedgerJob for Job<T, F>
 where
     T: Send + 'static,
-    F: FnMut(&mut JobContext<'_>) -> Result<T, StoreError> + Send + 'static,
+    F: FnMut(&mut JobContext<'_, '_>) -> Result<T, StoreError> + Send + 'static,
 {
-    fn run(&mut self, context: &mut JobContext<'_>) -> Result<(), StoreError> {
+    fn run(&mut self, context: &mut JobContext<'_, '_>) -> Result<(), StoreError> {
         match (self.work)(context) {
             Ok(value) => {
                 self.result = Some(Ok(value));
@@ -246,11 +207,14 @@ mod tests {
     }
 
     impl LedgerJob for Put {
-        fn run(&mut self, context: &mut JobContext<'_>) -> Result<(), StoreError> {
+        fn run(&mut self, context: &mut JobContext<'_, '_>) -> Result<(), StoreError> {
             if self.changes {
                 let sql = "INSERT INTO numbers VALUES (?1)";
                 context.conn.execute(sql, [self.number])?;
-                context.moved.push((PartitionId(0), self.number as u64));
+                context
+                    .done
+                    .moved
+                    .push((PartitionId(0), self.number as u64));
             }
             match self.is_refused {
                 true => Err(StoreError::Refused(LedgerError::IdUsed)),
@@ -297,7 +261,7 @@ mod tests {
         let (mut apart, mut done) = (Apart::default(), Done::default());
         let mut jobs = jobs(false);
         let tx = conn.unchecked_transaction().unwrap();
-        run_jobs((&tx, now), each(&mut jobs), &mut apart, &mut done).unwrap();
+        run_jobs(Basis::new(&tx, now), each(&mut jobs), &mut apart, &mut done).unwrap();
         assert!(!apart.is_mixed());
         tx.commit().unwrap();
         assert_eq!((numbers(&conn), done.moved.len()), (vec![1, 3], 2));
@@ -309,9 +273,9 @@ mod tests {
         let (mut apart, mut done) = (Apart::default(), Done::default());
         let mut jobs = jobs(true);
         let tx = conn.unchecked_transaction().unwrap();
-        run_jobs((&tx, now), each(&mut jobs), &mut apart, &mut done).unwrap();
+        run_jobs(Basis::new(&tx, now), each(&mut jobs), &mut apart, &mut done).unwrap();
         assert!(apart.is_mixed());
-        let (tx, apart, _) = run_again((&conn, now), tx, each(&mut jobs)).unwrap();
+        let (tx, apart, _) = run_again((&conn, now), false, tx, each(&mut jobs)).unwrap();
         tx.commit().unwrap();
         assert!(!apart.is_mixed());
         assert_eq!(numbers(&conn), [1, 3]);

@@ -4,6 +4,8 @@
 macro_rules! impl_keys {
     ($host:ty) => {
         const _: () = {
+            use std::sync::Arc;
+
             use async_trait::async_trait;
             use qiang_core::{
                 id::UserId,
@@ -62,7 +64,8 @@ macro_rules! impl_keys {
                     &self,
                     campaigns: Vec<Creation>,
                 ) -> Result<Vec<Result<KeyBinding, LedgerError>>, LedgerError> {
-                    let mut created = enter(self, campaigns.clone()).await?;
+                    let campaigns: Arc<[_]> = campaigns.into();
+                    let mut created = enter(self, Arc::clone(&campaigns)).await?;
                     let lacks = |it: &_| matches!(it, Err(LedgerError::InsufficientFunds { .. }));
                     if !created.iter().any(lacks) {
                         return Ok(created);

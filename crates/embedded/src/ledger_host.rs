@@ -41,7 +41,7 @@ pub(crate) trait SqliteLedgerHost: Sync {
 pub(crate) async fn job<T: Send + 'static>(
     host: &impl SqliteLedgerHost,
     entries: usize,
-    work: impl FnMut(&mut JobContext<'_>) -> Result<T, StoreError> + Send + 'static,
+    work: impl FnMut(&mut JobContext<'_, '_>) -> Result<T, StoreError> + Send + 'static,
 ) -> Result<T, LedgerError> {
     let (job, receiver) = Job::boxed(entries, work);
     host.push_job(job);
@@ -53,7 +53,7 @@ pub(crate) async fn job<T: Send + 'static>(
 /// Has the writer enter campaigns, and says of each what became of it.
 pub(crate) async fn enter(
     host: &impl SqliteLedgerHost,
-    campaigns: Vec<Creation>,
+    campaigns: Arc<[Creation]>,
 ) -> Result<Entered, LedgerError> {
     let (campaigns, receiver) = NewCampaigns::boxed(campaigns);
     host.push_campaigns(campaigns);
@@ -268,7 +268,7 @@ macro_rules! impl_ledger {
                     // To settle nothing is to settle all the same: it waits for its turn.
                     job(self, entries.len().max(1), move |context| {
                         let position = settle::settle(context.conn, partition, &entries)?;
-                        context.moved.push((partition, position));
+                        context.done.moved.push((partition, position));
                         Ok(position)
                     })
                     .await
@@ -286,7 +286,7 @@ macro_rules! impl_ledger {
                     job(self, entries.len().max(1), move |context| {
                         let conn = context.conn;
                         let position = settle::settle_past(conn, partition, &entries, gap)?;
-                        context.moved.push((partition, position));
+                        context.done.moved.push((partition, position));
                         Ok(position)
                     })
                     .await
@@ -306,7 +306,7 @@ macro_rules! impl_ledger {
                     job(self, 1, move |context| {
                         let (conn, now) = (context.conn, context.now);
                         let position = settle::quarantine(conn, now, partition, &entry, &reason)?;
-                        context.moved.push((partition, position));
+                        context.done.moved.push((partition, position));
                         Ok(position)
                     })
                     .await
@@ -345,7 +345,7 @@ macro_rules! impl_ledger {
                     partition: PartitionId,
                     seq: Seq,
                 ) -> Result<bool, LedgerError> {
-                    let redrive = move |context: &mut $crate::job::JobContext<'_>| {
+                    let redrive = move |context: &mut $crate::job::JobContext<'_, '_>| {
                         settle::redrive(context.conn, partition, seq)
                     };
                     job(self, 1, redrive).await
@@ -356,7 +356,7 @@ macro_rules! impl_ledger {
                     partition: PartitionId,
                     seq: Seq,
                 ) -> Result<bool, LedgerError> {
-                    let ask = move |context: &mut $crate::job::JobContext<'_>| {
+                    let ask = move |context: &mut $crate::job::JobContext<'_, '_>| {
                         discards::ask(context.conn, partition, seq)
                     };
                     job(self, 1, ask).await
@@ -371,7 +371,7 @@ macro_rules! impl_ledger {
                     partition: PartitionId,
                     seq: Seq,
                 ) -> Result<bool, LedgerError> {
-                    let discard = move |context: &mut $crate::job::JobContext<'_>| {
+                    let discard = move |context: &mut $crate::job::JobContext<'_, '_>| {
                         discards::discard(context.conn, partition, seq)
                     };
                     job(self, 1, discard).await
@@ -382,7 +382,7 @@ macro_rules! impl_ledger {
                     partition: PartitionId,
                     seq: Seq,
                 ) -> Result<(), LedgerError> {
-                    let end = move |context: &mut $crate::job::JobContext<'_>| {
+                    let end = move |context: &mut $crate::job::JobContext<'_, '_>| {
                         discards::end(context.conn, partition, seq)
                     };
                     job(self, 1, end).await

@@ -38,6 +38,7 @@ mod replay;
 mod standalone;
 mod task;
 mod thread;
+mod transaction;
 mod under_way;
 mod waiting;
 mod webhook_host;

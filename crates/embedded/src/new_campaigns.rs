@@ -3,6 +3,8 @@
 //! Where they have many shares, an engine writes these before, a slice at a time, and nobody sees them. What makes the
 //! campaigns exist is one small step behind that, with their money and their keys.
 
+use std::sync::Arc;
+
 use qiang_core::{
     ports::{Creation, KeyBinding, LedgerError},
     time::Timestamp,
@@ -13,9 +15,10 @@ use tokio::sync::oneshot::{Receiver, Sender, channel};
 use crate::{
     error::StoreError,
     file,
-    job::{Apart, Committed, JobContext, LedgerJob, result_of},
-    ledger::{keys, preparations},
+    job::{Committed, JobContext, LedgerJob, result_of},
+    ledger::{entering::Entering, keys, preparations},
     pace::LOAD_SHARES,
+    transaction::{Apart, Basis},
 };
 
 /// What became of each campaign.
@@ -23,7 +26,7 @@ pub(crate) type Entered = Vec<Result<KeyBinding, LedgerError>>;
 
 /// Campaigns that are to be entered together, and where to say what became of them.
 pub(crate) struct NewCampaigns {
-    campaigns: Vec<Creation>,
+    campaigns: Arc<[Creation]>,
     /// What would have become of each when it was tried; empty where it was not.
     foreseen: Entered,
     /// The `ref`s of those whose shares are written before, once it was tried.
@@ -36,11 +39,11 @@ pub(crate) struct NewCampaigns {
 
 impl NewCampaigns {
     pub(crate) fn boxed(
-        campaigns: Vec<Creation>,
+        campaigns: impl Into<Arc<[Creation]>>,
     ) -> (Box<Self>, Receiver<Result<Entered, LedgerError>>) {
         let (answer, receiver) = channel();
         let campaigns = Self {
-            campaigns,
+            campaigns: campaigns.into(),
             foreseen: Vec::new(),
             reserved: Vec::new(),
             next: (0, 1),
@@ -75,15 +78,18 @@ impl NewCampaigns {
         let tx = file::begin(conn)?;
         let (mut any_new, mut opens) = (false, Vec::new());
         let (mut next, mut apart) = (preparations::next_ref(&tx)?, Apart::by_savepoints());
-        for campaign in &self.campaigns {
+        let mut entering = Entering::prepare(&Basis::new(&tx, now))?;
+        for campaign in &*self.campaigns {
             let reserved = (shares(campaign) > 0).then_some(next);
-            let foreseen = keys::create((&tx, now), &mut apart, campaign, reserved, &mut opens)?;
+            let (entering, opens) = (&mut entering, &mut opens);
+            let foreseen = keys::create(entering, &mut apart, campaign, reserved, opens)?;
             self.foreseen.push(foreseen);
             let before = std::mem::replace(&mut next, preparations::next_ref(&tx)?);
             let is_new = next > before;
             self.reserved.push(reserved.filter(|_| is_new));
             any_new |= is_new;
         }
+        drop(entering);
         tx.rollback()?;
         Ok(any_new)
     }
@@ -129,18 +135,23 @@ impl NewCampaigns {
 
 impl LedgerJob for NewCampaigns {
     /// Enters them, with those shares that are not written yet. What was foreseen to be refused stays so.
-    fn run(&mut self, context: &mut JobContext<'_>) -> Result<(), StoreError> {
+    fn run(&mut self, context: &mut JobContext<'_, '_>) -> Result<(), StoreError> {
+        let mut entering = match context.entering.take() {
+            Some(entering) => entering,
+            None => Entering::prepare(context.basis)?,
+        };
         let mut entered = Vec::with_capacity(self.campaigns.len());
         for (place, campaign) in self.campaigns.iter().enumerate() {
             entered.push(match self.foreseen.get(place) {
                 Some(Err(refusal)) => Err(refusal.clone()),
                 _ => {
                     let reserved = self.reserved.get(place).copied().flatten();
-                    let (conn, opens) = ((context.conn, context.now), &mut *context.opens);
-                    keys::create(conn, context.apart, campaign, reserved, opens)?
+                    let (entering, opens) = (&mut entering, &mut context.done.opens);
+                    keys::create(entering, context.apart, campaign, reserved, opens)?
                 }
             });
         }
+        *context.entering = Some(entering);
         self.entered = Some(entered);
         Ok(())
     }
@@ -159,4 +170,154 @@ impl LedgerJob for NewCampaigns {
 fn shares(campaign: &Creation) -> u32 {
     let packet = campaign.setup.campaign.rules.red_packet();
     packet.map_or(0, |packet| packet.split.count())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use qiang_core::{
+        campaign::Details,
+        id::{CampaignId, IdempotencyKey},
+        money::Money,
+        ports::KeyUse,
+        split::SplitRule,
+    };
+    use qiang_testkit::campaign::{OPENS, currency, red_packet, sale, user};
+    use rand::{RngExt as _, SeedableRng as _};
+    use rand_chacha::ChaCha8Rng;
+    use rusqlite::types::Value;
+    use tempfile::TempDir;
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::{
+        file::FileKind,
+        job::{Done, Job, run_again, run_jobs},
+        ledger::accounts,
+    };
+
+    fn open(folder: &Path) -> Connection {
+        let path = folder.join("qiang.db");
+        let conn = file::open_writer(&path, FileKind::Engine, OPENS).unwrap();
+        for (n, name) in [(1, "ann"), (2, "bob")] {
+            let funds = (&user(name), Money::new(3_000, currency()));
+            accounts::deposit(&conn, OPENS, Uuid::from_u128(n), funds, None).unwrap();
+        }
+        conn
+    }
+
+    /// A campaign of somebody's, at times with an id or under a key of another one, or for more than there is.
+    fn campaign(rng: &mut ChaCha8Rng) -> Creation {
+        let owner = if rng.random_ratio(1, 2) { "ann" } else { "bob" };
+        let total = rng.random_range(1..400);
+        let built = match rng.random_range(0..4) {
+            0 => sale(3),
+            _ => red_packet(total.max(11), 11, SplitRule::Equal),
+        };
+        let key = IdempotencyKey::new(&format!("key-{}", rng.random_range(0..40))).unwrap();
+        let fingerprint = [rng.random_range(0..2); 32];
+        Creation {
+            used: (rng.random_ratio(3, 4)).then(|| KeyUse::new("scope", key, fingerprint)),
+            setup: built.owner(owner).setup(rng.random_range(0..60)),
+            details: Details::default(),
+            audience: None,
+            waiting_room: rng.random_ratio(1, 8),
+            by: None,
+            opens: rng.random_ratio(1, 2),
+        }
+    }
+
+    /// What somebody asks for, and the same again where it is made twice.
+    fn job(rng: &mut ChaCha8Rng) -> Box<dyn LedgerJob> {
+        match rng.random_range(0..8) {
+            0 => {
+                let id = Uuid::from_u128(rng.random_range(3..20));
+                let deposit = move |conn: &Connection| {
+                    let funds = Money::new(100, currency());
+                    accounts::deposit(conn, OPENS, id, (&user("ann"), funds), None)
+                };
+                Job::boxed(0, move |context| deposit(context.conn)).0
+            }
+            1 => {
+                let campaign = campaign(rng);
+                let (job, _) = Job::boxed(0, move |context| {
+                    let mut entering = Entering::prepare(context.basis)?;
+                    entering.enter(&campaign.setup, &campaign, None)?;
+                    Err::<(), _>(StoreError::Refused(LedgerError::IdUsed))
+                });
+                job
+            }
+            _ => {
+                let campaigns: Vec<_> =
+                    (0..rng.random_range(1..4)).map(|_| campaign(rng)).collect();
+                NewCampaigns::boxed(campaigns).0
+            }
+        }
+    }
+
+    fn each(jobs: &mut [Box<dyn LedgerJob>]) -> impl Iterator<Item = &mut dyn LedgerJob> {
+        jobs.iter_mut()
+            .map(|job| job.as_mut() as &mut dyn LedgerJob)
+    }
+
+    /// Does the jobs in one transaction, as writers do. Returns what it opens.
+    fn commit(conn: &Connection, jobs: &mut [Box<dyn LedgerJob>]) -> Vec<CampaignId> {
+        let mut tx = file::begin(conn).unwrap();
+        let (mut apart, mut done) = (Apart::default(), Done::default());
+        let basis = Basis::new(&tx, OPENS);
+        run_jobs(basis, each(jobs), &mut apart, &mut done).unwrap();
+        if apart.is_mixed() {
+            let again = run_again((conn, OPENS), false, tx, each(jobs));
+            (tx, _, done) = again.unwrap();
+        }
+        tx.commit().unwrap();
+        let opens = done.opens.iter().map(|setup| setup.campaign.id);
+        opens.collect()
+    }
+
+    fn rows(conn: &Connection) -> Vec<Vec<Value>> {
+        let tables = [
+            ("campaigns", "ref"),
+            ("shares", "campaign, number"),
+            ("accounts", "id"),
+            ("postings", "source, seq"),
+            ("idempotency_keys", "key, scope"),
+            ("waiting_rooms", "campaign"),
+        ];
+        let mut rows = Vec::new();
+        for (table, order) in tables {
+            let sql = format!("SELECT * FROM {table} ORDER BY {order}");
+            let mut statement = conn.prepare(&sql).unwrap();
+            let columns = statement.column_count();
+            let found = statement.query_map([], |row| {
+                (0..columns)
+                    .map(|at| row.get(at))
+                    .collect::<Result<Vec<Value>, _>>()
+            });
+            rows.extend(found.unwrap().map(Result::unwrap));
+        }
+        rows
+    }
+
+    /// Whatever comes between two campaigns, and whatever of it is refused and undone, they are entered as they are
+    /// where each job has a transaction of its own.
+    #[test]
+    fn campaigns_of_one_transaction_are_entered_as_in_many() {
+        for seed in 0..60 {
+            let mut rng = ChaCha8Rng::seed_from_u64(seed);
+            let mut again = rng.clone();
+            let count = rng.random_range(1..30);
+            let count_again: usize = again.random_range(1..30);
+            let mut jobs: Vec<_> = (0..count).map(|_| job(&mut rng)).collect();
+            let mut alone: Vec<_> = (0..count_again).map(|_| job(&mut again)).collect();
+            let (folder, other) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+            let (conn, by_themselves) = (open(folder.path()), open(other.path()));
+            let opened = commit(&conn, &mut jobs);
+            let each = alone.chunks_mut(1);
+            let expected: Vec<_> = each.flat_map(|job| commit(&by_themselves, job)).collect();
+            assert_eq!(opened, expected, "seed {seed}");
+            assert_eq!(rows(&conn), rows(&by_themselves), "seed {seed}");
+        }
+    }
 }

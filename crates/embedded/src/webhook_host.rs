@@ -26,7 +26,7 @@ macro_rules! impl_webhooks {
                 ) -> Result<bool, LedgerError> {
                     let (webhook, by) = (webhook.clone(), by.cloned());
                     job(self, 0, move |context| {
-                        *context.forgets = true;
+                        context.done.forgets = true;
                         webhooks::add(context.conn, &webhook, by.as_ref())
                     })
                     .await
@@ -58,7 +58,7 @@ macro_rules! impl_webhooks {
                 ) -> Result<bool, LedgerError> {
                     let by = by.cloned();
                     job(self, 0, move |context| {
-                        *context.forgets = true;
+                        context.done.forgets = true;
                         webhooks::delete(context.conn, id, by.as_ref())
                     })
                     .await

@@ -71,7 +71,7 @@ impl ArchiveLog for LogArchives {
         let archive = self.off_thread(work).await?;
         let row = archive.clone();
         let record =
-            move |context: &mut JobContext<'_>| rows::insert(context.conn, context.now, &row);
+            move |context: &mut JobContext<'_, '_>| rows::insert(context.conn, context.now, &row);
         job(&self.embedded, 0, record).await?;
         self.finish().await?;
         Ok(Some(archive))
@@ -120,7 +120,8 @@ impl LogArchives {
         while after < last {
             let (began, before) = (Instant::now(), decided());
             let from = after;
-            let remove = move |context: &mut JobContext<'_>| rows::remove(context.conn, from, last);
+            let remove =
+                move |context: &mut JobContext<'_, '_>| rows::remove(context.conn, from, last);
             after = job(&self.embedded, 0, remove).await?;
             if decided() != before {
                 tokio::time::sleep(began.elapsed() * CLAIMS_PER_REMOVAL).await;

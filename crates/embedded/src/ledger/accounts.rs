@@ -7,10 +7,15 @@ use qiang_core::{
     rows::{AccountKey, DIRECT, OUTSIDE, PostingRow, Purpose},
     time::Timestamp,
 };
-use rusqlite::{CachedStatement, Connection, ErrorCode, OptionalExtension as _, params};
+use rusqlite::{
+    CachedStatement, Connection, ErrorCode, OptionalExtension as _, params, params_from_iter,
+};
 use uuid::Uuid;
 
-use super::{actions, bound::execute_rows};
+use super::{
+    actions,
+    bound::{Bound, execute_rows},
+};
 use crate::error::StoreError;
 
 /// The statements that move accounts, prepared once for many.
@@ -63,38 +68,75 @@ impl<'c> Accounts<'c> {
     }
 }
 
+/// The statements that pay for packets, prepared once for many.
+pub(crate) struct Funding<'c> {
+    find: CachedStatement<'c>,
+    update: CachedStatement<'c>,
+    insert: CachedStatement<'c>,
+    post: CachedStatement<'c>,
+}
+
+/// What a packet is paid from.
+#[derive(Clone, Copy)]
+pub(crate) struct Purse {
+    id: i64,
+    /// What is in it, in minor units.
+    pub(crate) held: i64,
+}
+
+impl<'c> Funding<'c> {
+    pub(crate) fn prepare(conn: &'c Connection) -> Result<Self, StoreError> {
+        Ok(Self {
+            find: conn.prepare_cached(FIND)?,
+            update: conn.prepare_cached(MOVE)?,
+            insert: conn.prepare_cached(OPEN)?,
+            post: conn.prepare_cached(POST)?,
+        })
+    }
+
+    /// A sender's account, if there is one.
+    pub(crate) fn purse(&mut self, key: AccountKey<'_>) -> Result<Option<Purse>, StoreError> {
+        let found = self.find.query_row(key.columns(), |row| {
+            let (id, held) = (row.get(0)?, row.get(1)?);
+            Ok(Purse { id, held })
+        });
+        Ok(found.optional()?)
+    }
+
+    /// Moves what a packet has from its sender's account into escrow, which has no account yet, and posts it.
+    pub(crate) fn fund(
+        &mut self,
+        purse: Purse,
+        escrow: AccountKey<'_>,
+        total: i64,
+        (seq, campaign, now): (i64, i64, Timestamp),
+    ) -> Result<(), StoreError> {
+        self.update.execute([purse.id, -total])?;
+        let (owner, purpose, currency) = escrow.columns();
+        let credit = self
+            .insert
+            .insert(params![owner, purpose, currency, total])?;
+        let ids = (purse.id, credit);
+        let posting = PostingRow::direct(seq, "fund", ids, total, Some(campaign), now);
+        let columns = posting.columns().map(Bound);
+        self.post.execute(params_from_iter(columns))?;
+        Ok(())
+    }
+}
+
+const FIND: &str =
+    "SELECT id, balance FROM accounts WHERE owner = ?1 AND purpose = ?2 AND currency = ?3";
 const MOVE: &str = "UPDATE accounts SET balance = balance + ?2 WHERE id = ?1";
 const OPEN: &str =
     "INSERT INTO accounts (owner, purpose, currency, balance) VALUES (?1, ?2, ?3, ?4)";
-
-/// The id of an account, and what it holds.
-pub(crate) fn find(
-    conn: &Connection,
-    key: AccountKey<'_>,
-) -> Result<Option<(i64, i64)>, StoreError> {
-    let mut statement = conn.prepare_cached(
-        "SELECT id, balance FROM accounts WHERE owner = ?1 AND purpose = ?2 AND currency = ?3",
-    )?;
-    let found = statement.query_row(key.columns(), |row| Ok((row.get(0)?, row.get(1)?)));
-    Ok(found.optional()?)
-}
+const POST: &str = "INSERT INTO postings (source, seq, kind, debit, credit, amount, campaign, number, at) \
+                    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
 
 /// What an account holds; 0 if there is none.
 pub(crate) fn balance(conn: &Connection, key: AccountKey<'_>) -> Result<i64, StoreError> {
-    Ok(find(conn, key)?.map_or(0, |(_, balance)| balance))
-}
-
-/// Moves an amount from an account that is there into a new one; returns the new one's id.
-pub(crate) fn open_from(
-    conn: &Connection,
-    debit: i64,
-    key: AccountKey<'_>,
-    amount: i64,
-) -> Result<i64, StoreError> {
-    conn.prepare_cached(MOVE)?.execute([debit, -amount])?;
-    let (owner, purpose, currency) = key.columns();
-    let row = params![owner, purpose, currency, amount];
-    Ok(conn.prepare_cached(OPEN)?.insert(row)?)
+    let mut statement = conn.prepare_cached(FIND)?;
+    let found = statement.query_row(key.columns(), |row| row.get(1));
+    Ok(found.optional()?.unwrap_or(0))
 }
 
 /// What all accounts of a currency have together.
@@ -105,9 +147,7 @@ pub(crate) fn money_in(conn: &Connection, currency: Currency) -> Result<i64, Sto
 
 /// Writes postings; the accounts' balances are moved by [`Accounts::add`].
 pub(crate) fn post(conn: &Connection, postings: &[PostingRow]) -> Result<(), StoreError> {
-    let sql = "INSERT INTO postings (source, seq, kind, debit, credit, amount, campaign, number, at) \
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
-    execute_rows(conn, sql, postings.iter().map(PostingRow::columns))
+    execute_rows(conn, POST, postings.iter().map(PostingRow::columns))
 }
 
 /// The next free place among postings that follow from no log entry.

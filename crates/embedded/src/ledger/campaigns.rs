@@ -1,22 +1,16 @@
-//! Campaigns and shares: entering, reading, listing.
+//! Campaigns and shares, as they are read.
 
 use std::sync::LazyLock;
 
 use qiang_core::{
     book::Setup,
-    campaign::{Campaign, CampaignKind, Details},
+    campaign::{Campaign, CampaignKind},
     id::CampaignId,
-    money::{AMOUNT_MINOR_MAX, Money},
-    ports::{Action, CampaignRecord, GrantRecord, LedgerError, SettledRow},
-    rows::{
-        AccountKey, CampaignRow, NewCampaign, PostingRow, Purpose, SettledRowColumns,
-        has_fixed_shares, setup_of,
-    },
-    time::Timestamp,
+    ports::{CampaignRecord, GrantRecord, SettledRow},
+    rows::{CampaignRow, SettledRowColumns, has_fixed_shares, setup_of},
 };
-use rusqlite::{Connection, OptionalExtension as _, Row, params, params_from_iter, types::FromSql};
+use rusqlite::{Connection, OptionalExtension as _, Row, params, types::FromSql};
 
-use super::{accounts, actions, audiences, bound::Bound, listed, preparations};
 use crate::error::StoreError;
 
 /// What [`row_of`] reads.
@@ -40,104 +34,6 @@ const CLAIMED_PACKETS: &str = "SELECT id FROM campaigns INDEXED BY campaigns_cla
 /// Rows in the order of `ref`: closed ones are most of them.
 const CLOSED: &str = "SELECT id FROM campaigns WHERE phase = 'closed' \
      AND ref > coalesce((SELECT ref FROM campaigns WHERE id = ?1), 0) ORDER BY ref LIMIT ?2";
-
-/// Enters a campaign once per id: its row, its details, its audience if it has one, its shares, and the packet's total
-/// from the sender into escrow. Shares that were written before are under the `ref` that was reserved. Returns whether
-/// the campaign was not there before.
-pub(crate) fn create(
-    conn: &Connection,
-    now: Timestamp,
-    (setup, details): (&Setup, &Details),
-    audience: Option<&str>,
-    by: Option<&Action>,
-    reserved: Option<i64>,
-) -> Result<bool, StoreError> {
-    let campaign = &setup.campaign;
-    if campaign.funded_minor() > AMOUNT_MINOR_MAX {
-        return Err(StoreError::Refused(LedgerError::AmountOutOfRange));
-    }
-    if is_there(conn, campaign.id)? {
-        return Ok(false);
-    }
-    let mut funds = None;
-    if let Some(packet) = campaign.rules.red_packet() {
-        let sender = AccountKey::new(campaign.owner.as_str(), Purpose::User, packet.currency);
-        let total = packet.split.total();
-        let (debit, held) = accounts::find(conn, sender)?.unwrap_or((0, 0));
-        if held < total {
-            return Err(StoreError::Refused(LedgerError::InsufficientFunds {
-                held: Money::new(held, packet.currency),
-                needed: Money::new(total, packet.currency),
-            }));
-        }
-        funds = Some((packet, debit, total));
-    }
-    let campaign_ref = reserved.map_or_else(|| preparations::next_ref(conn), Ok)?;
-    insert(conn, campaign, campaign_ref)?;
-    enter_details(conn, campaign_ref, details)?;
-    if let Some(rules) = audience {
-        audiences::enter(conn, campaign_ref, rules)?;
-    }
-    if let Some(action) = by {
-        actions::enter(conn, action)?;
-    }
-    let Some((packet, debit, total)) = funds else {
-        return Ok(true);
-    };
-    match reserved {
-        Some(_) => {
-            preparations::end(conn, campaign_ref)?;
-            listed::enter_reserved(conn, campaign_ref)?;
-        }
-        None => preparations::put_shares(conn, campaign_ref, setup, 1..packet.split.count() + 1)?,
-    }
-    let id = campaign.id.to_string();
-    let escrow = AccountKey::new(&id, Purpose::Escrow, packet.currency);
-    let credit = accounts::open_from(conn, debit, escrow, total)?;
-    let (seq, ids) = (accounts::next_direct(conn)?, (debit, credit));
-    let posting = PostingRow::direct(seq, "fund", ids, total, Some(campaign_ref), now);
-    accounts::post(conn, &[posting])?;
-    Ok(true)
-}
-
-/// Enters the details of a campaign that was just entered. Every campaign has a row of them.
-fn enter_details(
-    conn: &Connection,
-    campaign_ref: i64,
-    details: &Details,
-) -> Result<(), StoreError> {
-    conn.prepare_cached(
-        "INSERT INTO details (campaign, product_id, description, image_url) VALUES (?1, ?2, ?3, ?4)",
-    )?
-    .execute(params![
-        campaign_ref,
-        details.product_id.as_ref().map(|id| id.as_str()),
-        details.description.as_ref().map(|text| text.as_str()),
-        details.image_url.as_ref().map(|url| url.as_str()),
-    ])?;
-    Ok(())
-}
-
-fn is_there(conn: &Connection, id: CampaignId) -> Result<bool, StoreError> {
-    let mut statement = conn.prepare_cached("SELECT 1 FROM campaigns WHERE id = ?1")?;
-    Ok(statement.exists([id.to_string()])?)
-}
-
-/// The row of a campaign that has none. `RETURNING` would make SQLite keep a temporary table for it.
-fn insert(conn: &Connection, campaign: &Campaign, campaign_ref: i64) -> Result<(), StoreError> {
-    let mut statement = conn.prepare_cached(
-        "INSERT INTO campaigns (ref, id, kind, owner, title, currency, ack, starts_at, ends_at, created_at, supply, \
-         per_user_limit, total, split_rule, split_min, split_max, split_version, seed, commitment, \
-         commitment_version, secret, entropy, unit_price, hold_ms, requirements, admission, phase) \
-         VALUES (?26, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, \
-         ?21, ?22, ?23, ?24, ?25, 'draft')",
-    )?;
-    let row = NewCampaign::of(campaign);
-    let campaign_ref = Some(campaign_ref).into();
-    let columns = row.columns().into_iter().chain([campaign_ref]);
-    statement.execute(params_from_iter(columns.map(Bound)))?;
-    Ok(())
-}
 
 pub(crate) fn campaign(
     conn: &Connection,
@@ -336,6 +232,8 @@ pub(super) fn numbered_rows(
 
 #[cfg(test)]
 mod tests {
+    use qiang_core::time::Timestamp;
+
     use super::*;
     use crate::{file::FileKind, ledger::reconcile};
 

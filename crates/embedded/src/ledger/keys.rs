@@ -8,8 +8,8 @@ use qiang_core::{
 use rusqlite::{Connection, OptionalExtension as _, params};
 use uuid::Uuid;
 
-use super::{campaigns, waiting_rooms};
-use crate::{error::StoreError, job::Apart};
+use super::{entering::Entering, waiting_rooms};
+use crate::{error::StoreError, transaction::Apart};
 
 /// Binds a key to `id`, or returns what it was bound to; refuses the same key with another fingerprint.
 pub(crate) fn bind(
@@ -63,38 +63,39 @@ pub(crate) fn bound(conn: &Connection, used: &KeyUse) -> Result<Option<Uuid>, St
 /// Enters a campaign under its key; where it is refused, it is undone alone. If it is to be opened it is added to
 /// `opens`. A packet whose shares were written before has a `ref` reserved.
 pub(crate) fn create(
-    (conn, now): (&Connection, Timestamp),
+    entering: &mut Entering<'_>,
     apart: &mut Apart,
     campaign: &Creation,
     reserved: Option<i64>,
     opens: &mut Vec<Setup>,
 ) -> Result<Result<KeyBinding, LedgerError>, StoreError> {
-    let (begun, opened) = (apart.begin(conn)?, opens.len());
-    let created = match create_under(conn, now, campaign, reserved, opens) {
-        Ok(binding) => Ok(binding),
+    let (begun, opened) = (apart.begin(entering.conn())?, opens.len());
+    let created = match create_under(entering, campaign, reserved, opens) {
+        Ok(binding) => {
+            entering.goes_on();
+            Ok(binding)
+        }
         Err(error) if error.is_io() => return Err(error),
         Err(error) => {
             opens.truncate(opened);
             Err(LedgerError::from(error))
         }
     };
-    apart.end(conn, begun, created.is_err())?;
+    apart.end(entering.conn(), begun, created.is_err())?;
     Ok(created)
 }
 
 fn create_under(
-    conn: &Connection,
-    now: Timestamp,
+    entering: &mut Entering<'_>,
     campaign: &Creation,
     reserved: Option<i64>,
     opens: &mut Vec<Setup>,
 ) -> Result<KeyBinding, StoreError> {
+    let (conn, now) = (entering.conn(), entering.now());
     let id = campaign.setup.campaign.id.uuid();
     let mut enter = |binding: KeyBinding| {
         let setup = setup_under(&campaign.setup, binding).map_err(StoreError::Refused)?;
-        let entered = (&setup, &campaign.details);
-        let (audience, by) = (campaign.audience.as_deref(), campaign.by.as_ref());
-        let is_new = campaigns::create(conn, now, entered, audience, by, reserved)?;
+        let is_new = entering.enter(&setup, campaign, reserved)?;
         if binding.fresh && !is_new {
             return Err(StoreError::Refused(LedgerError::IdUsed));
         }

@@ -209,7 +209,7 @@ mod tests {
         campaign::{CampaignKind, Details},
         id::CampaignId,
         money::Money,
-        ports::{CampaignQuery, PostingKind, PostingQuery},
+        ports::{CampaignQuery, Creation, PostingKind, PostingQuery},
         split::SplitRule,
         time::Timestamp,
     };
@@ -224,7 +224,8 @@ mod tests {
     use super::*;
     use crate::{
         file::{self, FileKind},
-        ledger::{accounts, campaigns, histories, listing, preparations},
+        ledger::{accounts, entering::Entering, histories, listing, preparations},
+        transaction::Basis,
     };
 
     const SENDERS: [&str; 3] = ["ann", "bob", "eve"];
@@ -247,8 +248,17 @@ mod tests {
         reserved: Option<i64>,
     ) -> CampaignId {
         let setup = red_packet(10, 2, SplitRule::Equal).owner(sender).setup(n);
-        let entered = (&setup, &Details::default());
-        assert!(campaigns::create(conn, at, entered, None, None, reserved).unwrap());
+        let asked = Creation {
+            used: None,
+            setup: setup.clone(),
+            details: Details::default(),
+            audience: None,
+            waiting_room: false,
+            by: None,
+            opens: false,
+        };
+        let mut entering = Entering::prepare(&Basis::new(conn, at)).unwrap();
+        assert!(entering.enter(&setup, &asked, reserved).unwrap());
         setup.campaign.id
     }
 

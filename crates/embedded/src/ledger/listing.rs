@@ -30,9 +30,10 @@ pub(crate) fn describe(
             .execute(params![title, id])?;
     }
     let mut statement = conn.prepare_cached(
-        "UPDATE details SET product_id = nullif(coalesce(?1, product_id), ''), \
-         description = nullif(coalesce(?2, description), ''), image_url = nullif(coalesce(?3, image_url), '') \
-         WHERE campaign = (SELECT ref FROM campaigns WHERE id = ?4)",
+        "INSERT INTO details (campaign, product_id, description, image_url) \
+         SELECT ref, nullif(?1, ''), nullif(?2, ''), nullif(?3, '') FROM campaigns WHERE id = ?4 \
+         ON CONFLICT (campaign) DO UPDATE SET product_id = nullif(coalesce(?1, product_id), ''), \
+         description = nullif(coalesce(?2, description), ''), image_url = nullif(coalesce(?3, image_url), '')",
     )?;
     let described = statement.execute(params![product_id, description, image_url, id])? > 0;
     if let Some(action) = by.filter(|_| described) {
@@ -49,8 +50,9 @@ pub(crate) fn archive(
     by: Option<&Action>,
 ) -> Result<bool, StoreError> {
     let mut statement = conn.prepare_cached(
-        "UPDATE details SET archived_at = coalesce(archived_at, ?1) \
-         WHERE campaign = (SELECT ref FROM campaigns WHERE id = ?2 AND phase = 'closed')",
+        "INSERT INTO details (campaign, archived_at) \
+         SELECT ref, ?1 FROM campaigns WHERE id = ?2 AND phase = 'closed' \
+         ON CONFLICT (campaign) DO UPDATE SET archived_at = coalesce(archived_at, excluded.archived_at)",
     )?;
     let archived = statement.execute(params![now.as_millis(), id.to_string()])? > 0;
     if let Some(action) = by.filter(|_| archived) {

@@ -6,6 +6,7 @@ pub(crate) mod audiences;
 mod bound;
 pub(crate) mod campaigns;
 pub(crate) mod discards;
+pub(crate) mod entering;
 pub(crate) mod histories;
 pub(crate) mod keys;
 pub(crate) mod known;

@@ -7,7 +7,9 @@ use rusqlite::{Connection, OptionalExtension as _, Statement, params};
 
 use crate::error::StoreError;
 
-const PUT: &str = "INSERT INTO shares (campaign, number, amount) VALUES ";
+/// Of a statement that fails, the rows before stay: what it is part of is undone as a whole. Otherwise SQLite would
+/// copy each page before it changes it.
+const PUT: &str = "INSERT OR FAIL INTO shares (campaign, number, amount) VALUES ";
 const ROW: &str = "(?, ?, ?)";
 /// How many rows one statement takes, the most that there are shares for: fewer steps into SQLite and out.
 const ROWS: [u32; 4] = [32, 8, 2, 1];

@@ -41,7 +41,7 @@ pub(crate) fn positions(conn: &Connection) -> Result<Vec<(PartitionId, Seq)>, St
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-fn move_position(
+pub(crate) fn move_position(
     conn: &Connection,
     partition: PartitionId,
     position: Seq,

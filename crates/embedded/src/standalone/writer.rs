@@ -22,9 +22,10 @@ use super::Shared;
 use crate::{
     error::StoreError,
     file::{self, FileKind},
-    job::{Apart, Done, LedgerJob, run_again, run_jobs},
+    job::{Done, LedgerJob, run_again, run_jobs},
     ledger::{listed::Unlisted, settle},
     queue::Taken,
+    transaction::{Apart, Basis},
 };
 
 /// How long a turn goes on taking up further settling jobs.
@@ -166,11 +167,11 @@ impl Writer {
         let (began, now) = (Instant::now(), self.clock.now());
         let (mut apart, mut done) = (Apart::default(), Done::default());
         let mut tx = file::begin(&self.conn)?;
-        run_jobs((&tx, now), each(jobs), &mut apart, &mut done)?;
+        run_jobs(Basis::new(&tx, now), each(jobs), &mut apart, &mut done)?;
         let mut settles = false;
         loop {
             if apart.is_mixed() {
-                (tx, apart, done) = run_again((&self.conn, now), tx, each(jobs))?;
+                (tx, apart, done) = run_again((&self.conn, now), false, tx, each(jobs))?;
             }
             // One at least, however long the others took.
             if settles && began.elapsed() >= TURN_MAX {
@@ -183,7 +184,12 @@ impl Writer {
             let before = jobs.len();
             jobs.push(job);
             settles = true;
-            run_jobs((&tx, now), each(&mut jobs[before..]), &mut apart, &mut done)?;
+            run_jobs(
+                Basis::new(&tx, now),
+                each(&mut jobs[before..]),
+                &mut apart,
+                &mut done,
+            )?;
         }
         self.unlisted.has_changed();
         if self.unlisted.is_due(&tx, false) {
@@ -278,7 +284,7 @@ mod tests {
             stopped: RwLock::new(None),
         };
         let mut writer = Writer::new(path, Arc::new(shared), clock, conn).unwrap();
-        let put = |context: &mut JobContext<'_>, id: i64| {
+        let put = |context: &mut JobContext<'_, '_>, id: i64| {
             let sql = "INSERT INTO settled (partition, seq) VALUES (?1, 1)";
             context.conn.execute(sql, [id]).unwrap();
         };
@@ -317,7 +323,7 @@ mod tests {
             stopped: RwLock::new(None),
         });
         let writer = Writer::new(path.clone(), Arc::clone(&shared), clock, conn).unwrap();
-        let (job, _) = Job::boxed(0, |context: &mut JobContext<'_>| {
+        let (job, _) = Job::boxed(0, |context: &mut JobContext<'_, '_>| {
             // As behind thousands of others.
             let sql = "INSERT INTO postings (source, seq, kind, debit, credit, amount, at) \
                        VALUES (-1, 8192, 'fund', 7, 8, 1, 0)";

@@ -20,11 +20,12 @@ use super::{PARTITION, Writer, parked::ack_of};
 use crate::{
     error::StoreError,
     file,
-    job::{Apart, Done, LedgerJob, run_again, run_jobs},
-    ledger::campaigns,
+    job::{Done, LedgerJob, run_again, run_jobs},
+    ledger::{campaigns, settle},
     log,
     recall::Errand,
     task::Task,
+    transaction::{Apart, Basis},
 };
 
 /// Events that one tick may make before claims get their turn again.
@@ -288,6 +289,7 @@ impl Writer {
     fn commit(&mut self, now: Timestamp, decided: &mut [Decided]) -> Result<(), StoreError> {
         let shared = Arc::clone(&self.shared);
         let commit = shared.under_way.begin();
+        let settles_openings = self.settles_openings();
         let Self {
             conn,
             refs,
@@ -299,18 +301,20 @@ impl Writer {
         let probe = decided.iter().any(|it| matches!(it, Decided::Probe(_)));
         let mut tx = file::begin(conn)?;
         let (mut apart, mut done) = (Apart::default(), Done::default());
-        run_jobs(
-            (&tx, now),
-            jobs(decided).inspect(|_| commit.gets_on()),
-            &mut apart,
-            &mut done,
-        )?;
+        let basis = Basis {
+            conn: &tx,
+            now,
+            settles_openings,
+        };
+        let all = jobs(decided).inspect(|_| commit.gets_on());
+        run_jobs(basis, all, &mut apart, &mut done)?;
         if apart.is_mixed() {
-            let jobs = jobs(decided).inspect(|_| commit.gets_on());
-            (tx, _, done) = run_again((&*conn, now), tx, jobs)?;
+            let all = jobs(decided).inspect(|_| commit.gets_on());
+            (tx, _, done) = run_again((&*conn, now), settles_openings, tx, all)?;
         }
         commit.gets_on();
-        let (moved, mut opens) = (done.moved, done.opens);
+        let (mut moved, mut opens) = (done.moved, done.opens);
+        let has_moved = !moved.is_empty();
         if done.forgets {
             known.clear();
         }
@@ -325,6 +329,10 @@ impl Writer {
             }
         }
         log::append(&tx, refs, entries)?;
+        if let Some(last) = entries.last().filter(|_| settles_openings) {
+            settle::move_position(&tx, PARTITION, last.seq)?;
+            moved.push((PARTITION, last.seq));
+        }
         if jobs(decided).next().is_some() {
             unlisted.has_changed();
         }
@@ -343,10 +351,18 @@ impl Writer {
         if let Some((_, settled)) = moved.last() {
             self.settled = *settled;
             self.shared.positions.advance(PARTITION, *settled);
-            self.count_quarantine_at = Some(Instant::now());
+            if has_moved {
+                self.count_quarantine_at = Some(Instant::now());
+            }
             self.answer_settled();
         }
         Ok(())
+    }
+
+    /// Whether campaigns that the next transaction enters and opens are settled with it: everything before them is,
+    /// and no entry waits for another one.
+    fn settles_openings(&self) -> bool {
+        self.entries.is_empty() && self.backlog() == 0 && self.nothing_is_quarantined()
     }
 
     fn answer(&mut self, decided: &mut Vec<Decided>) {
@@ -436,3 +452,6 @@ impl Decided {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

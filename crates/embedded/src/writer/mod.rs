@@ -13,6 +13,8 @@ mod parked;
 mod preparing;
 mod repair;
 mod settling;
+#[cfg(test)]
+mod turns;
 
 use std::{
     panic::{self, AssertUnwindSafe},

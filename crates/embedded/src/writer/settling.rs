@@ -165,7 +165,7 @@ impl Writer {
     }
 
     /// Whether it is known that nothing is in quarantine.
-    fn nothing_is_quarantined(&self) -> bool {
+    pub(super) fn nothing_is_quarantined(&self) -> bool {
         self.count_quarantine_at.is_none()
     }
 

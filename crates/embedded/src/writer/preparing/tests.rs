@@ -1,110 +1,24 @@
 //! Large packets, with a writer whose turns are taken one by one.
 
 use qiang_core::{
-    book::Setup,
-    campaign::Details,
     event::Event,
-    id::IdempotencyKey,
-    money::Money,
     outcome::Outcome,
-    ports::{Claimed, Clock, Creation, KeyBinding, KeyUse, LedgerError, Ticket},
-    rows::{AccountKey, Purpose},
-    split::SplitRule,
+    ports::{Creation, LedgerError},
 };
-use qiang_testkit::{
-    ManualClock,
-    campaign::{OPENS, Target, currency, red_packet, sale, user},
-};
+use qiang_testkit::campaign::sale;
 use rusqlite::Connection;
-use tempfile::TempDir;
-use tokio::sync::oneshot::{Receiver, error::TryRecvError};
 
 use super::*;
 use crate::{
-    EmbeddedOptions, Shared,
-    file::{self, FileKind},
-    ledger::{accounts, campaigns, keys},
+    ledger::{campaigns, keys},
     log::{self, Refs},
-    new_campaigns::Entered,
     pace::LOAD_SHARES,
-    rebuild,
+    writer::turns::{Engine, FUNDS, One, creation, fresh, one, outcome, packet},
 };
 
 const SHARES: u32 = 20_000;
-const FUNDS: i64 = 1_000_000;
-
-/// An engine without its thread.
-struct Engine {
-    folder: TempDir,
-    writer: Writer,
-    reader: Connection,
-}
 
 impl Engine {
-    fn new() -> Self {
-        let engine = Self::open(TempDir::new().unwrap());
-        let funds = (&user("sender"), Money::new(FUNDS, currency()));
-        accounts::deposit(&engine.writer.conn, OPENS, uuid::Uuid::nil(), funds, None).unwrap();
-        engine
-    }
-
-    fn open(folder: TempDir) -> Self {
-        let path = folder.path().join("qiang.db");
-        let conn = file::open_writer(&path, FileKind::Engine, OPENS).unwrap();
-        let (options, mut refs) = (EmbeddedOptions::default(), Refs::default());
-        let rebuilt = rebuild::rebuild(&conn, &mut refs, options.grace).unwrap();
-        let shared = Arc::new(Shared::new(rebuilt.book));
-        shared.recalls.close(); // no thread reads: the writer does
-        let clock: Arc<dyn Clock> = ManualClock::new(OPENS);
-        let parts = (conn, refs, rebuilt.places);
-        Self {
-            writer: Writer::new(&path, &shared, &clock, parts, options).unwrap(),
-            reader: file::open_reader(&path).unwrap(),
-            folder,
-        }
-    }
-
-    /// The process dies, and another one opens the file.
-    fn crash(self) -> Self {
-        let Self { folder, writer, .. } = self;
-        drop(writer);
-        Self::open(folder)
-    }
-
-    fn turn(&mut self) {
-        assert!(self.writer.turn(&mut Vec::new(), &mut Vec::new()));
-        assert_eq!(*self.writer.shared.stopped.read(), None);
-    }
-
-    fn push(&self, task: Task) {
-        assert!(self.writer.shared.queue.push(task).is_ok());
-    }
-
-    fn enter(&self, creation: Creation) -> Receiver<Result<Entered, LedgerError>> {
-        let (campaigns, receiver) = NewCampaigns::boxed(vec![creation]);
-        self.push(match campaigns.has_many_shares() {
-            true => Task::Enter(campaigns),
-            false => Task::Ledger(campaigns),
-        });
-        receiver
-    }
-
-    fn claim(&self, setup: &Setup, name: &str) -> Ticket<Claimed> {
-        let (answer, ticket) = Ticket::new();
-        self.push(Task::Claim(Target::of(setup).one(name), answer));
-        ticket
-    }
-
-    /// Takes turns until it is said what became of a campaign.
-    fn entered(&mut self, mut receiver: Receiver<Result<Entered, LedgerError>>) -> One {
-        loop {
-            if let Some(entered) = one(&mut receiver) {
-                return entered;
-            }
-            self.turn();
-        }
-    }
-
     /// Takes turns until some of a large packet is written, and not all.
     fn begin(&mut self) {
         while self.shares() == 0 {
@@ -120,18 +34,9 @@ impl Engine {
         }
     }
 
-    fn count(&self, sql: &str) -> u32 {
-        self.reader.query_row(sql, [], |row| row.get(0)).unwrap()
-    }
-
     /// Shares of packets with many, as committed.
     fn shares(&self) -> u32 {
         self.count("SELECT count(*) FROM shares")
-    }
-
-    fn sender_has(&self) -> i64 {
-        let sender = AccountKey::new("sender", Purpose::User, currency());
-        accounts::balance(&self.reader, sender).unwrap()
     }
 
     /// Nothing of a packet is there, and its money is the sender's.
@@ -160,46 +65,6 @@ impl Engine {
         let amount = outcome(&mut ticket).grant().map(|grant| grant.amount_minor);
         assert_eq!(amount, Some(creation.setup.shares[0]));
     }
-}
-
-type One = Result<KeyBinding, LedgerError>;
-
-/// What became of a campaign, once it is said.
-fn one(receiver: &mut Receiver<Result<Entered, LedgerError>>) -> Option<One> {
-    match receiver.try_recv() {
-        Ok(entered) => Some(entered.and_then(|mut entered| entered.remove(0))),
-        Err(TryRecvError::Empty) => None,
-        Err(TryRecvError::Closed) => panic!("nobody says"),
-    }
-}
-
-fn outcome(ticket: &mut Ticket<Claimed>) -> Outcome {
-    let mut runtime = tokio::runtime::Builder::new_current_thread();
-    let claimed = runtime.build().unwrap().block_on(ticket);
-    claimed.unwrap().outcome
-}
-
-/// The `n`-th packet, of so much in so many shares, under a key.
-fn packet(n: u64, total: i64, shares: u32) -> Creation {
-    let packet = red_packet(total, shares, SplitRule::Equal).owner("sender");
-    creation(packet.setup(n), Some(&format!("key-{n}")))
-}
-
-fn creation(setup: Setup, key: Option<&str>) -> Creation {
-    let key = key.map(|key| IdempotencyKey::new(key).unwrap());
-    Creation {
-        used: key.map(|key| KeyUse::new("sender POST /x", key, [1; 32])),
-        setup,
-        details: Details::default(),
-        audience: None,
-        waiting_room: false,
-        by: None,
-        opens: true,
-    }
-}
-
-fn fresh(entered: &One) -> Option<bool> {
-    entered.as_ref().ok().map(|binding| binding.fresh)
 }
 
 #[test]

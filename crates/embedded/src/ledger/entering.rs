@@ -1,0 +1,208 @@
+//! How campaigns are entered: rows of their own, their shares, and what they are paid with.
+
+use qiang_core::{
+    book::Setup,
+    campaign::{Campaign, Details, Phase},
+    id::CampaignId,
+    money::{AMOUNT_MINOR_MAX, Money},
+    ports::{Creation, LedgerError},
+    rows::{AccountKey, NewCampaign, Purpose},
+    time::Timestamp,
+};
+use rusqlite::{CachedStatement, Connection, params, params_from_iter};
+
+use super::{
+    accounts::{self, Funding},
+    actions, audiences,
+    bound::Bound,
+    listed, preparations,
+};
+use crate::{error::StoreError, transaction::Basis};
+
+/// Enters campaigns, one after another in one transaction: what they have in common is prepared and read once.
+pub(crate) struct Entering<'c> {
+    conn: &'c Connection,
+    now: Timestamp,
+    settles_openings: bool,
+    insert: CachedStatement<'c>,
+    funding: Funding<'c>,
+    next: Option<Next>,
+}
+
+/// Where the next campaign goes.
+#[derive(Clone, Copy)]
+struct Next {
+    campaign_ref: i64,
+    /// The place of its posting.
+    seq: i64,
+    /// How many rows had been changed over the connection. Where it is another number, others may have gone there.
+    changes: u64,
+}
+
+impl<'c> Entering<'c> {
+    pub(crate) fn prepare(basis: &Basis<'c>) -> Result<Self, StoreError> {
+        let Basis {
+            conn,
+            now,
+            settles_openings,
+        } = *basis;
+        // `RETURNING` would make SQLite keep a temporary table for the `ref`.
+        let insert = conn.prepare_cached(
+            "INSERT INTO campaigns (ref, id, kind, owner, title, currency, ack, starts_at, ends_at, created_at, \
+             supply, per_user_limit, total, split_rule, split_min, split_max, split_version, seed, commitment, \
+             commitment_version, secret, entropy, unit_price, hold_ms, requirements, admission, phase) \
+             VALUES (?26, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, \
+             ?21, ?22, ?23, ?24, ?25, ?27) ON CONFLICT (id) DO NOTHING",
+        )?;
+        let funding = Funding::prepare(conn)?;
+        Ok(Self {
+            conn,
+            now,
+            settles_openings,
+            insert,
+            funding,
+            next: None,
+        })
+    }
+
+    pub(crate) fn conn(&self) -> &'c Connection {
+        self.conn
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// Enters a campaign once per id: its row, its details, its audience if it has one, its shares, and the packet's
+    /// total from the sender into escrow. Shares that were written before are under the `ref` that was reserved.
+    /// Returns whether the campaign was not there before. Where its opening is settled with it, it is as it is behind
+    /// that.
+    pub(crate) fn enter(
+        &mut self,
+        setup: &Setup,
+        asked: &Creation,
+        reserved: Option<i64>,
+    ) -> Result<bool, StoreError> {
+        let campaign = &setup.campaign;
+        if campaign.funded_minor() > AMOUNT_MINOR_MAX {
+            return Err(StoreError::Refused(LedgerError::AmountOutOfRange));
+        }
+        let mut funds = None;
+        if let Some(packet) = campaign.rules.red_packet() {
+            let sender = AccountKey::new(campaign.owner.as_str(), Purpose::User, packet.currency);
+            let (purse, total) = (self.funding.purse(sender)?, packet.split.total());
+            let Some(purse) = purse.filter(|purse| purse.held >= total) else {
+                if is_there(self.conn, campaign.id)? {
+                    return Ok(false);
+                }
+                let held = purse.map_or(0, |purse| purse.held);
+                return Err(StoreError::Refused(LedgerError::InsufficientFunds {
+                    held: Money::new(held, packet.currency),
+                    needed: Money::new(total, packet.currency),
+                }));
+            };
+            funds = Some((packet, purse, total));
+        }
+        let Next {
+            campaign_ref, seq, ..
+        } = *self.next()?;
+        let new_ref = reserved.unwrap_or(campaign_ref);
+        let phase = match asked.opens && self.settles_openings {
+            true => Phase::Scheduled,
+            false => Phase::Draft,
+        };
+        if !self.insert(campaign, new_ref, phase)? {
+            return Ok(false);
+        }
+        enter_details(self.conn, new_ref, &asked.details)?;
+        if let Some(rules) = &asked.audience {
+            audiences::enter(self.conn, new_ref, rules)?;
+        }
+        if let Some(action) = &asked.by {
+            actions::enter(self.conn, action)?;
+        }
+        let mut next_seq = seq;
+        if let Some((packet, purse, total)) = funds {
+            if reserved.is_some() {
+                preparations::end(self.conn, new_ref)?;
+                listed::enter_reserved(self.conn, new_ref)?;
+            } else {
+                let numbers = 1..packet.split.count() + 1;
+                preparations::put_shares(self.conn, new_ref, setup, numbers)?;
+            }
+            let id = campaign.id.to_string();
+            let escrow = AccountKey::new(&id, Purpose::Escrow, packet.currency);
+            let at = (seq, new_ref, self.now);
+            self.funding.fund(purse, escrow, total, at)?;
+            next_seq += 1;
+        }
+        let changes = self.conn.total_changes();
+        self.next = Some(Next {
+            campaign_ref: campaign_ref.max(new_ref + 1),
+            seq: next_seq,
+            changes,
+        });
+        Ok(true)
+    }
+
+    /// Everything that was changed up to now leaves where the next campaign goes as it is.
+    pub(crate) fn goes_on(&mut self) {
+        if let Some(next) = &mut self.next {
+            next.changes = self.conn.total_changes();
+        }
+    }
+
+    fn next(&mut self) -> Result<&mut Next, StoreError> {
+        let changes = self.conn.total_changes();
+        self.next.take_if(|next| next.changes != changes);
+        let next = match self.next.take() {
+            Some(next) => next,
+            None => Next {
+                campaign_ref: preparations::next_ref(self.conn)?,
+                seq: accounts::next_direct(self.conn)?,
+                changes,
+            },
+        };
+        Ok(self.next.insert(next))
+    }
+
+    /// The row of a campaign, unless it is there.
+    fn insert(
+        &mut self,
+        campaign: &Campaign,
+        campaign_ref: i64,
+        phase: Phase,
+    ) -> Result<bool, StoreError> {
+        let row = NewCampaign::of(campaign);
+        let own = [Some(campaign_ref).into(), Some(phase.name()).into()];
+        let columns = row.columns().into_iter().chain(own);
+        let inserted = self.insert.execute(params_from_iter(columns.map(Bound)))?;
+        Ok(inserted == 1)
+    }
+}
+
+/// Enters the details of a campaign that was just entered, if it has any.
+fn enter_details(
+    conn: &Connection,
+    campaign_ref: i64,
+    details: &Details,
+) -> Result<(), StoreError> {
+    if *details == Details::default() {
+        return Ok(());
+    }
+    conn.prepare_cached(
+        "INSERT INTO details (campaign, product_id, description, image_url) VALUES (?1, ?2, ?3, ?4)",
+    )?
+    .execute(params![
+        campaign_ref,
+        details.product_id.as_ref().map(|id| id.as_str()),
+        details.description.as_ref().map(|text| text.as_str()),
+        details.image_url.as_ref().map(|url| url.as_str()),
+    ])?;
+    Ok(())
+}
+
+fn is_there(conn: &Connection, id: CampaignId) -> Result<bool, StoreError> {
+    let mut statement = conn.prepare_cached("SELECT 1 FROM campaigns WHERE id = ?1")?;
+    Ok(statement.exists([id.to_string()])?)
+}

@@ -1,0 +1,126 @@
+//! Campaigns that are opened in the commit that enters them: where the ledger stands behind it.
+
+use qiang_core::{
+    campaign::Phase,
+    ports::{Creation, LedgerError},
+};
+use qiang_testkit::campaign::sale;
+
+use super::*;
+use crate::{
+    job::Job,
+    writer::turns::{Engine, creation, fresh, outcome, packet},
+};
+
+impl Engine {
+    fn phase(&self, creation: &Creation) -> Phase {
+        let record = campaigns::campaign(&self.reader, creation.setup.campaign.id).unwrap();
+        record.unwrap().phase
+    }
+
+    /// The last entry that is committed, and the last one that is settled, as the file has them and as the writer does.
+    fn places(&self) -> (Seq, Seq) {
+        let head = self
+            .count("SELECT coalesce(max(seq), 0) FROM events")
+            .into();
+        let settled = settle::position(&self.reader, PARTITION).unwrap();
+        let shared = &self.writer.shared;
+        assert_eq!(shared.committed.load(Ordering::Acquire), head);
+        assert_eq!(self.writer.settled, settled);
+        assert_eq!(shared.positions.of(PARTITION), settled);
+        (head, settled)
+    }
+
+    /// Takes turns until everything is settled.
+    fn settle(&mut self) {
+        while self.writer.backlog() > 0 {
+            self.turn();
+        }
+    }
+}
+
+#[test]
+fn an_opening_is_settled_with_the_creation_where_nothing_is_before_it() {
+    let mut engine = Engine::new();
+    let packets = [packet(1, 1_000, 10), packet(2, 2_000, 10)];
+    let entered = packets.clone().map(|packet| engine.enter(packet));
+    let mut draft = packet(3, 1_000, 10);
+    draft.opens = false;
+    drop(engine.enter(draft.clone()));
+    engine.turn();
+    assert_eq!(engine.phase(&draft), Phase::Draft);
+    assert_eq!(engine.places(), (2, 2));
+    for packet in &packets {
+        assert_eq!(engine.phase(packet), Phase::Scheduled);
+    }
+    for entered in entered {
+        assert_eq!(fresh(&engine.entered(entered)), Some(true));
+    }
+    // A repetition opens nothing, and moves nothing.
+    let again = engine.enter(packets[0].clone());
+    assert_eq!(fresh(&engine.entered(again)), Some(false));
+    assert_eq!(engine.places(), (2, 2));
+    for _ in 0..2 {
+        let mut ticket = engine.claim(&packets[1].setup, "somebody");
+        engine.turn();
+        assert!(outcome(&mut ticket).grant().is_some());
+        engine.settle();
+        assert_eq!(engine.places(), (3, 3));
+        engine = engine.crash();
+    }
+}
+
+#[test]
+fn an_opening_waits_for_what_is_in_the_log_before_it() {
+    let mut engine = Engine::new();
+    let stock = creation(sale(100).setup(1), None);
+    let entered = engine.enter(stock.clone());
+    assert_eq!(fresh(&engine.entered(entered)), Some(true));
+    assert_eq!(engine.places(), (1, 1));
+    // In the batch of a claim, and then behind one that is not settled.
+    for (n, is_one_batch) in [(2, true), (3, false)] {
+        let packet = packet(n, 1_000, 10);
+        let (head, settled) = engine.places();
+        let mut claim = engine.claim(&stock.setup, &format!("user-{n}"));
+        let entered = engine.enter(packet.clone());
+        let mut first = engine.take();
+        assert_eq!(first.len(), 2);
+        let second = first.split_off(if is_one_batch { 2 } else { 1 });
+        for mut tasks in [first, second] {
+            engine.writer.batch(&mut tasks, &mut Vec::new());
+        }
+        assert_eq!(engine.places(), (head + 2, settled));
+        assert_eq!(engine.phase(&packet), Phase::Draft);
+        assert!(outcome(&mut claim).grant().is_some());
+        assert_eq!(fresh(&engine.entered(entered)), Some(true));
+        engine = engine.crash();
+        assert_eq!(engine.places(), (head + 2, settled));
+        engine.settle();
+        assert_eq!(engine.places(), (head + 2, head + 2));
+        assert_eq!(engine.phase(&packet), Phase::Scheduled);
+    }
+}
+
+#[test]
+fn what_is_refused_behind_a_change_leaves_the_openings_beside_it() {
+    let mut engine = Engine::new();
+    let packets = [packet(1, 1_000, 10), packet(2, 1_000, 10)];
+    let first = engine.enter(packets[0].clone());
+    let (refused, _) = Job::boxed(0, |context| {
+        file::probe(context.conn, context.now)?;
+        Err::<(), _>(StoreError::Refused(LedgerError::IdUsed))
+    });
+    engine.push(Task::Ledger(refused));
+    // An id that is a campaign's already, under another key.
+    let mut same_id = packet(3, 1_000, 10);
+    same_id.setup = packets[0].setup.clone();
+    let same_id = engine.enter(same_id);
+    let last = engine.enter(packets[1].clone());
+    engine.turn();
+    assert_eq!(engine.places(), (2, 2));
+    assert_eq!(engine.entered(same_id), Err(LedgerError::IdUsed));
+    for (entered, packet) in [first, last].into_iter().zip(&packets) {
+        assert_eq!(fresh(&engine.entered(entered)), Some(true));
+        assert_eq!(engine.phase(packet), Phase::Scheduled);
+    }
+}

@@ -1,0 +1,162 @@
+//! An engine whose turns tests take one by one.
+
+use qiang_core::{
+    book::Setup,
+    campaign::Details,
+    id::IdempotencyKey,
+    money::Money,
+    outcome::Outcome,
+    ports::{Claimed, Clock, Creation, KeyBinding, KeyUse, LedgerError, Ticket},
+    rows::{AccountKey, Purpose},
+    split::SplitRule,
+};
+use qiang_testkit::{
+    ManualClock,
+    campaign::{OPENS, Target, currency, red_packet, user},
+};
+use rusqlite::Connection;
+use tempfile::TempDir;
+use tokio::sync::oneshot::{Receiver, error::TryRecvError};
+
+use super::*;
+use crate::{
+    EmbeddedOptions, Shared,
+    file::{self, FileKind},
+    ledger::accounts,
+    log::Refs,
+    new_campaigns::{Entered, NewCampaigns},
+    rebuild,
+};
+
+/// What `sender` has at first.
+pub(super) const FUNDS: i64 = 1_000_000;
+
+/// An engine without its thread.
+pub(super) struct Engine {
+    pub(super) folder: TempDir,
+    pub(super) writer: Writer,
+    pub(super) reader: Connection,
+}
+
+impl Engine {
+    pub(super) fn new() -> Self {
+        let engine = Self::open(TempDir::new().unwrap());
+        let funds = (&user("sender"), Money::new(FUNDS, currency()));
+        accounts::deposit(&engine.writer.conn, OPENS, uuid::Uuid::nil(), funds, None).unwrap();
+        engine
+    }
+
+    pub(super) fn open(folder: TempDir) -> Self {
+        let path = folder.path().join("qiang.db");
+        let conn = file::open_writer(&path, FileKind::Engine, OPENS).unwrap();
+        let (options, mut refs) = (EmbeddedOptions::default(), Refs::default());
+        let rebuilt = rebuild::rebuild(&conn, &mut refs, options.grace).unwrap();
+        let shared = Arc::new(Shared::new(rebuilt.book));
+        shared.recalls.close(); // no thread reads: the writer does
+        let clock: Arc<dyn Clock> = ManualClock::new(OPENS);
+        let parts = (conn, refs, rebuilt.places);
+        Self {
+            writer: Writer::new(&path, &shared, &clock, parts, options).unwrap(),
+            reader: file::open_reader(&path).unwrap(),
+            folder,
+        }
+    }
+
+    /// The process dies, and another one opens the file.
+    pub(super) fn crash(self) -> Self {
+        let Self { folder, writer, .. } = self;
+        drop(writer);
+        Self::open(folder)
+    }
+
+    pub(super) fn turn(&mut self) {
+        assert!(self.writer.turn(&mut Vec::new(), &mut Vec::new()));
+        assert_eq!(*self.writer.shared.stopped.read(), None);
+    }
+
+    pub(super) fn push(&self, task: Task) {
+        assert!(self.writer.shared.queue.push(task).is_ok());
+    }
+
+    /// What waits for the next turn.
+    pub(super) fn take(&self) -> Vec<Task> {
+        let mut tasks = Vec::new();
+        let taken = self.writer.shared.queue.take(&mut tasks, 0, Duration::ZERO);
+        assert_eq!(taken, Taken::Tasks);
+        tasks
+    }
+
+    pub(super) fn enter(&self, creation: Creation) -> Receiver<Result<Entered, LedgerError>> {
+        let (campaigns, receiver) = NewCampaigns::boxed(vec![creation]);
+        self.push(match campaigns.has_many_shares() {
+            true => Task::Enter(campaigns),
+            false => Task::Ledger(campaigns),
+        });
+        receiver
+    }
+
+    pub(super) fn claim(&self, setup: &Setup, name: &str) -> Ticket<Claimed> {
+        let (answer, ticket) = Ticket::new();
+        self.push(Task::Claim(Target::of(setup).one(name), answer));
+        ticket
+    }
+
+    /// Takes turns until it is said what became of a campaign.
+    pub(super) fn entered(&mut self, mut receiver: Receiver<Result<Entered, LedgerError>>) -> One {
+        loop {
+            if let Some(entered) = one(&mut receiver) {
+                return entered;
+            }
+            self.turn();
+        }
+    }
+
+    pub(super) fn count(&self, sql: &str) -> u32 {
+        self.reader.query_row(sql, [], |row| row.get(0)).unwrap()
+    }
+
+    pub(super) fn sender_has(&self) -> i64 {
+        let sender = AccountKey::new("sender", Purpose::User, currency());
+        accounts::balance(&self.reader, sender).unwrap()
+    }
+}
+
+pub(super) type One = Result<KeyBinding, LedgerError>;
+
+/// What became of a campaign, once it is said.
+pub(super) fn one(receiver: &mut Receiver<Result<Entered, LedgerError>>) -> Option<One> {
+    match receiver.try_recv() {
+        Ok(entered) => Some(entered.and_then(|mut entered| entered.remove(0))),
+        Err(TryRecvError::Empty) => None,
+        Err(TryRecvError::Closed) => panic!("nobody says"),
+    }
+}
+
+pub(super) fn outcome(ticket: &mut Ticket<Claimed>) -> Outcome {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let claimed = runtime.build().unwrap().block_on(ticket);
+    claimed.unwrap().outcome
+}
+
+/// The `n`-th packet, of so much in so many shares, under a key.
+pub(super) fn packet(n: u64, total: i64, shares: u32) -> Creation {
+    let packet = red_packet(total, shares, SplitRule::Equal).owner("sender");
+    creation(packet.setup(n), Some(&format!("key-{n}")))
+}
+
+pub(super) fn creation(setup: Setup, key: Option<&str>) -> Creation {
+    let key = key.map(|key| IdempotencyKey::new(key).unwrap());
+    Creation {
+        used: key.map(|key| KeyUse::new("sender POST /x", key, [1; 32])),
+        setup,
+        details: Details::default(),
+        audience: None,
+        waiting_room: false,
+        by: None,
+        opens: true,
+    }
+}
+
+pub(super) fn fresh(entered: &One) -> Option<bool> {
+    entered.as_ref().ok().map(|binding| binding.fresh)
+}
