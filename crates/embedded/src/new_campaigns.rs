@@ -197,11 +197,13 @@ mod tests {
         ledger::accounts,
     };
 
+    const FUNDS: i64 = 1_500;
+
     fn open(folder: &Path) -> Connection {
         let path = folder.join("qiang.db");
         let conn = file::open_writer(&path, FileKind::Engine, OPENS).unwrap();
         for (n, name) in [(1, "ann"), (2, "bob")] {
-            let funds = (&user(name), Money::new(3_000, currency()));
+            let funds = (&user(name), Money::new(FUNDS, currency()));
             accounts::deposit(&conn, OPENS, Uuid::from_u128(n), funds, None).unwrap();
         }
         conn
@@ -215,8 +217,8 @@ mod tests {
             0 => sale(3),
             _ => red_packet(total.max(11), 11, SplitRule::Equal),
         };
-        let key = IdempotencyKey::new(&format!("key-{}", rng.random_range(0..40))).unwrap();
-        let fingerprint = [rng.random_range(0..2); 32];
+        let key = IdempotencyKey::new(&format!("key-{}", rng.random_range(0..12))).unwrap();
+        let fingerprint = [u8::from(rng.random_ratio(1, 8)); 32];
         Creation {
             used: (rng.random_ratio(3, 4)).then(|| KeyUse::new("scope", key, fingerprint)),
             setup: built.owner(owner).setup(rng.random_range(0..60)),
@@ -228,17 +230,18 @@ mod tests {
         }
     }
 
+    fn deposit(n: u128, name: &'static str) -> Box<dyn LedgerJob> {
+        let (job, _) = Job::boxed(0, move |context| {
+            let funds = (&user(name), Money::new(100, currency()));
+            accounts::deposit(context.conn, OPENS, Uuid::from_u128(n), funds, None)
+        });
+        job
+    }
+
     /// What somebody asks for, and the same again where it is made twice.
     fn job(rng: &mut ChaCha8Rng) -> Box<dyn LedgerJob> {
         match rng.random_range(0..8) {
-            0 => {
-                let id = Uuid::from_u128(rng.random_range(3..20));
-                let deposit = move |conn: &Connection| {
-                    let funds = Money::new(100, currency());
-                    accounts::deposit(conn, OPENS, id, (&user("ann"), funds), None)
-                };
-                Job::boxed(0, move |context| deposit(context.conn)).0
-            }
+            0 => deposit(rng.random_range(3..20), "ann"),
             1 => {
                 let campaign = campaign(rng);
                 let (job, _) = Job::boxed(0, move |context| {
@@ -300,24 +303,62 @@ mod tests {
         rows
     }
 
+    /// The same jobs in one transaction and each in its own leave the same rows, and open the same campaigns.
+    fn assert_same(mut together: Vec<Box<dyn LedgerJob>>, mut alone: Vec<Box<dyn LedgerJob>>) {
+        let (folder, other) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+        let (conn, by_themselves) = (open(folder.path()), open(other.path()));
+        let opened = commit(&conn, &mut together);
+        let each = alone.chunks_mut(1);
+        let expected: Vec<_> = each.flat_map(|job| commit(&by_themselves, job)).collect();
+        assert_eq!(opened, expected);
+        assert_eq!(rows(&conn), rows(&by_themselves));
+    }
+
     /// Whatever comes between two campaigns, and whatever of it is refused and undone, they are entered as they are
     /// where each job has a transaction of its own.
     #[test]
     fn campaigns_of_one_transaction_are_entered_as_in_many() {
-        for seed in 0..60 {
-            let mut rng = ChaCha8Rng::seed_from_u64(seed);
-            let mut again = rng.clone();
-            let count = rng.random_range(1..30);
-            let count_again: usize = again.random_range(1..30);
-            let mut jobs: Vec<_> = (0..count).map(|_| job(&mut rng)).collect();
-            let mut alone: Vec<_> = (0..count_again).map(|_| job(&mut again)).collect();
-            let (folder, other) = (TempDir::new().unwrap(), TempDir::new().unwrap());
-            let (conn, by_themselves) = (open(folder.path()), open(other.path()));
-            let opened = commit(&conn, &mut jobs);
-            let each = alone.chunks_mut(1);
-            let expected: Vec<_> = each.flat_map(|job| commit(&by_themselves, job)).collect();
-            assert_eq!(opened, expected, "seed {seed}");
-            assert_eq!(rows(&conn), rows(&by_themselves), "seed {seed}");
+        for seed in 0..30 {
+            let jobs = || {
+                let mut rng = ChaCha8Rng::seed_from_u64(seed);
+                (0..rng.random_range(1..30))
+                    .map(|_| job(&mut rng))
+                    .collect()
+            };
+            assert_same(jobs(), jobs());
         }
+    }
+
+    /// A sender who has spent everything on a packet comes again, behind a posting of somebody else's.
+    #[test]
+    fn what_was_entered_before_does_not_hide_what_others_have_posted() {
+        let packet = |n: u64, owner: &str, total| Creation {
+            used: Some(KeyUse::new(
+                owner.to_owned(),
+                IdempotencyKey::new("key").unwrap(),
+                [1; 32],
+            )),
+            setup: red_packet(total, 10, SplitRule::Equal)
+                .owner(owner)
+                .setup(n),
+            details: Details::default(),
+            audience: None,
+            waiting_room: false,
+            by: None,
+            opens: true,
+        };
+        let all = || -> Vec<Box<dyn LedgerJob>> {
+            let ann = packet(1, "ann", FUNDS);
+            vec![
+                NewCampaigns::boxed([ann.clone()]).0,
+                deposit(3, "bob"),
+                NewCampaigns::boxed([ann]).0,
+                NewCampaigns::boxed([packet(2, "bob", 100)]).0,
+            ]
+        };
+        let folder = TempDir::new().unwrap();
+        let opened = commit(&open(folder.path()), &mut all());
+        assert_eq!(opened.len(), 2);
+        assert_same(all(), all());
     }
 }

@@ -87,6 +87,9 @@ impl<'c> Entering<'c> {
         if campaign.funded_minor() > AMOUNT_MINOR_MAX {
             return Err(StoreError::Refused(LedgerError::AmountOutOfRange));
         }
+        let Next {
+            campaign_ref, seq, ..
+        } = *self.next()?;
         let mut funds = None;
         if let Some(packet) = campaign.rules.red_packet() {
             let sender = AccountKey::new(campaign.owner.as_str(), Purpose::User, packet.currency);
@@ -103,9 +106,6 @@ impl<'c> Entering<'c> {
             };
             funds = Some((packet, purse, total));
         }
-        let Next {
-            campaign_ref, seq, ..
-        } = *self.next()?;
         let new_ref = reserved.unwrap_or(campaign_ref);
         let phase = match asked.opens && self.settles_openings {
             true => Phase::Scheduled,
@@ -145,11 +145,16 @@ impl<'c> Entering<'c> {
         Ok(true)
     }
 
-    /// Everything that was changed up to now leaves where the next campaign goes as it is.
+    /// What was changed behind the campaign that was entered last leaves where the next one goes as it is.
     pub(crate) fn goes_on(&mut self) {
         if let Some(next) = &mut self.next {
             next.changes = self.conn.total_changes();
         }
+    }
+
+    /// The campaign that was entered last is undone.
+    pub(crate) fn is_undone(&mut self) {
+        self.next = None;
     }
 
     fn next(&mut self) -> Result<&mut Next, StoreError> {

@@ -77,6 +77,7 @@ pub(crate) fn create(
         }
         Err(error) if error.is_io() => return Err(error),
         Err(error) => {
+            entering.is_undone();
             opens.truncate(opened);
             Err(LedgerError::from(error))
         }

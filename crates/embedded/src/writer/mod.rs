@@ -284,6 +284,7 @@ impl Writer {
                 break;
             }
         }
+        self.checkpoint_in_the_quiet(); // what batches have settled themselves
         self.prepare();
         self.list();
         self.count_quarantine();
