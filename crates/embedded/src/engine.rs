@@ -9,7 +9,7 @@ use qiang_core::{
     ports::{Answer, Claimed, Engine, EngineError, GateAnswers, Probed, Ticket},
 };
 
-use crate::{Embedded, recall::Errand, task::Task};
+use crate::{Embedded, errand::Errand, task::Task};
 
 impl Embedded {
     fn enqueue<T>(&self, task: impl FnOnce(Answer<T>) -> Task) -> Ticket<T> {
@@ -48,7 +48,8 @@ impl Embedded {
             .load(std::sync::atomic::Ordering::Acquire)
     }
 
-    /// Reads a campaign in the book, or in the ledger if the book does not have it, unless granting has stopped.
+    /// Reads a campaign in the book, or in the ledger if the book does not have it, unless granting has stopped. Where
+    /// the book is ahead of the file, the writer answers behind its commit: what it undoes nobody has seen.
     fn read<T>(
         &self,
         campaign: CampaignId,
@@ -59,11 +60,15 @@ impl Embedded {
             return Ticket::ready(Err(EngineError::Unavailable { reason }));
         }
         let book = self.shared.book.read();
-        if book.has(campaign) {
+        if !book.has(campaign) {
+            drop(book);
+            return self.recall(errand);
+        }
+        if book.is_committed(campaign, self.committed()) {
             return Ticket::ready(Ok(read(&book)));
         }
         drop(book);
-        self.recall(errand)
+        self.enqueue(|answer| Task::Read(errand(answer)))
     }
 
     fn recall<T>(&self, errand: impl FnOnce(Answer<T>) -> Errand) -> Ticket<T> {
@@ -92,25 +97,12 @@ impl Engine for Embedded {
             .flatten()
     }
 
-    /// Reads the book. Where it is ahead of the file, the writer answers behind its commit.
     fn look(&self, claim: &Claim) -> Ticket<Option<Outcome>> {
-        if let Some(reason) = self.shared.stopped.read().clone() {
-            return Ticket::ready(Err(EngineError::Unavailable { reason }));
-        }
         let now = self.clock.now();
-        let book = self.shared.book.read();
-        if !book.has(claim.campaign) {
-            drop(book);
-            return self.recall(|answer| Errand::Look(claim.clone(), answer));
-        }
-        let committed = self.committed();
-        let outcome = book.peek(now, claim, committed);
-        let is_committed = book.head() <= committed;
-        drop(book);
-        if outcome.is_some() || is_committed {
-            return Ticket::ready(Ok(outcome));
-        }
-        self.enqueue(|answer| Task::Look(claim.clone(), answer))
+        let read = |book: &Book| book.peek(now, claim, self.committed());
+        self.read(claim.campaign, read, |answer| {
+            Errand::Look(claim.clone(), answer)
+        })
     }
 
     fn has_opened(&self, campaign: CampaignId) -> bool {

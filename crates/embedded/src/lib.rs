@@ -14,6 +14,7 @@ mod clock;
 pub mod copies;
 mod downtimes;
 mod engine;
+mod errand;
 mod error;
 mod file;
 mod gate_counters;
@@ -69,6 +70,7 @@ pub use self::{
     standalone::{QUEUED_JOBS_MAX, SqliteLedger},
 };
 use self::{
+    errand::Errand,
     file::FileKind,
     gate_counters::GateCounters,
     log::Refs,
@@ -77,7 +79,7 @@ use self::{
     queue::{PushError, Queue},
     reader::Readers,
     rebuild::Rebuilt,
-    recall::{Errand, RecallThread},
+    recall::RecallThread,
     task::Task,
     thread::WriterThread,
     under_way::UnderWay,

@@ -14,12 +14,12 @@ use std::{
 };
 
 use qiang_core::{
-    book::{Book, Claim, FormerGrant, OrderView, Restored, Standing, Unsound},
-    campaign::{CampaignKind, Phase, Tally},
+    book::{Book, FormerGrant, Restored, Standing, Unsound},
+    campaign::{CampaignKind, Phase},
     event::{Entry, Event, Seq},
-    id::{CampaignId, OrderId},
+    id::CampaignId,
     outcome::Outcome,
-    ports::{Answer, Clock, EngineError, SettledPayment, SettledRow},
+    ports::{Clock, EngineError, SettledPayment, SettledRow},
     rows::{SettledRowColumns, has_fixed_shares, setup_of},
     time::Timestamp,
 };
@@ -27,6 +27,7 @@ use rusqlite::{Connection, Row, params};
 
 use crate::{
     PARTITION, Shared, archive,
+    errand::Errand,
     error::StoreError,
     file,
     ledger::{campaigns, settle},
@@ -49,37 +50,6 @@ pub(crate) enum Loaded {
     Unknown,
     /// This program cannot read it, for this reason. Others are not concerned.
     Unreadable(String),
-}
-
-/// Something that cannot be done without a campaign that the book does not have.
-pub(crate) enum Errand {
-    /// The writer waits for it: [`Task::Recalled`].
-    Fetch(CampaignId),
-    /// Its numbers.
-    Tally(CampaignId, Answer<Option<Tally>>),
-    /// One of its orders.
-    Order(OrderId, Answer<Option<OrderView>>),
-    /// What a claim would be answered; none where it may be granted.
-    Look(Claim, Answer<Option<Outcome>>),
-}
-
-impl Errand {
-    fn campaign(&self) -> CampaignId {
-        match self {
-            Self::Fetch(id) | Self::Tally(id, _) => *id,
-            Self::Order(order, _) => order.campaign,
-            Self::Look(claim, _) => claim.campaign,
-        }
-    }
-
-    pub(crate) fn refuse(self, error: &EngineError) {
-        match self {
-            Self::Fetch(_) => {} // the writer refuses what waits for it
-            Self::Tally(_, answer) => answer.send(Err(error.clone())),
-            Self::Order(_, answer) => answer.send(Err(error.clone())),
-            Self::Look(_, answer) => answer.send(Err(error.clone())),
-        }
-    }
 }
 
 /// Reads a campaign as it is settled. An error says that the file cannot be read.

@@ -3,11 +3,10 @@
 use qiang_core::{
     book::{Claim, Command, Reply, Restored},
     id::CampaignId,
-    outcome::Outcome,
     ports::{Answer, Claimed, EngineError, Probed},
 };
 
-use crate::{job::LedgerJob, new_campaigns::NewCampaigns};
+use crate::{errand::Errand, job::LedgerJob, new_campaigns::NewCampaigns};
 
 /// A campaign that has opened, or none where there is none; an error where it cannot be read.
 pub(crate) type Recalled = Result<Option<Box<Restored>>, EngineError>;
@@ -16,8 +15,8 @@ pub(crate) type Recalled = Result<Option<Box<Restored>>, EngineError>;
 pub(crate) enum Task {
     Claim(Claim, Answer<Claimed>),
     Command(Command, Answer<Reply>),
-    /// What a claim would be answered; none where it may be granted.
-    Look(Claim, Answer<Option<Outcome>>),
+    /// A read of a campaign that has changed since the last commit. It is answered behind the next one.
+    Read(Errand),
     /// A commit that changes nothing but the probe's row.
     Probe(Answer<Probed>),
     Ledger(Box<dyn LedgerJob>),
@@ -32,7 +31,7 @@ impl Task {
         match self {
             Self::Claim(_, answer) => answer.send(Err(error.clone())),
             Self::Command(_, answer) => answer.send(Err(error.clone())),
-            Self::Look(_, answer) => answer.send(Err(error.clone())),
+            Self::Read(errand) => errand.refuse(error),
             Self::Probe(answer) => answer.send(Err(error.clone())),
             Self::Ledger(job) => job.answer(Err(error)),
             Self::Enter(campaigns) => campaigns.answer(Err(error)),

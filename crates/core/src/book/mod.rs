@@ -221,6 +221,12 @@ impl Book {
         }
     }
 
+    /// Whether nothing about a campaign is from an entry behind `committed`, which may still be undone.
+    pub fn is_committed(&self, campaign: CampaignId, committed: Seq) -> bool {
+        let state = self.campaigns.get(&campaign);
+        state.is_none_or(|state| state.touched <= committed)
+    }
+
     /// Whether a campaign was opened by an entry up to `committed`. One that was changed since may say no.
     pub fn has_opened(&self, campaign: CampaignId, committed: Seq) -> bool {
         let state = self.campaigns.get(&campaign);

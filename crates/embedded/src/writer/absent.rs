@@ -18,9 +18,10 @@ use qiang_core::{
 use super::Writer;
 use crate::{
     QUEUED_TASKS_MAX,
+    errand::Errand,
     error::StoreError,
     queue::PushError,
-    recall::{self, Errand, Loaded},
+    recall::{self, Loaded},
     task::{Recalled, Task},
 };
 

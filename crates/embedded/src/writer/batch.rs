@@ -7,9 +7,9 @@ use std::{
 
 use hashbrown::HashMap;
 use qiang_core::{
-    book::{Book, Claim, Command, Refusal, Reply},
+    book::{Book, Command, Refusal, Reply},
     campaign::AckLevel,
-    event::{Entry, Seq},
+    event::Entry,
     id::CampaignId,
     outcome::Outcome,
     ports::{Answer, Claimed, EngineError, Probed},
@@ -18,12 +18,12 @@ use qiang_core::{
 
 use super::{PARTITION, Writer, parked::ack_of};
 use crate::{
+    errand::Errand,
     error::StoreError,
     file,
     job::{Done, LedgerJob, run_again, run_jobs},
     ledger::{campaigns, settle},
     log,
-    recall::Errand,
     task::Task,
     transaction::{Apart, Basis},
 };
@@ -50,7 +50,7 @@ impl BatchAdmission {
                 self.holds_all |= self.holds_back;
                 self.holds_all
             }
-            Task::Look(..)
+            Task::Read(_)
             | Task::Probe(_)
             | Task::Ledger(_)
             | Task::Enter(_)
@@ -84,7 +84,7 @@ impl BatchAdmission {
 pub(super) enum Decided {
     Claim(Result<Outcome, Refusal>, Answer<Claimed>),
     Command(Result<Reply, Refusal>, Answer<Reply>),
-    Look(Claim, Answer<Option<Outcome>>),
+    Read(Errand),
     Probe(Answer<Probed>),
     Ledger(Box<dyn LedgerJob>),
 }
@@ -214,7 +214,7 @@ impl Writer {
                         continue;
                     }
                 },
-                Task::Look(claim, answer) => Decided::Look(claim, answer),
+                Task::Read(errand) => Decided::Read(errand),
                 Task::Probe(answer) => Decided::Probe(answer),
                 Task::Ledger(job) => Decided::Ledger(job),
                 Task::Enter(campaigns) => {
@@ -366,7 +366,6 @@ impl Writer {
     }
 
     fn answer(&mut self, decided: &mut Vec<Decided>) {
-        let head = self.shared.committed.load(Ordering::Acquire);
         for task in decided.drain(..) {
             match task {
                 Decided::Claim(Err(refusal), answer) => answer.send(Err(refusal.into())),
@@ -385,20 +384,20 @@ impl Writer {
                     }
                 }
                 Decided::Command(result, answer) => answer.send(result.map_err(EngineError::from)),
-                Decided::Look(claim, answer) => self.look(claim, answer, head),
+                Decided::Read(errand) => self.read(errand),
                 Decided::Probe(answer) => answer.send(Ok(Probed::Ready)),
                 Decided::Ledger(job) => job.answer(Ok(())),
             }
         }
     }
 
-    fn look(&self, claim: Claim, answer: Answer<Option<Outcome>>, head: Seq) {
+    fn read(&self, errand: Errand) {
         let book = self.shared.book.read();
-        if book.has(claim.campaign) {
-            answer.send(Ok(book.peek(self.clock.now(), &claim, head)));
+        if book.has(errand.campaign()) {
+            errand.answer(&book, self.clock.now());
         } else {
             drop(book);
-            self.shared.send_for(Errand::Look(claim, answer));
+            self.shared.send_for(errand);
         }
     }
 
@@ -446,7 +445,8 @@ impl Decided {
         match self {
             Self::Claim(_, answer) => answer.send(Err(error.clone())),
             Self::Command(_, answer) => answer.send(Err(error.clone())),
-            Self::Look(_, answer) => answer.send(Err(error.clone())),
+            // It decided nothing, and says so.
+            Self::Read(errand) => errand.refuse(&EngineError::unavailable(error.to_string())),
             Self::Probe(answer) => answer.send(Err(error.clone())),
             Self::Ledger(job) => job.answer(Err(error)),
         }

@@ -72,7 +72,7 @@ impl Writer {
             Task::Claim(..) | Task::Probe(_) => true,
             Task::Command(..) | Task::Enter(_) => is_far_behind,
             Task::Ledger(job) => is_far_behind && job.entries() == 0,
-            Task::Look(..) | Task::Recalled(..) => false,
+            Task::Read(_) | Task::Recalled(..) => false,
         };
         for task in inbox.extract_if(.., is_refused) {
             task.refuse(&unavailable);

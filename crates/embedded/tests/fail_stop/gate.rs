@@ -1,5 +1,12 @@
 //! What the gate answers behind a commit, and during one.
 
+use std::{
+    pin::{Pin, pin},
+    task::{Context, Poll, Waker},
+};
+
+use qiang_core::id::OrderId;
+
 use super::*;
 
 /// Behind the sell-out, whoever asks again for his grant does not keep the gate from answering those behind him.
@@ -35,32 +42,49 @@ fn losers_between_replays_are_answered_without_a_decision() {
     embedded.close();
 }
 
-/// Whoever looks while the last unit's grant is being committed is told what the commit makes of it.
+/// Whoever reads while the last unit's grant is being committed is told what the commit makes of it, and of other
+/// campaigns at once what they are.
 #[test]
-fn a_look_waits_for_the_commit_under_way() {
+fn a_read_waits_for_the_commit_under_way() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("qiang.db");
     let embedded = open(&path);
     let mut history = History::default();
     let target = enter(&embedded, 1, sale(1), &mut history);
+    let aside = enter(&embedded, 2, sale(1), &mut history);
     let look = |user: &str| embedded.look(&target.one(user));
+    let order = || {
+        embedded.order(OrderId {
+            campaign: target.id,
+            number: 1,
+        })
+    };
     assert_eq!(block_on(look("loser")).unwrap(), None);
+    assert_eq!(block_on(order()).unwrap(), None);
     let other = hold_up(&path, &embedded);
     let winner = embedded.claim(target.one("winner"));
-    let remaining = || {
-        block_on(embedded.tally(target.id))
-            .unwrap()
-            .unwrap()
-            .remaining
-    };
-    while remaining() > 0 {
+    // Until the grant is decided.
+    let tally = loop {
+        let mut tally = Box::pin(embedded.tally(target.id));
+        match poll_once(tally.as_mut()) {
+            Poll::Ready(before) => assert_eq!(before.unwrap().unwrap().remaining, 1),
+            Poll::Pending => break tally,
+        }
         std::thread::sleep(Duration::from_millis(1));
-    }
-    let looked = look("loser");
+    };
+    let (looked, ordered) = (look("loser"), order());
+    let of_another = poll_once(pin!(embedded.tally(aside.id)));
+    assert!(of_another.is_ready(), "nothing of it waits for the commit");
     let_go(&other);
     assert_eq!(block_on(winner).unwrap().outcome.name(), "granted");
+    assert_eq!(block_on(tally).unwrap().unwrap().remaining, 0);
     let looked = block_on(looked).unwrap();
     assert_eq!(looked, Some(Outcome::SoldOut { remaining: 0 }));
+    assert_eq!(block_on(ordered).unwrap().unwrap().user, user("winner"));
     audit(&embedded, history);
     embedded.close();
+}
+
+fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
 }

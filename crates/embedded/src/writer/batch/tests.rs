@@ -2,6 +2,7 @@
 
 use qiang_core::{
     campaign::Phase,
+    event::Seq,
     ports::{Creation, LedgerError},
 };
 use qiang_testkit::campaign::sale;
