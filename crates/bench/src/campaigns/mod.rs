@@ -28,6 +28,8 @@ use crate::{
 
 /// How long settlement may take: claims from a million packets change pages all over the file.
 const SETTLE_MAX: Duration = Duration::from_secs(7_200);
+/// Seconds within which nothing was left to settle: the backend was asked once.
+const SETTLED_ALREADY: f64 = 0.001;
 
 /// What to measure.
 #[derive(Debug, clap::Args)]
@@ -301,7 +303,10 @@ fn print_text(report: &Report) {
     let (live, start) = (&report.live, &report.start);
     println!("{packets} packets of {shares} shares, {}:", report.engine);
     print("created, durable and open", &report.created);
-    print("their openings settled behind that", &report.opened_settled);
+    match report.opened_settled.seconds {
+        ..SETTLED_ALREADY => println!("their openings were settled with them"),
+        _ => print("their openings settled behind that", &report.opened_settled),
+    }
     print(
         "claimed for the first time, after a start",
         &report.first_claimed,
