@@ -9,6 +9,7 @@ mod fetched;
 mod jwks_url;
 mod keys;
 mod revoked;
+mod signature;
 
 use std::sync::Arc;
 

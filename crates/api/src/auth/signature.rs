@@ -1,0 +1,87 @@
+//! How the signature of a token is checked.
+
+use aws_lc_rs::hmac;
+use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD as BASE64};
+use jsonwebtoken::{Algorithm, DecodingKey, crypto};
+
+/// Bytes that the longest HMAC (of SHA-512) is decoded into: the decoder asks for some more than its 64.
+const TAG_ROOM: usize = 72;
+
+/// A key, and the only algorithm that it is used with: a token cannot choose.
+#[derive(Debug)]
+pub(super) struct SignatureKey {
+    pub(super) algorithm: Algorithm,
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
+    /// Ready to use: to make it from the secret takes longer than a check.
+    Secret(Box<hmac::Key>),
+    Public(DecodingKey),
+}
+
+impl SignatureKey {
+    pub(super) fn new(key: DecodingKey, algorithm: Algorithm) -> Self {
+        let hash = match algorithm {
+            Algorithm::HS256 => Some(hmac::HMAC_SHA256),
+            Algorithm::HS384 => Some(hmac::HMAC_SHA384),
+            Algorithm::HS512 => Some(hmac::HMAC_SHA512),
+            _ => None,
+        };
+        let kind = match (hash, key.try_get_as_bytes()) {
+            (Some(hash), Ok(secret)) => Kind::Secret(Box::new(hmac::Key::new(hash, secret))),
+            _ => Kind::Public(key),
+        };
+        Self { algorithm, kind }
+    }
+
+    /// Whether a message was signed by it. `signature` is in base64url, as it stands in a token.
+    pub(super) fn has_signed(&self, message: &str, signature: &str) -> bool {
+        let message = message.as_bytes();
+        match &self.kind {
+            Kind::Secret(key) => {
+                let mut tag = [0; TAG_ROOM];
+                let length = BASE64.decode_slice(signature, &mut tag);
+                length.is_ok_and(|length| hmac::verify(key, message, &tag[..length]).is_ok())
+            }
+            Kind::Public(key) => {
+                matches!(
+                    crypto::verify(signature, message, key, self.algorithm),
+                    Ok(true)
+                )
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jsonwebtoken::EncodingKey;
+
+    use super::*;
+
+    #[test]
+    fn of_a_secret_the_whole_signature_alone_holds() {
+        const SECRET: &[u8] = b"a-secret-of-these-tests-of-32-bytes";
+        for algorithm in [Algorithm::HS256, Algorithm::HS384, Algorithm::HS512] {
+            let key = SignatureKey::new(DecodingKey::from_secret(SECRET), algorithm);
+            assert!(matches!(key.kind, Kind::Secret(_)));
+            let of_secret = EncodingKey::from_secret(SECRET);
+            let signature = crypto::sign(b"header.payload", &of_secret, algorithm).unwrap();
+            assert!(key.has_signed("header.payload", &signature));
+            assert!(!key.has_signed("header.payloae", &signature));
+            let bytes = BASE64.decode(&signature).unwrap();
+            let longer = [&bytes[..], &[0; 3]].concat();
+            let long = vec![0; 10_000];
+            let mut flipped = bytes.clone();
+            flipped[0] ^= 1;
+            for other in [&[], &bytes[..bytes.len() - 1], &longer, &long, &flipped] {
+                let other = BASE64.encode(other);
+                assert!(!key.has_signed("header.payload", &other), "{other}");
+            }
+            assert!(!key.has_signed("header.payload", &format!("{signature}=")));
+            assert!(!key.has_signed("header.payload", "no base64!"));
+        }
+    }
+}
