@@ -2,7 +2,7 @@
 
 use aws_lc_rs::hmac;
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD as BASE64};
-use jsonwebtoken::{Algorithm, DecodingKey, crypto};
+use jsonwebtoken::{Algorithm, AlgorithmFamily, DecodingKey, crypto};
 
 /// Bytes that the longest HMAC (of SHA-512) is decoded into: the decoder asks for some more than its 64.
 const TAG_ROOM: usize = 72;
@@ -29,6 +29,8 @@ impl SignatureKey {
             Algorithm::HS512 => Some(hmac::HMAC_SHA512),
             _ => None,
         };
+        // A public key is no secret, whatever it is said to be used with.
+        let hash = hash.filter(|_| key.family() == AlgorithmFamily::Hmac);
         let kind = match (hash, key.try_get_as_bytes()) {
             (Some(hash), Ok(secret)) => Kind::Secret(Box::new(hmac::Key::new(hash, secret))),
             _ => Kind::Public(key),
@@ -82,6 +84,8 @@ mod tests {
             }
             assert!(!key.has_signed("header.payload", &format!("{signature}=")));
             assert!(!key.has_signed("header.payload", "no base64!"));
+            let public = DecodingKey::from_ed_der(SECRET);
+            assert!(!SignatureKey::new(public, algorithm).has_signed("header.payload", &signature));
         }
     }
 }
