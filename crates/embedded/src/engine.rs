@@ -23,7 +23,12 @@ impl Embedded {
         if self.shared.under_way.hangs_for(self.commit_hangs_after) {
             return self.refuse_while_it_hangs(task);
         }
-        if let Err((error, task)) = self.shared.queue.push(task) {
+        let queue = &self.shared.queue;
+        let pushed = match task {
+            Task::Read(_) => queue.push_aside(task),
+            _ => queue.push(task),
+        };
+        if let Err((error, task)) = pushed {
             task.refuse(&self.shared.refusal(error));
         }
     }

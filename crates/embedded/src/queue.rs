@@ -86,6 +86,11 @@ impl<T> Queue<T> {
         self.push_up_to(self.tasks_max, task)
     }
 
+    /// The same for what must leave others room: the queue takes it while it is less than half full.
+    pub(crate) fn push_aside(&self, task: T) -> Result<(), (PushError, T)> {
+        self.push_up_to(self.tasks_max / 2, task)
+    }
+
     /// The same for what the consumer waits for: the queue takes it, full or not.
     pub(crate) fn push_beyond(&self, task: T) -> Result<(), (PushError, T)> {
         self.push_up_to(usize::MAX, task)
@@ -193,6 +198,7 @@ mod tests {
         assert_eq!(queue.push(1), Ok(()));
         assert_eq!(queue.push(2), Ok(()));
         assert_eq!(queue.push(3), Err((PushError::Full, 3)));
+        assert_eq!(queue.push_aside(3), Err((PushError::Full, 3)));
         queue.close();
         assert_eq!(queue.push(4), Err((PushError::Closed, 4)));
         let mut inbox = Vec::new();

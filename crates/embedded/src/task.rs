@@ -15,7 +15,7 @@ pub(crate) type Recalled = Result<Option<Box<Restored>>, EngineError>;
 pub(crate) enum Task {
     Claim(Claim, Answer<Claimed>),
     Command(Command, Answer<Reply>),
-    /// A read of a campaign that has changed since the last commit. It is answered behind the next one.
+    /// A read of a campaign with changes in the commit under way. It is answered behind that.
     Read(Errand),
     /// A commit that changes nothing but the probe's row.
     Probe(Answer<Probed>),

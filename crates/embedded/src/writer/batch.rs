@@ -18,7 +18,6 @@ use qiang_core::{
 
 use super::{PARTITION, Writer, parked::ack_of};
 use crate::{
-    errand::Errand,
     error::StoreError,
     file,
     job::{Done, LedgerJob, run_again, run_jobs},
@@ -50,11 +49,11 @@ impl BatchAdmission {
                 self.holds_all |= self.holds_back;
                 self.holds_all
             }
-            Task::Read(_)
-            | Task::Probe(_)
+            Task::Probe(_)
             | Task::Ledger(_)
             | Task::Enter(_)
-            | Task::Recalled(..) => false,
+            | Task::Recalled(..)
+            | Task::Read(_) => false,
         };
         self.holds_back |= holds;
         holds
@@ -84,7 +83,6 @@ impl BatchAdmission {
 pub(super) enum Decided {
     Claim(Result<Outcome, Refusal>, Answer<Claimed>),
     Command(Result<Reply, Refusal>, Answer<Reply>),
-    Read(Errand),
     Probe(Answer<Probed>),
     Ledger(Box<dyn LedgerJob>),
 }
@@ -116,6 +114,22 @@ impl Writer {
             } else {
                 self.answer_from_gate(inbox);
                 self.send_for_absent(inbox);
+            }
+        }
+    }
+
+    /// Answers those who only read: what was decided before is committed, and nothing else is decided yet.
+    pub(super) fn answer_reads(&self, inbox: &mut Vec<Task>) {
+        let is_read = |task: &mut Task| matches!(task, Task::Read(_));
+        let reads = inbox.extract_if(.., is_read);
+        let (now, book) = (self.clock.now(), self.shared.book.read());
+        debug_assert!(book.head() <= self.shared.committed.load(Ordering::Acquire));
+        for read in reads {
+            match read {
+                Task::Read(errand) if book.has(errand.campaign()) => errand.answer(&book, now),
+                // It has left meanwhile.
+                Task::Read(errand) => self.shared.send_for(errand),
+                _ => unreachable!("it is no read"),
             }
         }
     }
@@ -214,14 +228,13 @@ impl Writer {
                         continue;
                     }
                 },
-                Task::Read(errand) => Decided::Read(errand),
                 Task::Probe(answer) => Decided::Probe(answer),
                 Task::Ledger(job) => Decided::Ledger(job),
                 Task::Enter(campaigns) => {
                     self.preparing.add(campaigns);
                     continue;
                 }
-                Task::Recalled(..) => continue, // taken out before
+                Task::Recalled(..) | Task::Read(_) => continue, // taken out before
             });
         }
         self.shared.gate_answers.decided(claims);
@@ -384,20 +397,9 @@ impl Writer {
                     }
                 }
                 Decided::Command(result, answer) => answer.send(result.map_err(EngineError::from)),
-                Decided::Read(errand) => self.read(errand),
                 Decided::Probe(answer) => answer.send(Ok(Probed::Ready)),
                 Decided::Ledger(job) => job.answer(Ok(())),
             }
-        }
-    }
-
-    fn read(&self, errand: Errand) {
-        let book = self.shared.book.read();
-        if book.has(errand.campaign()) {
-            errand.answer(&book, self.clock.now());
-        } else {
-            drop(book);
-            self.shared.send_for(errand);
         }
     }
 
@@ -445,8 +447,6 @@ impl Decided {
         match self {
             Self::Claim(_, answer) => answer.send(Err(error.clone())),
             Self::Command(_, answer) => answer.send(Err(error.clone())),
-            // It decided nothing, and says so.
-            Self::Read(errand) => errand.refuse(&EngineError::unavailable(error.to_string())),
             Self::Probe(answer) => answer.send(Err(error.clone())),
             Self::Ledger(job) => job.answer(Err(error)),
         }

@@ -148,16 +148,9 @@ impl Writer {
         match self.shared.queue.take(inbox, expected, wait_max) {
             // Nothing is taken while granting has stopped: the queue is halted.
             Taken::Tasks => {
-                let (tasks, parked) = (inbox.len(), self.parked.total);
-                self.refuse_too_far_behind(inbox);
-                self.batch(inbox, decided);
-                // Whoever waits for the ledger does not ask again before it is settled.
-                let waiting = (self.parked.total - parked) as usize;
-                let answered = tasks.saturating_sub(waiting);
-                if answered == 0 && self.shared.queue.len() == 0 {
-                    self.pace.idle();
-                } else {
-                    self.pace.served(answered);
+                self.answer_reads(inbox);
+                if !inbox.is_empty() {
+                    self.serve(inbox, decided);
                 }
             }
             Taken::Nothing => self.pace.idle(),
@@ -165,6 +158,20 @@ impl Writer {
         }
         self.housekeeping();
         true
+    }
+
+    fn serve(&mut self, inbox: &mut Vec<Task>, decided: &mut Vec<Decided>) {
+        let (tasks, parked) = (inbox.len(), self.parked.total);
+        self.refuse_too_far_behind(inbox);
+        self.batch(inbox, decided);
+        // Whoever waits for the ledger does not ask again before it is settled.
+        let waiting = (self.parked.total - parked) as usize;
+        let answered = tasks.saturating_sub(waiting);
+        if answered == 0 && self.shared.queue.len() == 0 {
+            self.pace.idle();
+        } else {
+            self.pace.served(answered);
+        }
     }
 
     /// What is done before the thread ends.

@@ -133,9 +133,12 @@ pub(super) fn one(receiver: &mut Receiver<Result<Entered, LedgerError>>) -> Opti
 }
 
 pub(super) fn outcome(ticket: &mut Ticket<Claimed>) -> Outcome {
+    block_on(ticket).unwrap().outcome
+}
+
+pub(super) fn block_on<F: Future>(future: F) -> F::Output {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
-    let claimed = runtime.build().unwrap().block_on(ticket);
-    claimed.unwrap().outcome
+    runtime.build().unwrap().block_on(future)
 }
 
 /// The `n`-th packet, of so much in so many shares, under a key.

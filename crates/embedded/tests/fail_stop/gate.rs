@@ -50,13 +50,16 @@ fn a_read_waits_for_the_commit_under_way() {
     let path = directory.path().join("qiang.db");
     let embedded = open(&path);
     let mut history = History::default();
-    let target = enter(&embedded, 1, sale(1), &mut history);
-    let aside = enter(&embedded, 2, sale(1), &mut history);
+    let target = enter(&embedded, 1, sale(2), &mut history);
+    let aside = enter(&embedded, 2, sale(2), &mut history);
+    for sale in [target, aside] {
+        block_on(embedded.claim(sale.one("first"))).unwrap(); // in memory from now on
+    }
     let look = |user: &str| embedded.look(&target.one(user));
     let order = || {
         embedded.order(OrderId {
             campaign: target.id,
-            number: 1,
+            number: 2,
         })
     };
     assert_eq!(block_on(look("loser")).unwrap(), None);
@@ -72,7 +75,8 @@ fn a_read_waits_for_the_commit_under_way() {
         }
         std::thread::sleep(Duration::from_millis(1));
     };
-    let (looked, ordered) = (look("loser"), order());
+    let (looked, mut ordered) = (look("loser"), Box::pin(order()));
+    assert!(poll_once(ordered.as_mut()).is_pending());
     let of_another = poll_once(pin!(embedded.tally(aside.id)));
     assert!(of_another.is_ready(), "nothing of it waits for the commit");
     let_go(&other);

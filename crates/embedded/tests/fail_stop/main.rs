@@ -213,7 +213,7 @@ fn fill(
     let gets_through = [
         block_on(embedded.probe(PartitionId(0))).is_ok(),
         block_on(embedded.deposit(id, &buyer, funds)).is_ok(),
-        block_on(embedded.tally(sale.id)).is_ok(), // the numbers may be of what is not kept
+        block_on(embedded.tally(sale.id)).is_ok(),
     ];
     let still_down = embedded.stopped().is_some();
     if still_down {

@@ -3,14 +3,15 @@
 use qiang_core::{
     campaign::Phase,
     event::Seq,
-    ports::{Creation, LedgerError},
+    ports::{Creation, LedgerError, Ticket},
 };
 use qiang_testkit::campaign::sale;
 
 use super::*;
 use crate::{
+    errand::Errand,
     job::Job,
-    writer::turns::{Engine, creation, fresh, outcome, packet},
+    writer::turns::{Engine, block_on, creation, fresh, outcome, packet},
 };
 
 impl Engine {
@@ -124,4 +125,31 @@ fn what_is_refused_behind_a_change_leaves_the_openings_beside_it() {
         assert_eq!(fresh(&engine.entered(entered)), Some(true));
         assert_eq!(engine.phase(packet), Phase::Scheduled);
     }
+}
+
+/// What is decided later, in the batch that a read comes with or in another one, is none of its business.
+#[test]
+fn a_read_is_answered_before_anything_else_is_decided() {
+    let mut engine = Engine::new();
+    let stock = creation(sale(3).setup(1), None);
+    let id = stock.setup.campaign.id;
+    let entered = engine.enter(stock.clone());
+    assert_eq!(fresh(&engine.entered(entered)), Some(true));
+    for remaining in [3, 2] {
+        let mut claim = engine.claim(&stock.setup, &format!("user-{remaining}"));
+        let (answer, ticket) = Ticket::new();
+        engine.push(Task::Read(Errand::Tally(id, answer)));
+        engine.turn();
+        assert!(outcome(&mut claim).grant().is_some());
+        let tally = block_on(ticket).unwrap().unwrap();
+        assert_eq!(tally.remaining, remaining);
+    }
+    // Whoever only reads is no load that settlement gives way to.
+    engine.settle();
+    engine.writer.pace.idle();
+    let (answer, ticket) = Ticket::new();
+    engine.push(Task::Read(Errand::Tally(id, answer)));
+    engine.turn();
+    assert_eq!(block_on(ticket).unwrap().unwrap().remaining, 1);
+    assert!(engine.writer.pace.is_idle());
 }
