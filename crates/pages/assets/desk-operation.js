@@ -58,9 +58,11 @@ function button(id, name, { title, help, act }) {
     show(element("confirm-help"), help);
     show(element("confirm-yes"), name);
     dialog.returnValue = "";
-    dialog.addEventListener("close", () => {
+    dialog.onclose = () => {
+      if (dialog.open) return; // it is told of the question before
+      dialog.onclose = null;
       if (dialog.returnValue === "yes") void perform(id, act);
-    }, { once: true });
+    };
     dialog.showModal();
   });
   return one;

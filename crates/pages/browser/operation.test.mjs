@@ -158,6 +158,23 @@ test("operation with the keyboard alone, on a phone, in Chinese", async () => {
   await ada.context.close();
 });
 
+test("whoever asks again before the browser has told of the first answer is heard", async () => {
+  const ada = await person(browser, service, "ada", { role: "admin" });
+  const { page } = ada;
+  await page.goto("/admin/operation");
+  await page.waitForSelector("#audit");
+  await page.evaluate(() => {
+    const dialog = /** @type {HTMLDialogElement} */ (document.getElementById("confirm"));
+    document.getElementById("audit")?.click();
+    dialog.close();
+    document.getElementById("audit")?.click();
+  });
+  await page.click("#confirm-yes");
+  await says(page, "#outcome", "holds");
+  assert.deepEqual(ada.faults, []);
+  await ada.context.close();
+});
+
 test("a partition on Redis that has halted is resumed, and repaired", async () => {
   const port = String(await freePort());
   const options = ["--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"];
