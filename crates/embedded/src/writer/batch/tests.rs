@@ -1,4 +1,4 @@
-//! Campaigns that are opened in the commit that enters them: where the ledger stands behind it.
+//! Campaigns that are opened in the commit that enters them: where the ledger stands behind it. Reads beside claims.
 
 use qiang_core::{
     campaign::Phase,
