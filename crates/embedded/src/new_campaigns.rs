@@ -21,6 +21,9 @@ use crate::{
     transaction::{Apart, Basis},
 };
 
+/// What a campaign writes beside its shares, in rows.
+const CAMPAIGN_ROWS: u64 = 16;
+
 /// What became of each campaign.
 pub(crate) type Entered = Vec<Result<KeyBinding, LedgerError>>;
 
@@ -56,6 +59,11 @@ impl NewCampaigns {
     /// How many shares they have.
     pub(crate) fn shares(&self) -> u64 {
         self.campaigns.iter().map(|it| u64::from(shares(it))).sum()
+    }
+
+    /// About how many rows they write.
+    pub(crate) fn rows(&self) -> u64 {
+        CAMPAIGN_ROWS * self.campaigns.len() as u64 + self.shares()
     }
 
     /// Whether anybody still waits to hear what became of them.

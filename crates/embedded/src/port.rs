@@ -38,10 +38,7 @@ impl SqliteLedgerHost for Embedded {
     }
 
     fn push_campaigns(&self, campaigns: Box<NewCampaigns>) {
-        self.push(match campaigns.has_many_shares() {
-            true => Task::Enter(campaigns),
-            false => Task::Ledger(campaigns),
-        });
+        self.push(Task::Enter(campaigns));
     }
 
     fn readers(&self) -> &Arc<Readers> {

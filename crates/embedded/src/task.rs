@@ -20,7 +20,7 @@ pub(crate) enum Task {
     /// A commit that changes nothing but the probe's row.
     Probe(Answer<Probed>),
     Ledger(Box<dyn LedgerJob>),
-    /// Campaigns with so many shares that these are written before, between batches.
+    /// New campaigns: in a batch, or with so many shares that these are written before, between batches.
     Enter(Box<NewCampaigns>),
     /// A campaign that the writer has sent for.
     Recalled(CampaignId, Recalled),

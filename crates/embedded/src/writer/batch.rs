@@ -106,7 +106,7 @@ impl Writer {
     /// behind it, most of them that it is sold out; what the gate cannot answer is decided next.
     pub(super) fn batch(&mut self, inbox: &mut Vec<Task>, decided: &mut Vec<Decided>) {
         self.receive_recalled(inbox);
-        while !inbox.is_empty() {
+        while !inbox.is_empty() || self.left_over.fits() {
             self.decide_and_answer(inbox, decided);
             std::mem::swap(inbox, &mut self.held_back);
             if self.repair_at.is_some() {
@@ -185,6 +185,9 @@ impl Writer {
         let mut claims = 0;
         let committed = self.shared.committed.load(Ordering::Acquire);
         self.parked.begin();
+        while let Some(campaigns) = self.left_over.next() {
+            decided.push(Decided::Ledger(campaigns));
+        }
         for task in inbox.drain(..) {
             if admission.holds_back(&book, &task) {
                 self.held_back.push(task);
@@ -230,10 +233,14 @@ impl Writer {
                 },
                 Task::Probe(answer) => Decided::Probe(answer),
                 Task::Ledger(job) => Decided::Ledger(job),
-                Task::Enter(campaigns) => {
+                Task::Enter(campaigns) if campaigns.has_many_shares() => {
                     self.preparing.add(campaigns);
                     continue;
                 }
+                Task::Enter(campaigns) => match self.left_over.admit(campaigns) {
+                    Some(campaigns) => Decided::Ledger(campaigns),
+                    None => continue,
+                },
                 Task::Recalled(..) | Task::Read(_) => continue, // taken out before
             });
         }

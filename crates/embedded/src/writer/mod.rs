@@ -9,6 +9,7 @@
 
 mod absent;
 mod batch;
+mod left_over;
 mod parked;
 mod preparing;
 mod repair;
@@ -27,11 +28,13 @@ use qiang_core::{
     campaign::AckLevel,
     event::{Entry, Seq},
     id::CampaignId,
-    ports::Clock,
+    ports::{Clock, EngineError},
 };
 use rusqlite::Connection;
 
-use self::{absent::Absent, batch::Decided, parked::Parked, preparing::Preparing};
+use self::{
+    absent::Absent, batch::Decided, left_over::LeftOver, parked::Parked, preparing::Preparing,
+};
 use crate::{
     EmbeddedOptions, PARTITION, Shared,
     error::StoreError,
@@ -72,6 +75,8 @@ pub(crate) struct Writer {
     held_back: Vec<Task>,
     /// What is about campaigns that the book does not have.
     absent: Absent,
+    /// New campaigns that the last batch had no room for.
+    left_over: LeftOver,
     /// Campaigns with many shares, which are written before they are entered.
     preparing: Preparing,
     /// Grants whose campaign asks for the ledger's commit.
@@ -112,6 +117,7 @@ impl Writer {
             entries: Vec::new(),
             held_back: Vec::new(),
             absent: Absent::new(options.keep_idle),
+            left_over: LeftOver::default(),
             preparing: Preparing::default(),
             parked: Parked::new(options.ledger_waits_max, options.ledger_wait, places),
             last_ack: None,
@@ -145,27 +151,32 @@ impl Writer {
     /// One batch, if there is one, and what comes between batches. False where the queue is closed and empty.
     fn turn(&mut self, inbox: &mut Vec<Task>, decided: &mut Vec<Decided>) -> bool {
         let (expected, wait_max) = (self.pace.expected(), self.wait_max());
-        match self.shared.queue.take(inbox, expected, wait_max) {
+        let taken = self.shared.queue.take(inbox, expected, wait_max);
+        if !self.left_over.is_empty() && self.shared.queue.is_aborted() {
+            self.left_over.refuse_all(&EngineError::Stopping);
+        }
+        match taken {
+            Taken::Nothing if self.left_over.is_empty() => self.pace.idle(),
+            Taken::Closed if self.left_over.is_empty() => return false,
             // Nothing is taken while granting has stopped: the queue is halted.
-            Taken::Tasks => {
+            _ => {
                 self.answer_reads(inbox);
-                if !inbox.is_empty() {
+                if !inbox.is_empty() || !self.left_over.is_empty() {
                     self.serve(inbox, decided);
                 }
             }
-            Taken::Nothing => self.pace.idle(),
-            Taken::Closed => return false,
         }
         self.housekeeping();
         true
     }
 
     fn serve(&mut self, inbox: &mut Vec<Task>, decided: &mut Vec<Decided>) {
-        let (tasks, parked) = (inbox.len(), self.parked.total);
+        let (tasks, parked) = (inbox.len() + self.left_over.len(), self.parked.total);
         self.refuse_too_far_behind(inbox);
+        self.left_over.begin();
         self.batch(inbox, decided);
-        // Whoever waits for the ledger does not ask again before it is settled.
-        let waiting = (self.parked.total - parked) as usize;
+        // Whoever waits for the ledger does not ask again before it is settled, nor who waits for the next batch.
+        let waiting = (self.parked.total - parked) as usize + self.left_over.len();
         let answered = tasks.saturating_sub(waiting);
         if answered == 0 && self.shared.queue.len() == 0 {
             self.pace.idle();
@@ -190,6 +201,9 @@ impl Writer {
     fn wait_max(&self) -> Duration {
         if let Some(repair_at) = self.repair_at {
             return repair_at.saturating_duration_since(Instant::now());
+        }
+        if !self.left_over.is_empty() {
+            return Duration::ZERO;
         }
         let settles = self.backlog() > 0 && self.settle_again_at.is_none();
         if settles || self.preparing.has_work() {

@@ -32,6 +32,7 @@ impl Writer {
         // Nothing of this was decided.
         let unavailable = EngineError::unavailable(reason);
         self.absent.refuse_all(&unavailable);
+        self.left_over.refuse_all(&unavailable);
         self.preparing.refuse_all(&unavailable);
         self.repair_at = Some(Instant::now() + REPAIR_EVERY);
     }

@@ -60,7 +60,7 @@ impl Writer {
     /// Where settlement is stuck and the log has run ahead of the ledger as far as it may, refuses claims, and a
     /// readiness probe with them. What buyers and operators do about grants goes on, up to a second bound; what may
     /// help settlement, always.
-    pub(super) fn refuse_too_far_behind(&self, inbox: &mut Vec<Task>) {
+    pub(super) fn refuse_too_far_behind(&mut self, inbox: &mut Vec<Task>) {
         let backlog = self.backlog();
         if self.settle_again_at.is_none() || !self.pace.is_behind(backlog) {
             return;
@@ -76,6 +76,9 @@ impl Writer {
         };
         for task in inbox.extract_if(.., is_refused) {
             task.refuse(&unavailable);
+        }
+        if is_far_behind {
+            self.left_over.refuse_all(&unavailable);
         }
     }
 

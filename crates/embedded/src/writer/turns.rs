@@ -88,10 +88,7 @@ impl Engine {
 
     pub(super) fn enter(&self, creation: Creation) -> Receiver<Result<Entered, LedgerError>> {
         let (campaigns, receiver) = NewCampaigns::boxed(vec![creation]);
-        self.push(match campaigns.has_many_shares() {
-            true => Task::Enter(campaigns),
-            false => Task::Ledger(campaigns),
-        });
+        self.push(Task::Enter(campaigns));
         receiver
     }
 

@@ -11,13 +11,19 @@ use super::*;
 use crate::{
     errand::Errand,
     job::Job,
-    writer::turns::{Engine, block_on, creation, fresh, outcome, packet},
+    pace::BATCH_ROWS,
+    writer::turns::{Engine, block_on, creation, fresh, one, outcome, packet},
 };
 
 impl Engine {
     fn phase(&self, creation: &Creation) -> Phase {
+        self.phase_of(creation).unwrap()
+    }
+
+    /// None where there is no such campaign.
+    fn phase_of(&self, creation: &Creation) -> Option<Phase> {
         let record = campaigns::campaign(&self.reader, creation.setup.campaign.id).unwrap();
-        record.unwrap().phase
+        record.map(|record| record.phase)
     }
 
     /// The last entry that is committed, and the last one that is settled, as the file has them and as the writer does.
@@ -69,6 +75,75 @@ fn an_opening_is_settled_with_the_creation_where_nothing_is_before_it() {
         engine.settle();
         assert_eq!(engine.places(), (3, 3));
         engine = engine.crash();
+    }
+}
+
+/// Nobody who claims waits for more than a batch has room for, however many small packets are sent at once.
+#[test]
+fn many_packets_are_entered_over_several_batches() {
+    const SHARES: u32 = 1_000;
+    let mut engine = Engine::new();
+    let stock = creation(sale(1_000_000).setup(1), None);
+    let entered = engine.enter(stock.clone());
+    assert_eq!(fresh(&engine.entered(entered)), Some(true));
+    let packets: Vec<_> = (2..42)
+        .map(|n| packet(n, i64::from(SHARES), SHARES))
+        .collect();
+    let mut entered: Vec<_> = packets.iter().map(|it| engine.enter(it.clone())).collect();
+    let mut claims = 0;
+    while !entered.is_empty() {
+        let waiting = entered.len();
+        let mut ticket = engine.claim(&stock.setup, &format!("user-{claims}"));
+        engine.turn();
+        assert!(outcome(&mut ticket).grant().is_some());
+        claims += 1;
+        // In the order in which they came.
+        while let Some(next) = entered.first_mut()
+            && let Some(first) = one(next)
+        {
+            assert_eq!(fresh(&first), Some(true));
+            entered.remove(0);
+        }
+        assert!(entered.iter_mut().all(|later| one(later).is_none()));
+        let shares = (waiting - entered.len()) as u64 * u64::from(SHARES);
+        assert!((1..=BATCH_ROWS).contains(&shares), "{shares} in a batch");
+    }
+    assert!(claims > 4, "{claims} batches");
+    engine.settle();
+    for packet in &packets {
+        assert_eq!(engine.phase(packet), Phase::Scheduled);
+    }
+}
+
+#[test]
+fn packets_that_wait_for_the_next_batch_are_answered_whatever_happens() {
+    for ends in ["closed", "aborted", "stopped"] {
+        let mut engine = Engine::new();
+        let packets: Vec<_> = (1..20).map(|n| packet(n, 1_000, 1_000)).collect();
+        let mut entered: Vec<_> = packets.iter().map(|it| engine.enter(it.clone())).collect();
+        engine.turn();
+        let queue = &engine.writer.shared.queue;
+        match ends {
+            "closed" => queue.close(),
+            "aborted" => assert!(queue.abort().is_empty()),
+            _ => engine.writer.stop(&StoreError::damaged("the disk is gone")),
+        }
+        let mut turns = 0;
+        while ends != "stopped" && engine.writer.turn(&mut Vec::new(), &mut Vec::new()) {
+            turns += 1;
+            assert!(turns < 20, "it never ends");
+        }
+        let answers: Vec<_> = entered.iter_mut().map(|it| one(it).unwrap()).collect();
+        let fresh = answers.iter().filter(|it| fresh(it) == Some(true)).count();
+        match ends {
+            "closed" => assert_eq!(fresh, packets.len()),
+            _ => assert!((1..10).contains(&fresh), "{fresh} {ends}"),
+        }
+        let reopened = engine.crash();
+        for (packet, answer) in packets.iter().zip(&answers) {
+            let there = reopened.phase_of(packet).is_some();
+            assert_eq!(there, answer.is_ok(), "{ends}");
+        }
     }
 }
 
