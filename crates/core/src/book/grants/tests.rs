@@ -1,6 +1,8 @@
 //! A campaign's grants are found alike with an index, without one, and with one that came later; and what few of them
 //! take.
 
+use std::cell::Cell;
+
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
@@ -12,6 +14,11 @@ const STATES: [OrderState; 4] = [
     OrderState::Cancelled,
     OrderState::Expired,
 ];
+
+thread_local! {
+    /// How many rows were read by their numbers.
+    pub(super) static ROWS_READ: Cell<u64> = const { Cell::new(0) };
+}
 
 /// Of a campaign that begins without space.
 const SUPPLY: u64 = 10;
@@ -69,6 +76,27 @@ fn grants_are_found_alike_with_and_without_an_index() {
             }
         }
     }
+}
+
+/// A click that is refused looks at a few rows, and does not walk along all that its user has.
+#[test]
+fn a_user_costs_the_same_however_many_grants_they_have() {
+    let rows_read = |count: u32| {
+        let mut grants = Grants::for_supply(1 << 20);
+        for n in 0..count {
+            grant(&mut grants, &user(0), Some(&key(n)));
+        }
+        let units: u32 = grants.table.rows.iter().map(|row| row.quantity).sum();
+        let before = ROWS_READ.get();
+        let found = grants.find(&user(0));
+        assert_eq!(grants.holding(found).units, units);
+        assert!(grants.under(found, &key(count)).is_none());
+        assert_eq!(grants.under(found, &key(0)).unwrap().0, 1);
+        ROWS_READ.get() - before
+    };
+    let few = rows_read(2);
+    assert!((1..10).contains(&few), "{few}");
+    assert_eq!(rows_read(10_000), few);
 }
 
 #[test]
