@@ -146,7 +146,7 @@ impl Life {
 
     /// Enters and opens a campaign under a key, while others claim one by one.
     pub(crate) fn create_beside(&mut self, setup: &Setup, claims: Vec<Claim>) {
-        let key = IdempotencyKey::new("key").unwrap();
+        let key = IdempotencyKey::new(&setup.campaign.id.to_string()).unwrap();
         let creation = Creation {
             used: Some(KeyUse::new("owner POST /x", key, [1; 32])),
             setup: setup.clone(),

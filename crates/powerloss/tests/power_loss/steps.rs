@@ -29,7 +29,7 @@ const LARGE: u32 = 6_000;
 /// Kills between a write and its sync.
 const KILLS: usize = 8;
 
-fn packet(n: u64) -> Setup {
+fn packet_of(n: u64) -> Setup {
     let packet = red_packet(1_000, 20, SplitRule::Lazy { min: 1 });
     packet.ack(AckLevel::Fsync).setup(n)
 }
@@ -49,7 +49,7 @@ fn claims(setups: [&Setup; 2], users: std::ops::Range<u32>) -> Vec<Claim> {
 }
 
 fn begin() -> (Life, Setup, Setup) {
-    let (packet, sale) = (packet(1), stock(2));
+    let (packet, sale) = (packet_of(1), stock(2));
     let mut life = Life::new(folder(), Journal::default());
     life.open();
     life.deposit(1, 5_000);
@@ -75,7 +75,11 @@ pub(crate) fn whole_life() -> Life {
     life.order(Command::Cancel { order });
     life.settle();
     life.checkpoint();
-    life.claim(claims([&packet, &sale], 7..9));
+    // The first is settled with its creation; what the second has before it in the log may not be settled yet.
+    let (third, fourth) = (packet_of(3), packet_of(4));
+    life.create_beside(&third, Vec::new());
+    life.create_beside(&fourth, vec![Target::of(&third).one("user-7")]);
+    life.claim(claims([&fourth, &sale], 7..9));
     life.deposit(2, 700);
     life.end(&packet);
     life.settle();
@@ -150,7 +154,7 @@ pub(crate) fn second_lives(first: &Life) -> impl Iterator<Item = SecondLife> {
             .collect();
         life.open();
         let opened = life.disk.operations();
-        let setups = [packet(1), stock(2)];
+        let setups = [packet_of(1), stock(2)];
         life.claim(claims([&setups[0], &setups[1]], 0..6));
         SecondLife {
             life,
@@ -294,7 +298,7 @@ fn as_older(from: &Path, to: &Path) {
     }
     conn.execute_batch("DETACH new").unwrap();
     // Its commitments do not say which packet they are for.
-    let packet = packet(1).campaign;
+    let packet = packet_of(1).campaign;
     let rules = packet.rules.red_packet().unwrap();
     let commitment = commit(&rules.seed, &rules.split);
     conn.execute(
