@@ -100,6 +100,40 @@ async fn neither_service_nor_sender_chooses_the_seed() {
     service.stop().await;
 }
 
+/// Of a packet that starts later everybody sees, before the first claim, what it is bound to.
+#[tokio::test]
+async fn a_commitment_is_shown_before_claims_open() {
+    let service = Service::start().await;
+    service.deposit("sam", 1_000).await;
+    let mut body = packet(1_000, 2);
+    body["starts_at"] = json!("2026-11-21T20:00:10+08:00");
+    let sam = service.token("sam", "send");
+    let sent = service.post("/v1/red-packets", &sam, body).await;
+    let path = format!("/v1/red-packets/{}", sent.text("id"));
+    let (ann, claims) = (service.token("ann", "claim"), format!("{path}/claims"));
+    let early = service.act(&claims, &ann).await;
+    let of_kind = (early.status, early.text("type"));
+    assert_eq!(of_kind, (409, "/problems/not-started".to_owned()));
+    let before = service.get(&path, &ann).await.json();
+    let bound: Commitment = parsed(&before, "commitment");
+    assert_eq!(before["seed"], Value::Null);
+
+    service.clock.advance_ms(10_000);
+    let mut amounts = Vec::new();
+    for user in ["ann", "bob"] {
+        let granted = service.act(&claims, &service.token(user, "claim")).await;
+        amounts.push(granted.json()["amount"]["amount"].as_i64().unwrap());
+    }
+    let draws = service.get(&claims, &sam).await.json();
+    assert_eq!(draws["settled"], json!(true));
+    let over = service.get(&path, &sam).await.json();
+    let (id, seed): (CampaignId, Seed) = (parsed(&over, "id"), parsed(&over, "seed"));
+    let split = Split::new(1_000, 2, SplitRule::DoubleAverage { min: 1 }).unwrap();
+    assert_eq!(commit_to(id, "CNY".parse().unwrap(), &seed, &split), bound);
+    assert_eq!(split.shares(&seed), amounts);
+    service.stop().await;
+}
+
 /// Whoever has seen one packet's secret knows no other one, before that is shown.
 #[tokio::test]
 async fn each_packet_has_a_secret_of_its_own() {
