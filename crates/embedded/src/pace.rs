@@ -33,7 +33,8 @@ const OWED_SLICE_MAX: u64 = 8_192;
 pub(crate) const LOAD_SHARES: u32 = 1_024;
 /// The same by an idle writer.
 const IDLE_SHARES: u32 = 4_096;
-/// Rows of new campaigns with few shares that a batch writes: claims in it wait for some eight milliseconds.
+/// Rows of new campaigns with few shares that a batch writes: claims in it wait for three milliseconds where they have
+/// a thousand shares each, and for eight where they have ten.
 pub(crate) const BATCH_ROWS: u64 = 8_192;
 /// A slice of shares that took `t` is followed by at least this many `t` without one, where claims come: somebody waits
 /// for the packet, and everybody for the slice.
