@@ -40,9 +40,8 @@ const ALLOWED: &str = "
 /// What the tests of a crate may use besides; `testkit` is for the tests of every crate, and otherwise for `nemesis`
 /// alone, which is a test with a program of its own.
 const ALLOWED_IN_TESTS: &str = "
-    api: embedded node
     audit: embedded ledger redis
-    client: core embedded node
+    node: client
     powerloss: audit core embedded
     qiang: broker control embedded ledger redis
     redis: control embedded

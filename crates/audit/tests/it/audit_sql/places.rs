@@ -1,0 +1,78 @@
+//! The audit beside an engine that is not on a single server: it is found, and read wherever it is.
+
+use std::collections::BTreeSet;
+
+use qiang_audit::{self as audit, EnginePlace};
+use qiang_redis::{Options, Topology};
+use qiang_testkit::servers::redis::{Cluster, Options as ServerOptions, SentinelSet};
+
+use super::beside::{PARTITIONS, World, history};
+
+/// Found through some of the nodes, and read where each partition is.
+#[test]
+fn a_cluster_is_audited() {
+    let cluster = Cluster::start(&ServerOptions::new());
+    let options = Options {
+        // A replica among them: it sends whoever asks to the primary.
+        urls: cluster.urls().into_iter().rev().take(2).collect(),
+        topology: Topology::Cluster,
+        ..Options::default()
+    };
+    let world = World::on(None, options);
+    assert_eq!(world.broken(), (vec![], 0), "before the first campaign");
+    history(&world);
+    let left = world.settle(4);
+    assert_eq!(world.broken(), (vec![], left as u64));
+
+    // What is wrong on one of the nodes is seen.
+    let tag = |partition: u16| {
+        let key = format!("{}:{{p{partition:02}}}:log", world.prefix);
+        let slot = cluster.node(0).call(&["CLUSTER", "KEYSLOT", &key]);
+        let slot = slot.unwrap().integer().unwrap();
+        (key, cluster.primary_of_slot(u16::try_from(slot).unwrap()))
+    };
+    let nodes: BTreeSet<_> = (0..PARTITIONS).map(|p| tag(p).1.addr()).collect();
+    assert!(nodes.len() > 1, "the partitions are on several nodes");
+    for partition in 0..PARTITIONS {
+        let (key, primary) = tag(partition);
+        primary.call(&["XTRIM", &key, "MAXLEN", "0"]).unwrap();
+        let (broken, _) = world.broken();
+        let begin = format!("partition {partition}: entry ");
+        let missing = |line: &String| line.contains(&begin) && line.contains("nor in the log");
+        let seen = world.lines("engine_positions").iter().any(missing);
+        assert!(seen, "{broken:#?}");
+    }
+    // Taken for a single server, most of it is elsewhere.
+    let alone = EnginePlace {
+        urls: cluster.urls(),
+        topology: audit::Topology::Standalone,
+        ..world.place.clone()
+    };
+    crate::outcome::refusal(world.audit(&alone));
+}
+
+#[test]
+fn what_sentinels_watch_is_audited() {
+    let watched = SentinelSet::start(&ServerOptions::new());
+    let master = watched.master_name();
+    let options = Options {
+        urls: watched.sentinel_urls(),
+        topology: Topology::Sentinel {
+            master: master.to_owned(),
+        },
+        ..Options::default()
+    };
+    let world = World::on(None, options);
+    history(&world);
+    let left = world.settle(4);
+    assert_eq!(world.broken(), (vec![], left as u64));
+
+    let unknown = EnginePlace {
+        topology: audit::Topology::Sentinel {
+            master: "who".to_owned(),
+        },
+        ..world.place.clone()
+    };
+    let text = crate::outcome::refusal(world.audit(&unknown));
+    assert!(text.contains("the Sentinels know no primary who"), "{text}");
+}

@@ -1,0 +1,64 @@
+//! `qiang-bench admission` as its users run it: on one node and on three, and that it fails where nobody is held back.
+
+use std::process::Command;
+
+use qiang_testkit::servers::redis::{Options, Standalone};
+use serde_json::Value;
+
+/// A node that stood still for longer asks whoever decides again, however slow the machine is that stood still.
+const PAUSE_S: f64 = 0.4;
+
+/// Runs it on a small crowd; gives what it printed and its exit code.
+fn admission(line: &str) -> (Value, i32) {
+    let output = Command::new(env!("CARGO_BIN_EXE_qiang-bench"))
+        .args(["admission", "--attempts", "60000", "--waiting", "20000"])
+        .args(line.split_whitespace())
+        .output()
+        .unwrap();
+    let printed = serde_json::from_slice(&output.stdout);
+    let said = String::from_utf8_lossy(&output.stderr);
+    (
+        printed.unwrap_or_else(|error| panic!("{error}: {said}")),
+        output.status.code().unwrap(),
+    )
+}
+
+fn check(line: &str, nodes: u64) {
+    let (measured, code) = admission(&format!("{line} --at-least 50"));
+    assert_eq!(
+        (code, &measured["ok"]),
+        (0, &Value::Bool(true)),
+        "{measured}"
+    );
+    assert_eq!(measured["granted"], 100, "{measured}");
+    let count = |name: &str| measured[name].as_u64().unwrap();
+    let without = count("answered_at_once") + count("answered_after_waiting");
+    assert_eq!(without + count("decided"), 60_000, "{measured}");
+    // One in a hundred, and, after each pause of a node, one and a half for a unit, in two calls.
+    let pauses = (measured["seconds"].as_f64().unwrap() / PAUSE_S) as u64;
+    let let_in = 600 + nodes * 300 * pauses;
+    assert!(count("decided") <= let_in, "{measured}");
+}
+
+#[test]
+fn a_crowd_is_answered_without_whoever_decides() {
+    check("", 1);
+    let redis = Standalone::start(&Options::new());
+    for nodes in [1, 3] {
+        check(&format!("--redis {} --nodes {nodes}", redis.url()), nodes);
+    }
+}
+
+/// Without admission, a crowd reaches Redis: the measurement sees it.
+#[test]
+fn a_crowd_that_is_let_in_is_seen() {
+    let redis = Standalone::start(&Options::new());
+    let (measured, code) = admission(&format!("--redis {} --percent 0", redis.url()));
+    assert_eq!(
+        (code, &measured["ok"]),
+        (1, &Value::Bool(false)),
+        "{measured}"
+    );
+    assert_eq!(measured["granted"], 100, "{measured}");
+    assert!(measured["decided"].as_u64().unwrap() > 600, "{measured}");
+}

@@ -1,0 +1,226 @@
+//! Who is in a world: users who want something, sellers, and anybody who looks at what is public.
+
+use std::time::Duration;
+
+use qiang_core::{
+    book::{CampaignAction, Claim, Command, Setup},
+    campaign::TermsChange,
+    id::{CampaignId, OrderId, PaymentRef},
+    outcome::{Grant, Outcome},
+    ports::{Engine as _, EngineError, Ticket},
+    split::Commitment,
+};
+use qiang_testkit::{
+    auditor::{Exchange, Reveal},
+    campaign::Target,
+    simulation::Draw,
+};
+use tokio::time::{sleep, timeout};
+
+use crate::simulation::world::World;
+
+/// How long somebody waits for an answer before asking again.
+const PATIENCE: Duration = Duration::from_millis(400);
+
+impl World {
+    /// Asks over a network that loses requests and replies.
+    async fn ask<T: Unpin>(
+        &self,
+        draw: &mut Draw,
+        send: impl FnOnce() -> Ticket<T>,
+    ) -> Option<Result<T, EngineError>> {
+        Self::millis(draw, 20).await;
+        let lost = self.is_troubled() && draw.once_in(8);
+        if lost && draw.once_in(2) {
+            self.count(|numbers| numbers.requests_lost += 1);
+            sleep(PATIENCE).await;
+            return None;
+        }
+        self.count(|numbers| numbers.calls += 1);
+        let ticket = send();
+        if lost {
+            self.count(|numbers| numbers.replies_lost += 1);
+            sleep(PATIENCE).await;
+            return None;
+        }
+        // The engine may die with it.
+        timeout(PATIENCE, ticket).await.ok()
+    }
+
+    fn note(&self, exchange: Exchange) {
+        self.exchanges.lock().unwrap().push(exchange);
+    }
+
+    /// Claims until there is an answer, and often again behind it. The gate is asked first.
+    async fn claim(&self, draw: &mut Draw, claim: &Claim, times: u64) -> Option<Outcome> {
+        let (mut last, mut more) = (None, times);
+        for _ in 0..60 {
+            let send = || match self.engine.peek(claim) {
+                Some(outcome) => Ticket::ready(Ok(outcome)),
+                None => self.decide(claim),
+            };
+            if let Some(Ok(outcome)) = self.ask(draw, send).await {
+                self.note(Exchange::Claim(claim.clone(), Ok(outcome)));
+                last = Some(outcome);
+                more -= 1;
+                if more == 0 {
+                    break;
+                }
+            }
+            Self::millis(draw, 3_000).await;
+        }
+        last
+    }
+
+    /// The engine's decision, without the level that it has reached.
+    fn decide(&self, claim: &Claim) -> Ticket<Outcome> {
+        let (answer, ticket) = Ticket::new();
+        let claimed = self.engine.claim(claim.clone());
+        tokio::spawn(async move { answer.send(claimed.await.map(|claimed| claimed.outcome)) });
+        ticket
+    }
+
+    /// Has a command carried out, unless it is refused or nobody answers.
+    async fn command(&self, draw: &mut Draw, command: &Command) -> bool {
+        for _ in 0..20 {
+            let submit = || self.engine.submit(command.clone());
+            match self.ask(draw, submit).await {
+                Some(Ok(reply)) => {
+                    self.note(Exchange::Command(command.clone(), Ok(reply)));
+                    return true;
+                }
+                Some(Err(EngineError::Refused(_))) => return false,
+                Some(Err(_)) | None => Self::millis(draw, 2_000).await,
+            }
+        }
+        false
+    }
+
+    pub(crate) async fn user(self, n: u64, targets: Vec<Target>, mut draw: Draw) {
+        for _ in 0..6 {
+            Self::millis(&mut draw, 60_000).await;
+            let target = targets[draw.below(targets.len() as u64) as usize];
+            let claim = target.keyed(&format!("user-{n}"), 1, &format!("key-{}", draw.below(2)));
+            let times = 1 + draw.below(2);
+            let outcome = self.claim(&mut draw, &claim, times).await;
+            let grant = outcome.as_ref().and_then(Outcome::grant).copied();
+            if let Some(grant) = grant.filter(|grant| grant.order.is_some()) {
+                self.order(n, grant.order_id(), &mut draw).await;
+            }
+        }
+    }
+
+    /// Pays or cancels; what was paid is sometimes returned.
+    async fn order(&self, n: u64, order: OrderId, draw: &mut Draw) {
+        let cancels = draw.once_in(4);
+        Self::millis(draw, 60_000).await;
+        if cancels {
+            self.command(draw, &Command::Cancel { order }).await;
+            return;
+        }
+        // The report of a payment may come late.
+        let paid_at = draw.once_in(2).then(|| self.clock.truth());
+        let payment = format!("payment-{n}-{}", order.number);
+        let pay = Command::Pay {
+            order,
+            payment: PaymentRef::new(&payment).unwrap(),
+            paid_at,
+        };
+        if paid_at.is_some() {
+            Self::millis(draw, 20_000).await;
+        }
+        if self.command(draw, &pay).await && draw.once_in(4) {
+            Self::millis(draw, 60_000).await;
+            self.command(draw, &Command::Return { order }).await;
+        }
+    }
+
+    /// Changes a sale a few times; packets have nothing to change.
+    pub(crate) async fn seller(self, setup: Setup, mut draw: Draw) {
+        let (campaign, window) = (setup.campaign.id, setup.campaign.window);
+        if setup.campaign.rules.sale().is_none() {
+            return;
+        }
+        let act = |action| Command::Act { campaign, action };
+        for _ in 0..3 {
+            Self::millis(&mut draw, 80_000).await;
+            let command = match draw.below(8) {
+                0..=2 => Command::SetStock {
+                    campaign,
+                    stock: 4 + draw.below(25),
+                },
+                3 | 4 => Command::SetTerms {
+                    campaign,
+                    change: TermsChange {
+                        ends_at: Some(window.ends_at().plus_millis(draw.below(30_000) as i64)),
+                        per_user_limit: Some(1 + draw.below(3) as u32),
+                        unit_price_minor: Some(50 + draw.below(100) as i64),
+                        starts_at: None,
+                    },
+                },
+                5 => act(CampaignAction::Close),
+                _ => act(CampaignAction::Pause),
+            };
+            let done = self.command(&mut draw, &command).await;
+            if done && command == act(CampaignAction::Pause) {
+                Self::millis(&mut draw, 20_000).await;
+                self.command(&mut draw, &act(CampaignAction::Resume)).await;
+            }
+        }
+    }
+
+    /// Looks at the packets now and then, and keeps each seed when it is shown.
+    pub(crate) async fn public(self, published: Vec<(CampaignId, Commitment)>, mut draw: Draw) {
+        loop {
+            Self::millis(&mut draw, 1_000).await;
+            let rows = self.rows.lock().unwrap();
+            let (shown, upto) = (rows.shown_seeds(), rows.position());
+            drop(rows);
+            let mut reveals = self.reveals.lock().unwrap();
+            for (campaign, seed) in shown {
+                let is_new = reveals.iter().all(|reveal| reveal.campaign != campaign);
+                let commitment = published.iter().find(|(id, _)| *id == campaign);
+                if let (true, Some((_, commitment))) = (is_new, commitment) {
+                    reveals.push(Reveal {
+                        campaign,
+                        commitment: *commitment,
+                        seed,
+                        upto,
+                    });
+                }
+            }
+        }
+    }
+
+    /// Long after everything is over, everybody asks again for what they have, and has to be told of it.
+    pub(crate) async fn late(self, mut draw: Draw) -> Vec<String> {
+        let mut granted: Vec<(Claim, Grant)> = Vec::new();
+        for exchange in &*self.exchanges.lock().unwrap() {
+            if let Exchange::Claim(claim, Ok(outcome)) = exchange
+                && let Some(grant) = outcome.grant()
+                && granted.iter().all(|(known, _)| known != claim)
+            {
+                granted.push((claim.clone(), *grant));
+            }
+        }
+        // What became of an order since is not compared.
+        let bare = |grant: &Grant| Grant {
+            order: None,
+            ..*grant
+        };
+        let mut breaches = Vec::new();
+        for (claim, grant) in granted {
+            let outcome = self.claim(&mut draw, &claim, 1).await;
+            let told = outcome.as_ref().and_then(Outcome::grant).map(bare);
+            if told == Some(bare(&grant)) {
+                self.count(|numbers| numbers.late_retries += 1);
+            } else {
+                let (user, number, campaign) = (&claim.user, grant.number, grant.campaign);
+                breaches.push(format!(
+                    "{user} has number {number} of {campaign}, asked again when all was over, and was not told of it"
+                ));
+            }
+        }
+        breaches
+    }
+}

@@ -1,0 +1,100 @@
+//! Holds stand still while the engine is down, however often that is, and go on where they were.
+
+use std::{path::Path, sync::Arc};
+
+use qiang_core::{
+    book::{Command, Grace, PaymentOutcome, Reply},
+    id::PaymentRef,
+    order::OrderState,
+    ports::{CampaignStore as _, Engine as _},
+    time::Timestamp,
+};
+use qiang_embedded::{Embedded, EmbeddedOptions};
+use qiang_testkit::{
+    ManualClock,
+    campaign::{HOLD_MS, OPENS, Target, sale},
+};
+use tempfile::TempDir;
+
+fn open(path: &Path, now: Timestamp) -> (Embedded, Arc<ManualClock>) {
+    let clock = ManualClock::new(now);
+    let options = EmbeddedOptions {
+        grace: Grace { ms: 0, since: now },
+        ..EmbeddedOptions::default()
+    };
+    let opened = Embedded::open_with(path, Arc::clone(&clock) as _, options);
+    (opened.unwrap(), clock)
+}
+
+async fn state(embedded: &Embedded, target: Target, number: u32) -> OrderState {
+    let tick = Command::Tick { events_max: 1_000 };
+    embedded.submit(tick).await.unwrap();
+    let view = embedded.order(target.order(number)).await.unwrap().unwrap();
+    view.grant.order.unwrap().state
+}
+
+async fn pay(
+    embedded: &Embedded,
+    target: Target,
+    number: u32,
+    paid_at: Timestamp,
+) -> PaymentOutcome {
+    let payment = PaymentRef::new(&format!("payment-{number}")).unwrap();
+    let pay = Command::Pay {
+        order: target.order(number),
+        payment,
+        paid_at: Some(paid_at),
+    };
+    match embedded.submit(pay).await.unwrap() {
+        Reply::Payment(outcome, _) => outcome,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn holds_go_on_where_they_were_when_the_engine_went_down() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("qiang.db");
+    let (mut embedded, mut clock) = open(&path, OPENS);
+    let setup = sale(10).setup(1);
+    let target = Target::of(&setup);
+    embedded.create(&setup).await.unwrap();
+    let command = Command::Open(Box::new(setup));
+    embedded.submit(command).await.unwrap();
+    for name in ["a", "b", "c"] {
+        let claimed = embedded.claim(target.one(name)).await.unwrap();
+        assert_eq!(claimed.outcome.name(), "granted");
+    }
+    // For how long it is up, whether it is closed in order, and for how long it is down.
+    let (mut now, mut up_ms) = (OPENS, 0);
+    for (up, is_clean, down) in [
+        (10_000, true, 90_000),
+        (0, false, 100_000),
+        (5_000, true, 1),
+    ] {
+        now = now.plus_millis(up);
+        up_ms += up;
+        clock.set(now);
+        match is_clean {
+            true => embedded.close(),
+            false => embedded.abort(),
+        }
+        drop(embedded);
+        now = now.plus_millis(down);
+        (embedded, clock) = open(&path, now);
+        assert_eq!(state(&embedded, target, 1).await, OrderState::Held);
+    }
+    let end = now.plus_millis(HOLD_MS - up_ms);
+    let before = end.plus_millis(-1);
+    clock.set(before);
+    for number in 1..=3 {
+        assert_eq!(state(&embedded, target, number).await, OrderState::Held);
+    }
+    let outcome = pay(&embedded, target, 1, before).await;
+    assert_eq!(outcome, PaymentOutcome::Paid);
+    clock.set(end);
+    let outcome = pay(&embedded, target, 2, end).await;
+    assert_eq!(outcome, PaymentOutcome::Reinstated, "its hold was over");
+    assert_eq!(state(&embedded, target, 3).await, OrderState::Expired);
+    embedded.close();
+}

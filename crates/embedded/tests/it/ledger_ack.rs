@@ -1,0 +1,179 @@
+//! Grants that are answered once the ledger has them wait for their own entry alone, in bounded numbers, for a bounded
+//! time, and nobody else waits with them.
+
+use std::{path::Path, time::Duration};
+
+use qiang_core::{
+    book::Command,
+    campaign::AckLevel,
+    event::PartitionId,
+    ports::{CampaignStore as _, Claimed, Engine as _, EngineError, SettlementStore as _, Ticket},
+};
+use qiang_embedded::{Embedded, EmbeddedOptions};
+use qiang_testkit::{
+    ManualClock,
+    campaign::{OPENS, Target, sale},
+};
+use rusqlite::Connection;
+use tempfile::TempDir;
+
+const PARTITION: PartitionId = PartitionId(0);
+const WAIT_MAX: Duration = Duration::from_secs(20);
+
+struct Case {
+    folder: TempDir,
+    embedded: Embedded,
+    /// A sale that asks for the ledger.
+    sure: Target,
+    /// One that does not.
+    fast: Target,
+}
+
+fn open(path: &Path, options: EmbeddedOptions) -> Embedded {
+    Embedded::open_with(path, ManualClock::new(OPENS), options).unwrap()
+}
+
+impl Case {
+    async fn new(options: EmbeddedOptions) -> Self {
+        let folder = TempDir::new().unwrap();
+        let embedded = open(&folder.path().join("qiang.db"), options);
+        let mut targets = Vec::new();
+        for (n, ack) in [(1, AckLevel::Ledger), (2, AckLevel::Fsync)] {
+            let setup = sale(1_000).ack(ack).setup(n);
+            embedded.create(&setup).await.unwrap();
+            let command = Command::Open(Box::new(setup.clone()));
+            embedded.submit(command).await.unwrap();
+            targets.push(Target::of(&setup));
+        }
+        Self {
+            folder,
+            embedded,
+            sure: targets[0],
+            fast: targets[1],
+        }
+    }
+
+    async fn settled(&self) {
+        let head = self.embedded.positions().0;
+        let reached = self.embedded.await_settled(PARTITION, head, WAIT_MAX).await;
+        assert_eq!(reached, Ok(true), "{:?}", self.embedded.stuck());
+    }
+
+    /// Another connection, which holds the lock that the writer needs for its next commit. Nothing is under way.
+    async fn hold_up(&self) -> Connection {
+        self.settled().await;
+        let other = Connection::open(self.embedded.path()).unwrap();
+        other.busy_timeout(WAIT_MAX).unwrap();
+        other.execute_batch("BEGIN IMMEDIATE").unwrap();
+        other
+    }
+
+    /// From here on settlement is stuck before the next order that it comes to.
+    async fn stick(&self) {
+        let other = self.hold_up().await;
+        let stick = "CREATE TRIGGER stuck BEFORE INSERT ON orders BEGIN SELECT RAISE(ABORT, 'no'); END; \
+                     INSERT INTO set_aside (partition, seq, campaign, entry, reason, waits_for, at) \
+                     WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 1000) \
+                     SELECT 0, 1000000 + n, 'x', 'x', 'no', NULL, 0 FROM n; COMMIT";
+        other.execute_batch(stick).unwrap();
+    }
+
+    fn claim(&self, target: Target, name: &str) -> Ticket<Claimed> {
+        self.embedded.claim(target.one(name))
+    }
+}
+
+fn is_uncertain(answer: Result<Claimed, EngineError>, why: &str) {
+    match answer {
+        Err(EngineError::Uncertain { reason }) => assert!(reason.contains(why), "{reason}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Also after a start, which finds out by itself what is not settled.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replay_waits_for_its_own_entry_and_not_for_those_behind_it() {
+    let mut case = Case::new(EmbeddedOptions::default()).await;
+    let first = case.claim(case.sure, "a").await.unwrap();
+    assert_eq!(first.ack, AckLevel::Ledger);
+    case.stick().await;
+    case.claim(case.fast, "b").await.unwrap();
+    is_uncertain(case.claim(case.sure, "c").await, "no");
+    for start in 0..2 {
+        let again = case.claim(case.sure, "a").await.unwrap();
+        assert_eq!(again.outcome.name(), "already_granted");
+        assert_eq!(again.ack, AckLevel::Ledger, "start {start}");
+        is_uncertain(case.claim(case.sure, "c").await, "no");
+        let fast = case.claim(case.fast, &format!("d{start}")).await.unwrap();
+        assert_eq!(fast.outcome.name(), "granted");
+        let path = case.folder.path().join("qiang.db");
+        case.embedded.close();
+        drop(case.embedded);
+        case.embedded = open(&path, EmbeddedOptions::default());
+    }
+    case.embedded.close();
+}
+
+/// So many answers wait; further claims are refused before they are decided. Others are granted in the same commit.
+#[tokio::test(flavor = "multi_thread")]
+async fn past_the_bound_of_waiting_answers_nothing_is_granted() {
+    const WAITS_MAX: usize = 4;
+    let options = EmbeddedOptions {
+        ledger_waits_max: WAITS_MAX,
+        ..EmbeddedOptions::default()
+    };
+    let case = Case::new(options).await;
+    assert!(case.claim(case.sure, "before").await.is_ok());
+    let other = case.hold_up().await;
+    let first = case.claim(case.fast, "first");
+    while case.embedded.queued() > 0 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    // All of these are decided together.
+    let sure: Vec<_> = (0..10)
+        .map(|n| case.claim(case.sure, &format!("u{n}")))
+        .collect();
+    let fast: Vec<_> = (0..10)
+        .map(|n| case.claim(case.fast, &format!("u{n}")))
+        .collect();
+    let before = case.claim(case.sure, "before");
+    other.execute_batch("ROLLBACK").unwrap();
+    assert!(first.await.is_ok());
+    for (n, ticket) in sure.into_iter().enumerate() {
+        match ticket.await {
+            Ok(claimed) => {
+                assert!(n < WAITS_MAX, "{n}");
+                assert_eq!(claimed.ack, AckLevel::Ledger);
+            }
+            Err(error) => {
+                assert!(n >= WAITS_MAX, "{n}");
+                assert_eq!(error, EngineError::Overloaded);
+            }
+        }
+    }
+    for ticket in fast {
+        assert_eq!(ticket.await.unwrap().outcome.name(), "granted");
+    }
+    drop(before.await); // it needs no room, but the campaign is being changed in the same commit
+    let tally = case.embedded.tally(case.sure.id).await.unwrap().unwrap();
+    assert_eq!(tally.grants as usize, 1 + WAITS_MAX);
+    for name in ["before", "u9"] {
+        assert!(case.claim(case.sure, name).await.is_ok(), "there is room");
+    }
+    case.embedded.close();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_has_waited_for_too_long_is_uncertain() {
+    let options = EmbeddedOptions {
+        ledger_wait: Duration::ZERO,
+        ..EmbeddedOptions::default()
+    };
+    let case = Case::new(options).await;
+    is_uncertain(case.claim(case.sure, "a").await, "in time");
+    case.settled().await;
+    let again = case.claim(case.sure, "a").await.unwrap();
+    assert_eq!(again.outcome.name(), "already_granted");
+    assert_eq!(again.ack, AckLevel::Ledger);
+    case.embedded.close();
+}

@@ -1,0 +1,18 @@
+//! Tests of the embedded engine on real files.
+#![allow(clippy::unwrap_used, reason = "a panic is the report of a test")]
+
+mod clock;
+mod conformance;
+mod copies;
+mod crash;
+mod creations;
+mod downtimes;
+mod fail_stop;
+mod ledger;
+mod ledger_ack;
+mod live_set;
+mod model;
+mod opening;
+mod quarantine;
+mod settling;
+mod standalone;

@@ -1,0 +1,173 @@
+//! What the writer does besides deciding: it settles with what it remembers of campaigns, and does with each batch what
+//! the time has made due.
+
+use std::{sync::Arc, time::Duration};
+
+use qiang_core::{
+    book::{CampaignAction, Command},
+    campaign::TermsChange,
+    event::PartitionId,
+    id::PaymentRef,
+    ports::{
+        CampaignRecord, CampaignStore as _, Engine as _, QuarantineCount, QuarantineStore as _,
+        SettlementStore as _, WebhookStore as _,
+    },
+    webhook::{Filter, Webhook},
+};
+use qiang_embedded::Embedded;
+use qiang_testkit::{
+    ManualClock,
+    campaign::{Builder, HOLD_MS, OPENS, Target, sale},
+};
+use tempfile::TempDir;
+use uuid::Uuid;
+
+const PARTITION: PartitionId = PartitionId(0);
+const STOCK: u32 = 10;
+
+struct Case {
+    folder: TempDir,
+    clock: Arc<ManualClock>,
+    embedded: Embedded,
+    target: Target,
+}
+
+impl Case {
+    async fn new(sale: Builder) -> Self {
+        let folder = TempDir::new().unwrap();
+        let clock = ManualClock::new(OPENS);
+        let path = folder.path().join("qiang.db");
+        let embedded = Embedded::open(&path, Arc::clone(&clock) as _).unwrap();
+        let setup = sale.setup(1);
+        embedded.create(&setup).await.unwrap();
+        let case = Self {
+            folder,
+            clock,
+            embedded,
+            target: Target::of(&setup),
+        };
+        case.submit(Command::Open(Box::new(setup))).await;
+        case
+    }
+
+    /// Waits until everything is settled, so that what comes next is settled by itself.
+    async fn settled(&self) {
+        let head = self.embedded.positions().0;
+        let wait_max = Duration::from_secs(20);
+        let reached = self.embedded.await_settled(PARTITION, head, wait_max).await;
+        assert_eq!(reached, Ok(true), "{:?}", self.embedded.stuck());
+    }
+
+    async fn submit(&self, command: Command) {
+        self.embedded.submit(command).await.unwrap();
+        self.settled().await;
+    }
+
+    async fn claim(&self, name: &str) -> &'static str {
+        let claimed = self.embedded.claim(self.target.one(name)).await.unwrap();
+        self.settled().await;
+        claimed.outcome.name()
+    }
+
+    async fn record(&self) -> CampaignRecord {
+        let record = self.embedded.campaign(self.target.id).await.unwrap();
+        record.unwrap()
+    }
+}
+
+/// A close and what comes behind it are settled apart: units that come back then are the owner's.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_close_is_not_forgotten_by_what_is_settled_next() {
+    let case = Case::new(sale(STOCK)).await;
+    assert_eq!(case.claim("a").await, "granted");
+    let (campaign, order) = (case.target.id, case.target.order(1));
+    let payment = PaymentRef::new("payment").unwrap();
+    let paid_at = None;
+    case.submit(Command::Pay {
+        order,
+        payment,
+        paid_at,
+    })
+    .await;
+    let action = CampaignAction::Close;
+    case.submit(Command::Act { campaign, action }).await;
+    case.submit(Command::Return { order }).await;
+    let record = case.record().await;
+    let units = (record.granted, record.returned);
+    assert_eq!(units, (0, u64::from(STOCK)));
+    case.embedded.close();
+}
+
+/// Who may have more from now on has a second order, and the ledger takes it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_of_terms_is_not_forgotten_by_what_is_settled_next() {
+    let case = Case::new(sale(STOCK)).await;
+    assert_eq!(case.claim("a").await, "granted");
+    let change = TermsChange {
+        per_user_limit: Some(2),
+        ..TermsChange::default()
+    };
+    let campaign = case.target.id;
+    case.submit(Command::SetTerms { campaign, change }).await;
+    assert_eq!(case.claim("a").await, "granted");
+    let count = case.embedded.count_quarantined(PARTITION).await;
+    assert_eq!(count, Ok(QuarantineCount::default()));
+    assert_eq!(case.record().await.granted, 2);
+    case.embedded.close();
+}
+
+/// A webhook hears of what is settled once it is there, and no more once it is gone.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_webhook_is_told_what_is_settled_next() {
+    let case = Case::new(sale(STOCK)).await;
+    assert_eq!(case.claim("a").await, "granted");
+    let webhook = Webhook {
+        id: Uuid::from_u128(1),
+        url: "https://example.org/".to_owned(),
+        secret: "whsec_c2VjcmV0".to_owned(),
+        previous_secret: None,
+        filter: Filter::default(),
+        created_at: OPENS,
+    };
+    assert_eq!(case.embedded.add_webhook(&webhook, None).await, Ok(true));
+    assert_eq!(case.claim("b").await, "granted");
+    let told = case.embedded.webhook_events(0, 100).await.unwrap().len();
+    assert_eq!(told, 1);
+    let deleted = case.embedded.delete_webhook(webhook.id, None).await;
+    assert_eq!(deleted, Ok(true));
+    assert_eq!(case.claim("c").await, "granted");
+    let told = case.embedded.webhook_events(0, 100).await.unwrap().len();
+    assert_eq!(told, 1);
+    case.embedded.close();
+}
+
+/// The unit of a hold that is over goes to whoever comes first, and not to whoever comes behind the next tick.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_due_is_done_with_the_batch() {
+    let case = Case::new(sale(1)).await;
+    for n in 0..20 {
+        assert_eq!(case.claim(&format!("u{n}")).await, "granted", "{n}");
+        assert_eq!(case.claim(&format!("late-{n}")).await, "sold_out", "{n}");
+        case.clock.advance(HOLD_MS);
+    }
+    case.embedded.close();
+}
+
+/// Somebody mends rows by hand while the service runs: what the writer does comes behind it.
+#[tokio::test(flavor = "multi_thread")]
+async fn another_writer_of_the_file_is_waited_for() {
+    let case = Case::new(sale(STOCK)).await;
+    let other = rusqlite::Connection::open(case.folder.path().join("qiang.db")).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let mending = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(300));
+        other
+            .execute_batch("UPDATE campaigns SET title = 'Mended'; COMMIT")
+            .unwrap();
+    });
+    // It reads before it writes.
+    case.embedded.create(&sale(STOCK).setup(2)).await.unwrap();
+    mending.join().unwrap();
+    assert_eq!(case.claim("a").await, "granted");
+    case.embedded.close();
+}

@@ -1,0 +1,284 @@
+//! Migrations, and which schemas a program works with.
+
+use std::time::Duration;
+
+use crate::common::{OPTIONS, Postgres, Server, audit::audit, history::History, open};
+use qiang_core::{campaign::DetailsChange, event::Entry, id::ProductId};
+use qiang_ledger::{LedgerOptions, Migrated, OpenError, SCHEMA_VERSION, migrate, schema_version};
+use qiang_testkit::{ManualClock, campaign::OPENS};
+use sqlx::{Connection as _, PgConnection, Row as _};
+
+async fn refused(url: &str) -> OpenError {
+    let options = LedgerOptions {
+        acquire_max: Duration::from_secs(3),
+        ..OPTIONS
+    };
+    let ledger = qiang_ledger::open(url, ManualClock::new(OPENS), options).await;
+    match ledger {
+        Ok(_) => panic!("it was opened"),
+        Err(error) => error,
+    }
+}
+
+/// A database without the schema is refused until it is migrated; migrating again does nothing.
+async fn a_schema_is_made_once<S: Server>() {
+    let server = S::shared();
+    let url = server.empty();
+    assert_eq!(schema_version(&url).await.unwrap(), 0);
+    let error = refused(&url).await;
+    assert!(
+        matches!(
+            error,
+            OpenError::TooOld {
+                found: 0,
+                known: SCHEMA_VERSION
+            }
+        ),
+        "{error}"
+    );
+    assert!(error.to_string().contains("run `qiang migrate`"), "{error}");
+    for from in [0, SCHEMA_VERSION] {
+        let to = SCHEMA_VERSION;
+        assert_eq!(migrate(&url).await.unwrap(), Migrated { from, to });
+        assert_eq!(schema_version(&url).await.unwrap(), to);
+    }
+    let ledger = open(&url, ManualClock::new(OPENS)).await;
+    let history = History::of(0, 10);
+    history.enter(&ledger).await;
+    history.settle(&ledger, 7).await;
+    migrate(&url).await.unwrap();
+    history.check(&ledger).await;
+    audit::<S>(&url).await;
+}
+
+/// What an older program has left is brought up to date, and keeps its rows.
+async fn an_older_schema_is_brought_up_to_date<S: Server>() {
+    let server = S::shared();
+    let url = server.fresh().await;
+    let history = History::of(0, 10);
+    let ledger = open(&url, ManualClock::new(OPENS)).await;
+    history.enter(&ledger).await;
+    history.settle(&ledger, 7).await;
+    drop(ledger);
+    let before = "DROP TABLE set_aside; DROP TABLE repairs; DROP TABLE withheld; DROP TABLE withheld_numbers; \
+                  ALTER TABLE campaigns DROP COLUMN admission; \
+                  ALTER TABLE campaigns DROP COLUMN commitment_version, DROP COLUMN secret, DROP COLUMN entropy; \
+                  DROP TABLE audiences; DROP TABLE waiting_rooms; \
+                  DROP TABLE details; ALTER TABLE campaigns DROP COLUMN terms_revision; DROP TABLE sale_terms; \
+                  DROP TABLE payouts; \
+                  DROP TABLE actions; \
+                  DROP TABLE webhooks; DROP TABLE webhook_events; DROP TABLE webhook_places; \
+                  DELETE FROM schema_version WHERE version >= 2";
+    S::execute(&url, before).await;
+    let column = match S::COMMITS_EACH_STATEMENT {
+        true => "ALTER TABLE orders DROP COLUMN `key`",
+        false => {
+            "ALTER TABLE orders DROP COLUMN key; DROP INDEX campaigns_owner; \
+             DROP INDEX campaigns_not_closed; DROP INDEX orders_held; \
+             ALTER TABLE campaigns DROP COLUMN claimed, DROP COLUMN holds_end; \
+             DROP INDEX orders_of_user; DROP INDEX postings_in; DROP INDEX postings_out; \
+             DROP INDEX payments_reference; DROP INDEX accounts_owed; DROP INDEX idempotency_keys_purge"
+        }
+    };
+    S::execute(&url, column).await;
+    S::execute(&url, "ALTER TABLE campaigns DROP COLUMN requirements").await;
+    let error = refused(&url).await;
+    assert!(
+        matches!(error, OpenError::TooOld { found: 1, .. }),
+        "{error}"
+    );
+    let to = SCHEMA_VERSION;
+    assert_eq!(migrate(&url).await.unwrap(), Migrated { from: 1, to });
+    let ledger = open(&url, ManualClock::new(OPENS)).await;
+    history.check(&ledger).await;
+    let entry = Entry {
+        seq: history.head() + 1,
+        ..history.log[0].clone()
+    };
+    let aside = ledger.quarantine(history.partition, &entry, "asked for");
+    assert_eq!(aside.await, Ok(entry.seq));
+}
+
+/// A schema that a newer program made is left alone.
+async fn a_newer_schema_is_refused<S: Server>() {
+    let server = S::shared();
+    let url = server.fresh().await;
+    S::execute(&url, "INSERT INTO schema_version (version) VALUES (4711)").await;
+    let newer = |error: &OpenError| {
+        matches!(
+            error,
+            OpenError::TooNew {
+                found: 4711,
+                known: SCHEMA_VERSION
+            }
+        )
+    };
+    let error = refused(&url).await;
+    assert!(newer(&error), "{error}");
+    assert!(error.to_string().contains("use a newer qiang"), "{error}");
+    assert!(newer(&migrate(&url).await.unwrap_err()));
+    assert_eq!(schema_version(&url).await.unwrap(), 4711);
+}
+
+/// Several who migrate at once wait for each other.
+async fn migrating_at_once_is_migrating_once<S: Server>() {
+    let server = S::shared();
+    let url = server.empty();
+    let tasks: Vec<_> = (0..6)
+        .map(|_| {
+            let url = url.clone();
+            tokio::spawn(async move { migrate(&url).await.unwrap().from })
+        })
+        .collect();
+    let mut from = Vec::new();
+    for task in tasks {
+        from.push(task.await.unwrap());
+    }
+    from.sort_unstable();
+    assert_eq!(from, [&[0][..], &[SCHEMA_VERSION; 5]].concat());
+}
+
+/// A migration that was broken off in the middle is gone through again.
+async fn a_broken_migration_is_mended<S: Server>() {
+    let server = S::shared();
+    let url = server.fresh().await;
+    // What a server leaves behind that commits every statement by itself: all tables of this one but the last, and no
+    // version. One that does not leaves nothing.
+    let left = match S::COMMITS_EACH_STATEMENT {
+        true => "DROP TABLE settled; DELETE FROM schema_version",
+        false => "DROP SCHEMA public CASCADE; CREATE SCHEMA public",
+    };
+    S::execute(&url, left).await;
+    assert_eq!(schema_version(&url).await.unwrap(), 0);
+    migrate(&url).await.unwrap();
+    let ledger = open(&url, ManualClock::new(OPENS)).await;
+    let history = History::of(0, 10);
+    history.enter(&ledger).await;
+    history.settle(&ledger, 7).await;
+    audit::<S>(&url).await;
+}
+
+/// A program of before, which was not stopped for the migration, enters campaigns without a row of details.
+async fn a_campaign_without_details_gets_them<S: Server>() {
+    let server = S::shared();
+    let url = server.fresh().await;
+    let ledger = open(&url, ManualClock::new(OPENS)).await;
+    let history = History::of(0, 10);
+    history.enter(&ledger).await;
+    history.settle(&ledger, 7).await;
+    S::execute(&url, "DELETE FROM details").await;
+    let id = history.setups[0].campaign.id;
+    let product_id: ProductId = "p-1".parse().unwrap();
+    let change = DetailsChange {
+        product_id: Some(Some(product_id.clone())),
+        ..DetailsChange::default()
+    };
+    ledger.describe(id, &change, None).await.unwrap();
+    let record = ledger.campaign(id).await.unwrap().unwrap();
+    assert_eq!(record.details.product_id, Some(product_id));
+    S::execute(&url, "DELETE FROM details").await;
+    S::execute(&url, "UPDATE campaigns SET phase = 'closed'").await;
+    assert_eq!(ledger.archive(id, None).await, Ok(true));
+    let record = ledger.campaign(id).await.unwrap().unwrap();
+    assert!(record.archived_at.is_some());
+}
+
+/// A server that nobody can reach, and what a password must never be in.
+async fn an_error_tells_no_password<S: Server>() {
+    let server = S::shared();
+    let url = server.empty().replace('@', ":sesame@");
+    let url = url.replace(&server.addr().to_string(), "127.0.0.1:1");
+    let errors = [refused(&url).await, migrate(&url).await.unwrap_err()];
+    for error in errors {
+        assert!(matches!(error, OpenError::Unavailable(_)), "{error:?}");
+        assert!(!format!("{error:?} {error}").contains("sesame"));
+    }
+}
+
+/// What is looked for again and again is found by an index that has nothing else, however many campaigns there are; and
+/// a grant that is settled writes to no index of its campaign.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_looked_for_often_has_an_index_that_grants_do_not_touch() {
+    let server = <Postgres as Server>::shared();
+    let url = server.fresh().await;
+    let mut conn = PgConnection::connect(&url).await.unwrap();
+    for sql in [include_str!("../../src/postgres/sql/session.sql"), PACKETS] {
+        Postgres::has(&mut conn, sql).await;
+    }
+    let looks = [
+        (
+            include_str!("../../src/postgres/sql/claimed_packets.sql"),
+            "campaigns_claimed",
+        ),
+        (
+            include_str!("../../src/postgres/sql/campaigns_not_closed.sql"),
+            "campaigns_not_closed",
+        ),
+        (
+            include_str!("../../src/postgres/sql/closed_with_held.sql"),
+            "campaigns_holds_end",
+        ),
+        (
+            include_str!("../../src/postgres/sql/closed_with_held.sql"),
+            "orders_held",
+        ),
+    ];
+    for (sql, index) in looks {
+        let prepare = format!("DEALLOCATE ALL; PREPARE page (text, bigint) AS {sql}");
+        Postgres::has(&mut conn, &prepare).await;
+        let plan = sqlx::raw_sql("EXPLAIN (COSTS OFF) EXECUTE page ('', 9)");
+        let plan = plan.fetch_all(&mut conn).await.unwrap();
+        let plan: Vec<String> = plan.iter().map(|row| row.get(0)).collect();
+        let uses = |step: &String| step.contains("Scan") && step.contains(&format!(" {index}"));
+        assert!(plan.iter().any(uses), "{index}: {plan:#?}");
+    }
+    Postgres::has(
+        &mut conn,
+        "BEGIN; UPDATE campaigns SET granted = granted + 1",
+    )
+    .await;
+    let in_place = "SELECT pg_stat_get_xact_tuples_hot_updated('campaigns'::regclass)";
+    let in_place: i64 = sqlx::query_scalar(in_place)
+        .fetch_one(&mut conn)
+        .await
+        .unwrap();
+    assert_eq!(in_place, 100);
+}
+
+/// Packets that go on.
+const PACKETS: &str = "
+    INSERT INTO campaigns (id, kind, owner, title, currency, ack, starts_at, ends_at, created_at, supply,
+                           per_user_limit, total, split_rule, seed, phase)
+    SELECT md5(n::text), 'red_packet', 'o', 't', 'CNY', 'memory', 1, 2, 0, 10, 1, 10, 'equal', sha256(''), 'scheduled'
+    FROM generate_series(1, 100) n;
+    ANALYZE campaigns";
+
+crate::on_each_server! {
+    a_schema_is_made_once,
+    an_older_schema_is_brought_up_to_date,
+    a_newer_schema_is_refused,
+    migrating_at_once_is_migrating_once,
+    a_broken_migration_is_mended,
+    a_campaign_without_details_gets_them,
+    an_error_tells_no_password,
+}
+
+#[tokio::test]
+async fn a_url_names_a_database_that_is_known() {
+    for url in [
+        "",
+        "qiang.db",
+        "sqlite://qiang.db",
+        "redis://127.0.0.1",
+        "postgresqll://x",
+    ] {
+        assert!(matches!(refused(url).await, OpenError::Scheme), "{url}");
+        assert!(
+            matches!(migrate(url).await, Err(OpenError::Scheme)),
+            "{url}"
+        );
+    }
+    for url in ["postgres://[", "mariadb://a b"] {
+        assert!(matches!(refused(url).await, OpenError::Url(_)), "{url}");
+    }
+}

@@ -1,0 +1,332 @@
+//! Servers that die and answers that get lost: what the ledger holds afterwards, and what the caller gets.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use crate::common::{OPTIONS, Server, WAIT_MAX, audit::audit, history::History, open, until};
+use qiang_core::{
+    event::PartitionId,
+    money::Money,
+    ports::{Ledger, LedgerError},
+};
+use qiang_ledger::LedgerOptions;
+use qiang_testkit::{
+    ManualClock,
+    campaign::{OPENS, currency, user},
+    proxy::FaultProxy,
+};
+use uuid::Uuid;
+
+async fn ledger(url: &str) -> Arc<dyn Ledger> {
+    open(url, ManualClock::new(OPENS)).await
+}
+
+/// A ledger that gives up soon.
+async fn hasty(url: &str) -> Arc<dyn Ledger> {
+    let options = LedgerOptions {
+        acquire_max: Duration::from_secs(2),
+        work_max: Duration::from_secs(2),
+        ..OPTIONS
+    };
+    let ledger = qiang_ledger::open(url, ManualClock::new(OPENS), options).await;
+    ledger.unwrap()
+}
+
+fn cny(minor: i64) -> Money {
+    Money::new(minor, currency())
+}
+
+/// The server is killed again and again while three partitions are settled. What was settled stays settled, and the
+/// rest is settled in the end, all of it once.
+async fn a_killed_server_loses_and_doubles_nothing<S: Server>() {
+    let server = S::start();
+    let url = server.fresh().await;
+    let histories: Vec<_> = (0..3)
+        .map(|partition| Arc::new(History::of(partition, 600)))
+        .collect();
+    for history in &histories {
+        history.enter(&ledger(&url).await).await;
+    }
+    let failures = Arc::new(AtomicU32::new(0));
+    let mut workers = Vec::new();
+    for history in &histories {
+        let (ledger, history) = (hasty(&url).await, Arc::clone(history));
+        let failures = Arc::clone(&failures);
+        workers.push(tokio::spawn(async move {
+            let mut known = 0;
+            while known < history.head() {
+                let settled = match ledger.settled(history.partition).await {
+                    Ok(settled) => {
+                        assert!(settled >= known, "{settled} was {known}");
+                        let to = history.log.len().min(settled as usize + 25);
+                        ledger
+                            .settle(history.partition, &history.log[settled as usize..to])
+                            .await
+                    }
+                    Err(error) => Err(error),
+                };
+                match settled {
+                    Ok(settled) => known = settled,
+                    Err(LedgerError::Unavailable { .. } | LedgerError::Uncertain { .. }) => {
+                        failures.fetch_add(1, Ordering::Relaxed);
+                    }
+                    Err(other) => panic!("{other:?}"),
+                }
+            }
+        }));
+    }
+    for round in 1..=3 {
+        let reached = async || {
+            let sums = ledger(&url).await.positions().await.unwrap();
+            sums.iter().map(|(_, seq)| seq).sum::<u64>() >= round * 500
+        };
+        until("some entries to be settled", reached).await;
+        assert!(workers.iter().any(|worker| !worker.is_finished()));
+        server.kill();
+        server.start_again();
+    }
+    for worker in workers {
+        worker.await.unwrap();
+    }
+    assert!(failures.load(Ordering::Relaxed) >= 3);
+    for history in &histories {
+        history.check(&ledger(&url).await).await;
+    }
+    audit::<S>(&url).await;
+}
+
+/// While the server is down the ledger says so, and goes on by itself when it is back.
+async fn a_server_that_is_down_is_unavailable<S: Server>() {
+    let server = S::start();
+    let url = server.fresh().await;
+    let ledger = hasty(&url).await;
+    let history = History::of(0, 20);
+    history.enter(&ledger).await;
+    server.kill();
+    let unavailable = |result: Result<(), LedgerError>| {
+        assert!(
+            matches!(result, Err(LedgerError::Unavailable { .. })),
+            "{result:?}"
+        );
+    };
+    unavailable(
+        ledger
+            .settle(history.partition, &history.log)
+            .await
+            .map(drop),
+    );
+    unavailable(ledger.balances(&user("ann")).await.map(drop));
+    let (partition, entry) = (history.partition, &history.log[0]);
+    // Nothing of this is a refusal: an outage quarantines no entry.
+    let aside = ledger.quarantine(partition, entry, "no").await;
+    unavailable(aside.map(drop));
+    unavailable(ledger.redrive(partition, 1).await.map(drop));
+    unavailable(ledger.count_quarantined(partition).await.map(drop));
+    unavailable(ledger.list_quarantined(None, 1).await.map(drop));
+    let waited = ledger.await_settled(history.partition, 1, WAIT_MAX).await;
+    unavailable(waited.map(drop));
+    server.start_again();
+    history.settle(&ledger, 100).await;
+    audit::<S>(&url).await;
+}
+
+/// Nobody answers and nobody hangs up, in the middle of a transaction and before the next one: the work is given up
+/// within its bound, and so is the connection.
+async fn a_silent_server_is_given_up<S: Server>() {
+    let server = S::shared();
+    let url = server.fresh().await;
+    let proxy = FaultProxy::start(server.addr()).await;
+    let behind = url.replace(&server.addr().to_string(), &proxy.addr().to_string());
+    let (ledger, behind) = (ledger(&url).await, hasty(&behind).await);
+    let history = History::of(0, 20);
+    history.enter(&ledger).await;
+    ledger
+        .settle(history.partition, &history.log[..1])
+        .await
+        .unwrap();
+    let mut stranger = S::stranger(&url).await;
+    S::has(&mut stranger, "UPDATE settled SET seq = seq + 0").await;
+    let settle = || {
+        let (behind, log) = (Arc::clone(&behind), history.log.clone());
+        tokio::spawn(async move { behind.settle(PartitionId(0), &log).await })
+    };
+    let mut tasks = vec![settle()];
+    until("settlement to wait", async || S::waiting(&url).await > 0).await;
+    proxy.half_open().await;
+    tasks.extend((0..8).map(|_| settle()));
+    for task in tasks {
+        let settled = tokio::time::timeout(WAIT_MAX / 2, task)
+            .await
+            .unwrap()
+            .unwrap();
+        assert!(
+            matches!(settled, Err(LedgerError::Unavailable { .. })),
+            "{settled:?}"
+        );
+    }
+    S::has(&mut stranger, "COMMIT").await;
+    proxy.pass().await;
+    history.settle(&behind, 100).await;
+    history.check(&ledger).await;
+    audit::<S>(&url).await;
+}
+
+/// Work that waits longer than it may is given up, and its transaction with it.
+async fn work_that_is_given_up_leaves_nothing_open<S: Server>() {
+    let server = S::shared();
+    let url = server.fresh().await;
+    let ledger = hasty(&url).await;
+    let history = History::of(0, 20);
+    history.enter(&ledger).await;
+    ledger
+        .settle(history.partition, &history.log[..1])
+        .await
+        .unwrap();
+    let mut stranger = S::stranger(&url).await;
+    S::has(&mut stranger, "UPDATE settled SET seq = seq + 0").await;
+    let settled = ledger.settle(history.partition, &history.log).await;
+    assert!(
+        matches!(settled, Err(LedgerError::Unavailable { .. })),
+        "{settled:?}"
+    );
+    S::has(&mut stranger, "COMMIT").await;
+    drop(stranger);
+    let ended = until("all transactions to end", async || {
+        S::transactions(&url).await == 0
+    });
+    tokio::time::timeout(WAIT_MAX / 4, ended).await.unwrap();
+    history.settle(&ledger, 100).await;
+    history.check(&ledger).await;
+    audit::<S>(&url).await;
+}
+
+/// The commit is kept and its answer is lost: the caller hears that it is uncertain, and does it again for nothing.
+async fn a_commit_without_an_answer_is_uncertain<S: Server>() {
+    let server = S::start();
+    let url = server.fresh().await;
+    let proxy = FaultProxy::start(server.addr()).await;
+    let (ledger, behind) = (
+        ledger(&url).await,
+        open(
+            &url.replace(&server.addr().to_string(), &proxy.addr().to_string()),
+            ManualClock::new(OPENS),
+        )
+        .await,
+    );
+    let history = History::of(0, 20);
+    history.enter(&ledger).await;
+    let settle = async || behind.settle(PartitionId(0), &history.log).await.map(drop);
+    let deposit = async || {
+        behind
+            .deposit(Uuid::from_u128(7), &user("ann"), cny(5))
+            .await
+    };
+    let settled = async || ledger.settled(PartitionId(0)).await == Ok(history.head());
+    let deposited = async || {
+        let balances = ledger.balances(&user("ann")).await.unwrap();
+        balances
+            .first()
+            .is_some_and(|balance| balance.available == cny(5))
+    };
+    let mut results = Vec::new();
+    for what in [true, false] {
+        let stranger = S::hold_commits(&url).await;
+        let lost = async {
+            until("the commit to be under way", async || {
+                S::commits(&url).await == 1
+            })
+            .await;
+            proxy.drop_responses().await;
+            S::let_commits_go(stranger).await;
+            until("the commit to be kept", async || {
+                if what {
+                    settled().await
+                } else {
+                    deposited().await
+                }
+            })
+            .await;
+            // What is kept may not be answered yet.
+            proxy.cut().await;
+            proxy.pass().await;
+        };
+        let under_way = async || {
+            if what {
+                settle().await
+            } else {
+                deposit().await
+            }
+        };
+        results.push(tokio::join!(under_way(), lost).0);
+    }
+    for result in results {
+        assert!(
+            matches!(result, Err(LedgerError::Uncertain { .. })),
+            "{result:?}"
+        );
+    }
+    assert_eq!((settle().await, deposit().await), (Ok(()), Ok(())));
+    history.check(&ledger).await;
+    audit::<S>(&url).await;
+    assert_eq!(S::count(&url, "SELECT count(*) FROM deposits").await, 2);
+}
+
+/// A caller who goes away stops nothing: the work is done to its end, and no transaction stays open behind it.
+async fn a_caller_who_goes_away_leaves_nothing_open<S: Server>() {
+    let server = S::shared();
+    let url = server.fresh().await;
+    let ledger = ledger(&url).await;
+    let history = History::of(0, 40);
+    history.enter(&ledger).await;
+    let partition = history.partition;
+    ledger.settle(partition, &history.log[..1]).await.unwrap();
+    let mut stranger = S::stranger(&url).await;
+    S::has(&mut stranger, "UPDATE settled SET seq = seq + 0").await;
+    tokio::select! {
+        settled = ledger.settle(partition, &history.log) => panic!("{settled:?}"),
+        () = until("settlement to wait", async || S::waiting(&url).await > 0) => {}
+    }
+    S::has(&mut stranger, "COMMIT").await;
+    drop(stranger);
+    let reached = ledger
+        .await_settled(partition, history.head(), WAIT_MAX)
+        .await;
+    assert_eq!(reached, Ok(true));
+
+    // At every point at which a caller may go away, as far as chance finds them.
+    let mut given = 0;
+    for n in 0..200_u64 {
+        let id = Uuid::from_u128(1_000 + u128::from(n));
+        let name = user("ann");
+        let deposit = ledger.deposit(id, &name, cny(1));
+        let patience = Duration::from_micros(n * 20);
+        drop(tokio::time::timeout(patience, deposit).await);
+        given += 1;
+    }
+    for n in 0..given {
+        let id = Uuid::from_u128(1_000 + n);
+        ledger.deposit(id, &user("ann"), cny(1)).await.unwrap();
+    }
+    until("all transactions to end", async || {
+        S::transactions(&url).await == 0
+    })
+    .await;
+    let balances = ledger.balances(&user("ann")).await.unwrap();
+    assert_eq!(balances[0].available, cny(given as i64));
+    history.check(&ledger).await;
+    audit::<S>(&url).await;
+}
+
+crate::on_each_server! {
+    a_killed_server_loses_and_doubles_nothing,
+    a_server_that_is_down_is_unavailable,
+    a_silent_server_is_given_up,
+    work_that_is_given_up_leaves_nothing_open,
+    a_commit_without_an_answer_is_uncertain,
+    a_caller_who_goes_away_leaves_nothing_open,
+}

@@ -1,0 +1,79 @@
+//! Window, limit and price of a sale are changed over HTTP.
+
+use crate::http::common::Service;
+use serde_json::{Value, json};
+
+#[tokio::test]
+async fn the_terms_of_a_sale_are_changed() {
+    let service = Service::start().await;
+    let later = |body: &mut Value| {
+        body["starts_at"] = json!("2026-11-21T13:00:00Z");
+        body["ends_at"] = json!("2026-11-21T18:00:00Z");
+    };
+    let id = service.sale(5, later).await;
+    let (path, operator) = (format!("/v1/sales/{id}"), service.operator());
+    let change = |body: Value| service.patch(&path, &operator, body);
+    let order = |user: &str, key: &str, units: u32| {
+        let (path, token) = (format!("{path}/orders"), service.token(user, "claim"));
+        let (service, key) = (&service, key.to_owned());
+        let body = json!({ "quantity": units });
+        async move { service.post_key(&path, &token, &key, body).await }
+    };
+    order("ann", "k", 1)
+        .await
+        .assert_problem(409, "not-started");
+    for _ in 0..2 {
+        let changed = change(json!({
+            "starts_at": "2026-11-21T12:00:00Z",
+            "ends_at": "2026-11-21T12:10:00Z",
+            "per_user_limit": 2,
+        }))
+        .await;
+        let body = changed.json();
+        assert_eq!((changed.status, &body["per_user_limit"]), (200, &json!(2)));
+        assert_eq!(body["state"]["ends_at"], json!("2026-11-21T12:10:00.000Z"));
+    }
+    let paid = order("ann", "k", 1).await;
+    assert_eq!(paid.status, 201, "{paid:?}");
+    let price = |amount: i64, currency: &str| {
+        change(json!({ "unit_price": { "amount": amount, "currency": currency } }))
+    };
+    assert_eq!(price(700, "CNY").await.status, 200);
+    let dearer = order("ann", "l", 1).await;
+    let cost = |reply: &crate::http::common::Reply| reply.json()["amount"]["amount"].as_i64();
+    assert_eq!((cost(&paid), cost(&dearer)), (Some(500), Some(700)));
+    order("ann", "m", 1)
+        .await
+        .assert_problem(409, "limit-reached");
+    // What it says of itself, at once, and to those who have it cached.
+    let seen = service.get(&path, &service.token("ann", "")).await.json();
+    assert_eq!(seen["unit_price"]["amount"], json!(700));
+    let state = format!("/v1/campaigns/{id}/state");
+    let state = service.get(&state, &operator).await.json();
+    assert_eq!(state["ends_at"], json!("2026-11-21T12:10:00.000Z"));
+
+    price(700, "EUR").await.assert_problem(422, "invalid");
+    price(-1, "CNY").await.assert_problem(422, "invalid");
+    change(json!({})).await.assert_problem(422, "invalid");
+    let both = json!({ "stock": 9, "per_user_limit": 1 });
+    change(both).await.assert_problem(422, "invalid");
+    let past = json!({ "ends_at": "2026-11-21T11:00:00Z" });
+    change(past).await.assert_problem(422, "invalid");
+    let opened = json!({ "starts_at": "2026-11-21T12:05:00Z" });
+    change(opened).await.assert_problem(409, "phase-conflict");
+    let stranger = service.token("ann", "claim");
+    let refused = json!({ "per_user_limit": 1 });
+    let refused = service.patch(&path, &stranger, refused).await;
+    refused.assert_problem(403, "forbidden");
+
+    let service = service.restart().await;
+    service.clock.advance_ms(600_000 - 1);
+    let (path, token) = (format!("{path}/orders"), service.token("bob", "claim"));
+    let body = || json!({ "quantity": 1 });
+    assert_eq!(service.post(&path, &token, body()).await.status, 201);
+    service.clock.advance_ms(1);
+    let token = service.token("cid", "claim");
+    let late = service.post(&path, &token, body()).await;
+    late.assert_problem(410, "ended");
+    service.stop().await;
+}

@@ -1,0 +1,26 @@
+//! Tests of a node: its HTTP API, the client of that API, and its wiring on real servers.
+#![allow(clippy::unwrap_used, reason = "a panic is the report of a test")]
+
+#[cfg(feature = "servers")]
+mod alarms;
+#[cfg(feature = "servers")]
+mod back_pressure;
+mod client;
+#[cfg(feature = "servers")]
+mod conformance;
+mod http;
+#[cfg(feature = "servers")]
+mod ledger_ack;
+#[cfg(feature = "servers")]
+mod ledgers;
+#[cfg(feature = "servers")]
+mod recalls;
+#[cfg(feature = "servers")]
+mod repairs;
+mod settlement;
+#[cfg(feature = "servers")]
+mod transport_metrics;
+#[cfg(feature = "servers")]
+mod transports;
+#[cfg(feature = "servers")]
+mod waiting;

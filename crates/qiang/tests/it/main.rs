@@ -1,0 +1,32 @@
+//! Tests of the program `qiang`, as an operator runs it.
+#![allow(clippy::unwrap_used, reason = "a panic is the report of a test")]
+
+#[cfg(feature = "servers")]
+mod api_page;
+mod archive;
+mod audit;
+mod batches;
+mod command_line;
+mod common;
+#[cfg(feature = "servers")]
+mod crash_matrix;
+mod demo;
+#[cfg(feature = "servers")]
+mod distributed;
+mod histories;
+mod http_crash;
+#[cfg(feature = "servers")]
+mod operation;
+#[cfg(feature = "servers")]
+mod quarantine;
+#[cfg(feature = "servers")]
+mod requirements;
+mod serve;
+mod service_commands;
+mod split_cli;
+mod tokens;
+mod top;
+#[cfg(feature = "servers")]
+mod waiting;
+#[cfg(feature = "servers")]
+mod webhooks;

@@ -1,0 +1,134 @@
+//! What `deploy/` ships for operators: configurations that hold, units that systemd takes and judges safe, and nginx in
+//! front of a node. The alarms are tested where their series are.
+
+#[path = "../../../../bench/src/reads/nginx.rs"]
+mod nginx;
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use tokio::{io::AsyncWriteExt as _, net::TcpStream};
+
+use crate::common::{SECRET, call, output, read_to_end, sale};
+use crate::operation::{
+    maintenance::Ended,
+    program::{Program, token},
+};
+
+/// What `systemd-analyze security` may find at most, in tenths: from 0 (nothing) to 100.
+const EXPOSURE_MAX: &str = "--threshold=13";
+
+fn deploy() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy")
+}
+
+/// The files of a folder with this ending.
+fn files(folder: &str, ending: &str) -> BTreeSet<PathBuf> {
+    let entries = fs::read_dir(deploy().join(folder)).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    paths
+        .filter(|path| path.extension().is_some_and(|found| found == ending))
+        .collect()
+}
+
+#[test]
+fn each_example_of_a_configuration_is_valid() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("secret"), SECRET).unwrap();
+    // As the environment file of the unit and the compose file set them.
+    let env = [
+        ("QIANG__AUTH__HS256_SECRET_FILE", "secret"),
+        ("QIANG__REDIS__PASSWORD", "secret"),
+    ];
+    let examples = files("examples", "toml");
+    assert_eq!(examples.len(), 4);
+    for example in examples.union(&files("container", "toml")) {
+        let path = example.to_str().unwrap();
+        let check = ["config", "check", "--config", path];
+        Ended::of(output(folder.path(), &check, &env)).did("the configuration is valid");
+    }
+}
+
+#[test]
+fn systemd_takes_the_units_and_finds_them_safe() {
+    let folder = tempfile::tempdir().unwrap();
+    for unit in files("systemd", "service") {
+        let text = fs::read_to_string(&unit).unwrap();
+        // The program is here, and the account is one that there is.
+        let program = env!("CARGO_BIN_EXE_qiang");
+        let text = text.replace("/usr/local/bin/qiang", program);
+        let text = text.replace("User=qiang", "User=daemon");
+        let text = text.replace("Group=qiang", "Group=daemon");
+        let start = text
+            .lines()
+            .find_map(|line| line.strip_prefix("ExecStart="));
+        let words: Vec<&str> = start.unwrap().split(' ').skip(1).collect();
+        let help = [&words[..], &["--help"]].concat();
+        Ended::of(output(folder.path(), &help, &[])).did("--config");
+
+        let copy = folder.path().join(unit.file_name().unwrap());
+        fs::write(&copy, text).unwrap();
+        for judge in [
+            &["verify"][..],
+            &["security", "--offline=true", EXPOSURE_MAX],
+        ] {
+            let mut ran = Command::new("systemd-analyze");
+            let ran = Ended::of(ran.args(judge).arg(&copy).output().unwrap());
+            ran.did("");
+            assert_eq!(ran.said, "", "{judge:?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nginx_lets_pages_and_the_api_through_and_nothing_of_operators() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Program::serve(folder.path(), &[]);
+    node.ready(200).await;
+    let id = node.post("/v1/sales", Some(sale(5))).await.text("id");
+    let to = node.addr().await;
+    let nginx = tokio::task::block_in_place(|| nginx::Nginx::start(None, to)).unwrap();
+    let ann = token("ann");
+    let ask = async |method: &str, path: &str| {
+        call(nginx.addr, method, path, Some(&ann), &[], None).await
+    };
+    for page in ["/", "/sign-in", &format!("/s/{id}"), nginx::PAGE] {
+        let reply = ask("GET", page).await;
+        assert!([200, 303].contains(&reply.status), "{page}: {reply:?}");
+    }
+    // A site's own page and assets stand in the folder; what a node's page names comes from the node.
+    let own = ask("GET", nginx::ASSET).await;
+    assert!(own.header("cache-control").contains("immutable"));
+    let home = ask("GET", "/sign-in").await;
+    let home = String::from_utf8(home.body.to_vec()).unwrap();
+    let asset = home.split('"').find(|text| text.starts_with("/assets/"));
+    assert_eq!(ask("GET", asset.unwrap()).await.status, 200);
+
+    let path = format!("/v1/sales/{id}/orders");
+    assert_eq!(ask("POST", &path).await.status, 201);
+    for hidden in [
+        "/docs",
+        "/docs/",
+        "/openapi.json",
+        "/healthz",
+        "/readyz",
+        "/metrics",
+        "/debug/pprof/profile",
+    ] {
+        assert_eq!(ask("GET", hidden).await.status, 404, "{hidden}");
+    }
+    // Events come when they happen, not when a buffer is full.
+    let mut stream = TcpStream::connect(nginx.addr).await.unwrap();
+    let head = format!(
+        "GET /v1/campaigns/{id}/events HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer {ann}\r\n\
+         Accept: text/event-stream\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let (came, is_over) = read_to_end(&mut stream, Duration::from_secs(3)).await;
+    assert!(came.contains("\ndata:") && !is_over, "{came}");
+}

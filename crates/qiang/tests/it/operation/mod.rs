@@ -1,0 +1,18 @@
+//! The processes as operators run them: how they start when something is missing, what they show, which signals they
+//! take, and what they log.
+
+mod admin;
+mod audience;
+mod backup;
+mod control;
+mod crowd;
+mod deploy;
+mod failures;
+mod keys;
+mod maintenance;
+mod over_http;
+pub(crate) mod program;
+mod signals;
+mod start;
+mod upgrade;
+mod worker;

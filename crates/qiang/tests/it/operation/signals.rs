@@ -1,0 +1,188 @@
+//! SIGTERM, SIGINT, SIGHUP and SIGUSR1.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    time::{Duration, Instant},
+};
+
+use serde_json::json;
+
+use crate::common::{SECRET, call, in_an_hour, sale, sign_with};
+use crate::operation::program::{Program, redis, until};
+
+/// Longer than any test.
+const HOUR: (&str, &str) = ("server.drain_delay_ms", "3600000");
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_is_told_to_stop_says_so_and_serves_on_for_a_while() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut node = Program::serve(folder.path(), &[HOUR]);
+    node.ready(200).await;
+    let opened = node.post("/v1/sales", Some(sale(10))).await;
+    let path = format!("/v1/sales/{}/orders", opened.text("id"));
+    node.signal("-TERM");
+    let why = node.ready(503).await;
+    assert_eq!(why["reason"], json!("the process is going down"));
+    // New connections, each a request.
+    assert_eq!(node.get("/healthz").await.status, 200);
+    assert_eq!(node.post(&path, None).await.status, 201);
+    // What comes now is not obeyed, and not passed over in silence.
+    node.signal("-HUP");
+    let said = "SIGHUP: nothing is read again, because the process stops";
+    assert_eq!(node.line(said).await["level"], "WARN");
+    assert_eq!(node.post(&path, None).await.status, 200);
+    node.signal("-TERM");
+    assert_eq!(node.ended().await, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_delay_ends_by_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let delay = [("server.drain_delay_ms", "500")];
+    let mut node = Program::serve(folder.path(), &delay);
+    node.ready(200).await;
+    let told = Instant::now();
+    node.signal("-TERM");
+    assert_eq!(node.ended().await, Some(0));
+    assert!(told.elapsed() >= Duration::from_millis(500));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_signal_ends_the_delay_and_ctrl_c_needs_none() {
+    let folder = tempfile::tempdir().unwrap();
+    for second in ["-TERM", "-INT"] {
+        let mut node = Program::serve(folder.path(), &[HOUR]);
+        node.ready(200).await;
+        node.signal("-TERM");
+        node.ready(503).await;
+        assert!(node.is_running());
+        node.signal(second);
+        assert_eq!(node.ended().await, Some(0));
+    }
+    let mut node = Program::serve(folder.path(), &[HOUR]);
+    node.ready(200).await;
+    node.signal("-INT");
+    assert_eq!(node.ended().await, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sighup_reads_keys_and_level_again_and_refuses_bad_ones() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, secret) = (
+        folder.path().join("qiang.toml"),
+        folder.path().join("secret"),
+    );
+    let configure = |level: &str| {
+        let text = format!("[auth]\nhs256_secret_file = 'secret'\n[log]\nlevel = '{level}'\n");
+        fs::write(&file, text).unwrap();
+    };
+    configure("info");
+    fs::write(&secret, SECRET).unwrap();
+    let mut node = Program::start(folder.path(), &["serve", "--config", "qiang.toml"], &[]);
+    node.ready(200).await;
+    let addr = node.addr().await;
+    let other = "another-secret-of-32-bytes-at-least";
+    let status_by = async |secret: &str| {
+        let claims = json!({ "sub": "olga", "scope": "admin", "exp": in_an_hour() });
+        let token = sign_with(secret, &claims);
+        let path = "/v1/accounts/olga";
+        call(addr, "GET", path, Some(&token), &[], None)
+            .await
+            .status
+    };
+    assert_eq!(
+        (status_by(SECRET).await, status_by(other).await),
+        (200, 401)
+    );
+
+    // What cannot be used changes nothing.
+    let refused = "SIGHUP: the configuration cannot be used, and everything stays as it was";
+    for (bad_secret, bad_level, expected) in [
+        ("short", "info", "at least 32 bytes"),
+        (other, "no=such=level", "log.level"),
+    ] {
+        fs::write(&secret, bad_secret).unwrap();
+        configure(bad_level);
+        node.signal("-HUP");
+        let look = async || {
+            let mut lines = node.lines().into_iter();
+            lines.find(|line| {
+                let reason = line["fields"]["reason"].as_str().unwrap_or("");
+                line["fields"]["message"] == refused && reason.contains(expected)
+            })
+        };
+        let line = until(expected, look).await;
+        assert_eq!(line["level"], "ERROR");
+        assert_eq!(
+            (status_by(SECRET).await, status_by(other).await),
+            (200, 401)
+        );
+    }
+
+    fs::write(&secret, other).unwrap();
+    configure("off");
+    node.signal("-HUP");
+    let look = async || (status_by(other).await == 200).then_some(());
+    until("the other secret is never used", look).await;
+    assert_eq!(status_by(SECRET).await, 401);
+    let lines = node.lines().len();
+    assert!(node.is_running());
+    node.signal("-TERM");
+    assert_eq!(node.ended().await, Some(0));
+    assert_eq!(node.lines().len(), lines, "it is logged what is off");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_survives_sighup() {
+    let folder = tempfile::tempdir().unwrap();
+    redis();
+    let mut worker = Program::on_redis(folder.path(), "worker", "hangup", &[]);
+    worker.ready(200).await;
+    worker.signal("-HUP");
+    let line = worker.line("SIGHUP: read the configuration again").await;
+    let said = (&line["level"], &line["what"]);
+    // It takes no tokens.
+    assert_eq!(said, (&json!("WARN"), &json!("log.level")));
+    assert_eq!(worker.get("/healthz").await.status, 200);
+    worker.signal("-TERM");
+    assert_eq!(worker.ended().await, Some(0));
+}
+
+/// With a timer that does not come again: after the start, rows are held against the ledger when the node is told to,
+/// and not before.
+#[tokio::test(flavor = "multi_thread")]
+async fn sigusr1_has_reconcilers_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let never = [("redis.reconcile_ms", "3600000")];
+    let mut node = Program::on_redis(folder.path(), "serve", "reconcile", &never);
+    node.ready(200).await;
+    let runs = async || {
+        let metrics = node.get("/metrics").await;
+        let text = String::from_utf8_lossy(&metrics.body).into_owned();
+        let ran = |line: &&str| line.starts_with("qiang_reconcile_last_run_timestamp_seconds{");
+        let runs: BTreeSet<_> = text.lines().filter(ran).map(str::to_owned).collect();
+        runs
+    };
+    let at_the_start = async || Some(runs().await).filter(|runs| runs.len() == 2);
+    let at_the_start = until("not both partitions have run", at_the_start).await;
+    assert_eq!(node.post("/v1/sales", Some(sale(10))).await.status, 201);
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(runs().await, at_the_start, "it runs untold");
+    let told = async || {
+        node.signal("-USR1");
+        (runs().await != at_the_start).then_some(())
+    };
+    until("nothing is reconciled", told).await;
+    node.line("SIGUSR1: all reconcilers run").await;
+    assert!(node.is_running());
+
+    let folder = tempfile::tempdir().unwrap();
+    let mut worker = Program::on_redis(folder.path(), "worker", "reconcile-worker", &[]);
+    worker.ready(200).await;
+    worker.signal("-USR1");
+    worker.line("SIGUSR1: all reconcilers run").await;
+    assert_eq!(worker.get("/healthz").await.status, 200);
+    worker.signal("-TERM");
+    assert_eq!(worker.ended().await, Some(0));
+}

@@ -1,0 +1,214 @@
+//! The suite that all engines pass, on Redis: one server, campaigns spread over partitions, Sentinels, a Cluster. And
+//! on Valkey: one server with replicas that grants wait for, a Cluster.
+//!
+//! The ledger behind each is an SQLite file. Time is given, so that cases can move it.
+
+mod subject;
+
+use std::{sync::OnceLock, time::Duration};
+
+use qiang_redis::{Options, Topology};
+use qiang_testkit::{
+    engine_conformance,
+    servers::redis::{Cluster, Options as ServerOptions, SentinelSet, Server, Standalone},
+};
+
+use crate::conformance::subject::{OnRedis, Servers};
+
+/// One server, four partitions.
+struct Alone;
+
+fn server() -> &'static Standalone {
+    static SERVER: OnceLock<Standalone> = OnceLock::new();
+    SERVER.get_or_init(|| Standalone::start(&ServerOptions::new()))
+}
+
+impl Servers for Alone {
+    fn options() -> Options {
+        Options {
+            urls: vec![server().url()],
+            partitions: 4,
+            ..Options::default()
+        }
+    }
+}
+
+/// The same, with every campaign of two units or more spread over three of the partitions.
+struct Spread;
+
+impl Servers for Spread {
+    fn options() -> Options {
+        Options {
+            spread_from: 2,
+            spread_over: 3,
+            ..Alone::options()
+        }
+    }
+}
+
+/// A primary with two replicas, watched by Sentinels; grants wait for a replica.
+struct UnderSentinels;
+
+impl Servers for UnderSentinels {
+    fn options() -> Options {
+        static SERVERS: OnceLock<SentinelSet> = OnceLock::new();
+        let servers = SERVERS.get_or_init(|| SentinelSet::start(&ServerOptions::new()));
+        Options {
+            urls: servers.sentinel_urls(),
+            topology: Topology::Sentinel {
+                master: servers.master_name().to_owned(),
+            },
+            partitions: 2,
+            replicas: 1,
+            ..Options::default()
+        }
+    }
+}
+
+/// Three primaries with a replica each.
+struct Clustered;
+
+impl Servers for Clustered {
+    fn options() -> Options {
+        static SERVERS: OnceLock<Cluster> = OnceLock::new();
+        let servers = SERVERS.get_or_init(|| Cluster::start(&ServerOptions::new()));
+        Options {
+            urls: servers.urls(),
+            topology: Topology::Cluster,
+            partitions: 8,
+            replicas: 1,
+            ..Options::default()
+        }
+    }
+}
+
+/// One server of Valkey and a replica, every campaign of two units or more spread over two partitions of three.
+struct OnValkey;
+
+impl Servers for OnValkey {
+    fn options() -> Options {
+        static SERVERS: OnceLock<Standalone> = OnceLock::new();
+        let with = ServerOptions::new().valkey().replicas(1);
+        let servers = SERVERS.get_or_init(|| Standalone::start(&with));
+        Options {
+            urls: vec![servers.url()],
+            partitions: 3,
+            spread_from: 2,
+            spread_over: 2,
+            replicas: 1,
+            ..Options::default()
+        }
+    }
+}
+
+/// Three primaries of Valkey with a replica each.
+struct ValkeyCluster;
+
+impl Servers for ValkeyCluster {
+    fn options() -> Options {
+        static SERVERS: OnceLock<Cluster> = OnceLock::new();
+        let with = ServerOptions::new().valkey();
+        let servers = SERVERS.get_or_init(|| Cluster::start(&with));
+        Options {
+            urls: servers.urls(),
+            topology: Topology::Cluster,
+            partitions: 8,
+            replicas: 1,
+            ..Options::default()
+        }
+    }
+}
+
+/// Campaigns that are over leave as soon as they are settled, and come back when something is asked of them. They would
+/// be kept for a moment, which no clock that stands still comes to: that is passed over.
+struct Leaving;
+
+impl Servers for Leaving {
+    fn options() -> Options {
+        Options {
+            keep_closed: Duration::from_millis(1),
+            // Cases read the whole log.
+            retain: Duration::from_secs(3_600),
+            ..Spread::options()
+        }
+    }
+
+    fn leave() -> Option<&'static Server> {
+        Some(server().primary())
+    }
+}
+
+mod alone {
+    use super::*;
+    engine_conformance!(OnRedis<Alone>);
+    engine_conformance!(downtimes OnRedis<Alone>);
+}
+
+mod spread {
+    use super::*;
+    engine_conformance!(OnRedis<Spread>);
+    engine_conformance!(downtimes OnRedis<Spread>);
+}
+
+mod under_sentinels {
+    use super::*;
+    engine_conformance!(OnRedis<UnderSentinels>);
+    engine_conformance!(downtimes OnRedis<UnderSentinels>);
+}
+
+mod clustered {
+    use super::*;
+    engine_conformance!(OnRedis<Clustered>);
+    engine_conformance!(downtimes OnRedis<Clustered>);
+}
+
+mod valkey {
+    use super::*;
+    engine_conformance!(OnRedis<OnValkey>);
+    engine_conformance!(downtimes OnRedis<OnValkey>);
+}
+
+mod valkey_cluster {
+    use super::*;
+    engine_conformance!(OnRedis<ValkeyCluster>);
+    engine_conformance!(downtimes OnRedis<ValkeyCluster>);
+}
+
+mod leaving {
+    use qiang_core::{
+        book::{CampaignAction, Command},
+        campaign::Phase,
+    };
+    use qiang_testkit::campaign::{Target, sale};
+
+    use super::*;
+
+    engine_conformance!(settling OnRedis<Leaving>);
+    engine_conformance!(downtimes OnRedis<Leaving>);
+
+    /// What is over does leave in these cases, and come back.
+    #[test]
+    fn a_campaign_leaves_by_itself() {
+        qiang_testkit::conformance::run::<OnRedis<Leaving>>(async |case| {
+            // An id that no other case has.
+            while case.next_id() < 4_000 {}
+            let target: Target = case.open(sale(5)).await;
+            case.granted(target.one("a")).await;
+            case.pay(case.nth(target, 1), "p").await;
+            case.act(target.id, CampaignAction::Close).await;
+            let pattern = format!("case*:c:{}", target.id);
+            let is_here = || {
+                let keys = server().primary().call(&["KEYS", &pattern]);
+                !keys.expect("the server answers").array().is_empty()
+            };
+            while tokio::task::block_in_place(is_here) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            assert_eq!(case.tally(target.id).await.phase, Phase::Closed);
+            let campaign = target.id;
+            let action = CampaignAction::Close;
+            let again = case.submit(Command::Act { campaign, action }).await;
+            assert!(again.is_ok(), "{again:?}");
+        });
+    }
+}

@@ -1,0 +1,27 @@
+//! A node hears news where it sends its calls: at the first of several servers that answers.
+
+use std::time::Duration;
+
+use qiang_redis::{Options, RedisEngine};
+use qiang_testkit::servers::{
+    Port,
+    redis::{Options as ServerOptions, Standalone},
+    wait_for,
+};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn invalidations_come_from_the_second_url_when_the_first_is_dead() {
+    let nobody = Port::free();
+    let server = Standalone::start(&ServerOptions::new());
+    let options = Options {
+        urls: vec![format!("redis://{}", nobody.addr()), server.url()],
+        partitions: 1,
+        ..Options::default()
+    };
+    let engine = RedisEngine::connect(options, &[]).await.unwrap();
+    wait_for("somebody to subscribe", Duration::from_secs(10), || {
+        let patterns = server.primary().call(&["PUBSUB", "NUMPAT"]).unwrap();
+        (patterns.integer() == Some(1)).then_some(())
+    });
+    engine.close().await;
+}

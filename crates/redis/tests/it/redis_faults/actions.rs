@@ -1,0 +1,152 @@
+//! Pauses, resumptions and closes whose answers are lost: whoever asks again is answered that it is done, and it was
+//! done once.
+
+use std::time::{Duration, Instant};
+
+use qiang_core::{
+    book::{CampaignAction, Command, Reply},
+    campaign::{Phase, Tally},
+    event::Event,
+    id::CampaignId,
+    ports::EngineError,
+    split::SplitRule,
+};
+use qiang_redis::Options;
+use qiang_testkit::{
+    ManualClock,
+    campaign::{OPEN_MS, OPENS, red_packet, sale},
+    proxy::FaultProxy,
+};
+
+use crate::redis_faults::harness::{Harness, SHORT_PAUSE, name, node, open_now, options, shared};
+
+const CALL_TIMEOUT: Duration = Duration::from_millis(100);
+const TRY_FOR: Duration = Duration::from_millis(600);
+const SPREAD_FROM: u32 = 1_000;
+const INSIST_MAX: Duration = Duration::from_secs(60);
+
+/// Asks until there is an answer, which is no refusal.
+async fn insist(
+    harness: &Harness,
+    node: usize,
+    campaign: CampaignId,
+    action: CampaignAction,
+) -> Tally {
+    let until = Instant::now() + INSIST_MAX;
+    loop {
+        match harness
+            .submit(node, Command::Act { campaign, action })
+            .await
+        {
+            Ok(Reply::Acted(tally)) => return tally,
+            Err(EngineError::Unavailable { .. } | EngineError::Uncertain { .. }) => {}
+            other => panic!("{action:?} again: {other:?}"),
+        }
+        assert!(Instant::now() < until, "no answer");
+        tokio::time::sleep(SHORT_PAUSE).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_action_whose_answer_was_lost_is_done_when_it_is_asked_for_again() {
+    let proxy = FaultProxy::start(shared().addr()).await;
+    let direct = Options {
+        spread_from: SPREAD_FROM,
+        spread_over: 2,
+        ..options(shared().url())
+    };
+    let behind = Options {
+        urls: vec![format!("redis://{}", proxy.addr())],
+        call_timeout: CALL_TIMEOUT,
+        try_for: TRY_FOR,
+        ..direct.clone()
+    };
+    let mut harness = Harness::new(direct).await;
+    harness.nodes[0].close().await;
+    let split = SplitRule::Lazy { min: 1 };
+    // One in one part, one in two, a packet. The node behind the proxy did not open them.
+    harness.nodes.swap(0, 1);
+    let targets = [
+        harness.open(open_now(sale(100))).await,
+        harness.open(open_now(sale(2 * SPREAD_FROM))).await,
+        harness.open(open_now(red_packet(10_000, 50, split))).await,
+    ];
+    harness.nodes.swap(0, 1);
+    harness.nodes[0] = node(&behind, &[]).await;
+    for target in targets {
+        for n in 0..20 {
+            harness
+                .record
+                .insist(&harness.nodes, n, &target.one(&name(n)))
+                .await;
+        }
+    }
+    for target in targets {
+        for (action, phase) in [
+            (CampaignAction::Pause, Phase::Paused),
+            (CampaignAction::Resume, Phase::Live),
+            (CampaignAction::Pause, Phase::Paused),
+            (CampaignAction::Close, Phase::Closed),
+        ] {
+            // It is carried out, and the answer does not come.
+            proxy.drop_responses().await;
+            let campaign = target.id;
+            let lost = harness.submit(0, Command::Act { campaign, action }).await;
+            assert!(
+                matches!(
+                    lost,
+                    Err(EngineError::Uncertain { .. } | EngineError::Unavailable { .. })
+                ),
+                "{lost:?}"
+            );
+            proxy.pass().await;
+            for node in [1, 0, 0] {
+                let tally = insist(&harness, node, campaign, action).await;
+                assert_eq!((tally.phase, tally.conserves()), (phase, true), "{tally:?}");
+            }
+        }
+    }
+    let logs = harness.logs().await;
+    for (target, parts) in targets.into_iter().zip([1, 2, 1]) {
+        let count = |wanted: &dyn Fn(&Event) -> bool| {
+            let entries = logs.iter().flatten();
+            let own = entries.filter(|entry| entry.campaign == target.id);
+            own.filter(|entry| wanted(&entry.event)).count()
+        };
+        let counts = [
+            count(&|event| matches!(event, Event::Paused)),
+            count(&|event| matches!(event, Event::Resumed)),
+            count(&|event| matches!(event, Event::Closed { .. })),
+        ];
+        assert_eq!(counts, [2 * parts, parts, parts], "each was done once");
+    }
+    harness.audit_logs(logs, true).await;
+}
+
+/// The answer to a pause is lost, and whoever asked for it asks again when the window is over: claims meet the pause
+/// until the campaign is closed, and so does a pause.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pause_is_done_also_when_the_window_is_over() {
+    let clock = ManualClock::new(OPENS);
+    let options = Options {
+        clock: Some(clock.clone()),
+        ..options(shared().url())
+    };
+    let mut harness = Harness::new(options).await;
+    let target = harness.open(sale(100)).await;
+    let campaign = target.id;
+    let tally = insist(&harness, 0, campaign, CampaignAction::Pause).await;
+    assert_eq!(tally.phase, Phase::Paused);
+    clock.set(OPENS.plus_millis(OPEN_MS));
+    // A tick may have closed it by now: then it is no pause any more.
+    let action = CampaignAction::Pause;
+    let again = harness.submit(1, Command::Act { campaign, action }).await;
+    match again {
+        Ok(Reply::Acted(tally)) => assert_eq!(tally.phase, Phase::Ended),
+        Err(EngineError::Refused(refusal)) => {
+            assert!(refusal.to_string().contains("closed"), "{refusal}");
+        }
+        other => panic!("{other:?}"),
+    }
+    harness.audit().await;
+}

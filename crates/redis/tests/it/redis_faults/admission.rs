@@ -1,0 +1,381 @@
+//! Admission: of a crowd, few reach Redis, and no unit is left because of it, whoever fails, vanishes or dies. Nobody
+//! is turned away while the sale admits more users than ask.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use qiang_core::{
+    book::{Claim, Command},
+    id::{CampaignId, OrderId, PaymentRef},
+    outcome::Outcome,
+    ports::{Claimed, Engine as _, EngineError, Ticket},
+};
+use qiang_redis::{BLOCK_LASTS, Options, RedisEngine};
+use qiang_testkit::{
+    ManualClock,
+    campaign::{HOLD_MS, OPENS, Target, sale},
+    proxy::FaultProxy,
+    servers::redis::Server,
+};
+
+use crate::redis_faults::harness::{
+    Harness, blocking, grant_of, name, node, open_now, options, shared, wait_for, winners,
+};
+
+const STOCK: u32 = 100;
+
+/// Claims for some users, all at once, on all nodes in turn, without waiting for any answer.
+fn crowd(nodes: &[RedisEngine], claims: &[Claim]) -> Vec<Ticket<Claimed>> {
+    let on = |(n, claim): (usize, &Claim)| nodes[n % nodes.len()].claim(claim.clone());
+    claims.iter().enumerate().map(on).collect()
+}
+
+async fn answers(
+    harness: &Harness,
+    claims: Vec<Claim>,
+    tickets: Vec<Ticket<Claimed>>,
+) -> Vec<(Claim, Claimed)> {
+    // On a busy machine one user of a hundred may have to try again.
+    let mut again = claims.len() / 100;
+    let mut answered = Vec::new();
+    for (claim, ticket) in claims.into_iter().zip(tickets) {
+        let mut answer = ticket.await;
+        while answer == Err(EngineError::NotAdmitted) {
+            again = again.checked_sub(1).expect("few are turned away");
+            answer = harness.nodes[0].claim(claim.clone()).await;
+        }
+        harness.record.note_claim(&claim, &answer);
+        answered.push((claim, answer.unwrap()));
+    }
+    answered
+}
+
+fn users(target: Target, count: usize) -> Vec<Claim> {
+    (0..count).map(|n| target.one(&name(n))).collect()
+}
+
+fn decided(nodes: &[RedisEngine]) -> u64 {
+    nodes.iter().map(|node| node.gate_answers().decided).sum()
+}
+
+/// Three nodes that have never heard of the sale.
+async fn a_crowd_stays_outside(nodes: usize) {
+    const CLAIMS: usize = 30_000;
+    let mut harness = Harness::new(options(shared().url())).await;
+    let target = harness.open(open_now(sale(STOCK))).await;
+    for engine in std::mem::take(&mut harness.nodes) {
+        engine.close().await;
+    }
+    for _ in 0..nodes {
+        harness.nodes.push(node(&harness.options, &[]).await);
+    }
+    let claims = users(target, CLAIMS);
+    let tickets = crowd(&harness.nodes, &claims);
+    let answered = answers(&harness, claims, tickets).await;
+    assert_eq!(winners(&answered), STOCK as usize);
+    for (claim, claimed) in &answered {
+        let sold_out = claimed.outcome == Outcome::SoldOut { remaining: 0 };
+        assert!(
+            sold_out || grant_of(claimed).is_some(),
+            "{claim:?} {claimed:?}"
+        );
+    }
+    let decided = decided(&harness.nodes);
+    assert!(decided >= u64::from(STOCK), "the count sees decisions");
+    assert!(
+        decided <= CLAIMS as u64 / 100,
+        "{decided} of {CLAIMS} were decided by Redis"
+    );
+    harness.audit().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_crowd_stays_outside_one_node() {
+    a_crowd_stays_outside(1).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_crowd_stays_outside_three_nodes() {
+    a_crowd_stays_outside(3).await;
+}
+
+/// Users who are let in and refused, or who have gone, leave their places to others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_is_refused_or_gone_keeps_nobody_out() {
+    let mut harness = Harness::new(options(shared().url())).await;
+    let target = harness.open(open_now(sale(STOCK).limit(2))).await;
+    let mut claims = users(target, 3_000);
+    for (n, claim) in claims.iter_mut().enumerate() {
+        // Two of three ask for more than the sale allows.
+        claim.quantity = if n % 3 == 0 { 1 } else { 3 };
+    }
+    let gone = crowd(&harness.nodes, &claims[2_000..]);
+    let tickets = crowd(&harness.nodes, &claims[..2_000]);
+    drop(gone);
+    claims.truncate(2_000);
+    let answered = answers(&harness, claims, tickets).await;
+    let tally = harness.nodes[0].tally(target.id).await.unwrap().unwrap();
+    assert_eq!(tally.remaining, 0, "{tally:?}");
+    let limited = |(_, claimed): &&(Claim, Claimed)| {
+        matches!(
+            claimed.outcome,
+            Outcome::LimitReached { .. } | Outcome::SoldOut { .. }
+        )
+    };
+    assert_eq!(
+        answered.iter().filter(limited).count() + winners(&answered),
+        2_000
+    );
+}
+
+/// Orders that are cancelled while a crowd waits: their units are sold again, and nobody is told otherwise.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn returned_units_are_open_at_once() {
+    let mut harness = Harness::new(options(shared().url())).await;
+    let target = harness.open(open_now(sale(STOCK))).await;
+    let first = users(target, STOCK as usize);
+    let tickets = crowd(&harness.nodes, &first);
+    let answered = answers(&harness, first, tickets).await;
+    assert_eq!(winners(&answered), STOCK as usize);
+    for (_, claimed) in answered.iter().take(20) {
+        let order = grant_of(claimed).unwrap().order_id();
+        harness.submit(0, Command::Cancel { order }).await.unwrap();
+    }
+    let started = Instant::now();
+    let claims: Vec<_> = (0..2_000)
+        .map(|n| target.one(&format!("next-{n}")))
+        .collect();
+    let tickets = crowd(&harness.nodes, &claims);
+    let answered = answers(&harness, claims, tickets).await;
+    assert_eq!(winners(&answered), 20);
+    assert!(
+        started.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        started.elapsed()
+    );
+    harness.audit().await;
+}
+
+/// A node that is gone, with all places of a sale: as it has left them, or as if it were renewing them all the time.
+struct DeadNode {
+    stop: Arc<AtomicBool>,
+    renewing: Option<std::thread::JoinHandle<()>>,
+}
+
+impl DeadNode {
+    fn of(harness: &Harness, server: &'static Server, id: CampaignId, renews: bool) -> Self {
+        const TAKE_ALL: &str = "local now = redis.call('TIME')
+            local last = now[1] * 1000 + math.floor(now[2] / 1000) + ARGV[1]
+            return redis.call('HSET', KEYS[1], 'dead', string.format('2000000000 %d 2000000000', last))";
+        let prefix = harness.options.prefix.clone();
+        let lasts_ms = BLOCK_LASTS.as_millis().to_string();
+        let take_all = move || {
+            for partition in 0..2 {
+                let key = format!("{prefix}:{{p{partition:02}}}:c:{id}:admissions");
+                let words = ["EVAL", TAKE_ALL, "1", &key, &lasts_ms];
+                server.call(&words).unwrap();
+            }
+        };
+        blocking(&take_all);
+        let stop = Arc::new(AtomicBool::new(false));
+        let renewing = renews.then(|| {
+            let stop = Arc::clone(&stop);
+            std::thread::spawn(move || {
+                while !stop.load(Ordering::Acquire) {
+                    take_all();
+                    std::thread::sleep(BLOCK_LASTS / 10);
+                }
+            })
+        });
+        Self { stop, renewing }
+    }
+}
+
+impl Drop for DeadNode {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        if let Some(renewing) = self.renewing.take() {
+            let ended = blocking(|| renewing.join());
+            assert!(ended.is_ok() || std::thread::panicking());
+        }
+    }
+}
+
+/// Two nodes, and what is between them and Redis.
+async fn far_away() -> (Harness, FaultProxy) {
+    let proxy = FaultProxy::start(shared().addr()).await;
+    let far = Options {
+        call_timeout: Duration::from_secs(5),
+        ..options(format!("redis://{}", proxy.addr()))
+    };
+    (Harness::new(far).await, proxy)
+}
+
+/// Everybody is granted a unit, at the first attempt.
+async fn all_granted(harness: &Harness, claims: Vec<Claim>) {
+    let tickets = crowd(&harness.nodes, &claims);
+    for (claim, ticket) in claims.into_iter().zip(tickets) {
+        let answer = ticket.await;
+        harness.record.note_claim(&claim, &answer);
+        let granted = answer.as_ref().is_ok_and(|it| grant_of(it).is_some());
+        assert!(granted, "{claim:?} was answered {answer:?}");
+    }
+}
+
+/// A node that is gone holds all places: others sell one by one, and as before when its block has run out.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dead_nodes_block_leaves_nothing_unsold() {
+    let mut harness = Harness::new(options(shared().url())).await;
+    let target = harness.open(open_now(sale(STOCK))).await;
+    let _dead = DeadNode::of(&harness, shared().primary(), target.id, false);
+    let started = Instant::now();
+    let claims = users(target, 2 * STOCK as usize);
+    let tickets = crowd(&harness.nodes, &claims);
+    let answered = answers(&harness, claims, tickets).await;
+    assert_eq!(winners(&answered), STOCK as usize);
+    assert!(
+        started.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        started.elapsed()
+    );
+    harness.audit().await;
+}
+
+/// Fewer ask than are admitted, on three nodes, none of them ever gets a block, and what Redis says comes later than a
+/// block would last: they wait, and nobody is turned away.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_is_turned_away_for_what_other_nodes_hold() {
+    let (mut harness, proxy) = far_away().await;
+    let third = node(&harness.options, &[]).await;
+    harness.nodes.push(third);
+    let target = harness.open(open_now(sale(3 * STOCK))).await;
+    let _dead = DeadNode::of(&harness, shared().primary(), target.id, true);
+    proxy.delay(BLOCK_LASTS * 3 / 5, BLOCK_LASTS * 3 / 5).await;
+    all_granted(&harness, users(target, 3 * STOCK as usize)).await;
+    proxy.pass().await;
+    harness.audit().await;
+}
+
+/// Fewer ask than are admitted, and Redis is so far away that claims wait for long in other queues: that is no reason
+/// to turn anybody away.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_is_turned_away_for_the_time_that_redis_takes() {
+    const CLAIMS: u32 = 8_000;
+    let (mut harness, proxy) = far_away().await;
+    let target = harness.open(open_now(sale(CLAIMS + 1))).await;
+    let delay = Duration::from_millis(200);
+    proxy.delay(delay, delay).await;
+    all_granted(&harness, users(target, CLAIMS as usize)).await;
+    proxy.pass().await;
+    harness.audit().await;
+}
+
+/// A sale of several parts sells to whoever comes to any of them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_is_turned_away_from_a_spread_sale() {
+    let spread = Options {
+        spread_from: 2,
+        spread_over: 2,
+        ..options(shared().url())
+    };
+    let mut harness = Harness::new(spread).await;
+    let target = harness.open(open_now(sale(STOCK))).await;
+    let _dead = DeadNode::of(&harness, shared().primary(), target.id, true);
+    all_granted(&harness, users(target, STOCK as usize)).await;
+    let claims: Vec<_> = (0..500).map(|n| target.one(&format!("late-{n}"))).collect();
+    for ticket in crowd(&harness.nodes, &claims) {
+        let sold_out = Outcome::SoldOut { remaining: 0 };
+        assert_eq!(ticket.await.map(|claimed| claimed.outcome), Ok(sold_out));
+    }
+    harness.audit().await;
+}
+
+/// Asks a node until its gate knows that a sale is sold out: what it loads is forgotten when it hears of an earlier
+/// change meanwhile.
+async fn know_it(node: &RedisEngine, target: Target) {
+    let nobody = target.one("nobody");
+    let sold_out = Outcome::SoldOut { remaining: 0 };
+    let until = Instant::now() + Duration::from_secs(10);
+    while node.peek(&nobody) != Some(sold_out) {
+        assert!(Instant::now() < until, "the gate does not know it");
+        let answer = node.claim(nobody.clone()).await;
+        assert_eq!(answer.map(|claimed| claimed.outcome), Ok(sold_out));
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// Waits until a node's gate has heard that units came back.
+async fn hear_of_it(node: &RedisEngine, target: Target) {
+    let is_open = || node.peek(&target.one("nobody")).is_none();
+    wait_for("a node that has heard of units", is_open).await;
+}
+
+/// A sale that both nodes know to be sold out, with all of its orders.
+async fn sold_out(harness: &mut Harness) -> (Target, Vec<OrderId>) {
+    let target = harness.open(sale(STOCK)).await;
+    let claims = users(target, 3 * STOCK as usize);
+    let tickets = crowd(&harness.nodes, &claims);
+    let answered = answers(harness, claims, tickets).await;
+    let grants = answered.iter().filter_map(|(_, claimed)| grant_of(claimed));
+    let orders: Vec<_> = grants.map(|grant| grant.order_id()).collect();
+    assert_eq!(orders.len(), STOCK as usize);
+    for node in &harness.nodes {
+        know_it(node, target).await;
+    }
+    (target, orders)
+}
+
+/// Cancelled, returned and expired: whoever asks next gets the unit, on the same node at once, and on every other one
+/// when it has heard of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_comes_back_is_open_at_once() {
+    let clock = ManualClock::new(OPENS);
+    let timed = Options {
+        clock: Some(clock.clone()),
+        ..options(shared().url())
+    };
+    let mut harness = Harness::new(timed).await;
+    let (target, orders) = sold_out(&mut harness).await;
+    let cancelled = orders[0];
+    let returned = orders[1];
+    let payment = PaymentRef::new("payment").unwrap();
+    let pay = Command::Pay {
+        order: returned,
+        payment,
+        paid_at: None,
+    };
+    harness.submit(0, pay).await.unwrap();
+    let comes_back = [
+        Command::Cancel { order: cancelled },
+        Command::Return { order: returned },
+    ];
+    for (n, command) in comes_back.into_iter().enumerate() {
+        harness.submit(0, command).await.unwrap();
+        let claims = vec![target.one(&format!("next-{n}"))];
+        all_granted(&harness, claims).await;
+    }
+    let other = &harness.nodes[1];
+    for (n, order) in orders[2..4].iter().enumerate() {
+        know_it(other, target).await;
+        let command = Command::Cancel { order: *order };
+        harness.submit(0, command).await.unwrap();
+        hear_of_it(other, target).await;
+        let claim = target.one(&format!("elsewhere-{n}"));
+        let claimed = other.claim(claim.clone()).await;
+        harness.record.note_claim(&claim, &claimed);
+        assert!(grant_of(&claimed.unwrap()).is_some());
+    }
+    know_it(other, target).await;
+    clock.advance(HOLD_MS);
+    let tick = Command::Tick { events_max: 1_000 };
+    harness.submit(0, tick).await.unwrap();
+    hear_of_it(other, target).await;
+    let claims = (0..STOCK - 1).map(|n| target.one(&format!("last-{n}")));
+    all_granted(&harness, claims.collect()).await;
+    harness.audit().await;
+}

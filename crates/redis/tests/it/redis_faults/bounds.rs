@@ -1,0 +1,280 @@
+//! What one call makes Redis do is bounded, however many orders a campaign and a buyer have.
+
+use std::{sync::Arc, time::Duration};
+
+use qiang_core::{
+    book::{Claim, Command, Reply},
+    id::{OrderId, PaymentRef},
+    order::OrderState,
+    outcome::{Grant, Outcome},
+    ports::{Engine as _, EngineError},
+};
+use qiang_redis::Options;
+use qiang_testkit::{
+    ManualClock,
+    campaign::{HOLD_MS, OPENS, Target, sale},
+    servers::redis::{Options as ServerOptions, Server, Standalone},
+};
+
+use crate::redis_faults::harness::{Harness, blocking, name, options, wait_for};
+
+/// Orders that a call might have to step past.
+const ORDERS: u32 = 100_000;
+/// Claims that are under way at a time.
+const AT_ONCE: usize = 10_000;
+/// Steps of one call, at most: `STEPS_MAX` of tick.lua.
+const STEPS_MAX: u64 = 5_000;
+/// Commands that a payment or a cancellation carries out, at most, with those of presence calls and ticks that fall in
+/// between: on a busy machine these are more than its own. A walk past the orders would be a hundred thousand.
+const COMMANDS_MAX: u64 = 1_000;
+/// Keys of one buyer.
+const KEYS: usize = 5_000;
+/// How long a buyer's row is, at most: `KEYS_BYTES_MAX` of claim_sale.lua and the rest of the row.
+const ROW_BYTES_MAX: i64 = 1_024 + 64;
+
+/// Calls of a command so far.
+fn calls(server: &Server, command: &str) -> u64 {
+    let line = server.info("commandstats", &format!("cmdstat_{command}"));
+    let calls = line.and_then(|line| {
+        let calls = line.strip_prefix("calls=")?.split(',').next()?;
+        calls.parse().ok()
+    });
+    calls.unwrap_or(0)
+}
+
+/// Commands on hashes so far: what scripts look at orders and buyers with.
+fn on_hashes(server: &Server) -> u64 {
+    let commands = ["hget", "hmget", "hset"];
+    commands.map(|command| calls(server, command)).iter().sum()
+}
+
+/// A sale with [`ORDERS`] orders, of which all but the first are paid.
+struct Long {
+    server: Standalone,
+    clock: Arc<ManualClock>,
+    harness: Harness,
+    target: Target,
+    /// The campaign's key.
+    key: String,
+}
+
+impl Long {
+    async fn new() -> Self {
+        let server = blocking(|| Standalone::start(&ServerOptions::new()));
+        let clock = ManualClock::new(OPENS);
+        let options = Options {
+            partitions: 1,
+            clock: Some(clock.clone()),
+            ..options(server.url())
+        };
+        let mut harness = Harness::new(options).await;
+        let target = harness.open(sale(ORDERS + 1)).await;
+        let key = format!("{}:{{p00}}:c:{}", harness.options.prefix, target.id);
+        let claims: Vec<Claim> = (0..ORDERS as usize).map(|n| target.one(&name(n))).collect();
+        for claims in claims.chunks(AT_ONCE) {
+            claim_all(&harness, claims).await;
+        }
+        let long = Self {
+            server,
+            clock,
+            harness,
+            target,
+            key,
+        };
+        long.pay_behind_the_first();
+        long
+    }
+
+    /// Has Redis as so many payments leave it, without waiting for them one by one.
+    fn pay_behind_the_first(&self) {
+        const PAID: &str = "for n = ARGV[1], ARGV[2] do
+            local order = redis.call('HGET', KEYS[1], n)
+            redis.call('HSET', KEYS[1], n, 'p' .. string.sub(order, 2))
+        end";
+        let orders = format!("{}:orders", self.key);
+        for from in (2..=ORDERS).step_by(10_000) {
+            let to = ORDERS.min(from + 9_999);
+            let words = [
+                "EVAL",
+                PAID,
+                "1",
+                &orders,
+                &from.to_string(),
+                &to.to_string(),
+            ];
+            blocking(|| self.server.primary().call(&words).unwrap());
+        }
+    }
+
+    fn first(&self) -> OrderId {
+        self.target.order(1)
+    }
+
+    /// The campaign's position among its holds, and how often a tick has said when the next one is due.
+    fn position(&self) -> (u64, u64) {
+        blocking(|| {
+            let server = self.server.primary();
+            let first = server.call(&["HGET", &self.key, "first"]).unwrap();
+            let ticks = calls(server, "zadd");
+            (first.text().unwrap().parse().unwrap(), ticks)
+        })
+    }
+
+    async fn state(&self, order: OrderId) -> OrderState {
+        let view = self.harness.nodes[0].order(order).await.unwrap().unwrap();
+        view.grant.order.unwrap().state
+    }
+}
+
+async fn claim_all(harness: &Harness, claims: &[Claim]) -> Vec<Grant> {
+    let tickets: Vec<_> = claims
+        .iter()
+        .map(|claim| harness.nodes[0].claim(claim.clone()))
+        .collect();
+    let mut grants = Vec::new();
+    for ticket in tickets {
+        match ticket.await.map(|claimed| claimed.outcome) {
+            Ok(Outcome::Granted(grant) | Outcome::AlreadyGranted(grant)) => grants.push(grant),
+            other => panic!("a claim was answered {other:?}"),
+        }
+    }
+    grants
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_oldest_hold_expires_without_a_walk_past_all_orders() {
+    let long = Long::new().await;
+    let before = long.position();
+    long.clock.advance(HOLD_MS);
+    while long.state(long.first()).await != OrderState::Expired {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let expired = long.position();
+    wait_for("all orders to be stepped past", || {
+        long.position().0 > u64::from(ORDERS)
+    })
+    .await;
+    let after = long.position();
+    for (first, ticks) in [expired, after] {
+        let (steps, ticks) = (first - before.0, ticks - before.1);
+        assert!(steps <= STEPS_MAX * ticks, "{steps} steps in {ticks} ticks");
+    }
+    // Nobody else's hold ran out, and the unit can be had again.
+    let tally = long.harness.nodes[0].tally(long.target.id).await.unwrap();
+    assert_eq!(tally.unwrap().granted, u64::from(ORDERS - 1));
+    claim_all(&long.harness, &[long.target.one("next")]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_payment_and_a_cancellation_look_at_one_order() {
+    let long = Long::new().await;
+    let last = claim_all(&long.harness, &[long.target.one("last")]).await[0].order_id();
+    let payment = PaymentRef::new("payment").unwrap();
+    for command in [
+        Command::Pay {
+            order: long.first(),
+            payment,
+            paid_at: None,
+        },
+        Command::Cancel { order: last },
+    ] {
+        let before = blocking(|| on_hashes(long.server.primary()));
+        long.harness.nodes[0].submit(command).await.unwrap();
+        let commands = blocking(|| on_hashes(long.server.primary())) - before;
+        assert!(commands <= COMMANDS_MAX, "{commands} commands");
+    }
+    // What is not held any more does not expire.
+    long.clock.advance(2 * HOLD_MS);
+    let events_max = 1;
+    let ticked = || long.harness.nodes[0].submit(Command::Tick { events_max });
+    while ticked().await != Ok(Reply::Ticked { more: false }) {}
+    assert_eq!(long.state(long.first()).await, OrderState::Paid);
+    assert_eq!(long.state(last).await, OrderState::Cancelled);
+    assert_eq!(long.state(long.target.order(2)).await, OrderState::Paid);
+}
+
+/// The bytes that Redis has of a buyer beside the orders.
+fn row_bytes(harness: &Harness, server: &Server, target: Target, user: &str) -> i64 {
+    let users = format!("{}:{{p00}}:c:{}:users", harness.options.prefix, target.id);
+    let reply = blocking(|| server.call(&["HSTRLEN", &users, user]).unwrap());
+    reply.integer().unwrap()
+}
+
+/// A server, two nodes and a sale of which one buyer may have everything.
+async fn one_buyer() -> (Standalone, Harness, Target) {
+    let server = blocking(|| Standalone::start(&ServerOptions::new()));
+    let options = Options {
+        partitions: 1,
+        clock: Some(ManualClock::new(OPENS)),
+        ..options(server.url())
+    };
+    let mut harness = Harness::new(options).await;
+    let target = harness.open(sale(ORDERS).limit(ORDERS)).await;
+    (server, harness, target)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_buyer_with_many_keys_has_a_short_row_and_every_replay() {
+    let (server, harness, target) = one_buyer().await;
+    let claim = |n: usize| target.keyed("buyer", 1 + n as u32 % 3, &format!("key-{n}"));
+    // Every key twice, in the same batch and later.
+    let mut claims: Vec<Claim> = (0..2 * KEYS).map(|n| claim(n / 2)).collect();
+    claims.extend((0..KEYS).map(claim));
+    let grants = claim_all(&harness, &claims).await;
+    let numbers: Vec<u32> = (0..KEYS).map(|key| grants[2 * key].number).collect();
+    for (n, grant) in grants.iter().enumerate() {
+        let key = if n < 2 * KEYS { n / 2 } else { n - 2 * KEYS };
+        assert_eq!(grant.number, numbers[key], "key {key}");
+        assert_eq!(grant.quantity, 1 + key as u32 % 3);
+    }
+    assert_eq!(numbers.iter().max(), Some(&(KEYS as u32)), "an order a key");
+    let bytes = row_bytes(&harness, server.primary(), target, "buyer");
+    assert!(bytes <= ROW_BYTES_MAX, "a row of {bytes} bytes");
+    // A key stands for its request, at another node as well.
+    for n in [0, KEYS / 2, KEYS - 1] {
+        let other = target.keyed("buyer", 1 + (n as u32 + 1) % 3, &format!("key-{n}"));
+        let refused = harness.nodes[1].claim(other).await;
+        assert!(
+            matches!(refused, Err(EngineError::Refused(_))),
+            "{refused:?}"
+        );
+    }
+    // A key whose order was given back still means that order.
+    let order = target.order(numbers[KEYS - 1]);
+    harness.nodes[0]
+        .submit(Command::Cancel { order })
+        .await
+        .unwrap();
+    let again = claim_all(&harness, &[claim(KEYS - 1)]).await[0];
+    assert_eq!(again.order.unwrap().state, OrderState::Cancelled);
+    // The numbers of another buyer with the same keys are others.
+    let others = claim_all(&harness, &[target.keyed("other", 1, "key-0")]).await;
+    assert_eq!(others[0].number, 1 + KEYS as u32);
+}
+
+/// An earlier version kept all keys in the buyer's row.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_long_row_of_an_earlier_version_is_read_and_grows_no_more() {
+    let (server, harness, target) = one_buyer().await;
+    let keyed = |n: usize| target.keyed("buyer", 1, &format!("old-{n}"));
+    let one = claim_all(&harness, &[keyed(0)]).await[0];
+    let users = format!("{}:{{p00}}:c:{}:users", harness.options.prefix, target.id);
+    let old: String = (1..500).map(|n| format!("\nold-{n}\t1")).collect();
+    let row = format!("1\t0\t1\nold-0\t1{old}");
+    blocking(|| {
+        let words = ["HSET", &users, "buyer", &row];
+        server.primary().call(&words).unwrap()
+    });
+    let before = row_bytes(&harness, server.primary(), target, "buyer");
+    let claims: Vec<_> = (0..100)
+        .map(|n| target.keyed("buyer", 1, &format!("new-{n}")))
+        .collect();
+    let made = claim_all(&harness, &claims).await;
+    assert_eq!(made.len(), 100);
+    assert_eq!(claim_all(&harness, &claims).await, made);
+    for n in [0, 1, 499] {
+        assert_eq!(claim_all(&harness, &[keyed(n)]).await[0], one);
+    }
+    let after = row_bytes(&harness, server.primary(), target, "buyer");
+    assert!(after <= before + 16, "from {before} to {after} bytes");
+}

@@ -1,0 +1,170 @@
+//! A partition's slot moves to another server of the Cluster and back while two nodes claim: nothing is lost, nothing
+//! is granted twice, and everybody is answered in the end.
+
+use std::time::Duration;
+
+use qiang_core::{
+    book::{Command, Reply},
+    event::PartitionId,
+    id::PaymentRef,
+    ports::{Engine as _, EventLog as _},
+};
+use qiang_redis::{Options, Topology};
+use qiang_testkit::{
+    campaign::{Target, sale},
+    servers::redis::{Cluster, Options as ServerOptions, Server},
+};
+
+use crate::redis_faults::harness::{
+    Harness, SHORT_PAUSE, blocking, calls_of, grant_of, name, open_now, options, wait_for, winners,
+};
+
+/// The slots of `p02` and `p03`, which are on different primaries at first.
+const SLOT_OF_P02: u16 = 2_956;
+const SLOT_OF_P03: u16 = 7_085;
+/// The partition whose slot moves.
+const PARTITION: PartitionId = PartitionId(3);
+const STOCK: u32 = 1_000_000;
+/// Between the moves of a few keys: long enough for calls to meet every stage.
+const PAUSE: Duration = Duration::from_millis(30);
+const MOVES: usize = 4;
+
+async fn moves(spread: bool) {
+    let cluster = blocking(|| Cluster::start(&ServerOptions::new()));
+    let mut harness = Harness::new(Options {
+        topology: Topology::Cluster,
+        urls: cluster.urls(),
+        partitions: 4,
+        spread_from: if spread { 2 } else { u32::MAX },
+        spread_over: 4,
+        ..options(String::new())
+    })
+    .await;
+    let mut targets = Vec::new();
+    for _ in 0..8 {
+        targets.push(harness.open(open_now(sale(STOCK))).await);
+    }
+    let count = targets.len();
+    let load = harness.start(move |n| Some(targets[n % count].one(&name(n))), SHORT_PAUSE);
+    load.more(200).await;
+    let homes = blocking(|| [SLOT_OF_P03, SLOT_OF_P02].map(|slot| cluster.primary_of_slot(slot)));
+    assert_ne!(homes[0].addr(), homes[1].addr());
+    for n in 0..MOVES {
+        let moved = blocking(|| cluster.move_slot(SLOT_OF_P03, homes[(n + 1) % 2], PAUSE));
+        assert!(moved > 3, "{moved} keys were moved");
+        load.more(200).await;
+    }
+    let answers = load.stop().await;
+    // What was granted on the way is known wherever it is now.
+    let grants: Vec<_> = answers
+        .iter()
+        .filter_map(|(_, claimed)| grant_of(claimed))
+        .collect();
+    assert_eq!(grants.len(), answers.len());
+    harness.replay(&answers[..answers.len().min(500)]).await;
+    for (n, grant) in grants.iter().enumerate().take(40) {
+        let order = grant.order_id();
+        let payment = PaymentRef::new(&format!("payment-{n}")).unwrap();
+        let paid = harness
+            .submit(
+                n % 2,
+                Command::Pay {
+                    order,
+                    payment,
+                    paid_at: None,
+                },
+            )
+            .await;
+        assert!(matches!(paid, Ok(Reply::Payment(..))), "{paid:?}");
+        assert!(harness.nodes[n % 2].order(order).await.unwrap().is_some());
+    }
+    harness.audit().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slot_moves_under_load() {
+    moves(false).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slot_moves_while_units_move_between_parts() {
+    moves(true).await;
+}
+
+/// Times that a node was asked for keys of a slot that is not its own yet.
+fn asked(node: &Server) -> u64 {
+    blocking(|| calls_of(node, "asking"))
+}
+
+/// A move that stands still when the keys are at their new place and the slot is not: its old node redirects by `ASK`,
+/// and nothing else tells where the keys are. What needs one key is answered from there; scripts need keys that do not
+/// exist, which Redis calls to be in between, and wait. Nothing is lost, and nobody is refused.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slot_whose_keys_have_moved_is_asked_for_elsewhere() {
+    const CLAIMS: usize = 100;
+    const READS: u64 = 20;
+    let cluster = blocking(|| Cluster::start(&ServerOptions::new()));
+    let mut harness = Harness::new(Options {
+        topology: Topology::Cluster,
+        urls: cluster.urls(),
+        partitions: 4,
+        spread_from: u32::MAX,
+        try_for: Duration::from_secs(60),
+        ..options(String::new())
+    })
+    .await;
+    let mut targets = Vec::new();
+    for _ in 0..8 {
+        targets.push(harness.open(open_now(sale(STOCK))).await);
+    }
+    let node = harness.nodes[0].clone();
+    let home = |target: &&Target| node.partition_of(&target.one("a")) == PARTITION;
+    let target = *targets.iter().find(home).unwrap();
+    let claims = |from: usize| {
+        (from..from + CLAIMS)
+            .map(|n| target.one(&name(n)))
+            .collect()
+    };
+    let mut answers = harness.ask_all(claims(0)).await;
+    let head = node.head(PARTITION).await.unwrap();
+    let (from, to) = blocking(|| {
+        let slots = [SLOT_OF_P03, SLOT_OF_P02];
+        slots.map(|slot| cluster.primary_of_slot(slot)).into()
+    });
+    blocking(|| cluster.begin_move(SLOT_OF_P03, from, to));
+    // Some keys are on either side at first.
+    let load = harness.start(
+        {
+            let claims: Vec<_> = claims(CLAIMS);
+            move |n| claims.get(n).cloned()
+        },
+        Duration::ZERO,
+    );
+    let moved = blocking(|| cluster.move_keys(SLOT_OF_P03, from, to, PAUSE));
+    assert!(moved > 3, "{moved} keys were moved");
+    let before = asked(to);
+    let mut last = head;
+    for _ in 0..READS {
+        let now = node.head(PARTITION).await.unwrap();
+        assert!(
+            now >= last,
+            "the log is shorter than it was: {now} after {last}"
+        );
+        last = now;
+    }
+    assert!(asked(to) >= before + READS, "the keys were not asked for");
+    // Claims are on their way, and ask as well.
+    let before = asked(to);
+    wait_for("claims to ask", || asked(to) > before).await;
+    blocking(|| cluster.end_move(SLOT_OF_P03, from, to));
+    answers.extend(load.join().await);
+    assert_eq!(winners(&answers), 2 * CLAIMS);
+    assert_eq!(harness.record.errors(), 0, "somebody was refused");
+    assert_eq!(
+        node.head(PARTITION).await.unwrap(),
+        head + CLAIMS as u64,
+        "each grant is one entry"
+    );
+    harness.replay(&answers).await;
+    harness.audit().await;
+}

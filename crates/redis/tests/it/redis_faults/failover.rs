@@ -1,0 +1,121 @@
+//! The primary is killed under load: what was acknowledged by a replica is kept, and the nodes go on by themselves.
+
+use std::time::Duration;
+
+use qiang_core::campaign::AckLevel;
+use qiang_core::split::SplitRule;
+use qiang_redis::{Options, Topology};
+use qiang_testkit::{
+    campaign::{red_packet, sale},
+    servers::redis::{Cluster, Options as ServerOptions, SentinelSet, Server},
+};
+
+use crate::redis_faults::harness::{
+    Answered, Harness, Record, blocking, detach_replicas, grant_of, name, open_now, options,
+    wait_for,
+};
+
+/// Between two claims of one worker: the load must last for the whole failover.
+const PAUSE: Duration = Duration::from_millis(30);
+/// Claims before the fault, and after it.
+const CLAIMS: usize = 500;
+/// Claims that are answered with an error because replicas do not confirm them, before the primary is killed.
+const UNCONFIRMED: usize = 100;
+/// Longer than a replica takes, by far.
+const REPLICA_TIMEOUT: Duration = Duration::from_millis(200);
+const SUPPLY: u32 = 50_000;
+
+/// A load on a sale and a packet at once, which goes on until `fault` is over and some more claims were made.
+async fn under_load(harness: &mut Harness, fault: impl AsyncFnOnce(&Record)) {
+    let on_sale = harness
+        .open(open_now(sale(SUPPLY)).ack(AckLevel::Replica))
+        .await;
+    let equal = SplitRule::Equal;
+    let packet = harness
+        .open(open_now(red_packet(100 * i64::from(SUPPLY), SUPPLY, equal)).ack(AckLevel::Replica))
+        .await;
+    // Everybody asks twice.
+    let made = move |n: usize| Some(if n % 4 < 2 { &on_sale } else { &packet }.one(&name(n / 4)));
+    let load = harness.start(made, PAUSE);
+    load.more(CLAIMS).await;
+    fault(&harness.record).await;
+    load.more(CLAIMS).await;
+    let answers = load.stop().await;
+    every_one_granted(&answers);
+    harness.audit().await;
+    harness.replay(&answers).await;
+}
+
+/// Lets the primary make some more grants that its replicas never get, then kills it.
+async fn kill_ahead_of_replicas(primary: &Server, record: &Record) {
+    detach_replicas(primary);
+    let before = record.errors();
+    wait_for("grants that no replica has", || {
+        record.errors() >= before + UNCONFIRMED
+    })
+    .await;
+    blocking(|| primary.kill());
+}
+
+/// Supply suffices for all, so every claim is granted, at the level that was asked for.
+fn every_one_granted(answers: &[Answered]) {
+    for (claim, claimed) in answers {
+        assert!(grant_of(claimed).is_some(), "{claim:?}: {claimed:?}");
+        assert_eq!(claimed.ack, AckLevel::Replica, "{claim:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_primary_under_sentinels_loses_nothing_that_was_acknowledged() {
+    let set = blocking(|| SentinelSet::start(&ServerOptions::new()));
+    let options = Options {
+        topology: Topology::Sentinel {
+            master: set.master_name().to_owned(),
+        },
+        urls: set.sentinel_urls(),
+        replicas: 1,
+        replica_timeout: REPLICA_TIMEOUT,
+        ..options(String::new())
+    };
+    let mut harness = Harness::new(options).await;
+    under_load(&mut harness, async |record| {
+        let old = blocking(|| set.primary());
+        kill_ahead_of_replicas(old, record).await;
+        blocking(|| set.wait_for_failover(old));
+    })
+    .await;
+    assert_eq!(harness.nodes[0].stopped(), None);
+    assert_eq!(harness.nodes[1].stopped(), None);
+}
+
+/// Slots of Redis Cluster for the tags `p01` and `p02`, where the two campaigns live: not on the same primary.
+const TAGS: [u16; 2] = [15_343, 2_956];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_primary_of_a_cluster_loses_nothing_that_was_acknowledged() {
+    let cluster = blocking(|| Cluster::start(&ServerOptions::new()));
+    let options = Options {
+        topology: Topology::Cluster,
+        urls: cluster.urls(),
+        replicas: 1,
+        replica_timeout: REPLICA_TIMEOUT,
+        partitions: 4,
+        ..options(String::new())
+    };
+    let mut harness = Harness::new(options).await;
+    under_load(&mut harness, async |record| {
+        for slot in TAGS {
+            let old = blocking(|| cluster.primary_of_slot(slot));
+            kill_ahead_of_replicas(old, record).await;
+            blocking(|| {
+                cluster.wait_for_failover(slot, old);
+                // Without a replica, nothing can be acknowledged by one.
+                old.start_again();
+                cluster.wait_until_whole();
+            });
+        }
+    })
+    .await;
+    assert_eq!(harness.nodes[0].stopped(), None);
+    assert_eq!(harness.nodes[1].stopped(), None);
+}

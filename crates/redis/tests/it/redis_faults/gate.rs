@@ -1,0 +1,427 @@
+//! After the sell-out, a node's losers do not reach Redis, winners still do, and a returned unit can be claimed at
+//! once.
+
+use std::time::{Duration, Instant};
+
+use qiang_core::{
+    book::{CampaignAction, Claim, Command, Reply},
+    id::OrderId,
+    outcome::Outcome,
+    ports::Engine as _,
+    split::SplitRule,
+};
+use qiang_redis::{Options, RedisEngine};
+use qiang_testkit::{
+    ManualClock,
+    campaign::{OPENS, Target, red_packet, sale},
+    proxy::FaultProxy,
+    servers::redis::{Options as ServerOptions, Server, Standalone},
+};
+use tokio::runtime::{Builder, Runtime};
+
+use crate::redis_faults::harness::{
+    Answered, Harness, blocking, calls_of, grant_of, name, node, open_now, options, wait_for,
+    winners,
+};
+
+const STOCK: u32 = 100;
+const LOSERS: usize = 1_000;
+/// Polling comes every second; what is pushed comes well before, if not each time on a busy machine.
+const PUSHED_MAX: Duration = Duration::from_millis(300);
+/// What is polled comes that early in seven of ten cases not: of seven times in a row, most would be late.
+const PUSHED_MIN: usize = 5;
+const POLLED_MAX: Duration = Duration::from_secs(5);
+
+/// A claim as the service makes it: the gate first.
+async fn knock(node: &RedisEngine, claim: &Claim) -> Outcome {
+    match node.peek(claim) {
+        Some(outcome) => outcome,
+        None => node.claim(claim.clone()).await.unwrap().outcome,
+    }
+}
+
+/// Calls of campaigns' scripts so far; a poll is sent whole.
+fn calls(server: &Server) -> u64 {
+    calls_of(server, "evalsha")
+}
+
+async fn sold_out(harness: &mut Harness) -> (Target, Vec<Answered>) {
+    let target = harness.open(open_now(sale(STOCK))).await;
+    let answers = harness
+        .ask_all(
+            (0..2 * STOCK as usize)
+                .map(|n| target.one(&name(n)))
+                .collect(),
+        )
+        .await;
+    assert_eq!(winners(&answers), STOCK as usize);
+    (target, answers)
+}
+
+/// Has the gate of a node learn that the sale is sold out.
+async fn know(node: &RedisEngine, target: Target) {
+    learn(node, target, Outcome::SoldOut { remaining: 0 }).await;
+}
+
+/// Has the gate of a node learn how losers are answered: a claim is decided by Redis, the next ones by the gate.
+async fn learn(node: &RedisEngine, target: Target, answer: Outcome) {
+    let until = Instant::now() + POLLED_MAX;
+    while node.peek(&target.one("loser")).is_none() {
+        assert_eq!(knock(node, &target.one("loser")).await, answer);
+        assert!(Instant::now() < until, "the gate never learns");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Returns a unit on one node, and measures how long it takes until the gate of another node opens; `next` gets the
+/// unit there.
+async fn returned(
+    harness: &Harness,
+    here: &RedisEngine,
+    there: &RedisEngine,
+    from: OrderId,
+    next: Claim,
+) -> Duration {
+    let reply = here.submit(Command::Cancel { order: from }).await;
+    assert!(matches!(reply, Ok(Reply::Cancelled(_))), "{reply:?}");
+    harness.record.note(Command::Cancel { order: from }, reply);
+    let started = Instant::now();
+    wait_for("the gate to open", || there.peek(&next).is_none()).await;
+    let took = started.elapsed();
+    let claimed = harness.record.ask(there, &next).await.unwrap();
+    assert!(
+        matches!(claimed.outcome, Outcome::Granted(_)),
+        "{claimed:?}"
+    );
+    took
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn losers_are_answered_by_their_node() {
+    let server = blocking(|| Standalone::start(&ServerOptions::new()));
+    let mut harness = Harness::new(options(server.url())).await;
+    let (target, answers) = sold_out(&mut harness).await;
+    for node in &harness.nodes {
+        know(node, target).await;
+    }
+    let before = blocking(|| calls(server.primary()));
+    for n in 0..LOSERS {
+        let outcome = knock(&harness.nodes[n % 2], &target.one(&format!("loser-{n}"))).await;
+        assert_eq!(outcome, Outcome::SoldOut { remaining: 0 });
+    }
+    assert_eq!(
+        blocking(|| calls(server.primary())),
+        before,
+        "losers reached Redis"
+    );
+    // Winners do: they have their grant.
+    for (claim, claimed) in &answers {
+        if let Some(grant) = grant_of(claimed) {
+            assert_eq!(
+                knock(&harness.nodes[0], claim).await,
+                Outcome::AlreadyGranted(grant)
+            );
+        }
+    }
+    assert!(
+        blocking(|| calls(server.primary())) > before,
+        "the count sees script calls"
+    );
+
+    let orders: Vec<_> = answers
+        .iter()
+        .filter_map(|(_, claimed)| Some(grant_of(claimed)?.order_id()))
+        .collect();
+    let (one, other) = (&harness.nodes[0], &harness.nodes[1]);
+    let mut took_each = Vec::new();
+    for (n, order) in orders.into_iter().take(5).enumerate() {
+        let took = returned(
+            &harness,
+            one,
+            other,
+            order,
+            target.one(&format!("next-{n}")),
+        )
+        .await;
+        took_each.push(took);
+        for node in &harness.nodes {
+            know(node, target).await;
+        }
+    }
+    // A pause and a close invalidate as well.
+    let campaign = target.id;
+    let mut known = Outcome::SoldOut { remaining: 0 };
+    for (action, answer) in [
+        (CampaignAction::Pause, Outcome::Paused),
+        (CampaignAction::Close, Outcome::Ended),
+    ] {
+        // A gate that knows nothing yet would have nothing to forget.
+        learn(other, target, known).await;
+        let reply = one.submit(Command::Act { campaign, action }).await;
+        assert!(matches!(reply, Ok(Reply::Acted(_))), "{reply:?}");
+        harness
+            .record
+            .note(Command::Act { campaign, action }, reply);
+        let started = Instant::now();
+        wait_for("the gate to hear", || {
+            other.peek(&target.one("loser")) != Some(known)
+        })
+        .await;
+        took_each.push(started.elapsed());
+        assert_eq!(knock(other, &target.one("loser")).await, answer);
+        known = answer;
+    }
+    let pushed = took_each.iter().filter(|took| **took < PUSHED_MAX).count();
+    assert!(pushed >= PUSHED_MIN, "news took {took_each:?}");
+    harness.audit().await;
+}
+
+/// A node that did not run for a moment has not read what came meanwhile: whoever was granted something elsewhere is
+/// not refused by it.
+#[test]
+fn a_node_that_was_stopped_compares_before_it_answers() {
+    const PAUSE: Duration = Duration::from_millis(800);
+    let running = runtime(Builder::new_multi_thread().worker_threads(2));
+    let stopping = runtime(&mut Builder::new_current_thread());
+    let (server, harness, target, order) = running.block_on(running_sold_out());
+    let there = stopping.block_on(async {
+        let there = node(&harness.options, &[]).await;
+        know(&there, target).await;
+        there
+    });
+    // Nothing runs on the other runtime meanwhile.
+    let stopped = Instant::now();
+    let next = target.one("next");
+    running.block_on(async {
+        let cancelled = harness.submit(0, Command::Cancel { order }).await;
+        assert!(
+            matches!(cancelled, Ok(Reply::Cancelled(_))),
+            "{cancelled:?}"
+        );
+        let claimed = harness.record.ask(&harness.nodes[0], &next).await.unwrap();
+        assert!(
+            matches!(claimed.outcome, Outcome::Granted(_)),
+            "{claimed:?}"
+        );
+    });
+    std::thread::sleep(PAUSE.saturating_sub(stopped.elapsed()));
+    assert_eq!(there.peek(&next), None);
+    stopping.block_on(async {
+        let again = knock(&there, &next).await;
+        assert!(matches!(again, Outcome::AlreadyGranted(_)), "{again:?}");
+        // It answers by itself again, what is true.
+        know(&there, target).await;
+        assert_eq!(there.peek(&next), None);
+    });
+    running.block_on(harness.audit());
+    drop(server);
+}
+
+fn runtime(builder: &mut Builder) -> Runtime {
+    builder.enable_all().build().unwrap()
+}
+
+/// A sale that is sold out, and one of its orders.
+async fn running_sold_out() -> (Standalone, Harness, Target, OrderId) {
+    let server = blocking(|| Standalone::start(&ServerOptions::new()));
+    let mut harness = Harness::new(options(server.url())).await;
+    let (target, answers) = sold_out(&mut harness).await;
+    let order = answers
+        .iter()
+        .find_map(|(_, claimed)| Some(grant_of(claimed)?.order_id()))
+        .unwrap();
+    (server, harness, target, order)
+}
+
+/// The connection with the invalidations is half open: nothing arrives, and no error either.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gate_without_invalidations_polls() {
+    let server = blocking(|| Standalone::start(&ServerOptions::new()));
+    let mut harness = Harness::new(options(server.url())).await;
+    let (target, answers) = sold_out(&mut harness).await;
+    let proxy = FaultProxy::start(server.addr()).await;
+    // Invalidations come through the first address alone; everything else may take the second.
+    let deaf = Options {
+        urls: vec![format!("redis://{}", proxy.addr()), server.url()],
+        ..harness.options.clone()
+    };
+    let deaf = node(&deaf, &[]).await;
+    know(&deaf, target).await;
+    proxy.half_open().await;
+    let order = answers
+        .iter()
+        .find_map(|(_, claimed)| Some(grant_of(claimed)?.order_id()))
+        .unwrap();
+    let took = returned(
+        &harness,
+        &harness.nodes[0],
+        &deaf,
+        order,
+        target.one("next"),
+    )
+    .await;
+    assert!(took < POLLED_MAX, "looking took {took:?}");
+    harness.audit().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn invalidations_that_were_cut_off_are_not_missed() {
+    let server = blocking(|| Standalone::start(&ServerOptions::new()));
+    let mut harness = Harness::new(options(server.url())).await;
+    let (target, answers) = sold_out(&mut harness).await;
+    let orders: Vec<_> = answers
+        .iter()
+        .filter_map(|(_, claimed)| Some(grant_of(claimed)?.order_id()))
+        .collect();
+    for (n, order) in orders.into_iter().take(5).enumerate() {
+        know(&harness.nodes[1], target).await;
+        blocking(|| {
+            server
+                .primary()
+                .call(&["CLIENT", "KILL", "TYPE", "pubsub"])
+                .unwrap()
+        });
+        let next = target.one(&format!("next-{n}"));
+        let took = returned(&harness, &harness.nodes[0], &harness.nodes[1], order, next).await;
+        assert!(took < POLLED_MAX, "looking took {took:?}");
+    }
+    harness.audit().await;
+}
+
+/// The gate keeps whom it knows: a campaign that sells out again and again is not read from the beginning each time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_second_sell_out_is_about_the_orders_made_meanwhile() {
+    const MANY: u32 = 20_000;
+    let server = blocking(|| Standalone::start(&ServerOptions::new()));
+    let mut harness = Harness::new(options(server.url())).await;
+    let target = harness.open(open_now(sale(MANY))).await;
+    let winners = harness
+        .ask_all((0..MANY as usize).map(|n| target.one(&name(n))).collect())
+        .await;
+    let there = harness.nodes[1].clone();
+    for node in &harness.nodes {
+        know(node, target).await;
+    }
+    let scans = || blocking(|| calls_of(server.primary(), "hscan"));
+    let before = scans();
+    assert!(before > 0, "the first time it is read whole");
+    for n in 0..5 {
+        let order = target.order(1 + n);
+        let next = target.one(&format!("next-{n}"));
+        returned(&harness, &harness.nodes[0], &there, order, next).await;
+        know(&there, target).await;
+    }
+    assert_eq!(scans(), before, "users were read again");
+    let next = (0..5).map(|n| target.one(&format!("next-{n}")));
+    for claim in winners.iter().map(|(claim, _)| claim.clone()).chain(next) {
+        assert_eq!(there.peek(&claim), None, "{claim:?} has an order");
+    }
+    harness.audit().await;
+}
+
+/// Nobody may publish, so only the poll tells, and every answer takes its time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_campaigns_are_polled_as_fast_as_one() {
+    const CAMPAIGNS: usize = 200;
+    let late = Duration::from_millis(20);
+    let acl = "user default off\nuser admin on >admin ~* &* +@all\nuser mute on >mute ~* resetchannels +@all";
+    let with = ServerOptions::new().acl(acl, "admin", "admin");
+    let server = blocking(|| Standalone::start(&with));
+    let mut harness = Harness::new(options(format!("redis://mute:mute@{}", server.addr()))).await;
+    let proxy = FaultProxy::start(server.addr()).await;
+    let far = Options {
+        urls: vec![format!("redis://admin:admin@{}", proxy.addr())],
+        ..harness.options.clone()
+    };
+    let far = node(&far, &[]).await;
+    let mut targets = Vec::new();
+    for _ in 0..CAMPAIGNS {
+        let target = harness.open(open_now(sale(1))).await;
+        harness.ask_all(vec![target.one("winner")]).await;
+        targets.push(target);
+    }
+    for target in &targets {
+        know(&far, *target).await;
+    }
+    proxy.delay(late, late).await;
+    for target in &targets {
+        let order = target.order(1);
+        let cancelled = harness.submit(0, Command::Cancel { order }).await;
+        assert!(
+            matches!(cancelled, Ok(Reply::Cancelled(_))),
+            "{cancelled:?}"
+        );
+    }
+    let started = Instant::now();
+    wait_for("the gate to open for all", || {
+        targets
+            .iter()
+            .all(|target| far.peek(&target.one("next")).is_none())
+    })
+    .await;
+    assert!(started.elapsed() < POLLED_MAX, "{:?}", started.elapsed());
+    harness.audit().await;
+}
+
+/// What a node learnt before the start is no answer for those who were granted something since, wherever the clock of
+/// Redis is set: back before the start, forth, and back again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_has_a_grant_gets_it_wherever_the_clock_is_set() {
+    let server = blocking(|| Standalone::start(&ServerOptions::new()));
+    let early = OPENS.plus_millis(-60_000);
+    let clock = ManualClock::new(early);
+    let options = Options {
+        clock: Some(clock.clone()),
+        ..options(server.url())
+    };
+    let mut harness = Harness::new(options).await;
+    let split = SplitRule::Lazy { min: 1 };
+    let targets = [
+        harness.open(sale(STOCK)).await,
+        harness.open(sale(STOCK).limit(3)).await,
+        harness.open(red_packet(100_000, STOCK, split)).await,
+    ];
+    let (here, there) = (harness.nodes[0].clone(), harness.nodes[1].clone());
+    let is_early = |outcome: &Outcome| matches!(outcome, Outcome::NotStarted { .. });
+    for target in targets {
+        wait_for_knock(&there, &target.one("early"), is_early).await;
+    }
+    let mut winners: Vec<Answered> = Vec::new();
+    for round in 0..3 {
+        clock.set(OPENS);
+        for target in targets {
+            // There, the gate has not learnt of anything but the clock.
+            let claim = target.keyed(&name(round), 1, "key");
+            let claimed = harness.record.ask(&here, &claim).await.unwrap();
+            assert!(
+                matches!(claimed.outcome, Outcome::Granted(_)),
+                "{claimed:?}"
+            );
+            winners.push((claim, claimed));
+        }
+        clock.set(early);
+        for (claim, claimed) in &winners {
+            let granted = Outcome::AlreadyGranted(grant_of(claimed).unwrap());
+            wait_for("the gate to forget", || there.peek(claim).is_none()).await;
+            for _ in 0..20 {
+                assert_eq!(knock(&there, claim).await, granted, "{claim:?}");
+            }
+        }
+        for target in targets {
+            assert!(is_early(&knock(&there, &target.one("early")).await));
+        }
+    }
+    harness.replay(&winners).await;
+    harness.audit().await;
+}
+
+/// Asks until the gate of a node gives such an answer by itself.
+async fn wait_for_knock(node: &RedisEngine, claim: &Claim, such: impl Fn(&Outcome) -> bool) {
+    let until = Instant::now() + POLLED_MAX;
+    while node.peek(claim).is_none() {
+        assert!(such(&knock(node, claim).await));
+        assert!(Instant::now() < until, "the gate never learns");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert!(such(&knock(node, claim).await));
+}

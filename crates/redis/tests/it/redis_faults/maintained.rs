@@ -1,0 +1,180 @@
+//! What operators and repairs do to partitions, once each: for the test of the access list. They must get by with what
+//! a node may do.
+
+use std::time::Duration;
+
+use qiang_control::settlement::settle_once;
+use qiang_core::{
+    event::PartitionId,
+    id::CampaignId,
+    money::Money,
+    ports::{
+        AccountStore as _, CampaignStore as _, EventLog as _, RepairEngine as _, RepairState,
+        SampleCursor, SampleEngine as _,
+    },
+    reconcile::DifferenceKind,
+    split::SplitRule,
+};
+use qiang_embedded::SqliteLedger;
+use qiang_redis::{PartitionState, RedisEngine};
+use qiang_testkit::{
+    ManualClock,
+    campaign::{OPENS, OWNER, Target, currency, red_packet, sale, user},
+    servers::redis::Server,
+};
+
+use crate::redis_faults::harness::{Harness, blocking, name, open_now, wait_for};
+
+const HOLD_MS: i64 = 3_600_000;
+const LEASE: Duration = Duration::from_secs(1);
+const ENTRIES_MAX: usize = 4_096;
+/// What a loss takes that nobody can name.
+const UNNAMED: u64 = 3;
+
+/// Campaigns of `spread_from` units, which are spread, and smaller ones, which are not.
+async fn open(harness: &mut Harness, ledger: &SqliteLedger) -> [Target; 4] {
+    let total = Money::new(1_000_000, currency());
+    let id = uuid::Uuid::from_u128(1);
+    ledger.deposit(id, &user(OWNER), total).await.unwrap();
+    let (many, few) = (harness.options.spread_from, harness.options.spread_from / 2);
+    let split = SplitRule::DoubleAverage { min: 1 };
+    let builders = [
+        sale(many).hold_ms(HOLD_MS),
+        red_packet(100_000, many, split),
+        sale(few).hold_ms(HOLD_MS),
+        red_packet(100_000, few, split),
+    ];
+    let mut targets = Vec::new();
+    for builder in builders.map(open_now) {
+        let setup = builder.setup(harness.setups.len() as u64 + 1);
+        ledger.create(&setup).await.unwrap();
+        targets.push(harness.open(builder).await);
+    }
+    targets.try_into().unwrap()
+}
+
+async fn settle(node: &RedisEngine, ledger: &SqliteLedger) {
+    for partition in node.partitions() {
+        loop {
+            let step = settle_once(node, ledger, partition, ENTRIES_MAX).await;
+            let step = step.unwrap();
+            if step.settled == step.head {
+                break;
+            }
+        }
+    }
+}
+
+fn key(harness: &Harness, partition: PartitionId, rest: &str) -> String {
+    format!("{}:{{p{:02}}}:{rest}", harness.options.prefix, partition.0)
+}
+
+/// Redis loses a part of a campaign. Not by a command that a node may need: those are counted.
+fn lose(harness: &Harness, server: &Server, partition: PartitionId, campaign: CampaignId) {
+    for rest in [
+        "",
+        ":shares",
+        ":sums",
+        ":users",
+        ":orders",
+        ":payments",
+        ":keys",
+    ] {
+        let key = key(harness, partition, &format!("c:{campaign}{rest}"));
+        blocking(|| server.call(&["EXPIRE", &key, "0"]).unwrap());
+    }
+}
+
+async fn differing(node: &RedisEngine, ledger: &SqliteLedger, partition: PartitionId) -> usize {
+    let mut found = 0;
+    for campaign in node.live_campaigns(partition, ledger).await.unwrap() {
+        let differences = node.differences(partition, campaign, ledger).await.unwrap();
+        let real = differences
+            .iter()
+            .filter(|it| it.kind != DifferenceKind::InFlight);
+        found += real.count();
+        // The walk that nodes make all the time.
+        let cursor = SampleCursor::default();
+        let sample = node.sample(partition, campaign, ledger, &cursor, 100);
+        sample.await.unwrap();
+    }
+    assert!(node.leads_sampling(partition, LEASE).await.unwrap());
+    found
+}
+
+async fn grants_again(harness: &Harness, partition: PartitionId) {
+    let open = |node: &RedisEngine| node.state(partition) == PartitionState::Open;
+    wait_for("the partition", || harness.nodes.iter().all(open)).await;
+}
+
+/// Loses parts of campaigns and unites them with the ledger, loses entries that nobody can name and repairs that, gives
+/// back what is withheld, and ends a halt as it is.
+pub(crate) async fn maintain(harness: &mut Harness, server: &Server) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ledger.db");
+    let ledger = SqliteLedger::open(&path, ManualClock::new(OPENS)).unwrap();
+    let targets = open(harness, &ledger).await;
+    let claims = (0..20).flat_map(|n| targets.map(|target| target.one(&name(n))));
+    let answers = harness.ask_all(claims.collect()).await;
+    let node = harness.nodes[0].clone();
+    settle(&node, &ledger).await;
+
+    // A part of the spread sale, and the packet that is in one place.
+    for target in [targets[0], targets[3]] {
+        let mut lost = None;
+        for partition in node.partitions() {
+            if node.has_part(target.id, partition).await.unwrap() {
+                lost = Some(partition);
+            }
+        }
+        lose(harness, server, lost.unwrap(), target.id);
+    }
+    let mut restored = 0;
+    for partition in node.partitions() {
+        let before = differing(&node, &ledger, partition).await;
+        let united = node.unite(partition, &ledger).await;
+        let Ok(RepairState::Repaired(report)) = united else {
+            panic!("{partition:?} is not united: {united:?}");
+        };
+        assert_eq!(before > 0, report.restored > 0, "{partition:?}: {report:?}");
+        assert_eq!(differing(&node, &ledger, partition).await, 0);
+        restored += report.restored;
+        grants_again(harness, partition).await;
+    }
+    assert!(restored > 20, "{restored}");
+    harness.replay(&answers).await;
+
+    for partition in node.partitions() {
+        // A node that is gone had observed more than the log has.
+        let head = node.head(partition).await.unwrap();
+        node.halt(partition, "entries are lost").await.unwrap();
+        let (from, to) = ((head + 1).to_string(), (head + UNNAMED).to_string());
+        let (state, nodes) = (
+            key(harness, partition, "partition"),
+            key(harness, partition, "nodes"),
+        );
+        blocking(|| {
+            server.call(&["HSET", &nodes, "gone", "0 0 0"]).unwrap();
+            let lost = ["HSET", &state, "lost_from", &from, "lost_to", &to];
+            server.call(&lost).unwrap();
+        });
+        let Ok(RepairState::Repaired(report)) = node.repair(partition, &ledger, true).await else {
+            panic!("{partition:?} is not repaired");
+        };
+        assert!(report.withheld > 0, "{report:?}");
+        grants_again(harness, partition).await;
+        let found = node.inspect(partition).await.unwrap();
+        assert!(!found.withheld.is_empty() && found.repairs.len() == 2);
+        assert!(node.release_withheld(partition, &ledger).await.unwrap() > 0);
+        assert!(!node.resume_as_it_is(partition, &ledger).await.unwrap());
+        node.halt(partition, "by hand").await.unwrap();
+        assert!(node.resume_as_it_is(partition, &ledger).await.unwrap());
+        grants_again(harness, partition).await;
+    }
+    harness.replay(&answers).await;
+    settle(&node, &ledger).await;
+    for partition in node.partitions() {
+        assert_eq!(differing(&node, &ledger, partition).await, 0);
+    }
+    ledger.close();
+}

@@ -1,0 +1,73 @@
+//! Claims that wait for units of another partition are bounded: a partition that does not answer must not fill a node.
+
+use std::{ops::Range, sync::Arc, time::Duration};
+
+use qiang_core::ports::{Engine as _, EngineError};
+use qiang_redis::{Options, Topology};
+use qiang_testkit::{
+    campaign::{Target, sale},
+    servers::redis::{Cluster, Options as ServerOptions},
+};
+
+use crate::redis_faults::harness::{Harness, blocking, name, open_now, options};
+
+/// The slot of Redis Cluster that `p03` is in; `p02` is on another primary.
+const SLOT_OF_P03: u16 = 7_085;
+const STOCK: u32 = 1_000;
+/// About half of them belong to the part in `p02`: more than may wait there.
+const CLAIMS: usize = 45_000;
+/// Not too many.
+const FEW: usize = 5_000;
+/// How many of one part may wait: `WAITING_PART_MAX` of transfer.rs, and those that its own units were for.
+const WAITING_MAX: usize = 16_384 + STOCK as usize;
+
+/// These users ask once, all at a time; returns how many were turned away as overload.
+async fn ask_once(harness: &Harness, target: Target, users: Range<usize>) -> usize {
+    let claims: Vec<_> = users.map(|n| target.one(&name(n))).collect();
+    let tickets: Vec<_> = claims
+        .iter()
+        .map(|claim| harness.nodes[0].claim(claim.clone()))
+        .collect();
+    let mut overloaded = 0;
+    for (claim, ticket) in claims.iter().zip(tickets) {
+        let answer = ticket.await;
+        overloaded += usize::from(answer == Err(EngineError::Overloaded));
+        harness.record.note_claim(claim, &answer);
+    }
+    overloaded
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn claims_that_wait_for_a_silent_part_are_bounded() {
+    let cluster = blocking(|| Arc::new(Cluster::start(&ServerOptions::new())));
+    let mut harness = Harness::new(Options {
+        topology: Topology::Cluster,
+        urls: cluster.urls(),
+        partitions: 4,
+        spread_from: 2,
+        spread_over: 2,
+        try_for: Duration::from_secs(4),
+        ..options(String::new())
+    })
+    .await;
+    // The second campaign has its parts in p02 and p03.
+    harness.open(open_now(sale(1))).await;
+    let target = harness.open(open_now(sale(STOCK))).await;
+    let giver = blocking(|| cluster.primary_of_slot(SLOT_OF_P03));
+    blocking(|| giver.pause());
+    let overloaded = ask_once(&harness, target, 0..CLAIMS).await;
+    let fewest = CLAIMS * 4 / 10 - WAITING_MAX;
+    assert!(overloaded >= fewest, "{overloaded} claims were turned away");
+    blocking(|| {
+        giver.resume();
+        cluster.wait_until_whole();
+    });
+    // Whoever was turned away may ask again.
+    for from in (0..CLAIMS).step_by(FEW) {
+        let overloaded = ask_once(&harness, target, from..from + FEW).await;
+        assert_eq!(overloaded, 0, "that is not too many");
+    }
+    let tally = harness.nodes[0].tally(target.id).await.unwrap().unwrap();
+    assert_eq!((tally.granted, tally.remaining), (STOCK.into(), 0));
+    harness.audit().await;
+}

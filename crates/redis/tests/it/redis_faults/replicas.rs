@@ -1,0 +1,168 @@
+//! The acknowledgement level that was reached is the one that is answered, and a campaign that asks for more is not
+//! answered with less.
+
+use std::time::{Duration, Instant};
+
+use qiang_core::{
+    campaign::AckLevel,
+    outcome::Outcome,
+    ports::{Claimed, Engine as _, EngineError, EventLog as _},
+};
+use qiang_redis::{Options, RedisEngine, WaitFor};
+use qiang_testkit::{
+    campaign::sale,
+    servers::redis::{Options as ServerOptions, Standalone},
+};
+
+use crate::redis_faults::harness::{Harness, blocking, grant_of, name, node, open_now, options};
+
+const REPLICA_TIMEOUT: Duration = Duration::from_millis(100);
+const CLAIMS: usize = 300;
+const STOCK: u32 = 1_000;
+
+async fn ask(
+    harness: &Harness,
+    node: &RedisEngine,
+    claim: qiang_core::book::Claim,
+) -> Result<Claimed, EngineError> {
+    harness.record.ask(node, &claim).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replica_that_does_not_answer_is_not_claimed_to_have_it() {
+    let servers = blocking(|| Standalone::start(&ServerOptions::new().replicas(1)));
+    let mut harness = Harness::new(Options {
+        replicas: 1,
+        replica_timeout: REPLICA_TIMEOUT,
+        ..options(servers.url())
+    })
+    .await;
+    let eager = Options {
+        wait_for: WaitFor::Always,
+        ..harness.options.clone()
+    };
+    let eager = node(&eager, &[]).await;
+    let strict = harness
+        .open(open_now(sale(STOCK)).ack(AckLevel::Replica))
+        .await;
+    let relaxed = harness
+        .open(open_now(sale(STOCK)).ack(AckLevel::Memory))
+        .await;
+    assert_eq!(
+        harness.nodes[0].ack_levels(),
+        [AckLevel::Memory, AckLevel::Replica]
+    );
+
+    // With a replica that answers.
+    let ack = |answer: Result<Claimed, EngineError>| answer.unwrap().ack;
+    assert_eq!(
+        ack(ask(&harness, &harness.nodes[0], strict.one("early")).await),
+        AckLevel::Replica
+    );
+    assert_eq!(
+        ack(ask(&harness, &harness.nodes[0], relaxed.one("early")).await),
+        AckLevel::Memory
+    );
+    assert_eq!(
+        ack(ask(&harness, &eager, relaxed.one("eager")).await),
+        AckLevel::Replica
+    );
+
+    // With one that does not.
+    blocking(|| servers.replica(0).pause());
+    assert_eq!(
+        ack(ask(&harness, &harness.nodes[0], relaxed.one("late")).await),
+        AckLevel::Memory
+    );
+    assert_eq!(
+        ack(ask(&harness, &eager, relaxed.one("late-eager")).await),
+        AckLevel::Memory
+    );
+    for attempt in 0..3 {
+        // A grant at first, a replay then: neither is kept as it must be.
+        let answer = ask(&harness, &harness.nodes[attempt % 2], strict.one("late")).await;
+        assert!(
+            matches!(answer, Err(EngineError::Uncertain { .. })),
+            "{answer:?}"
+        );
+    }
+    let answer = ask(&harness, &eager, strict.one("early")).await;
+    assert!(
+        matches!(answer, Err(EngineError::Uncertain { .. })),
+        "{answer:?}"
+    );
+    // Nor does settlement see it.
+    for partition in harness.nodes[0].partitions() {
+        assert_eq!(harness.nodes[0].read(partition, 0, 10).await.unwrap(), []);
+    }
+
+    // Others claim meanwhile; afterwards every user has the same grant as before.
+    let hoped: Vec<_> = (0..CLAIMS).map(|n| strict.one(&name(n))).collect();
+    let waiting: Vec<_> = hoped
+        .iter()
+        .map(|claim| harness.nodes[0].claim(claim.clone()))
+        .collect();
+    for ticket in waiting {
+        let answer = ticket.await;
+        assert!(
+            matches!(answer, Err(EngineError::Uncertain { .. })),
+            "{answer:?}"
+        );
+    }
+    blocking(|| {
+        servers.replica(0).resume();
+        servers.wait_for_replicas();
+    });
+    let mut answers = harness.ask_all(hoped).await;
+    let late = ask(&harness, &harness.nodes[1], strict.one("late"))
+        .await
+        .unwrap();
+    answers.push((strict.one("late"), late));
+    for (claim, claimed) in &answers {
+        let replayed = matches!(claimed.outcome, Outcome::AlreadyGranted(_));
+        assert!(
+            replayed && claimed.ack == AckLevel::Replica,
+            "{claim:?}: {claimed:?}"
+        );
+    }
+    harness.replay(&answers).await;
+    harness.audit().await;
+}
+
+/// One `WAIT` per batch: many claims do not wait one by one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_batch_waits_once() {
+    let servers = blocking(|| Standalone::start(&ServerOptions::new().replicas(1)));
+    let mut harness = Harness::new(Options {
+        replicas: 1,
+        replica_timeout: REPLICA_TIMEOUT,
+        ..options(servers.url())
+    })
+    .await;
+    let strict = harness
+        .open(open_now(sale(STOCK)).ack(AckLevel::Replica))
+        .await;
+    blocking(|| servers.replica(0).pause());
+    let started = Instant::now();
+    let tickets: Vec<_> = (0..CLAIMS)
+        .map(|n| harness.nodes[0].claim(strict.one(&name(n))))
+        .collect();
+    for ticket in tickets {
+        assert!(ticket.await.is_err());
+    }
+    let waits = started.elapsed().as_secs_f64() / REPLICA_TIMEOUT.as_secs_f64();
+    assert!(
+        waits < CLAIMS as f64 / 10.0,
+        "{waits} waits for {CLAIMS} claims"
+    );
+    blocking(|| servers.replica(0).resume());
+    let answers = harness
+        .ask_all((0..CLAIMS).map(|n| strict.one(&name(n))).collect())
+        .await;
+    assert!(
+        answers
+            .iter()
+            .all(|(_, claimed)| grant_of(claimed).is_some())
+    );
+    harness.audit().await;
+}

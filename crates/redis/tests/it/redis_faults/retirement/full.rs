@@ -1,0 +1,124 @@
+//! Campaigns come back into a server that has no room, and into none that takes no writes; and from a ledger that takes
+//! its time: that is said, and they come back later.
+
+use std::time::Instant;
+
+use qiang_core::ports::Ticket;
+use qiang_testkit::servers::redis::{Options as ServerOptions, Standalone};
+
+use super::*;
+use crate::redis_faults::harness::{INSIST_MAX, Stuck};
+
+/// A sale that is over and has left, whose orders were paid or cancelled, and the server.
+async fn left() -> (Standalone, Scene, Target, Vec<Answered>) {
+    let with = ServerOptions::new().line("maxmemory-policy noeviction");
+    let server = blocking(|| Standalone::start(&with));
+    let options = Options {
+        keep_closed: Duration::ZERO,
+        try_for: Duration::from_secs(1),
+        ..options(server.url())
+    };
+    let mut scene = Scene::new(options).await;
+    let target = scene.open(sale(STOCK - 1).hold_ms(HOLD_MS)).await;
+    let answers = scene.lead(target, true).await;
+    let numbers = numbers(&answers);
+    let orders = scene.orders(target, &numbers).await;
+    scene.settle().await;
+    let node = &scene.harness.nodes[0];
+    let mut count = 0;
+    for partition in node.partitions() {
+        let retired = node.retire(partition, &*scene.ledger).await;
+        count += retired.unwrap().campaigns;
+    }
+    assert_eq!(count, 1);
+    assert_eq!(scene.keys_of(server.primary(), target), [""; 0]);
+    let paid = replayed(&answers, &orders);
+    (server, scene, target, paid)
+}
+
+fn config(server: &Standalone, name: &str, value: &str) {
+    let words = ["CONFIG", "SET", name, value];
+    blocking(|| server.primary().call(&words).unwrap());
+}
+
+fn is_unavailable<T: std::fmt::Debug>(answer: &Result<T, EngineError>) {
+    let is_503 = matches!(
+        answer,
+        Err(EngineError::Unavailable { .. } | EngineError::Overloaded)
+    );
+    assert!(is_503, "{answer:?}");
+}
+
+/// At `maxmemory` nothing new is granted. Who has an order is told so all the same, and a payment that comes late is
+/// noted as owed back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_without_room_has_campaigns_back() {
+    let (server, mut scene, target, paid) = left().await;
+    let other = scene.open(sale(5)).await;
+    config(&server, "maxmemory", "1");
+    let node = &scene.harness.nodes[1];
+    let refused = node.claim(other.one("ann")).await;
+    assert_eq!(refused, Err(EngineError::Overloaded));
+    scene.harness.replay(&paid).await;
+    let late = node.claim(target.one("late")).await;
+    assert_eq!(late.unwrap().outcome, Outcome::Ended);
+    let number = paid[0].1.outcome.grant().unwrap().number;
+    let again = scene.command(0, pay(target, number, "second")).await;
+    let is_owed = matches!(again, Ok(Reply::Payment(PaymentOutcome::RefundDue, _)));
+    assert!(is_owed, "{again:?}");
+    config(&server, "maxmemory", "0");
+    let granted = scene.harness.nodes[0].claim(other.one("ann")).await;
+    assert!(matches!(granted.unwrap().outcome, Outcome::Granted(_)));
+    scene.settle().await;
+}
+
+/// A server that refuses every write brings nothing back. Whoever asks is told that he may ask again, and nothing is
+/// half there when he does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_takes_no_writes_is_asked_again_later() {
+    let (server, scene, target, paid) = left().await;
+    config(&server, "min-replicas-to-write", "1");
+    let node = &scene.harness.nodes[0];
+    let claims: Vec<Ticket<_>> = paid
+        .iter()
+        .map(|(claim, _)| node.claim(claim.clone()))
+        .collect();
+    is_unavailable(&node.tally(target.id).await);
+    is_unavailable(&node.order(target.order(1)).await);
+    for claim in claims {
+        is_unavailable(&claim.await);
+    }
+    config(&server, "min-replicas-to-write", "0");
+    comes_back(&scene, node, target, &paid).await;
+}
+
+async fn comes_back(scene: &Scene, node: &RedisEngine, target: Target, paid: &[Answered]) {
+    let until = Instant::now() + INSIST_MAX;
+    while node.claim(paid[0].0.clone()).await.is_err() {
+        assert!(Instant::now() < until, "the campaign does not come back");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    scene.harness.replay(paid).await;
+    assert_eq!(scene.tally(target).await.phase, Phase::Closed);
+}
+
+/// A ledger that takes longer than anybody waits. Who asks is told so in time, and finds the campaign there later.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_waits_for_long_and_the_campaign_comes_back() {
+    let (_server, scene, target, paid) = left().await;
+    let mut stuck = Stuck::new();
+    let node = stuck.node(&scene.harness.options).await;
+    node.recall_from(scene.ledger.clone());
+    let (tally, order) = (node.tally(target.id), node.order(target.order(1)));
+    let claim = node.claim(paid[0].0.clone());
+    let late = [tally.await.err(), order.await.err(), claim.await.err()];
+    for error in late {
+        let Some(EngineError::Unavailable { reason }) = error else {
+            panic!("{error:?}");
+        };
+        assert!(reason.contains("has not said in time"), "{reason}");
+    }
+    stuck.go_on();
+    comes_back(&scene, &node, target, &paid).await;
+    node.close().await;
+}

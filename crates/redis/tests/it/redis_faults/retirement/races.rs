@@ -1,0 +1,279 @@
+//! Campaigns leave while others ask for them, nodes die in between, and servers fail.
+
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::{Duration, Instant},
+};
+
+use qiang_control::{
+    host::Host,
+    repair::{self, RepairMode},
+};
+use qiang_core::ports::{Ledger, ReconcileStore as _, RepairEngine, RepairState};
+use qiang_redis::PartitionState;
+use qiang_testkit::servers::redis::{Options as ServerOptions, Standalone};
+
+use super::*;
+use crate::redis_faults::harness::{detach_replicas, wait_for};
+
+const RACE: Duration = Duration::from_secs(3);
+
+/// The key of this name of a campaign that is not spread.
+fn key_of(scene: &Scene, target: Target, rest: &str) -> String {
+    let keys = scene.keys_of(shared().primary(), target);
+    let hash = keys.iter().min_by_key(|key| key.len()).unwrap();
+    format!("{hash}{rest}")
+}
+
+fn call(words: &[&str]) {
+    blocking(|| shared().primary().call(words).unwrap());
+}
+
+/// Two processes have campaigns leave as fast as they can, while users of both nodes ask for their grants and payments
+/// are reported: everybody gets his own grant, and each payment is owed back once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn users_ask_while_campaigns_leave() {
+    let mut scene = Scene::new(here()).await;
+    let packet = scene
+        .open(red_packet(
+            10_000,
+            STOCK,
+            SplitRule::DoubleAverage { min: 1 },
+        ))
+        .await;
+    let sale = scene.open(sale(STOCK - 1).hold_ms(HOLD_MS)).await;
+    let shares = scene.lead(packet, false).await;
+    let orders = scene.lead(sale, true).await;
+    scene.settle().await;
+    let (stop, scene) = (AtomicBool::new(false), &scene);
+    let running = || !stop.load(Ordering::Relaxed);
+    let retiring = async |node: usize| {
+        let mut left = 0;
+        while running() {
+            left += scene.retire(node).await;
+            tokio::task::yield_now().await;
+        }
+        left
+    };
+    let settling = async || {
+        while running() {
+            scene.settle().await;
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let asking = async || {
+        let (began, mut rounds) = (Instant::now(), 0);
+        while began.elapsed() < RACE {
+            scene.harness.replay(&shares).await;
+            for number in numbers(&orders) {
+                let late = format!("late-{rounds}");
+                let paid = scene.command(rounds % 2, pay(sale, number, &late)).await;
+                let is_owed = matches!(paid, Ok(Reply::Payment(PaymentOutcome::RefundDue, _)));
+                assert!(is_owed, "{paid:?}");
+            }
+            rounds += 1;
+        }
+        stop.store(true, Ordering::Relaxed);
+        rounds
+    };
+    let (left, others, (), rounds) = tokio::join!(retiring(0), retiring(1), settling(), asking());
+    assert!(left + others > 4, "campaigns left {} times", left + others);
+    scene.settle().await;
+    for number in numbers(&orders) {
+        let order = scene.order(sale, number).await.grant.order.unwrap();
+        assert_eq!(order.refunds_due as usize, rounds, "order {number}");
+        let settled = scene
+            .ledger
+            .settled_payments(sale.id, number - 1, number)
+            .await;
+        let first = usize::from(order.state == OrderState::Paid);
+        assert_eq!(settled.unwrap().len(), rounds + first);
+    }
+    scene.harness.audit().await;
+}
+
+/// A node dies while it brings a campaign back: what it leaves is completed by the next one, or goes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_node_leaves_half_brought_back_counts_for_nothing() {
+    let mut scene = Scene::new(here()).await;
+    let split = SplitRule::DoubleAverage { min: 1 };
+    let target = scene.open(red_packet(1_000, 5, split)).await;
+    let claims = ["ann", "bob"].map(|user| target.one(user));
+    let answers = scene.harness.ask_all(claims.into()).await;
+    scene.command(0, close(target)).await.unwrap();
+    scene.settle().await;
+    let users = key_of(&scene, target, ":users");
+    let row = blocking(|| shared().primary().call(&["HGET", &users, "ann"]).unwrap());
+    let row = row.text().unwrap().to_owned();
+    assert_eq!(scene.retire(0).await, 1);
+
+    // One row of two: the next one brings both.
+    call(&["HSET", &users, "ann", &row]);
+    scene.harness.replay(&answers).await;
+    assert_eq!(scene.retire(0).await, 1);
+
+    // A row that the ledger does not have: nobody is told of it, and it goes before the campaign comes back.
+    call(&["HSET", &users, "eve", &row]);
+    let eve = scene.harness.nodes[1].claim(target.one("eve")).await;
+    assert_eq!(eve.unwrap().outcome, Outcome::Ended);
+    scene.harness.replay(&answers).await;
+    // Without the campaign it goes in the end.
+    assert_eq!(scene.retire(1).await, 1);
+    call(&["HSET", &users, "eve", &row]);
+    let id = target.id.to_string();
+    let [home, _] = scene.home_and_other(target);
+    call(&["ZADD", &scene.key(home, "closed"), "0", &id]);
+    assert_eq!(scene.retire(1).await, 1);
+    assert_eq!(scene.keys_of(shared().primary(), target), [""; 0]);
+}
+
+/// A ledger that was set back does not have all of a campaign that has left: it is neither brought back from it, nor
+/// opened from it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_ledger_that_is_behind_is_not_believed() {
+    let mut scene = Scene::new(here()).await;
+    let target = scene.open(sale(5)).await;
+    scene.command(0, close(target)).await.unwrap();
+    scene.settle().await;
+    assert_eq!(scene.retire(0).await, 1);
+    let prefix = &scene.harness.options.prefix;
+    for tag in ["p00", "p01"] {
+        let key = format!("{prefix}:{{{tag}}}:partition");
+        call(&[
+            "HSET",
+            &key,
+            "left",
+            "1000",
+            "left_created",
+            "9000000000000",
+        ]);
+    }
+    let asked = scene.harness.nodes[1].claim(target.one("ann")).await;
+    assert!(
+        matches!(asked, Err(EngineError::Unavailable { .. })),
+        "{asked:?}"
+    );
+    let builder = open_now(sale(5));
+    let draft = builder.setup(7);
+    scene.ledger.create(&draft).await.unwrap();
+    let opened = scene
+        .command(0, Command::Open(Box::new(draft.clone())))
+        .await;
+    assert!(
+        matches!(opened, Err(EngineError::Unavailable { .. })),
+        "{opened:?}"
+    );
+    for tag in ["p00", "p01"] {
+        let key = format!("{prefix}:{{{tag}}}:partition");
+        call(&["HSET", &key, "left", "0"]);
+    }
+    let opened = scene.command(0, Command::Open(Box::new(draft))).await;
+    assert_eq!(opened, Ok(Reply::Opened));
+    let asked = scene.harness.nodes[1].claim(target.one("ann")).await;
+    assert_eq!(asked.unwrap().outcome, Outcome::Ended);
+}
+
+/// A part of a spread campaign is repaired while the other one has left: that one is brought back, and not taken for
+/// one that was never opened.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_part_is_repaired_when_the_other_one_has_left() {
+    let mut scene = Scene::new(here()).await;
+    let target = scene.open(sale(STOCK).hold_ms(HOLD_MS)).await;
+    let answers = scene.lead(target, true).await;
+    let tally = scene.tally(target).await;
+    let orders = scene.orders(target, &numbers(&answers)).await;
+    scene.settle().await;
+    let [lost, gone] = scene.home_and_other(target);
+    let node = &scene.harness.nodes[0];
+    assert_eq!(
+        node.retire(gone, &*scene.ledger).await.unwrap().campaigns,
+        1
+    );
+    let agenda = scene.key(lost, "agenda");
+    // As if a failover had lost the close. It is not due: a tick would take it out.
+    call(&["ZADD", &agenda, "9000000000000", &target.id.to_string()]);
+    let united = node.unite(lost, &*scene.ledger).await.unwrap();
+    assert!(matches!(united, RepairState::Repaired(_)), "{united:?}");
+    assert!(node.has_part(target.id, gone).await.unwrap());
+    // The other node may have met the halt, and asks now and then how things are.
+    let is_open = || scene.harness.nodes[1].state(lost) == PartitionState::Open;
+    wait_for("the other node", is_open).await;
+    scene.settle().await;
+    assert_eq!(scene.tally(target).await, tally);
+    assert_eq!(scene.orders(target, &numbers(&answers)).await, orders);
+}
+
+/// A failover loses the removal: the campaign is there again as it was. It loses a campaign that was brought back, and
+/// what happened to it then: that is repaired.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failover_loses_what_left_and_what_came_back() {
+    for has_come_back in [false, true] {
+        let servers = blocking(|| Standalone::start(&ServerOptions::new().replicas(1)));
+        let options = Options {
+            urls: vec![servers.url(), servers.replica(0).url()],
+            keep_closed: Duration::ZERO,
+            ..options(String::new())
+        };
+        let mut scene = Scene::new(options).await;
+        let target = scene.open(sale(STOCK - 1).hold_ms(HOLD_MS)).await;
+        let answers = scene.lead(target, true).await;
+        let granted = numbers(&answers);
+        scene.settle().await;
+        let repairs = scene.harness.nodes.iter();
+        let repairs: Vec<_> = repairs.map(|node| repairing(node, &scene)).collect();
+        if has_come_back {
+            assert_eq!(scene.retire(0).await, 1);
+        }
+        blocking(|| servers.wait_for_replicas());
+        detach_replicas(servers.primary());
+        if has_come_back {
+            let paid = scene.command(0, pay(target, granted[0], "late")).await;
+            assert!(paid.is_ok(), "{paid:?}");
+            scene.settle().await;
+        } else {
+            assert_eq!(scene.retire(0).await, 1);
+        }
+        blocking(|| {
+            servers.kill();
+            servers
+                .replica(0)
+                .call(&["REPLICAOF", "NO", "ONE"])
+                .unwrap();
+        });
+        let owed = u32::from(has_come_back);
+        let until = Instant::now() + Duration::from_secs(30);
+        for node in &scene.harness.nodes {
+            let is_repaired = async || {
+                let order = node.order(target.order(granted[0])).await.ok()??;
+                Some(order.grant.order?.refunds_due == owed)
+            };
+            while is_repaired().await != Some(true) {
+                assert!(Instant::now() < until, "it is not repaired");
+            }
+        }
+        let orders = scene.orders(target, &granted).await;
+        scene.harness.replay(&replayed(&answers, &orders)).await;
+        let again = scene.command(1, pay(target, granted[0], "late")).await;
+        assert!(
+            matches!(&again, Ok(Reply::Payment(PaymentOutcome::RefundDue, view))
+                if view.grant.order.unwrap().refunds_due == 1),
+            "{again:?}"
+        );
+        scene.settle().await;
+        // What a repair has written is looked at twice.
+        let first = scene.retire(1).await;
+        scene.look_again(servers.replica(0), target);
+        assert_eq!(first + scene.retire(1).await, 1);
+        for host in repairs {
+            host.abort();
+        }
+    }
+}
+
+fn repairing(node: &RedisEngine, scene: &Scene) -> Host {
+    let host = Host::new("repair");
+    let engine: Arc<dyn RepairEngine> = Arc::new(node.clone());
+    let ledger: Arc<dyn Ledger> = scene.ledger.clone();
+    repair::start_all(&host, &engine, &ledger, RepairMode::Automatic);
+    host
+}

@@ -1,0 +1,167 @@
+//! Campaigns leave after a while, spread ones part by part, and what is due in a part that is still here is done.
+
+use qiang_core::{id::CampaignId, ports::ReconcileStore as _, time::Timestamp};
+use qiang_testkit::campaign::id;
+
+use super::*;
+use crate::redis_faults::harness::node;
+
+/// Ends of ticks: more than is due.
+const EVENTS_MAX: usize = 1_000;
+/// As many campaigns as one look of a tick takes, and one more.
+const UNKNOWN: u64 = 65;
+
+/// A spread sale that is closed, with one order that is held in its second part, and the order's number.
+async fn held_in_the_other(scene: &mut Scene) -> (Target, u32) {
+    let target = scene.open(sale(STOCK).hold_ms(HOLD_MS)).await;
+    let mut held = None;
+    for n in 0.. {
+        let claim = vec![target.one(&name(n))];
+        let number = numbers(&scene.harness.ask_all(claim).await)[0];
+        // The first part numbers its orders 1, 3, 5 and so on.
+        if number.is_multiple_of(2) {
+            held = Some(number);
+            break;
+        }
+        scene.command(0, cancel(target, number)).await.unwrap();
+    }
+    scene.command(0, close(target)).await.unwrap();
+    scene.settle().await;
+    (target, held.unwrap())
+}
+
+/// A scene with a clock that is set by hand.
+async fn by_hand() -> (Scene, Arc<ManualClock>) {
+    let clock = ManualClock::new(OPENS);
+    let options = Options {
+        clock: Some(clock.clone()),
+        ..here()
+    };
+    (Scene::new(options).await, clock)
+}
+
+async fn tick(scene: &Scene) {
+    let events_max = EVENTS_MAX;
+    scene
+        .command(0, Command::Tick { events_max })
+        .await
+        .unwrap();
+}
+
+/// The first part leaves last. Where it is gone all the same, a node that has never heard of the campaign has a hold of
+/// the other part run out.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hold_runs_out_when_the_first_part_has_left() {
+    let (mut scene, clock) = by_hand().await;
+    let (target, number) = held_in_the_other(&mut scene).await;
+    let [home, other] = scene.home_and_other(target);
+    assert_eq!(scene.retire(0).await, 0, "the other part is here");
+    assert!(
+        scene.harness.nodes[0]
+            .has_part(target.id, home)
+            .await
+            .unwrap()
+    );
+
+    // As if it had left before the other one was brought back.
+    let own = scene.key(home, "");
+    for key in scene.keys_of(shared().primary(), target) {
+        if key.starts_with(&own) {
+            blocking(|| shared().primary().call(&["UNLINK", &key]).unwrap());
+        }
+    }
+    assert!(
+        scene.harness.nodes[0]
+            .has_part(target.id, other)
+            .await
+            .unwrap()
+    );
+    for node in &scene.harness.nodes {
+        node.abort();
+    }
+    scene.harness.nodes = vec![node(&scene.harness.options, &[]).await];
+    scene.harness.nodes[0].recall_from(scene.ledger.clone());
+    clock.advance(2 * HOLD_MS);
+    tick(&scene).await;
+    scene.settle().await;
+    let rows = scene.ledger.settled_rows(target.id, number - 1, 1).await;
+    assert_eq!(rows.unwrap()[0].state, OrderState::Expired);
+    scene.look_again(shared().primary(), target);
+    assert_eq!(scene.retire(0).await, 2);
+}
+
+/// Parts of campaigns that nobody knows, as those of one that is still being opened, hold up no other campaign.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_nobody_knows_holds_up_no_other_campaign() {
+    let (mut scene, clock) = by_hand().await;
+    let ends_ms = 60_000;
+    let builder = sale(5).window(OPENS, ends_ms);
+    let setup = builder.setup(1);
+    scene.ledger.create(&setup).await.unwrap();
+    let target = scene.harness.open(builder).await;
+    let [home, _] = scene.home_and_other(target);
+    let agenda = scene.key(home, "agenda");
+    for n in 0..UNKNOWN {
+        let unknown: CampaignId = id(1_000 + n);
+        let words = ["ZADD", &agenda, "1", &unknown.to_string()];
+        blocking(|| shared().primary().call(&words).unwrap());
+    }
+    clock.set(Timestamp::from_millis(OPENS.as_millis() + ends_ms));
+    tick(&scene).await;
+    assert_eq!(scene.tally(target).await.phase, Phase::Closed);
+}
+
+/// The node that changed a sale's terms has died before the other part followed them, which has closed and left by now:
+/// a tick has it follow all the same, so that the first part is not kept for ever.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_part_that_has_left_follows_the_terms_of_the_first() {
+    let (mut scene, _clock) = by_hand().await;
+    let target = scene.open(sale(STOCK)).await;
+    scene.command(0, close(target)).await.unwrap();
+    scene.settle().await;
+    let [home, other] = scene.home_and_other(target);
+    let node = &scene.harness.nodes[0];
+    let retired = node.retire(other, &*scene.ledger).await.unwrap();
+    assert_eq!(retired.campaigns, 1);
+    let (hash, id) = (
+        scene.key(home, &format!("c:{}", target.id)),
+        target.id.to_string(),
+    );
+    blocking(|| {
+        let server = shared().primary();
+        server.call(&["HSET", &hash, "behind", "1"]).unwrap();
+        let agenda = scene.key(home, "agenda");
+        server.call(&["ZADD", &agenda, "1", &id]).unwrap();
+    });
+    tick(&scene).await;
+    let behind = blocking(|| shared().primary().call(&["HGET", &hash, "behind"]).unwrap());
+    assert_eq!(behind.text(), Some("0"));
+    assert_eq!(scene.retire(0).await, 2);
+}
+
+/// A campaign is kept for a while after its close, and for ten minutes after it was brought back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_closed_is_kept_for_a_while() {
+    const MINUTE_MS: i64 = 60_000;
+    let clock = ManualClock::new(OPENS);
+    let keep_closed = Duration::from_secs(3_600);
+    let options = Options {
+        keep_closed,
+        clock: Some(clock.clone()),
+        ..here()
+    };
+    let mut scene = Scene::new(options).await;
+    let target = scene.open(sale(5)).await;
+    scene.command(0, close(target)).await.unwrap();
+    scene.settle().await;
+    let kept_ms = keep_closed.as_millis() as i64;
+    for (after_ms, left) in [(0, 0), (kept_ms - MINUTE_MS, 0), (MINUTE_MS, 1)] {
+        clock.advance(after_ms);
+        assert_eq!(scene.retire(0).await, left, "{after_ms} ms later");
+    }
+    assert_eq!(scene.tally(target).await.phase, Phase::Closed);
+    for (after_ms, left) in [(0, 0), (9 * MINUTE_MS, 0), (MINUTE_MS, 1)] {
+        clock.advance(after_ms);
+        assert_eq!(scene.retire(0).await, left, "{after_ms} ms later");
+    }
+}

@@ -1,0 +1,280 @@
+//! The scripts that look after a partition, called by hand: what they make of a state that takes a rare history to come
+//! about.
+
+use std::collections::BTreeMap;
+
+use qiang_testkit::servers::redis::{Reply, Server};
+
+use crate::redis_faults::harness::{blocking, prefix, shared};
+
+const PRESENCE: &str = include_str!("../../../../connect/src/lua/presence.lua");
+const RESUME: &str = include_str!("../../../../connect/src/lua/resume.lua");
+const BEGIN: &str = include_str!("../../../src/lua/repair_begin.lua");
+
+const GRACE_MS: u64 = 2_000;
+/// Two repairers.
+const ONE: &str = "1";
+const TWO: &str = "2";
+
+/// A partition of its own on a server that all tests share.
+struct Keys {
+    partition: String,
+    nodes: String,
+    kept: String,
+    offers: String,
+}
+
+/// What a node says of itself.
+struct Said<'a> {
+    epoch: &'a str,
+    number: u64,
+    /// The epoch and the number of the earlier term in which it has observed what it says, and where that began.
+    before: (&'a str, u64, u64),
+    observed: u64,
+    stale_ms: u64,
+}
+
+impl Keys {
+    fn new() -> Self {
+        let prefix = prefix();
+        let key = |what: &str| format!("{prefix}:{{p00}}:{what}");
+        Self {
+            partition: key("partition"),
+            nodes: key("nodes"),
+            kept: key("kept"),
+            offers: key("offers"),
+        }
+    }
+
+    fn server(&self) -> &'static Server {
+        shared().primary()
+    }
+
+    fn call(&self, words: &[&str]) -> Reply {
+        self.server().call(words).unwrap()
+    }
+
+    fn set(&self, fields: &[(&str, &str)]) {
+        for (field, value) in fields {
+            self.call(&["HSET", &self.partition, field, value]);
+        }
+    }
+
+    fn state(&self) -> BTreeMap<String, String> {
+        let reply = self.call(&["HGETALL", &self.partition]);
+        let texts: Vec<&str> = reply.array().iter().filter_map(Reply::text).collect();
+        let pairs = texts.chunks_exact(2);
+        pairs
+            .map(|pair| (pair[0].to_owned(), pair[1].to_owned()))
+            .collect()
+    }
+
+    /// A presence call: the reply's words.
+    fn presence(&self, node: &str, said: &Said<'_>) -> Vec<String> {
+        let (number, observed) = (said.number.to_string(), said.observed.to_string());
+        let (epoch, before, began) = said.before;
+        let (before, began) = (before.to_string(), began.to_string());
+        let (grace, stale) = (GRACE_MS.to_string(), said.stale_ms.to_string());
+        let reply = self.call(&[
+            "EVAL",
+            PRESENCE,
+            "2",
+            &self.partition,
+            &self.nodes,
+            node,
+            said.epoch,
+            &number,
+            "elsewhere",
+            epoch,
+            &before,
+            "elsewhere",
+            &began,
+            &observed,
+            "0",
+            &grace,
+            "1",
+            "",
+            &stale,
+        ]);
+        let words = reply.array().iter().filter_map(Reply::text);
+        words.map(str::to_owned).collect()
+    }
+
+    /// The reply of `repair_begin`: its first word, and the milliseconds.
+    fn begin(&self, token: &str, millis: u64) -> (String, Option<u64>) {
+        let millis = millis.to_string();
+        let reply = self.call(&["EVAL", BEGIN, "1", &self.partition, token, &millis]);
+        let words: Vec<&str> = reply.array().iter().filter_map(Reply::text).collect();
+        let millis = words[1].split(' ').next();
+        let millis = millis.and_then(|millis| millis.parse().ok());
+        (words[0].to_owned(), millis)
+    }
+
+    fn resume(&self, epoch: &str, new: &str) -> String {
+        let reply = self.call(&[
+            "EVAL",
+            RESUME,
+            "3",
+            &self.partition,
+            &self.kept,
+            &self.offers,
+            epoch,
+            new,
+            "0",
+            "1",
+        ]);
+        reply.array()[0].text().unwrap().to_owned()
+    }
+
+    /// Milliseconds of the server's clock.
+    fn now(&self) -> u64 {
+        let reply = self.call(&["TIME"]);
+        let part = |at: usize| reply.array()[at].text().unwrap().parse::<u64>().unwrap();
+        1_000 * part(0) + part(1) / 1_000
+    }
+}
+
+/// A server that is halted in an earlier term than nodes know: the end of the halt, or everything since, is lost. The
+/// nodes get there by a term that is later than the one they know, which does not open.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_reach_a_server_that_is_halted_in_an_earlier_term() {
+    blocking(|| {
+        let keys = Keys::new();
+        keys.set(&[
+            ("count", "1"),
+            ("epoch", "e1"),
+            ("seq", "100"),
+            ("term", "4"),
+            ("server", "0123456789"),
+            ("began", "90"),
+            ("terms", "4:90:01234567"),
+            ("halted", "lost"),
+            ("lost_from", "101"),
+            ("lost_to", "110"),
+        ]);
+        let mut said = Said {
+            epoch: "e2",
+            number: 5,
+            before: ("", 0, 0),
+            observed: 160,
+            stale_ms: 0,
+        };
+        // At first the server may be the wrong one.
+        for stale_ms in [0, GRACE_MS / 2 - 1] {
+            said.stale_ms = stale_ms;
+            assert_eq!(keys.presence("a", &said)[2], "4");
+        }
+        said.stale_ms = GRACE_MS / 2;
+        let words = keys.presence("a", &said);
+        assert_eq!((words[2].as_str(), words[5].as_str()), ("6", "halted"));
+        // In the new term the node says what it has observed in the one that is lost.
+        let said = Said {
+            epoch: "e1",
+            number: 6,
+            before: ("e2", 5, 110),
+            observed: 160,
+            stale_ms: 0,
+        };
+        let words = keys.presence("a", &said);
+        assert_eq!((words[2].as_str(), words[5].as_str()), ("6", "halted"));
+        assert_eq!(words[9], "160");
+        let state = keys.state();
+        assert!(!state.contains_key("open"), "{state:?}");
+        assert_eq!(state["terms"].split(' ').count(), 2, "{state:?}");
+        assert_eq!(state["past"], "e2:?");
+        // Nodes that know no later term change nothing, however long they have looked.
+        let said = Said {
+            epoch: "e1",
+            number: 6,
+            before: ("", 0, 0),
+            observed: 0,
+            stale_ms: 10 * GRACE_MS,
+        };
+        assert_eq!(keys.presence("b", &said)[2], "6");
+    });
+}
+
+/// What a repair has written down belongs to its loss: nothing of it is left when the partition goes on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_resumed_partition_keeps_nothing_of_a_repair() {
+    blocking(|| {
+        let keys = Keys::new();
+        keys.set(&[
+            ("epoch", "e1"),
+            ("seq", "100"),
+            ("term", "4"),
+            ("halted", "lost"),
+            ("lost_from", "101"),
+            ("lost_to", "110"),
+            ("repair_unnamed", "101-110 3"),
+        ]);
+        assert_eq!(keys.begin(ONE, 10_000).0, "ok");
+        keys.call(&["RPUSH", &keys.kept, "an entry"]);
+        keys.call(&["HSET", &keys.offers, "a", "101-110 1"]);
+        assert_eq!(keys.resume("e0", "e2"), "epoch");
+        assert_eq!(
+            keys.call(&["EXISTS", &keys.kept, &keys.offers]).integer(),
+            Some(2)
+        );
+        assert_eq!(keys.resume("e1", "e2"), "ok");
+        let state = keys.state();
+        let left: Vec<&String> = state
+            .keys()
+            .filter(|key| key.starts_with("repair"))
+            .collect();
+        assert!(left.is_empty(), "{left:?}");
+        assert_eq!(
+            keys.call(&["EXISTS", &keys.kept, &keys.offers]).integer(),
+            Some(0)
+        );
+    });
+}
+
+/// Times of a repair may have been written by a server whose clock was ahead: nobody waits for that.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_repair_does_not_wait_for_a_clock_that_was_ahead() {
+    blocking(|| {
+        const DAY_MS: u64 = 86_400_000;
+        let keys = Keys::new();
+        let ahead = (keys.now() + DAY_MS).to_string();
+        let server = keys.server().info("replication", "master_replid");
+        let server = server.unwrap();
+        keys.set(&[
+            ("halted", "lost"),
+            ("lost_from", "101"),
+            ("lost_to", "110"),
+            ("repairer", &format!("{ONE}.{server}")),
+            ("repair_until", &ahead),
+            ("repair_since", &format!("101-110 {ahead}")),
+        ]);
+        assert_eq!(keys.begin(TWO, 60_000).0, "taken");
+        let state = keys.state();
+        let until: u64 = state["repair_until"].parse().unwrap();
+        assert!(until <= keys.now() + 60_000, "{state:?}");
+        let (_, since) = state["repair_since"].split_once(' ').unwrap();
+        assert!(since.parse::<u64>().unwrap() <= keys.now(), "{state:?}");
+        // The one who has it keeps it.
+        assert_eq!(keys.begin(ONE, 60_000).0, "ok");
+    });
+}
+
+/// Nodes have the whole grace to say what they have answered of a loss, also of one that has grown.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_grace_of_a_repair_is_that_of_its_loss() {
+    blocking(|| {
+        const HOUR_MS: u64 = 3_600_000;
+        let keys = Keys::new();
+        let long_ago = keys.now() - HOUR_MS;
+        keys.set(&[
+            ("halted", "lost"),
+            ("lost_from", "101"),
+            ("lost_to", "110"),
+            ("repair_since", &format!("101-110 {long_ago}")),
+        ]);
+        let (status, waited) = keys.begin(ONE, 10_000);
+        assert!(status == "ok" && waited.unwrap() >= HOUR_MS, "{waited:?}");
+        keys.set(&[("lost_to", "120")]);
+        let (status, waited) = keys.begin(ONE, 10_000);
+        assert!(status == "ok" && waited.unwrap() < HOUR_MS, "{waited:?}");
+    });
+}

@@ -1,0 +1,115 @@
+//! How servers are set up: what a node refuses, at its start and later.
+
+use qiang_core::ports::{Engine as _, EventLog as _};
+use qiang_redis::{ConnectError, Options, PartitionState, RedisEngine, Topology};
+use qiang_testkit::{
+    campaign::sale,
+    servers::redis::{Cluster, Options as ServerOptions, Server, Standalone},
+};
+
+use crate::redis_faults::harness::{
+    Harness, blocking, grant_of, node, open_now, options, wait_for,
+};
+
+/// So many that every primary of a Cluster has one.
+const PARTITIONS: u16 = 16;
+
+/// What the node says against this set-up, if it refuses it.
+async fn refusal(options: &Options) -> Option<String> {
+    match RedisEngine::connect(options.clone(), &[]).await {
+        Ok(engine) => {
+            engine.close().await;
+            None
+        }
+        Err(error @ ConnectError::Evicts { .. }) => Some(error.to_string()),
+        Err(error) => panic!("{error:?}"),
+    }
+}
+
+fn set_policy(server: &Server, policy: &str) {
+    blocking(|| {
+        server
+            .call(&["CONFIG", "SET", "maxmemory-policy", policy])
+            .unwrap()
+    });
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_evicts_is_refused_by_the_name_of_the_setting() {
+    let server = blocking(|| Standalone::start(&ServerOptions::new()));
+    let options = options(server.url());
+    for policy in ["allkeys-lru", "volatile-ttl", "allkeys-random"] {
+        set_policy(server.primary(), policy);
+        let refused = refusal(&options).await.unwrap();
+        for part in [
+            "maxmemory-policy noeviction",
+            policy,
+            &server.addr().port().to_string(),
+        ] {
+            assert!(refused.contains(part), "{refused}");
+        }
+    }
+    set_policy(server.primary(), "noeviction");
+    assert_eq!(refusal(&options).await, None);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_primary_of_a_cluster_is_looked_at() {
+    let cluster = blocking(|| Cluster::start(&ServerOptions::new()));
+    let options = Options {
+        urls: cluster.urls(),
+        topology: Topology::Cluster,
+        partitions: PARTITIONS,
+        ..options(String::new())
+    };
+    node(&options, &[]).await.close().await;
+    let is_primary =
+        |server: &&Server| server.info("replication", "role").as_deref() == Some("master");
+    let primaries: Vec<&Server> = blocking(|| cluster.nodes().iter().filter(is_primary).collect());
+    assert_eq!(primaries.len(), 3);
+    for primary in primaries {
+        set_policy(primary, "allkeys-lfu");
+        let refused = refusal(&options).await;
+        let port = primary.addr().port().to_string();
+        assert!(refused.is_some_and(|text| text.contains(&port)), "{port}");
+        set_policy(primary, "noeviction");
+    }
+    assert_eq!(refusal(&options).await, None);
+}
+
+/// A replica that evicts takes the primary's place: nothing is granted there until it does not any more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_primary_that_evicts_grants_nothing() {
+    let servers = blocking(|| Standalone::start(&ServerOptions::new().replicas(1)));
+    let mut harness = Harness::new(Options {
+        urls: vec![servers.url(), servers.replica(0).url()],
+        try_for: std::time::Duration::from_secs(1),
+        ..options(String::new())
+    })
+    .await;
+    let target = harness.open(open_now(sale(100))).await;
+    let replica = servers.replica(0);
+    set_policy(replica, "allkeys-lru");
+    blocking(|| {
+        servers.wait_for_replicas();
+        servers.kill();
+        replica.call(&["REPLICAOF", "NO", "ONE"]).unwrap();
+    });
+    for node in &harness.nodes {
+        for partition in node.partitions() {
+            wait_for("the reason", || {
+                matches!(node.state(partition), PartitionState::Unreachable { reason }
+                    if reason.contains("maxmemory-policy noeviction"))
+            })
+            .await;
+        }
+        let answer = node.claim(target.one("early")).await;
+        assert!(answer.is_err(), "{answer:?}");
+    }
+    set_policy(replica, "noeviction");
+    let claimed = harness
+        .record
+        .insist(&harness.nodes, 0, &target.one("late"))
+        .await;
+    assert!(grant_of(&claimed).is_some(), "{claimed:?}");
+}
