@@ -82,6 +82,7 @@ fn breaches(root: &Path) -> Result<Vec<Breach>> {
     lua::check_headers(&tree, &mut breaches);
     manifests::check_dependencies(&metadata, &mut breaches);
     manifests::check_core(&metadata, &mut breaches);
+    manifests::check_test_binaries(&metadata, &mut breaches);
     manifests::check_lints(&tree, &metadata, &mut breaches);
     manifests::check_shares(&tree, &metadata, &mut breaches);
     for package in &metadata.packages {

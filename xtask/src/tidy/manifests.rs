@@ -198,6 +198,22 @@ pub(super) fn check_lints(tree: &Tree, metadata: &Metadata, breaches: &mut Vec<B
     }
 }
 
+/// Each crate links one integration binary at most: a second one costs a link, and shares no fixtures with the first.
+pub(super) fn check_test_binaries(metadata: &Metadata, breaches: &mut Vec<Breach>) {
+    for package in &metadata.packages {
+        let below = format!("{}/tests/", parent(&package.manifest_path));
+        let roots = package
+            .targets
+            .iter()
+            .map(|target| target.src_path.as_str());
+        let binaries: Vec<&str> = roots.filter(|root| root.starts_with(&below)).collect();
+        if binaries.len() > 1 {
+            let what = format!("make one integration binary of {}", binaries.join(", "));
+            breaches.push(Breach::file(&package.manifest_path, what));
+        }
+    }
+}
+
 /// No crate holds a fifth of all lines of Rust: one that does is several crates.
 pub(super) fn check_shares(tree: &Tree, metadata: &Metadata, breaches: &mut Vec<Breach>) {
     let lines_below = |directory: &str| -> usize {
@@ -317,6 +333,23 @@ mod tests {
         let mut breaches = Vec::new();
         check_dependencies(&workspace(&["qiang-extra"], Vec::new()), &mut breaches);
         assert_eq!(breaches.len(), 1);
+    }
+
+    #[test]
+    fn a_second_integration_binary_is_found() {
+        let target = |path: &str| Target {
+            src_path: format!("qiang-a/{path}"),
+        };
+        for (paths, count) in [
+            (&["src/lib.rs", "tests/it/main.rs"][..], 0),
+            (&["src/lib.rs", "tests/it/main.rs", "tests/more.rs"], 1),
+        ] {
+            let mut metadata = workspace(&["qiang-a"], Vec::new());
+            metadata.packages[0].targets = paths.iter().map(|path| target(path)).collect();
+            let mut breaches = Vec::new();
+            check_test_binaries(&metadata, &mut breaches);
+            assert_eq!(breaches.len(), count, "{breaches:?}");
+        }
     }
 
     #[test]
