@@ -8,7 +8,7 @@ use qiang_api::{Disk, Gauges, Ports};
 use qiang_control::host::Host;
 use qiang_core::{
     event::{PartitionId, Seq},
-    ports::{ArchiveLog, Clock, Engine as _, EventLog, GateAnswers, QuarantineCount},
+    ports::{ArchiveLog, Clock, Engine, EventLog, GateAnswers, QuarantineCount},
     time::Timestamp,
 };
 use qiang_embedded::{Embedded, GuardedClock, LogArchives};
@@ -131,6 +131,8 @@ impl Close for Embedded {
 pub struct Backend {
     /// Engine, ledger, log, clock and gauges.
     pub ports: Ports,
+    /// The engine for work that no caller waits for: its commands are answered before the ledger has them.
+    pub(crate) background: Arc<dyn Engine>,
     /// Runs what a node does beside serving.
     pub(crate) upkeep: Arc<Host>,
     /// The log whose old entries are archived, if they are.
@@ -179,6 +181,7 @@ impl Backend {
                 };
                 Ok(Self {
                     ports,
+                    background: Arc::new(distributed.engine.clone()),
                     upkeep,
                     archives: None,
                     close: distributed,
@@ -213,6 +216,7 @@ impl Backend {
         };
         Self {
             ports,
+            background: shared.clone(),
             upkeep,
             archives: None,
             close: shared,

@@ -19,10 +19,9 @@ use qiang_control::{
     settlement::{Options as SettlementOptions, Position, Settlement, SettlementMonitor},
 };
 use qiang_core::{
-    book::Claim,
-    campaign::{AckLevel, Campaign},
+    book::{Claim, Command, Reply},
+    campaign::AckLevel,
     event::{PartitionId, Seq},
-    id::CampaignId,
     outcome::Outcome,
     ports::{
         Claimed, Clock, Engine, EngineError, EventLog, GateAnswers, Ledger, QuarantineCount,
@@ -38,7 +37,7 @@ use self::{ack_engine::LedgerAckEngine, confirmations::Confirmations};
 use crate::{
     close::Close,
     config::{Config, TransportKind},
-    ledger_ack::{confirm, confirm_change, has_grant, reach},
+    ledger_ack::{confirm, confirm_command, has_grant, reach},
     leftovers::Leftovers,
     machine::disk_of,
 };
@@ -253,17 +252,17 @@ impl Distributed {
         looked.map(|()| confirmed)
     }
 
-    /// Waits for the ledger to have a change of a sale. A loss of entries that nobody has been told of may undo it.
-    async fn confirm_change(
-        &self,
-        campaign: CampaignId,
-        is_made: impl Fn(&Campaign) -> bool,
-    ) -> Result<(), EngineError> {
-        let place = self.engine.home_position(campaign);
+    /// Waits for the ledger to have what a command was answered with, where its campaign asks for `ledger`, or where it
+    /// changes a sale: a loss of entries that nobody has been told of may undo that.
+    async fn confirm_command(&self, command: &Command, reply: &Reply) -> Result<(), EngineError> {
+        let places = self.engine.positions_after(command).await?;
         if let Some(settlement) = &self.settlement {
-            settlement.wake(place.0);
+            for (partition, _) in &places {
+                settlement.wake(*partition);
+            }
         }
-        confirm_change(&*self.ledger(), (campaign, is_made), place, LEDGER_WAIT_MAX).await
+        let made = (command, reply);
+        confirm_command(&*self.ledger(), made, &places, LEDGER_WAIT_MAX).await
     }
 
     /// The engine as the API uses it.

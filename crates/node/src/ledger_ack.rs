@@ -1,16 +1,20 @@
-//! What counts once the ledger has it: a grant at the acknowledgement level `ledger`, and changes of a sale.
+//! Confirmation by the ledger: of grants and commands at the acknowledgement level `ledger`, and of changes of a sale.
+
+mod effects;
 
 use std::time::Duration;
 
 use qiang_core::{
-    book::Claim,
-    campaign::Campaign,
+    book::{Claim, Command, Reply},
     event::{PartitionId, Seq},
-    id::CampaignId,
     outcome::Grant,
     ports::{EngineError, Ledger, LedgerError},
     quarantine::GRANT_QUARANTINED,
 };
+use tokio::time::Instant;
+
+pub(crate) use self::effects::campaign_of;
+use self::effects::has_effect;
 
 fn failed(error: LedgerError) -> EngineError {
     EngineError::uncertain(error.to_string())
@@ -67,17 +71,23 @@ pub(crate) async fn confirm(
     ))
 }
 
-/// Waits until the ledger has come to a place that is not before a change of a sale, and looks whether it has made it.
-/// A repair undoes no change that it has seen there.
-pub(crate) async fn confirm_change(
+/// Waits until the ledger has come to places that are not before a command, and checks that it has the effect which the
+/// command was answered with. A repair undoes nothing that it has seen there.
+///
+/// # Errors
+/// [`EngineError::Uncertain`] if the ledger does not have it, or does not answer.
+pub(crate) async fn confirm_command(
     ledger: &dyn Ledger,
-    (campaign, is_made): (CampaignId, impl Fn(&Campaign) -> bool),
-    place: (PartitionId, Seq),
+    (command, reply): (&Command, &Reply),
+    places: &[(PartitionId, Seq)],
     wait_max: Duration,
 ) -> Result<(), EngineError> {
-    reach(ledger, place, wait_max).await?;
-    let record = ledger.campaign(campaign).await.map_err(failed)?;
-    match record.is_some_and(|record| is_made(&record.campaign)) {
+    let until = Instant::now() + wait_max;
+    for place in places {
+        let left = until.saturating_duration_since(Instant::now());
+        reach(ledger, *place, left).await?;
+    }
+    match has_effect(ledger, command, reply).await.map_err(failed)? {
         true => Ok(()),
         false => Err(EngineError::uncertain(
             "the ledger has it otherwise: somebody else has changed it, its entry is in quarantine, or it is lost",
@@ -209,9 +219,10 @@ mod tests {
     async fn a_lost_change_of_the_stock_is_not_confirmed() {
         let case = Case::new().await;
         let confirmed = async |stock, seq| {
-            let is_made = |campaign: &Campaign| campaign.supply() == stock;
-            let (sale, place) = ((case.target.id, is_made), (PARTITION, seq));
-            let confirmed = confirm_change(&case.ledger, sale, place, Duration::ZERO).await;
+            let campaign = case.target.id;
+            let command = Command::SetStock { campaign, stock };
+            let (made, places) = ((&command, &Reply::Opened), [(PARTITION, seq)]);
+            let confirmed = confirm_command(&case.ledger, made, &places, Duration::ZERO).await;
             confirmed.map_err(|error| error.to_string())
         };
         assert_eq!(confirmed(5, 1).await, Ok(()));

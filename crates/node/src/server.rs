@@ -41,8 +41,10 @@ impl Server {
         let webhooks = config.webhooks.sender()?;
         ports.webhooks = Some(webhooks.clone());
         let opener = DraftOpener::new(Arc::clone(&ports.ledger), Arc::clone(&ports.engine));
-        let closer = PacketCloser::new(Arc::clone(&ports.ledger), Arc::clone(&ports.engine));
-        let discarder = Discarder::new(Arc::clone(&ports.ledger), Arc::clone(&ports.engine));
+        let background = || Arc::clone(&backend.background);
+        let closer = PacketCloser::new(Arc::clone(&ports.ledger), background());
+        // The ledger quarantines what the engine takes back of a refused grant, and never confirms it.
+        let discarder = Discarder::new(Arc::clone(&ports.ledger), background());
         let in_line = WaitingPorts {
             room: Arc::clone(&ports.waiting_room),
             engine: Arc::clone(&ports.engine),

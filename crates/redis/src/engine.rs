@@ -220,6 +220,60 @@ impl RedisEngine {
         (home, partitions.get(home).min_head())
     }
 
+    /// The level that a campaign asks for, if this node knows the campaign.
+    #[must_use]
+    pub fn level_of(&self, campaign: CampaignId) -> Option<AckLevel> {
+        let meta = self.node.partitions.known_meta(campaign)?;
+        Some(meta.ack)
+    }
+
+    /// The level that a campaign asks for; `None` for an unknown campaign.
+    ///
+    /// # Errors
+    /// [`EngineError::Uncertain`] if Redis does not answer: it is asked behind a command that was carried out.
+    pub async fn read_level_of(
+        &self,
+        campaign: CampaignId,
+    ) -> Result<Option<AckLevel>, EngineError> {
+        let meta = self.node.meta(campaign).await;
+        let meta = meta.map_err(|error| EngineError::uncertain(error.to_string()))?;
+        Ok(meta.map(|meta| meta.ack))
+    }
+
+    /// Positions in the log that are not before a command that was answered: one in each partition that it changes.
+    ///
+    /// # Errors
+    /// [`EngineError::Uncertain`] if Redis does not say where the campaign is.
+    pub async fn positions_after(
+        &self,
+        command: &Command,
+    ) -> Result<Vec<(PartitionId, Seq)>, EngineError> {
+        let partitions = &self.node.partitions;
+        let place = |partition| (partition, partitions.get(partition).min_head());
+        let campaign = match command {
+            // The first part decides for the others.
+            Command::SetStock { campaign, .. } | Command::SetTerms { campaign, .. } => {
+                return Ok(vec![self.home_position(*campaign)]);
+            }
+            Command::Tick { .. } => return Ok(Vec::new()),
+            Command::Open(setup) => setup.campaign.id,
+            Command::Act { campaign, .. } => *campaign,
+            Command::Pay { order, .. } | Command::Cancel { order } | Command::Return { order } => {
+                order.campaign
+            }
+        };
+        let meta = self.node.meta(campaign).await;
+        let meta = meta.map_err(|error| EngineError::uncertain(error.to_string()))?;
+        let unknown = || EngineError::uncertain("the campaign has left Redis");
+        let meta = meta.ok_or_else(unknown)?;
+        Ok(match command {
+            Command::Pay { order, .. } | Command::Cancel { order } | Command::Return { order } => {
+                vec![place(partitions.of_order(&meta, order.number))]
+            }
+            _ => partitions.of_campaign(&meta).map(place).collect(),
+        })
+    }
+
     /// Claims that wait.
     #[must_use]
     pub fn queued(&self) -> usize {

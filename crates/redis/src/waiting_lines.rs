@@ -249,7 +249,11 @@ async fn asked_level(
         return Ok(None);
     }
     let meta = partitions.meta(campaign).await?;
-    Ok(meta.map(|meta| meta.ack))
+    Ok(meta.map(|meta| match meta.ack {
+        // The ledger has no lines: replicas are the most that a place can be on.
+        AckLevel::Ledger => AckLevel::Replica,
+        ack => ack,
+    }))
 }
 
 fn is_refusal(standing: &Standings) -> bool {

@@ -4,7 +4,7 @@ use std::{pin::pin, sync::Arc, time::Duration};
 
 use qiang_core::{
     book::{Claim, Command, OrderView, Reply},
-    campaign::{AckLevel, Campaign, Tally, Terms},
+    campaign::{AckLevel, Tally},
     event::PartitionId,
     id::{CampaignId, OrderId},
     outcome::Outcome,
@@ -13,6 +13,7 @@ use qiang_core::{
 use tokio::runtime::Handle;
 
 use super::Distributed;
+use crate::ledger_ack::campaign_of;
 
 /// How often it is looked whether somebody still waits for a claim that waits for the ledger.
 const GONE_EVERY: Duration = Duration::from_millis(100);
@@ -75,28 +76,47 @@ impl Engine for LedgerAckEngine {
     }
 
     fn submit(&self, command: Command) -> Ticket<Reply> {
-        let campaign = match &command {
-            Command::SetStock { campaign, .. } | Command::SetTerms { campaign, .. } => *campaign,
-            _ => return self.distributed.engine.submit(command),
+        // The ledger has a campaign before it is opened, and nobody is told what a tick does.
+        let Some(campaign) = campaign_of(&command).filter(|_| !is_kept_before(&command)) else {
+            return self.distributed.engine.submit(command);
         };
+        let is_change = matches!(command, Command::SetStock { .. } | Command::SetTerms { .. });
+        let asks = self.distributed.engine.level_of(campaign);
+        if !is_change && asks.is_some_and(|ack| ack != AckLevel::Ledger) {
+            return self.distributed.engine.submit(command);
+        }
+        let room = self.distributed.confirmations.enter_command();
+        if room.is_none() && asks.is_some() {
+            return Ticket::ready(Err(EngineError::Overloaded));
+        }
         let (answer, ticket) = Ticket::new();
         let distributed = Arc::clone(&self.distributed);
         self.runtime.spawn(async move {
-            let reply = distributed.engine.submit(command.clone()).await;
-            let is_made = |campaign: &Campaign| match &command {
-                Command::SetStock { stock, .. } => campaign.supply() == *stock,
-                Command::SetTerms { change, .. } => {
-                    Terms::of(campaign).is_some_and(|terms| change.is_in(&terms))
-                }
-                _ => true,
+            let _room = room;
+            let reply = match distributed.engine.submit(command.clone()).await {
+                Ok(reply) => reply,
+                Err(error) => return answer.send(Err(error)),
             };
-            answer.send(match reply {
-                Ok(reply) => distributed
-                    .confirm_change(campaign, is_made)
-                    .await
-                    .map(|()| reply),
-                Err(error) => Err(error),
+            // It has been decided by now, so the level is known unless Redis does not say it.
+            let asks = match distributed.engine.read_level_of(campaign).await {
+                Ok(asks) => asks,
+                Err(error) => return answer.send(Err(error)),
+            };
+            if !is_change && asks != Some(AckLevel::Ledger) {
+                return answer.send(Ok(reply));
+            }
+            let mut confirmed = pin!(async {
+                distributed.confirm_command(&command, &reply).await?;
+                Ok(reply)
             });
+            let confirmed = loop {
+                match tokio::time::timeout(GONE_EVERY, &mut confirmed).await {
+                    Ok(confirmed) => break confirmed,
+                    Err(_) if answer.is_abandoned() => return,
+                    Err(_) => {}
+                }
+            };
+            answer.send(confirmed);
         });
         ticket
     }
@@ -133,4 +153,9 @@ impl Engine for LedgerAckEngine {
             &[AckLevel::Memory, AckLevel::Ledger]
         }
     }
+}
+
+/// Whether nothing of a command is lost with Redis.
+fn is_kept_before(command: &Command) -> bool {
+    matches!(command, Command::Open(_) | Command::Tick { .. })
 }

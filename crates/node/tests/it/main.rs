@@ -14,6 +14,8 @@ mod ledger_ack;
 #[cfg(feature = "servers")]
 mod ledgers;
 #[cfg(feature = "servers")]
+mod levels;
+#[cfg(feature = "servers")]
 mod recalls;
 #[cfg(feature = "servers")]
 mod repairs;

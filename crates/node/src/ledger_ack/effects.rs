@@ -1,0 +1,76 @@
+//! Effects of commands in the ledger's rows.
+
+use qiang_core::{
+    book::{CampaignAction, Command, Reply},
+    campaign::{Phase, Terms},
+    id::{CampaignId, OrderId},
+    order::OrderState,
+    ports::{Ledger, LedgerError},
+};
+
+/// The campaign that a command is about; `None` for a tick.
+pub(crate) fn campaign_of(command: &Command) -> Option<CampaignId> {
+    match command {
+        Command::Open(setup) => Some(setup.campaign.id),
+        Command::Pay { order, .. } | Command::Cancel { order } | Command::Return { order } => {
+            Some(order.campaign)
+        }
+        Command::Act { campaign, .. }
+        | Command::SetStock { campaign, .. }
+        | Command::SetTerms { campaign, .. } => Some(*campaign),
+        Command::Tick { .. } => None,
+    }
+}
+
+/// Whether the ledger has the effect that a command was answered with. The campaign is entered in the ledger before it
+/// is opened, so an opening always has it.
+pub(crate) async fn has_effect(
+    ledger: &dyn Ledger,
+    command: &Command,
+    reply: &Reply,
+) -> Result<bool, LedgerError> {
+    match command {
+        Command::Open(_) | Command::Tick { .. } => Ok(true),
+        Command::Pay { order, payment, .. } => {
+            let number = order.number;
+            let before = number.saturating_sub(1);
+            let payments = ledger.settled_payments(order.campaign, before, number);
+            let payments = payments.await?;
+            let same = payments.iter().find(|row| row.payment == *payment);
+            Ok(match reply {
+                Reply::Payment(outcome, _) => same.is_some_and(|row| row.outcome == *outcome),
+                _ => false,
+            })
+        }
+        Command::Cancel { order } => is_in(ledger, *order, OrderState::Cancelled).await,
+        Command::Return { order } => is_in(ledger, *order, OrderState::Returned).await,
+        Command::Act { campaign, action } => {
+            let record = ledger.campaign(*campaign).await?;
+            Ok(record.is_some_and(|record| match (action, record.phase) {
+                (CampaignAction::Close, phase) => phase == Phase::Closed,
+                // It may have ended since.
+                (_, Phase::Ended | Phase::Closed) => true,
+                (CampaignAction::Pause, phase) => phase == Phase::Paused,
+                (CampaignAction::Resume, phase) => phase != Phase::Paused,
+            }))
+        }
+        Command::SetStock { campaign, stock } => {
+            let record = ledger.campaign(*campaign).await?;
+            Ok(record.is_some_and(|record| record.campaign.supply() == *stock))
+        }
+        Command::SetTerms { campaign, change } => {
+            let record = ledger.campaign(*campaign).await?;
+            let terms = record.and_then(|record| Terms::of(&record.campaign));
+            Ok(terms.is_some_and(|terms| change.is_in(&terms)))
+        }
+    }
+}
+
+/// Whether the ledger has an order in this state.
+async fn is_in(ledger: &dyn Ledger, id: OrderId, state: OrderState) -> Result<bool, LedgerError> {
+    let number = id.number;
+    let rows = ledger.settled_rows(id.campaign, number.saturating_sub(1), 1);
+    let rows = rows.await?;
+    let order = rows.iter().find(|row| row.number == number);
+    Ok(order.is_some_and(|row| row.state == state))
+}
