@@ -37,6 +37,7 @@ mod lists;
 mod members;
 mod metrics;
 mod money_room;
+mod no_body;
 mod order_check;
 mod orders;
 mod pages;

@@ -24,7 +24,7 @@ use crate::{
     document::complete,
     events, figures,
     health::{self, Operation},
-    histories, invitation, lists, orders, pages, partitions, payments, payouts, places,
+    histories, invitation, lists, no_body, orders, pages, partitions, payments, payouts, places,
     problem::{Problem, ProblemKind},
     profile, promises, quarantine, reconciliation, red_packet_batch, red_packets, sale_orders,
     sales, session, tickets, webhooks,
@@ -168,7 +168,7 @@ fn docs<S: Clone + Send + Sync + 'static>() -> Router<S> {
 
 pub(crate) fn router(app: Arc<App>, served: Served) -> Result<Router, UsageError> {
     let cors = cors::layer(app.config.server.origins()?);
-    let (mut router, _) = routes(served).split_for_parts();
+    let mut router = no_body::router_of(routes(served));
     if app.config.server.noop_route {
         router = router.route("/v1/noop/{id}/claims", post(claims::noop));
     }
@@ -209,7 +209,7 @@ pub(crate) fn operation_router(operation: Operation, starting: bool, served: Ser
 }
 
 fn operator_routes(served: Served) -> Router<Operation> {
-    let (router, _) = common_routes(served).split_for_parts();
+    let router = no_body::router_of(common_routes(served));
     let router = router.method_not_allowed_fallback(method_not_allowed);
     match served {
         Served::Operation => router.route("/debug/pprof/profile", get(profile::take)),

@@ -391,3 +391,52 @@ async fn other_methods_are_refused_and_the_answer_names_those_that_are_not() {
     }
     service.stop().await;
 }
+
+/// An operation of the document that declares no body refuses one, before it does anything.
+#[tokio::test]
+async fn a_body_that_an_operation_does_not_declare_is_refused() {
+    let service = Service::start_with(|config, _| config.limits.buyer_return_ms = 60_000).await;
+    let ids = ids(&service).await;
+    let operations = Operation::all();
+    let without_body = operations
+        .iter()
+        .filter(|it| it.spec.get("requestBody").is_none());
+    let mut posts = 0;
+    for operation in without_body {
+        posts += usize::from(operation.method == "POST");
+        let mut spec = operation.spec.clone();
+        let example = json!({ "quantity": 1 });
+        spec["requestBody"] = json!({ "content": { "application/json": { "example": example } } });
+        let with_body = Operation {
+            method: operation.method.clone(),
+            path: operation.path.clone(),
+            spec,
+        };
+        let token = service.token("sam", operation.scope().unwrap_or("admin"));
+        let reply = with_body.call(&service, &ids, Some(&token)).await;
+        assert_eq!(reply.status, 400, "{} {reply:?}", operation.id());
+        reply.assert_problem(400, "bad-request");
+        operation.assert_describes(&reply);
+    }
+    assert!(posts >= 10, "{posts}");
+    // What is no JSON at all is refused too; no body, blanks and an empty object say nothing.
+    let token = service.operator();
+    let path = format!("/v1/campaigns/{}/resume", ids.sale);
+    for (body, status) in [
+        ("{\"a\":,", 400),
+        ("[]", 400),
+        ("null", 400),
+        ("{\"a\":1}", 400),
+        ("", 200),
+        (" \n", 200),
+        ("{}", 200),
+        (" { } ", 200),
+    ] {
+        let request =
+            hyper::Request::post(&path).header("authorization", format!("Bearer {token}"));
+        let body = http_body_util::Full::new(bytes::Bytes::from_static(body.as_bytes()));
+        let reply = crate::http::common::send(service.addr, request.body(body).unwrap()).await;
+        assert_eq!(reply.status, status, "{reply:?}");
+    }
+    service.stop().await;
+}
