@@ -218,7 +218,8 @@ pub(crate) async fn watch(
             app: Arc::clone(&app),
             id,
             meta,
-            newest: after,
+            // One watcher's number says nothing about what the others have.
+            newest: 0,
             draws: VecDeque::new(),
             before: None,
         };

@@ -209,3 +209,24 @@ async fn watchers_are_bounded_and_the_unwatched_is_forgotten() {
     absent.assert_problem(404, "unknown-campaign");
     service.stop().await;
 }
+
+/// A number that one watcher sends does not hide draws from the others.
+#[tokio::test]
+async fn a_number_that_no_draw_has_hides_no_draws() {
+    let service = Service::start().await;
+    let id = service.red_packet(3, |_| ()).await;
+    let claims = format!("/v1/red-packets/{id}/claims");
+    let token = service.token("zoe", "");
+    let mut first = Watcher::start(&service, &id, Some(&token), "?after=4294967295").await;
+    first.until(|first| !first.data("state").is_empty()).await;
+    let mut second = Watcher::start(&service, &id, Some(&token), "").await;
+    for user in ["ann", "bob"] {
+        let claimed = service.act(&claims, &service.token(user, "claim")).await;
+        assert_eq!(claimed.status, 201);
+    }
+    second.until(|second| drawn(second) == [1, 2]).await;
+    // One who comes when others have been watching for a while sees what was drawn before.
+    let mut third = Watcher::start(&service, &id, Some(&token), "?after=1").await;
+    third.until(|third| drawn(third) == [2]).await;
+    service.stop().await;
+}
