@@ -18,6 +18,8 @@ mod jwks_url;
 mod limits;
 mod lists;
 mod metrics;
+#[cfg(feature = "servers")]
+mod nginx;
 mod openapi;
 mod operation;
 mod order_check;
