@@ -4,7 +4,7 @@ use askama::Template;
 use axum::{
     extract::{Path, State},
     http::{HeaderMap, StatusCode},
-    response::{IntoResponse as _, Redirect, Response},
+    response::{IntoResponse as _, Response},
 };
 use serde_json::{Value, json};
 
@@ -13,6 +13,7 @@ use crate::{
     desk_texts::Texts,
     language::Language,
     session::{is_operator, may, scopes},
+    sign_in,
     views::{Asked, Frame, Nothing, plain, text},
 };
 
@@ -131,7 +132,7 @@ impl Pages {
     ) -> Result<Value, Response> {
         let session = self.session(headers).await;
         if session["user"].is_null() {
-            return Err(Redirect::to(&format!("/sign-in?then={path}")).into_response());
+            return Err(sign_in::first(path).into_response());
         }
         if is_operator(&session) {
             return Ok(session);

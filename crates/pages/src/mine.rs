@@ -5,7 +5,7 @@ use askama::Template;
 use axum::{
     extract::{FromRequestParts, Query, State},
     http::{HeaderMap, StatusCode, request::Parts},
-    response::{IntoResponse as _, Redirect, Response},
+    response::{IntoResponse as _, Response},
 };
 use futures_util::{StreamExt as _, stream};
 use serde::Deserialize;
@@ -16,6 +16,7 @@ use crate::{
     language::Texts,
     money::money,
     sale::ASKED_AT_ONCE,
+    sign_in,
     views::{Asked, Frame, escape, text},
 };
 
@@ -86,7 +87,7 @@ pub(crate) async fn packets(
 ) -> Response {
     let session = pages.session(&headers).await;
     let Some(user) = session["user"].as_str() else {
-        return Redirect::to("/sign-in?then=/packets").into_response();
+        return sign_in::first("/packets").into_response();
     };
     let frame = Frame::of_script("qiang.js", &asked, &headers, &session, Value::Null);
     let mut lists = Vec::new();
@@ -200,7 +201,7 @@ pub(crate) async fn orders(
 ) -> Response {
     let session = pages.session(&headers).await;
     let Some(user) = session["user"].as_str() else {
-        return Redirect::to("/sign-in?then=/orders").into_response();
+        return sign_in::first("/orders").into_response();
     };
     let path = format!("/v1/accounts/{}/orders", escape(user));
     let mut list = pages

@@ -39,9 +39,21 @@ struct SignIn<'a> {
 
 /// A path of this service, where to go on.
 fn then(asked: Option<&str>) -> &str {
-    // `//host` and `/\host` lead to another one.
-    let is_own = |path: &&str| path.starts_with('/') && !path[1..].starts_with(['/', '\\']);
+    // `//host` leads to another one, and to browsers `\` is `/`, and tabs and line ends are nothing. A path is visible
+    // ASCII: its other characters are escaped.
+    let is_own = |path: &&str| {
+        path.starts_with('/')
+            && !path.starts_with("//")
+            && path
+                .bytes()
+                .all(|byte| byte.is_ascii_graphic() && byte != b'\\')
+    };
     asked.filter(is_own).unwrap_or("/")
+}
+
+/// Leads to signing in, and from there to a path of this service.
+pub(crate) fn first(path: &str) -> Redirect {
+    Redirect::to(&format!("/sign-in?then={}", then(Some(path))))
 }
 
 pub(crate) async fn page(State(pages): State<Pages>, asked: Asked, headers: HeaderMap) -> Response {
@@ -111,6 +123,20 @@ mod tests {
             (Some("//evil.example"), "/"),
             (Some("/\\evil.example"), "/"),
             (Some("https://evil.example"), "/"),
+            // Browsers leave out tabs and line ends, wherever they stand.
+            (Some("/\t/evil.example"), "/"),
+            (Some("/\n/evil.example"), "/"),
+            (Some("/\r\n/evil.example"), "/"),
+            (Some("/\t\\evil.example"), "/"),
+            (Some("/p/1\r\nset-cookie: a=b"), "/"),
+            (Some("/p\u{0}"), "/"),
+            (Some("/红包"), "/"),
+            (Some("/p/1 2"), "/"),
+            (Some("/p\\1"), "/"),
+            (
+                Some("/orders?after=a%2Fb&lang=zh#x"),
+                "/orders?after=a%2Fb&lang=zh#x",
+            ),
             (Some(""), "/"),
             (None, "/"),
         ] {

@@ -6,7 +6,7 @@ use askama::Template;
 use axum::{
     extract::{FromRequestParts, Path, Query, State},
     http::{HeaderMap, HeaderName, StatusCode, header, request::Parts},
-    response::{Html, IntoResponse as _, Redirect, Response},
+    response::{Html, IntoResponse as _, Response},
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ use crate::{
     api::Answer,
     assets, desk_texts,
     language::{Language, Texts},
-    session,
+    session, sign_in,
 };
 
 /// Draws that a page comes with.
@@ -169,7 +169,7 @@ impl Pages {
         answer: &Answer,
     ) -> Response {
         if answer.status == StatusCode::UNAUTHORIZED {
-            return Redirect::to(&format!("/sign-in?then={path}")).into_response();
+            return sign_in::first(path).into_response();
         }
         let frame = Frame::new(asked, headers, &Value::Null, Value::Null);
         let is_absent =
@@ -250,7 +250,7 @@ fn short(mut draws: Value) -> Value {
 pub(crate) async fn send(State(pages): State<Pages>, asked: Asked, headers: HeaderMap) -> Response {
     let session = pages.session(&headers).await;
     let Some(user) = session["user"].as_str() else {
-        return Redirect::to("/sign-in?then=/send").into_response();
+        return sign_in::first("/send").into_response();
     };
     let account = pages
         .api
