@@ -12,6 +12,8 @@ use crate::Pages;
 /// The least width of the picture, in pixels.
 const WIDTH: u32 = 200;
 const LONGEST_ID: usize = 64;
+/// A longer host, in bytes with its port, has no code: the work grows with the square of the link's length.
+const LONGEST_HOST: usize = 128;
 
 pub(crate) async fn packet(
     State(pages): State<Pages>,
@@ -38,7 +40,8 @@ fn link(kind: &str, id: &str, uri: &Uri, headers: &HeaderMap, speaks_tls: bool) 
     // Over HTTP/2 the host is a part of the URI.
     let host = uri.authority().map(Authority::as_str);
     let host = host.or_else(|| text("host"));
-    let host = host.filter(|_| id.len() <= LONGEST_ID)?;
+    let is_id = id.len() <= LONGEST_ID && id.bytes().all(|byte| byte.is_ascii_graphic());
+    let host = host.filter(|host| is_id && is_host(host))?;
     // Of several proxies the first is the client's.
     let proto = text("x-forwarded-proto").unwrap_or("");
     let proto = proto.split(',').next().unwrap_or("").trim();
@@ -47,6 +50,15 @@ fn link(kind: &str, id: &str, uri: &Uri, headers: &HeaderMap, speaks_tls: bool) 
         false => "http",
     };
     Some(format!("{scheme}://{host}/{kind}/{id}"))
+}
+
+/// A host and perhaps a port, without a user.
+fn is_host(text: &str) -> bool {
+    text.len() <= LONGEST_HOST
+        && !text.contains('@')
+        && text
+            .parse::<Authority>()
+            .is_ok_and(|it| !it.host().is_empty())
 }
 
 fn code(link: Option<String>) -> Response {
@@ -89,5 +101,31 @@ mod tests {
         let uri = Uri::from_static("https://two.example/p/1/qr.svg");
         let link = link("s", "1", &uri, &HeaderMap::new(), true);
         assert_eq!(link.as_deref(), Some("https://two.example/s/1"));
+    }
+
+    #[test]
+    fn a_code_is_of_a_short_link_to_a_host() {
+        let check = |host: &str, id: &str, good: bool| {
+            let mut headers = HeaderMap::new();
+            headers.insert("host", host.parse().unwrap());
+            let uri = Uri::from_static("/p/1/qr.svg");
+            let link = link("p", id, &uri, &headers, true);
+            assert_eq!(link.is_some(), good, "{host} {id}");
+        };
+        check("qiang.example:8443", "1", true);
+        check("[::1]:8080", "1", true);
+        check(
+            &format!("{}.example", "a".repeat(60)),
+            &"1".repeat(64),
+            true,
+        );
+        check(&"a".repeat(128), "1", true);
+        check(&"a".repeat(129), "1", false);
+        check(&"a".repeat(2_250), "1", false);
+        check("", "1", false);
+        check("user@evil.example", "1", false);
+        check("a/b", "1", false);
+        check("qiang.example", &"1".repeat(65), false);
+        check("qiang.example", "a\u{7ea2}", false);
     }
 }
