@@ -165,8 +165,12 @@ pub(crate) struct When(pub(crate) Timestamp);
 impl fmt::Display for When {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const PRINTER: DateTimePrinter = DateTimePrinter::new().precision(Some(3));
-        // Windows are inside the calendar, and clocks have been for a while.
-        let instant = Calendar::from_millisecond(self.0.as_millis()).map_err(|_| fmt::Error)?;
+        // A token may end beyond the calendar. It is shown to end with it: `to_string` panics if this fails.
+        let last = match self.0.as_millis() < 0 {
+            true => Calendar::MIN,
+            false => Calendar::MAX,
+        };
+        let instant = Calendar::from_millisecond(self.0.as_millis()).unwrap_or(last);
         PRINTER
             .print_timestamp(&instant, StdFmtWrite(f))
             .map_err(|_| fmt::Error)
@@ -337,6 +341,17 @@ mod tests {
         check("\"2026-11-21T12:00:00\"", None);
         check("\"tomorrow\"", None);
         check("1763726400", None);
+    }
+
+    #[test]
+    fn every_instant_can_be_shown() {
+        for (millis, written) in [
+            (i64::MIN, "-009999-01-02T01:59:59.000Z"),
+            (-1, "1969-12-31T23:59:59.999Z"),
+            (i64::MAX, "9999-12-30T22:00:00.999Z"),
+        ] {
+            assert_eq!(When(Timestamp::from_millis(millis)).to_string(), written);
+        }
     }
 
     #[test]

@@ -130,8 +130,8 @@ impl From<Timestamp> for String {
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // It was made from an instant of the calendar.
-        let instant = jiff::Timestamp::from_millisecond(self.0).map_err(|_| fmt::Error)?;
+        // It was made from an instant of the calendar. `to_string` panics if this fails.
+        let instant = jiff::Timestamp::from_millisecond(self.0).unwrap_or_default();
         write!(f, "{instant:.3}")
     }
 }

@@ -163,3 +163,18 @@ async fn a_session_begins_with_a_token_that_fits_into_a_cookie() {
         .assert_problem(401, "unauthenticated");
     service.stop().await;
 }
+
+/// A token may name any time at which it ends, where its lifetime has no bound.
+#[tokio::test]
+async fn a_session_that_ends_beyond_the_calendar_is_shown() {
+    let service = Service::start_with(|config, _| config.auth.lifetime_s_max = 0).await;
+    for exp in [1e300, 1e13, 4e11] {
+        let token = sign(&json!({ "sub": "sam", "exp": exp, "scope": "claim" }));
+        let begun = begin(&service, &token, &[]).await;
+        assert_eq!(begun.status, 201, "{begun:?}");
+        assert_eq!(begun.text("expires_at"), "9999-12-30T22:00:00.999Z");
+        let seen = service.get("/v1/session", &token).await;
+        assert_eq!(seen.status, 200, "{seen:?}");
+    }
+    service.stop().await;
+}
