@@ -35,6 +35,7 @@ use super::{
     connection_limits::{Admitted, ConnectionLimits, ConnectionPermit, Refused},
     guard::{Guard, Progress, SWEEP_EVERY, Stage},
     open::{Counted, OpenStream, Streams},
+    panics::caught,
     parser::Explained,
     tls::is_http2,
 };
@@ -409,7 +410,7 @@ impl Connections {
         };
         let mut router = self.router.clone();
         let is_read = request.method().is_safe();
-        let answer = router.call(request);
+        let answer = caught(async move { router.call(request).await });
         if is_claim {
             return Ok(self.note_unauthenticated(answer.await?, client));
         }

@@ -5,6 +5,7 @@ mod connection_limits;
 mod connections;
 mod guard;
 mod open;
+mod panics;
 mod parser;
 mod tls;
 
