@@ -38,6 +38,9 @@ pub enum ConnectError {
         /// As configured.
         configured: u16,
     },
+    /// Redis belongs to another installation's ledger.
+    #[error("{0}")]
+    Foreign(String),
     /// Nothing was ever set up there.
     #[error(
         "this Redis has no partition {partition} under the prefix `{prefix}`, and the ledger has no entries: no node \

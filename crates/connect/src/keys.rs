@@ -12,7 +12,8 @@
 //!   its last entry. Of campaigns that have left: no entry behind `left` is about any of them, and none was created
 //!   after `left_created`, in milliseconds. The end of a halt raises both to what there was by then. `enrolled` is 1
 //!   once those that an earlier release has closed are in `closed`. `up` is when a node said last that it serves the
-//!   partition, in milliseconds; `downs` is from when to when none did, the 64 newest such times, oldest first.
+//!   partition, in milliseconds; `installation` and `engine` are those that the ledger
+//!   names. `downs` is from when to when none did, the 64 newest such times, oldest first.
 //! - `P:{pNN}:nodes`, hash: node → milliseconds of its last sighting, the term in which it has reported, the last entry
 //!   it has observed.
 //! - `P:{pNN}:log`, stream: the log. A record holds the entries of one step; its id is the sequence number of the last.

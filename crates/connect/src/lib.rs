@@ -1,8 +1,9 @@
 //! Connections to Redis 7 / Valkey: how servers are found, dialled and kept, in which term a partition is, and calls of
 //! scripts that are carried out once however often they are sent. What campaigns are is not known here.
 //!
-//! Modules import only those before them: options, keys, info, script, replicas, replies; error, reply; partition,
-//! dialer; directory; call_connection; checks, connections; presence. `keys.rs` documents every key of an installation.
+//! Modules import only those before them: identity, options, keys, info, script, replicas, replies; error, reply;
+//! partition, dialer; directory; call_connection; checks, connections; presence. `keys.rs` documents every key of an
+//! installation.
 
 mod call_connection;
 mod checks;
@@ -10,6 +11,7 @@ mod connections;
 mod dialer;
 mod directory;
 mod error;
+mod identity;
 mod info;
 mod keys;
 mod options;
@@ -29,6 +31,7 @@ pub use self::{
         ConnectError, is_out_of_memory, is_transient, log_unavailable, memory_full, no_answer,
         unavailable, unreadable,
     },
+    identity::{Identity, Mark, foreign},
     keys::{KeySpace, PARTITIONS_MAX, SCRIPT_KEYS, fnv1a, home_of, part_of},
     options::{Options, Topology, WaitFor},
     partition::{Partition, PartitionState},

@@ -4,6 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use qiang_core::{campaign::AckLevel, ports::Clock};
 
+use crate::identity::Identity;
+
 /// Where Redis is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Topology {
@@ -75,6 +77,8 @@ pub struct Options {
     pub serves: bool,
     /// Time for campaigns; Redis' own unless one is given, which is for tests.
     pub clock: Option<Arc<dyn Clock>>,
+    /// The installation and engine to which partitions have to belong; none where that does not matter.
+    pub identity: Option<Arc<Identity>>,
 }
 
 impl Options {
@@ -110,6 +114,7 @@ impl Default for Options {
             payment_grace: Duration::ZERO,
             serves: true,
             clock: None,
+            identity: None,
         }
     }
 }

@@ -394,6 +394,14 @@ impl Partition {
         self.view.lock().fail(reason);
     }
 
+    /// The partition is not of this node's engine: nothing is carried out, and no answer that comes counts.
+    pub(crate) fn refuse(&self, reason: String) {
+        let mut view = self.view.lock();
+        view.fail(reason.clone());
+        view.state = PartitionState::Unreachable { reason };
+        view.sent = None;
+    }
+
     /// Logs what operators have to know of.
     fn tell(&self, earlier: &PartitionState, state: &PartitionState) {
         let partition = self.id.0;

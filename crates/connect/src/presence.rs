@@ -13,6 +13,7 @@ use crate::{
     call_connection::CallConnection,
     connections::Connections,
     error::{ConnectError, no_answer, unavailable},
+    identity::{Claim, Mark},
     partition::{Answer, Learned, PartitionState, Report, Term},
     script::eval_at_maxmemory,
 };
@@ -25,6 +26,15 @@ pub const RESUME: &str = include_str!("lua/resume.lua");
 const CALLS_MAX: usize = 4;
 /// How long a partition may take to be told that a node goes.
 const LEAVE_MAX: Duration = Duration::from_millis(500);
+
+/// Result of a presence call.
+enum Asked {
+    Answer(Answer),
+    /// Redis was set up with this number of partitions.
+    Count(u16),
+    /// The partition is not of this node's engine, for this reason.
+    Mark(String),
+}
 
 impl Connections {
     /// Tells a partition that this node is there, and learns how things stand.
@@ -40,7 +50,17 @@ impl Connections {
         for _ in 0..CALLS_MAX {
             let report = partition.report();
             let answer = match self.ask(&mut connection, id, &report).await {
-                Ok(answer) => answer?,
+                Ok(Asked::Answer(answer)) => answer,
+                Ok(Asked::Count(found)) => {
+                    return Err(ConnectError::Partitions {
+                        found,
+                        configured: self.options().partitions,
+                    });
+                }
+                Ok(Asked::Mark(reason)) => {
+                    partition.refuse(reason);
+                    return Ok(());
+                }
                 Err(error) => {
                     connection.disconnect();
                     partition.note_failure(no_answer(&error));
@@ -104,27 +124,30 @@ impl Connections {
         connection: &mut CallConnection,
         id: PartitionId,
         report: &Report,
-    ) -> Result<Result<Answer, ConnectError>, RedisError> {
-        let reply: Vec<String> = connection.once(&self.presence(id, report)).await?;
+    ) -> Result<Asked, RedisError> {
+        let identity = self.options().identity.as_deref();
+        let claim = identity.map(|identity| identity.claim(id));
+        let command = self.presence(id, report, claim.as_ref());
+        let reply: Vec<String> = connection.once(&command).await?;
+        let text = || reply.get(1).cloned().unwrap_or_default();
+        let note = |mark: Mark| match (identity, claim) {
+            (Some(identity), Some(claim)) => identity.note(id, &claim, mark),
+            _ => String::new(),
+        };
         match reply.first().map(String::as_str) {
             Some("ok") => {
-                let answer = read(&reply);
-                answer
-                    .map(Ok)
-                    .ok_or_else(|| failure("a reply to a presence call cannot be read"))
+                note(Mark::Own);
+                let answer = read(&reply).map(Asked::Answer);
+                answer.ok_or_else(|| failure("a reply to a presence call cannot be read"))
             }
-            Some("count") => Ok(Err(ConnectError::Partitions {
-                found: reply
-                    .get(1)
-                    .and_then(|count| count.parse().ok())
-                    .unwrap_or(0),
-                configured: self.options().partitions,
-            })),
+            Some("count") => Ok(Asked::Count(text().parse().unwrap_or(0))),
+            Some("foreign") => Ok(Asked::Mark(note(Mark::Foreign(text())))),
+            Some("mark") => Ok(Asked::Mark(note(Mark::Other(text())))),
             _ => Err(failure("the server is not a primary")),
         }
     }
 
-    fn presence(&self, id: PartitionId, report: &Report) -> Cmd {
+    fn presence(&self, id: PartitionId, report: &Report, claim: Option<&Claim>) -> Cmd {
         let (keys, options) = (self.keys(), self.options());
         let mut command = eval_at_maxmemory(PRESENCE, &[keys.partition(id), keys.nodes(id)]);
         command.arg(&self.context.node);
@@ -151,7 +174,10 @@ impl Connections {
             } else {
                 String::new()
             })
-            .arg(stale_for.as_millis() as u64);
+            .arg(stale_for.as_millis() as u64)
+            .arg(claim.map_or("", |claim| &claim.installation))
+            .arg(claim.map_or("", |claim| &claim.engine))
+            .arg(u8::from(claim.is_some_and(|claim| claim.marks)));
         command
     }
 }

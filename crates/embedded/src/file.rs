@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Migrations in order; the file's `user_version` says how many it has. Append only.
-const MIGRATIONS: [&str; 30] = [
+const MIGRATIONS: [&str; 31] = [
     include_str!("../migrations/0001_init.sql"),
     include_str!("../migrations/0002_ledgers_alone.sql"),
     include_str!("../migrations/0003_set_aside.sql"),
@@ -48,6 +48,7 @@ const MIGRATIONS: [&str; 30] = [
     include_str!("../migrations/0028_keys_in_order.sql"),
     include_str!("../migrations/0029_lists_behind.sql"),
     include_str!("../migrations/0030_details_where_any.sql"),
+    include_str!("../migrations/0031_engine.sql"),
 ];
 /// The version of the newest schema of files.
 pub const SCHEMA_VERSION: u32 = MIGRATIONS.len() as u32;

@@ -10,6 +10,7 @@
 
 mod account_host;
 mod archive;
+mod binding_host;
 mod clock;
 pub mod copies;
 mod downtimes;

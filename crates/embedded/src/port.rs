@@ -11,6 +11,7 @@ use qiang_core::{
 use crate::{
     Embedded, PARTITION,
     account_host::impl_accounts,
+    binding_host::impl_binding,
     history_host::impl_history,
     job::LedgerJob,
     key_host::impl_keys,
@@ -27,6 +28,7 @@ use crate::{
 
 impl_ledger!(Embedded);
 impl_accounts!(Embedded);
+impl_binding!(Embedded);
 impl_keys!(Embedded);
 impl_payouts!(Embedded);
 impl_webhooks!(Embedded);

@@ -10,6 +10,7 @@
 mod accounts;
 mod actions;
 mod audiences;
+mod bindings;
 mod campaigns;
 mod dialect;
 mod discards;

@@ -1,5 +1,7 @@
 //! The `Ledger` port, on either database.
 
+mod bindings;
+mod waiting_rooms;
 mod webhooks;
 
 use std::{sync::Arc, time::Duration};
@@ -15,19 +17,21 @@ use qiang_core::{
         AccountStore, Action, ActionStore, AudienceStore, Balance, CampaignQuery, CampaignRecord,
         CampaignStore, Clock, Discard, GrantRecord, LedgerError, QuarantineCount, QuarantineStore,
         QuarantinedEntry, ReconcileStore, RepairRecord, RepairStore, SettledPart, SettledPayment,
-        SettledRow, SettlementStore, WaitingRoomStore, WithheldRecord,
+        SettledRow, SettlementStore, WithheldRecord,
     },
     time::Timestamp,
 };
 use uuid::Uuid;
 
 use crate::{
-    accounts, actions, audiences, campaigns,
+    accounts, actions, audiences,
+    bindings::{self as engine, Fence},
+    campaigns,
     dialect::Dialect,
     discards, listing,
     pool::{self, BoundedPool, Mode, Worked},
     positions::Positions,
-    quarantine, reconcile, repairs, settle, waiting_rooms,
+    quarantine, reconcile, repairs, settle,
 };
 
 /// A ledger in a database.
@@ -35,6 +39,7 @@ pub(crate) struct SqlLedger<D: Dialect> {
     pool: BoundedPool<D>,
     clock: Arc<dyn Clock>,
     positions: Arc<Positions>,
+    fence: Fence,
 }
 
 impl<D: Dialect> SqlLedger<D> {
@@ -43,11 +48,17 @@ impl<D: Dialect> SqlLedger<D> {
             pool,
             clock,
             positions: Arc::default(),
+            fence: Fence::default(),
         }
     }
 
     pub(crate) fn now(&self) -> Timestamp {
         self.clock.now()
+    }
+
+    fn show(&self, partition: PartitionId, position: Seq) -> Seq {
+        self.positions.of(partition).show(position);
+        position
     }
 
     async fn read<T: Send + 'static>(
@@ -244,27 +255,10 @@ impl<D: Dialect> AudienceStore for SqlLedger<D> {
 }
 
 #[async_trait]
-impl<D: Dialect> WaitingRoomStore for SqlLedger<D> {
-    async fn add_waiting_room(&self, id: CampaignId) -> Result<(), LedgerError> {
-        self.run(Mode::Write, id, |conn, id| {
-            Box::pin(waiting_rooms::add::<D>(conn, *id))
-        })
-        .await
-    }
-
-    async fn has_waiting_room(&self, id: CampaignId) -> Result<bool, LedgerError> {
-        self.read(move |conn| Box::pin(waiting_rooms::has::<D>(conn, id)))
-            .await
-    }
-}
-
-#[async_trait]
 impl<D: Dialect> SettlementStore for SqlLedger<D> {
     async fn settled(&self, partition: PartitionId) -> Result<Seq, LedgerError> {
         let position = self.read(move |conn| Box::pin(settle::position::<D>(conn, partition)));
-        let position = position.await?;
-        self.positions.of(partition).show(position);
-        Ok(position)
+        Ok(self.show(partition, position.await?))
     }
 
     async fn positions(&self) -> Result<Vec<(PartitionId, Seq)>, LedgerError> {
@@ -288,12 +282,14 @@ impl<D: Dialect> SettlementStore for SqlLedger<D> {
     }
 
     async fn settle(&self, partition: PartitionId, entries: &[Entry]) -> Result<Seq, LedgerError> {
-        let settled = self.run(Mode::Write, entries.to_vec(), move |conn, entries| {
-            Box::pin(settle::settle::<D>(conn, partition, entries))
+        let args = (self.fence.get(), entries.to_vec());
+        let settled = self.run(Mode::Write, args, move |conn, (fence, entries)| {
+            Box::pin(async move {
+                engine::check::<D>(conn, fence.as_deref()).await?;
+                settle::settle::<D>(conn, partition, entries).await
+            })
         });
-        let position = settled.await?;
-        self.positions.of(partition).show(position);
-        Ok(position)
+        Ok(self.show(partition, settled.await?))
     }
 
     async fn settle_past(
@@ -303,13 +299,15 @@ impl<D: Dialect> SettlementStore for SqlLedger<D> {
         entries: &[Entry],
         upto: Seq,
     ) -> Result<Seq, LedgerError> {
-        let settled = self.run(Mode::Write, entries.to_vec(), move |conn, entries| {
+        let args = (self.fence.get(), entries.to_vec());
+        let settled = self.run(Mode::Write, args, move |conn, (fence, entries)| {
             let gap = (position, upto);
-            Box::pin(settle::settle_past::<D>(conn, partition, entries, gap))
+            Box::pin(async move {
+                engine::check::<D>(conn, fence.as_deref()).await?;
+                settle::settle_past::<D>(conn, partition, entries, gap).await
+            })
         });
-        let position = settled.await?;
-        self.positions.of(partition).show(position);
-        Ok(position)
+        Ok(self.show(partition, settled.await?))
     }
 }
 
@@ -321,14 +319,15 @@ impl<D: Dialect> QuarantineStore for SqlLedger<D> {
         entry: &Entry,
         reason: &str,
     ) -> Result<Seq, LedgerError> {
-        let args = (self.clock.now(), entry.clone(), reason.to_owned());
-        let kept = self.run(Mode::Write, args, move |conn, (now, entry, reason)| {
-            let kept = settle::quarantine::<D>(conn, *now, partition, entry, reason);
-            Box::pin(kept)
+        let entry = (entry.clone(), reason.to_owned());
+        let args = (self.fence.get(), self.clock.now(), entry);
+        let kept = self.run(Mode::Write, args, move |conn, (fence, now, entry)| {
+            Box::pin(async move {
+                engine::check::<D>(conn, fence.as_deref()).await?;
+                settle::quarantine::<D>(conn, *now, partition, &entry.0, &entry.1).await
+            })
         });
-        let position = kept.await?;
-        self.positions.of(partition).show(position);
-        Ok(position)
+        Ok(self.show(partition, kept.await?))
     }
 
     async fn is_grant_quarantined(

@@ -2,6 +2,7 @@
 //! on how far that is.
 
 mod ack_engine;
+pub(crate) mod binding;
 mod confirmations;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
@@ -33,7 +34,7 @@ use qiang_embedded::{Embedded, SqliteLedger, SystemClock};
 use qiang_redis::{Options, RedisEngine, RedisTransport};
 use tokio::runtime::Handle;
 
-use self::{ack_engine::LedgerAckEngine, confirmations::Confirmations};
+use self::{ack_engine::LedgerAckEngine, binding::Binder, confirmations::Confirmations};
 use crate::{
     close::Close,
     config::{Config, TransportKind},
@@ -148,13 +149,20 @@ impl Distributed {
     ) -> anyhow::Result<Arc<Self>> {
         let ledger = ledger_backend.ledger();
         let positions = ledger.positions().await?;
+        let options = config.redis_options();
+        let mut binder = Binder::start(Arc::clone(&ledger), &options).await?;
         let options = Options {
             serves,
-            ..config.redis_options()
+            identity: Some(binder.identity()),
+            ..options
         };
         let engine = RedisEngine::connect(options, &positions)
             .await
             .context("connect to Redis")?;
+        if let Err(refused) = binder.check().await {
+            engine.close().await;
+            return Err(refused);
+        }
         if let Some(reason) = engine.stopped() {
             tracing::error!(
                 reason,
@@ -169,6 +177,7 @@ impl Distributed {
         };
         let monitor = Arc::<SettlementMonitor>::default();
         let monitoring = Host::new("monitor");
+        monitoring.start("binding", Binder::SCHEDULE, binder);
         let repairing: Arc<dyn RepairEngine> = Arc::new(engine.clone());
         let keeping = Arc::clone(&repairing);
         let on_positions = Box::new(move |positions: &[_]| keeping.release_kept(positions));

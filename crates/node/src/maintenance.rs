@@ -7,7 +7,7 @@ use qiang_api::UsageError;
 use qiang_core::{
     book::{CampaignAction, Command},
     campaign::Phase,
-    event::PartitionId,
+    event::{PartitionId, Seq},
     id::CampaignId,
     ports::{
         ActionKind, Clock, Engine as _, EventLog as _, Ledger, OperatorEngine as _, PartitionView,
@@ -16,12 +16,15 @@ use qiang_core::{
     },
     reconcile::{Difference, DifferenceKind},
 };
-use qiang_redis::{Inspection, PartitionState, RedisEngine};
+use qiang_redis::{Inspection, Options, PartitionState, RedisEngine};
 use serde_json::json;
 
 use crate::{
     config::{Config, EngineKind},
-    distributed::LedgerBackend,
+    distributed::{
+        LedgerBackend,
+        binding::{self, Binder},
+    },
     operator::Operator,
 };
 
@@ -29,6 +32,33 @@ use crate::{
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// Repairs that are shown, the newest ones.
 const REPAIRS_SHOWN: u32 = 20;
+
+/// Connects to the engine that the ledger belongs to. Where it never had one, any is taken.
+async fn attach(
+    config: &Config,
+    ledger: &Arc<dyn Ledger>,
+    positions: &[(PartitionId, Seq)],
+) -> anyhow::Result<RedisEngine> {
+    let options = config.redis_options();
+    if ledger.binding().await?.is_none() {
+        return Ok(RedisEngine::attach(options, positions).await?);
+    }
+    let mut binder = Binder::start(Arc::clone(ledger), &options).await?;
+    let identity = Some(binder.identity());
+    let engine = RedisEngine::attach(
+        Options {
+            identity,
+            ..options
+        },
+        positions,
+    )
+    .await?;
+    if let Err(refused) = binder.settle_in().await {
+        engine.close().await;
+        return Err(refused);
+    }
+    Ok(engine)
+}
 
 /// The engine on Redis and its ledger, in the hands of an operator. Nothing is served or settled by it, but for what a
 /// repair settles.
@@ -45,6 +75,20 @@ impl Maintenance {
     /// # Errors
     /// When Redis or the ledger cannot be used, or is not there.
     pub async fn open(config: &Config, clock: Arc<dyn Clock>) -> anyhow::Result<Self> {
+        let backend = Self::ledger_of(config, clock).await?;
+        let ledger = backend.ledger();
+        let positions = ledger.positions().await?;
+        let engine = attach(config, &ledger, &positions).await?;
+        engine.recall_from(Arc::clone(&ledger));
+        Ok(Self {
+            engine,
+            backend,
+            ledger,
+        })
+    }
+
+    /// The ledger, which must be there.
+    async fn ledger_of(config: &Config, clock: Arc<dyn Clock>) -> anyhow::Result<LedgerBackend> {
         if config.engine.kind == EngineKind::Embedded {
             let line = "the embedded engine has neither partitions to look after nor a ledger of its own to be held \
                         against; this is for `--engine redis`";
@@ -58,16 +102,28 @@ impl Maintenance {
                 path.display()
             );
         }
-        let backend = LedgerBackend::open(config, clock).await?;
+        LedgerBackend::open(config, clock).await
+    }
+
+    /// Moves the ledger to the Redis that the configuration names, with what the ledger has: it is rebuilt there.
+    /// Returns the locations before and now; none if the ledger is there already.
+    ///
+    /// # Errors
+    /// When processes still use the Redis that the ledger belongs to, or the ledger cannot be used.
+    pub async fn adopt(
+        config: &Config,
+        clock: Arc<dyn Clock>,
+        by: &Operator,
+    ) -> anyhow::Result<Option<(String, String)>> {
+        let backend = Self::ledger_of(config, clock).await?;
         let ledger = backend.ledger();
-        let positions = ledger.positions().await?;
-        let engine = RedisEngine::attach(config.redis_options(), &positions).await?;
-        engine.recall_from(Arc::clone(&ledger));
-        Ok(Self {
-            engine,
-            backend,
-            ledger,
-        })
+        let options = config.redis_options();
+        let detail = json!({ "adopt": options.prefix });
+        by.record(&*ledger, ActionKind::Repair, THE_SERVICE, &detail)
+            .await?;
+        let adopted = binding::adopt(&*ledger, &options).await;
+        backend.close().await?;
+        adopted
     }
 
     /// All partitions.

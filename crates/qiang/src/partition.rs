@@ -39,6 +39,21 @@ pub(crate) enum Partition {
     /// on all its partitions.
     #[command(after_help = "Example: qiang partition close 3")]
     Close(ChangeArgs),
+    /// Move the ledger to the configured Redis: `redis.urls` or `redis.prefix` has changed. Stop all nodes and workers
+    /// first, and start them with the new configuration. Idempotent.
+    #[command(after_help = "Example: qiang partition adopt --config new.toml --as ann")]
+    Adopt(AdoptArgs),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct AdoptArgs {
+    #[command(flatten)]
+    backend: BackendArgs,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    operator: OperatorArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -108,10 +123,29 @@ pub(crate) fn run(command: &Partition) -> anyhow::Result<ExitCode> {
                 },
             )
         }
+        Partition::Adopt(args) => adopt(args),
         Partition::Close(args) => change(args, async |maintenance, by, partition| {
             close(maintenance, by, partition, args.one.json).await
         }),
     }
+}
+
+fn adopt(args: &AdoptArgs) -> anyhow::Result<ExitCode> {
+    let config = args.backend.load(&args.backend.overrides())?;
+    let by = args.operator.operator(&config)?;
+    let adopting = Maintenance::adopt(&config, Arc::new(SystemClock), &by);
+    let adopted = block_on(adopting)?;
+    match (args.json, adopted) {
+        (true, adopted) => {
+            let (from, to) = adopted.unzip();
+            writeln!(io::stdout(), "{}", json!({ "from": from, "to": to }))?;
+        }
+        (false, Some((from, to))) => {
+            writeln!(io::stdout(), "moved from {from} to {to}; start the nodes")?;
+        }
+        (false, None) => writeln!(io::stdout(), "the ledger belongs to this Redis already")?,
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Does something with the engine and its ledger.

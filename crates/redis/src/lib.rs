@@ -50,7 +50,10 @@ mod unopened;
 mod waiting;
 mod waiting_lines;
 
-pub use qiang_connect::{ConnectError, Options, PARTITIONS_MAX, PartitionState, Topology, WaitFor};
+pub use qiang_connect::{
+    ConnectError, Identity, Options, PARTITIONS_MAX, PartitionState, Topology, WaitFor, foreign,
+    new_epoch,
+};
 
 pub use self::{
     admission::BLOCK_LASTS,

@@ -11,7 +11,11 @@
 -- ARGV[14] for how many milliseconds the node has found none but earlier terms where the primary should be. After the
 -- grace it has a new term begin here. On a server that is halted it has one after half the grace, which does not open:
 -- the nodes' reports and kept answers have to be there before a repair goes on without them
--- Replies: {"ok", epoch, term, server, began, state, head, reason, lost from, lost to}; {"count", partitions} where
+-- ARGV[15] installation, empty where it does not matter; ARGV[16] the engine that its ledger belongs to; ARGV[17] is 1
+-- where this partition may be made that engine's. Nothing else is done for the ledger of another installation, or while
+-- the partition is not of the engine
+-- Replies: {"foreign", installation}; {"mark", engine}, empty where the partition is of none;
+-- {"ok", epoch, term, server, began, state, head, reason, lost from, lost to}; {"count", partitions} where
 -- Redis was set up with another number; {"replica"} where the server is no primary
 local SHORT = 8 -- of a replication id, to tell servers apart
 local TERMS_MAX = 64
@@ -29,6 +33,17 @@ for i, value in ipairs(redis.call('HMGET', KEYS[1], unpack(names))) do
 end
 if p.count and p.count ~= ARGV[12] then
   return {'count', p.count}
+end
+if ARGV[15] ~= '' then
+  local mark = redis.call('HMGET', KEYS[1], 'installation', 'engine')
+  if mark[1] and mark[1] ~= ARGV[15] then
+    return {'foreign', mark[1]}
+  elseif mark[2] ~= ARGV[16] then
+    if ARGV[17] ~= '1' then
+      return {'mark', mark[2] or ''}
+    end
+    redis.call('HSET', KEYS[1], 'installation', ARGV[15], 'engine', ARGV[16])
+  end
 end
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)

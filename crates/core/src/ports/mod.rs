@@ -4,6 +4,7 @@ mod action;
 mod archive;
 mod audience;
 mod audit;
+mod binding;
 mod engine;
 mod history;
 mod key;
@@ -26,6 +27,7 @@ pub use self::{
     archive::{ArchiveLog, LogArchive, LogStretch},
     audience::AudienceStore,
     audit::{AuditCheck, AuditReport, Auditor},
+    binding::{BindingStore, EngineBinding},
     engine::{Answer, Claimed, Engine, EngineError, GateAnswers, Probed, Ticket},
     history::{
         DepositRecord, HistoryStore, OrderPlace, OrderQuery, PaymentRecord, PlaceError, Posting,

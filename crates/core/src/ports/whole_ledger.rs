@@ -1,8 +1,9 @@
 //! All of a ledger.
 
 use super::{
-    AccountStore, ActionStore, AudienceStore, CampaignStore, HistoryStore, KeyStore, PayoutStore,
-    QuarantineStore, ReconcileStore, RepairStore, SettlementStore, WaitingRoomStore, WebhookStore,
+    AccountStore, ActionStore, AudienceStore, BindingStore, CampaignStore, HistoryStore, KeyStore,
+    PayoutStore, QuarantineStore, ReconcileStore, RepairStore, SettlementStore, WaitingRoomStore,
+    WebhookStore,
 };
 
 /// The SQL book: the durable record that people query. Whatever implements its parts is one.
@@ -18,6 +19,7 @@ pub trait Ledger:
     + ReconcileStore
     + RepairStore
     + AudienceStore
+    + BindingStore
     + WaitingRoomStore
     + WebhookStore
 {
@@ -35,6 +37,7 @@ impl<T> Ledger for T where
         + ReconcileStore
         + RepairStore
         + AudienceStore
+        + BindingStore
         + WaitingRoomStore
         + WebhookStore
 {

@@ -3,6 +3,7 @@
 pub(crate) mod accounts;
 pub(crate) mod actions;
 pub(crate) mod audiences;
+pub(crate) mod bindings;
 mod bound;
 pub(crate) mod campaigns;
 pub(crate) mod discards;

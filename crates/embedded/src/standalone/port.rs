@@ -10,6 +10,7 @@ use qiang_core::{
 use super::SqliteLedger;
 use crate::{
     account_host::impl_accounts,
+    binding_host::impl_binding,
     history_host::impl_history,
     job::LedgerJob,
     key_host::impl_keys,
@@ -23,6 +24,7 @@ use crate::{
 
 impl_ledger!(SqliteLedger);
 impl_accounts!(SqliteLedger);
+impl_binding!(SqliteLedger);
 impl_keys!(SqliteLedger);
 impl_payouts!(SqliteLedger);
 impl_webhooks!(SqliteLedger);

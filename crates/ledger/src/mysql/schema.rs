@@ -30,6 +30,7 @@ impl Schema for MySql {
         include_str!("../../migrations/mysql/0018_owed.sql"),
         include_str!("../../migrations/mysql/0019_origin_of_seeds.sql"),
         include_str!("../../migrations/mysql/0020_claimed_and_live.sql"),
+        include_str!("../../migrations/mysql/0021_engine.sql"),
     ];
 
     async fn version(conn: &mut MySqlConnection) -> Result<i64> {

@@ -104,6 +104,7 @@ impl RedisConfig {
             term_grace: Duration::from_millis(self.term_grace_ms),
             payment_grace: Duration::ZERO,
             clock: None,
+            identity: None,
         }
     }
 

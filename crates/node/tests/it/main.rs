@@ -8,6 +8,8 @@ mod back_pressure;
 mod client;
 #[cfg(feature = "servers")]
 mod conformance;
+#[cfg(feature = "servers")]
+mod engine_binding;
 mod http;
 #[cfg(feature = "servers")]
 mod ledger_ack;

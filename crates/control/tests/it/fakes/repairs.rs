@@ -5,8 +5,8 @@ use qiang_core::{
     event::{PartitionId, Seq},
     id::CampaignId,
     ports::{
-        LedgerError, ReconcileStore, RepairRecord, RepairStore, SettledPart, SettledPayment,
-        SettledRow, WithheldRecord,
+        BindingStore, EngineBinding, LedgerError, ReconcileStore, RepairRecord, RepairStore,
+        SettledPart, SettledPayment, SettledRow, WithheldRecord,
     },
 };
 
@@ -50,6 +50,27 @@ impl ReconcileStore for FakeLedger {
         _: u32,
     ) -> Result<Vec<SettledPayment>, LedgerError> {
         Err(broken())
+    }
+}
+
+#[async_trait]
+impl BindingStore for FakeLedger {
+    async fn binding(&self) -> Result<Option<EngineBinding>, LedgerError> {
+        Err(broken())
+    }
+
+    async fn bind(&self, _: &str, _: &EngineBinding) -> Result<EngineBinding, LedgerError> {
+        Err(broken())
+    }
+
+    async fn beat(&self, _: &str) -> Result<bool, LedgerError> {
+        Err(broken())
+    }
+
+    fn settle_for(&self, _: &str) {}
+
+    fn is_shared(&self) -> bool {
+        true
     }
 }
 

@@ -24,6 +24,12 @@ async fn a_campaign_that_the_ledger_lacks_is_named_in_the_answer_and_in_the_log(
     };
     let mut node = start("ledger.db");
     node.ready(200).await;
+    node.signal("-TERM");
+    assert_eq!(node.ended().await, Some(0));
+    let copy = ["ledger.db", "restored.db"].map(|name| folder.path().join(name));
+    std::fs::copy(&copy[0], &copy[1]).unwrap();
+    let mut node = start("ledger.db");
+    node.ready(200).await;
     let id = node.post("/v1/sales", Some(sale(10))).await.text("id");
     let orders = format!("/v1/sales/{id}/orders");
     let order = node.post(&orders, None).await;

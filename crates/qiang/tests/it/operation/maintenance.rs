@@ -75,9 +75,9 @@ pub(crate) fn call(words: &[&str]) -> Reply {
 }
 
 /// An empty ledger in a file.
-async fn make_ledger(folder: &Path, name: &str) {
+async fn make_ledger(folder: &Path, prefix: &str, name: &str) {
     let keys = [("engine.data", name)];
-    let mut worker = Program::on_redis(folder, "worker", &format!("made-{name}"), &keys);
+    let mut worker = Program::on_redis(folder, "worker", prefix, &keys);
     worker.ready(200).await;
     worker.signal("-TERM");
     assert_eq!(worker.ended().await, Some(0));
@@ -124,7 +124,7 @@ async fn nothing_is_made_where_nothing_is() {
         maintain(folder.path(), "nothing", &data).failed(1, "there is no ledger in missing.db");
         assert!(is_empty());
     }
-    make_ledger(folder.path(), "empty.db").await;
+    make_ledger(folder.path(), "made-empty", "empty.db").await;
     for args in [&["partition", "list"][..], &["reconcile"]] {
         let args = [args, &["--data", "empty.db"]].concat();
         maintain(folder.path(), "nothing", &args).failed(1, "no partition 0");
@@ -262,6 +262,10 @@ async fn partitions_are_repaired_resumed_and_closed() {
 async fn a_campaign_that_the_ledger_lacks_is_a_difference() {
     let folder = tempfile::tempdir().unwrap();
     let prefix = "lacked";
+    // A copy from before the campaign, of the same installation.
+    make_ledger(folder.path(), prefix, "restored.db").await;
+    let copy = ["restored.db", "ledger.db"].map(|name| folder.path().join(name));
+    std::fs::copy(&copy[0], &copy[1]).unwrap();
     let id = served(folder.path(), prefix, "ledger.db", 5).await;
     let reconcile = |ledger: &str, args: &[&str]| {
         let args = [&["reconcile", "--data", ledger], args].concat();
@@ -275,7 +279,6 @@ async fn a_campaign_that_the_ledger_lacks_is_a_difference() {
     // Partitions are united as a whole.
     reconcile("ledger.db", &["--campaign", &id, "--repair"]).failed(2, "--repair");
 
-    make_ledger(folder.path(), "restored.db").await;
     for args in [
         &["--json"][..],
         &["--json", "--repair"],

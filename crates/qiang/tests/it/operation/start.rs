@@ -143,7 +143,8 @@ async fn a_broker_that_is_absent_is_said_at_the_start() {
             ("settlement.rabbitmq_url", url.as_str()),
             ("engine.data", command),
         ];
-        let mut process = Program::on_redis(folder.path(), command, "absent", &keys);
+        let prefix = format!("absent-{command}");
+        let mut process = Program::on_redis(folder.path(), command, &prefix, &keys);
         process.ready(200).await;
         // It stands in the log before the process serves.
         let lines = process.lines();

@@ -1,0 +1,49 @@
+//! The engine that the ledger belongs to.
+
+use qiang_core::ports::EngineBinding;
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use crate::error::StoreError;
+
+/// The engine that the ledger belongs to.
+pub(crate) fn find(conn: &Connection) -> Result<Option<EngineBinding>, StoreError> {
+    let mut statement =
+        conn.prepare_cached("SELECT installation, engine, location, beats FROM engine")?;
+    let found = statement.query_row([], |row| {
+        Ok(EngineBinding {
+            installation: row.get(0)?,
+            engine: row.get(1)?,
+            location: row.get(2)?,
+            beats: row.get::<_, i64>(3)?.unsigned_abs(),
+        })
+    });
+    Ok(found.optional()?)
+}
+
+/// Binds the ledger to another engine, unless it belongs to another one than `from`.
+pub(crate) fn bind(
+    conn: &Connection,
+    from: &str,
+    to: &EngineBinding,
+) -> Result<EngineBinding, StoreError> {
+    if from.is_empty() {
+        conn.prepare_cached(
+            "INSERT OR IGNORE INTO engine (id, installation, engine, location, beats) \
+             VALUES (1, ?1, ?2, ?3, 0)",
+        )?
+        .execute(params![to.installation, to.engine, to.location])?;
+    } else {
+        conn.prepare_cached(
+            "UPDATE engine SET engine = ?1, location = ?2, beats = beats + 1 WHERE engine = ?3",
+        )?
+        .execute(params![to.engine, to.location, from])?;
+    }
+    find(conn)?.ok_or_else(|| StoreError::damaged("the row of the engine is gone"))
+}
+
+/// Counts a sign of life; false where the ledger belongs to another engine.
+pub(crate) fn beat(conn: &Connection, engine: &str) -> Result<bool, StoreError> {
+    let mut statement =
+        conn.prepare_cached("UPDATE engine SET beats = beats + 1 WHERE engine = ?1")?;
+    Ok(statement.execute([engine])? > 0)
+}

@@ -1,0 +1,100 @@
+//! The engine that the ledger belongs to.
+
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+use qiang_core::ports::{EngineBinding, LedgerError};
+
+use crate::{
+    dialect::{Dialect, Statement, fetch_one, sql},
+    error::StoreError,
+};
+
+const FIND: Statement =
+    sql!(both "SELECT installation, engine, location, beats FROM engine WHERE id = 1");
+const ENTER: Statement = sql!("enter_engine");
+const CHANGE: Statement =
+    sql!(both "UPDATE engine SET engine = $1, location = $2, beats = beats + 1 WHERE engine = $3");
+const BEAT: Statement = sql!(both "UPDATE engine SET beats = beats + 1 WHERE engine = $1");
+
+/// The engine whose entries this handle brings; none where it is not fenced.
+#[derive(Debug, Default)]
+pub(crate) struct Fence(RwLock<Option<Arc<str>>>);
+
+impl Fence {
+    pub(crate) fn set(&self, engine: &str) {
+        *self.0.write() = Some(engine.into());
+    }
+
+    pub(crate) fn get(&self) -> Option<Arc<str>> {
+        self.0.read().clone()
+    }
+}
+
+/// Refuses entries of an engine to which the ledger does not belong, in the transaction that settles them.
+///
+/// A takeover may commit between this and the lock of the position. It moves positions far past everything that the
+/// engine before it had: either these entries are settled before that and it counts them, or they are behind the
+/// position and change nothing.
+pub(crate) async fn check<D: Dialect>(
+    conn: &mut D::Connection,
+    engine: Option<&str>,
+) -> Result<(), StoreError> {
+    let Some(engine) = engine else { return Ok(()) };
+    match find::<D>(conn).await? {
+        Some(bound) if bound.engine == engine => Ok(()),
+        bound => {
+            let location = bound.map_or_else(String::new, |bound| bound.location);
+            let reason = format!(
+                "the ledger belongs to another engine, at `{location}`: this one's entries are not settled"
+            );
+            Err(StoreError::Refused(LedgerError::unavailable(reason)))
+        }
+    }
+}
+
+/// The engine that the ledger belongs to.
+pub(crate) async fn find<D: Dialect>(
+    conn: &mut D::Connection,
+) -> Result<Option<EngineBinding>, StoreError> {
+    type Columns = (String, String, String, i64);
+    let found = fetch_one::<D, Columns>(conn, &FIND, &[]).await?;
+    Ok(
+        found.map(|(installation, engine, location, beats)| EngineBinding {
+            installation,
+            engine,
+            location,
+            beats: beats.unsigned_abs(),
+        }),
+    )
+}
+
+/// Binds the ledger to another engine, unless somebody was faster.
+pub(crate) async fn bind<D: Dialect>(
+    conn: &mut D::Connection,
+    from: &str,
+    to: &EngineBinding,
+) -> Result<EngineBinding, StoreError> {
+    let (engine, location) = (to.engine.as_str(), to.location.as_str());
+    if from.is_empty() {
+        let row = [
+            to.installation.as_str().into(),
+            engine.into(),
+            location.into(),
+        ];
+        D::execute(conn, &ENTER, &row).await?;
+    } else {
+        let change = [engine.into(), location.into(), from.into()];
+        D::execute(conn, &CHANGE, &change).await?;
+    }
+    let bound = find::<D>(conn).await?;
+    bound.ok_or_else(|| StoreError::damaged("the row of the engine is gone"))
+}
+
+/// Counts a sign of life.
+pub(crate) async fn beat<D: Dialect>(
+    conn: &mut D::Connection,
+    engine: &str,
+) -> Result<bool, StoreError> {
+    Ok(D::execute(conn, &BEAT, &[engine.into()]).await? > 0)
+}
