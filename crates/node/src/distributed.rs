@@ -5,7 +5,14 @@ mod ack_engine;
 pub(crate) mod binding;
 mod confirmations;
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use anyhow::Context as _;
 use async_trait::async_trait;
@@ -17,7 +24,9 @@ use qiang_control::{
     reconcile::{ReconcileMonitor, Reconciliation},
     repair,
     retirement::Retirement,
-    settlement::{Options as SettlementOptions, Position, Settlement, SettlementMonitor},
+    settlement::{
+        Options as SettlementOptions, Position, Settlement, SettlementMonitor, settle_rest,
+    },
 };
 use qiang_core::{
     book::{Claim, Command, Reply},
@@ -132,6 +141,9 @@ pub(crate) struct Distributed {
     file: Option<PathBuf>,
     /// Entries that may wait for the ledger.
     unsettled_max: u64,
+    /// How long a stop waits for the ledger.
+    stop_settling: Duration,
+    is_rest_settled: AtomicBool,
     confirmations: Confirmations,
     monitor: Arc<SettlementMonitor>,
     monitoring: Host,
@@ -218,6 +230,8 @@ impl Distributed {
                 .is_none()
                 .then(|| config.engine.data.clone()),
             unsettled_max: config.settlement.unsettled_max,
+            stop_settling: config.settlement.stop_timeout(),
+            is_rest_settled: AtomicBool::new(false),
             confirmations: Confirmations::new(),
             monitor,
             monitoring,
@@ -272,6 +286,25 @@ impl Distributed {
         }
         let made = (command, reply);
         confirm_command(&*self.ledger(), made, &places, LEDGER_WAIT_MAX).await
+    }
+
+    /// Brings into the ledger what this process has answered or read, also where other processes settle: they may stop
+    /// at the same time, and Redis may be gone before they start again. Logs what it leaves. Again does nothing.
+    async fn settle_rest(&self) {
+        if self.is_rest_settled.swap(true, Ordering::Relaxed) || self.stop_settling.is_zero() {
+            return;
+        }
+        let known = self.engine.known_positions();
+        let log: Arc<dyn EventLog> = Arc::new(self.engine.clone());
+        for unsettled in settle_rest(&log, &self.ledger(), known, self.stop_settling).await {
+            tracing::error!(
+                partition = unsettled.partition.0,
+                settled = unsettled.settled,
+                known = unsettled.known,
+                reason = unsettled.reason,
+                "stopped before the ledger has all entries; keep Redis until another process has settled them"
+            );
+        }
     }
 
     /// The engine as the API uses it.
@@ -413,11 +446,13 @@ impl Close for Distributed {
     }
 
     async fn close(&self) -> anyhow::Result<()> {
-        self.engine.close().await;
+        self.engine.finish().await;
         if let Some(settlement) = &self.settlement {
             settlement.stop().await;
         }
+        self.settle_rest().await;
         self.monitoring.abort();
+        self.engine.close().await;
         self.ledger_backend.close().await
     }
 

@@ -36,7 +36,8 @@ impl Server {
         backend: Backend,
         listeners: impl Into<Listeners>,
     ) -> anyhow::Result<Running> {
-        let close_timeout = Duration::from_millis(config.server.drain_timeout_ms);
+        let close_timeout = Duration::from_millis(config.server.drain_timeout_ms)
+            .saturating_add(config.settlement.stop_timeout());
         let mut ports = backend.ports.clone();
         let webhooks = config.webhooks.sender()?;
         ports.webhooks = Some(webhooks.clone());
@@ -139,7 +140,7 @@ impl Running {
     }
 
     /// Stops accepting, answers what is in flight, and closes the engine; each of the two may take
-    /// `server.drain_timeout_ms`.
+    /// `server.drain_timeout_ms`, and the engine `settlement.stop_timeout_ms` more to settle.
     ///
     /// # Errors
     /// When a task of the node has panicked, or the engine does not close.

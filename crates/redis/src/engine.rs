@@ -133,17 +133,33 @@ impl RedisEngine {
         ]);
     }
 
-    /// Answers what was accepted and stops. Again does nothing.
-    pub async fn close(&self) {
+    /// Answers what was accepted and decides nothing from then on. Its log can be read until it is closed. Again does
+    /// nothing.
+    pub async fn finish(&self) {
         self.node.close();
-        let tasks = std::mem::take(&mut *self.tasks.lock());
+        let deciding = std::mem::take(&mut self.tasks.lock().deciding);
         let until = tokio::time::Instant::now() + CLOSE_MAX;
-        for mut task in tasks.deciding {
+        for mut task in deciding {
             if tokio::time::timeout_at(until, &mut task).await.is_err() {
                 task.abort();
             }
         }
-        for task in tasks.background {
+        self.node.abandon();
+    }
+
+    /// The last entry of each partition that this node has answered, or read.
+    #[must_use]
+    pub fn known_positions(&self) -> Vec<(PartitionId, Seq)> {
+        let list = self.node.partitions.list().iter();
+        list.map(|partition| (partition.id, partition.min_head()))
+            .collect()
+    }
+
+    /// Answers what was accepted and stops. Again does nothing.
+    pub async fn close(&self) {
+        self.finish().await;
+        let background = std::mem::take(&mut self.tasks.lock().background);
+        for task in background {
             task.abort();
             // Nothing is written behind the close.
             drop(task.await);

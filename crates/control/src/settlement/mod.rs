@@ -10,6 +10,7 @@ mod consumer;
 mod inbox;
 mod monitor;
 mod partition;
+mod rest;
 mod step;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
@@ -25,6 +26,7 @@ use self::partition::PartitionSettlement;
 pub use self::{
     consumer::{ConsumerStatus, PartitionConsumer},
     monitor::{OnPositions, STALL_MAX, SettlementMonitor},
+    rest::{Unsettled, settle_rest},
     step::{StepError, StepResult, settle_once, settle_via},
 };
 pub use qiang_core::settlement::REFUSED_MAX;

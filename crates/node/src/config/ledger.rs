@@ -46,6 +46,7 @@ pub struct SettlementConfig {
     pub worker: String,
     pub lease_ms: u64,
     pub unsettled_max: u64,
+    pub stop_timeout_ms: u64,
 }
 
 /// How entries travel to the ledger.
@@ -112,6 +113,11 @@ impl SettlementConfig {
         let mut transport_options = TransportOptions::new(transport_kind, &self.worker());
         transport_options.lease = Duration::from_millis(self.lease_ms);
         Some(transport_options)
+    }
+
+    /// How long a stop waits for the ledger to have what was answered.
+    pub(crate) fn stop_timeout(&self) -> Duration {
+        Duration::from_millis(self.stop_timeout_ms)
     }
 
     pub(super) fn check(&self) -> Result<(), UsageError> {

@@ -2,6 +2,7 @@
 
 mod consumer;
 mod monitor;
+mod rest;
 
 use std::{
     sync::{Arc, Mutex},

@@ -14,5 +14,6 @@ mod over_http;
 pub(crate) mod program;
 mod signals;
 mod start;
+mod stopping;
 mod upgrade;
 mod worker;
