@@ -1,5 +1,7 @@
 //! The rows of webhooks: endpoints, and the events that settlement writes down for them.
 
+use sha2::{Digest as _, Sha256};
+
 use super::{Contradiction, DIRECT, Spend, Value, columns};
 use crate::{
     campaign::CampaignKind,
@@ -7,6 +9,9 @@ use crate::{
     time::Timestamp,
     webhook::{EventData, EventType, Filter, Progress, Webhook, WebhookEvent, WebhookRecord},
 };
+
+/// Bytes of the digest in an event's id: two events share one by chance after 2^64 events at a place.
+const DIGEST_BYTES: usize = 16;
 
 /// The columns of a [`WebhookRecord`]: id, url, secret, previous_secret, previous_until, types, campaigns, owner,
 /// created_at, place, failing_since, attempts, retry_at, last_error, disabled_at, and the last place that there is.
@@ -128,12 +133,20 @@ impl WebhookEvent {
             payment,
         ) = columns;
         let bad = |what: &str| Contradiction::new(format!("event {place} has a bad {what}"));
+        let (quantity_text, amount_text) = (quantity.to_string(), amount_minor.to_string());
+        let number_text = number.map(|number| number.to_string());
+        let content = [
+            Some(kind.as_str()),
+            Some(campaign.as_str()),
+            number_text.as_deref(),
+            user.as_deref(),
+            Some(quantity_text.as_str()),
+            Some(amount_text.as_str()),
+            payment.as_deref(),
+        ];
         Ok(Self {
             place,
-            id: match partition {
-                DIRECT => format!("evt_direct_{seq}"),
-                _ => format!("evt_{partition}_{seq}"),
-            },
+            id: event_id(partition, seq, at, &content),
             kind: EventType::of_name(&kind).ok_or_else(|| bad("kind"))?,
             at: Timestamp::from_millis(at),
             data: Some(EventData {
@@ -149,6 +162,31 @@ impl WebhookEvent {
                 payment,
             }),
         })
+    }
+}
+
+/// An event's id. Places in logs and numbers of postings are given again after a restore, so that the id also has a
+/// digest of what the event says: the same event has the same id, however often it is settled and sent, and no other
+/// event of this or another installation has it.
+///
+/// A refund is the same for as long as its reference is, whichever posting it has after a restore.
+fn event_id(partition: i64, seq: i64, at: i64, content: &[Option<&str>]) -> String {
+    let mut hash = Sha256::new();
+    for part in content {
+        // Lengths keep the parts apart; absent is no text.
+        hash.update(
+            part.map_or(u64::MAX, |text| text.len() as u64)
+                .to_le_bytes(),
+        );
+        hash.update(part.unwrap_or_default());
+    }
+    if partition != DIRECT {
+        hash.update(at.to_le_bytes());
+    }
+    let digest = hex::encode(&hash.finalize()[..DIGEST_BYTES]);
+    match partition {
+        DIRECT => format!("evt_direct_{digest}"),
+        _ => format!("evt_{partition}_{seq}_{digest}"),
     }
 }
 
@@ -204,5 +242,80 @@ impl<'a> EventRow<'a> {
         let [c, d, e, f, g, h, i]: [Value<'a>; 7] =
             columns!(self; at, campaign, number, user, quantity, amount, payment);
         [place.into(), a, b, kind.into(), c, d, e, f, g, h, i]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CAMPAIGN: &str = "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80";
+
+    fn columns() -> WebhookEventColumns {
+        let text = |text: &str| text.to_owned();
+        let kind = text(EventType::OrderHeld.name());
+        let campaign = (text(CAMPAIGN), text("sale"), text("shop"), text("CNY"));
+        let (campaign, campaign_kind, owner, currency) = campaign;
+        let user = Some(text("alice"));
+        (
+            7,
+            0,
+            3,
+            kind,
+            1_000,
+            campaign,
+            campaign_kind,
+            owner,
+            currency,
+            Some(2),
+            user,
+            1,
+            500,
+            None,
+        )
+    }
+
+    fn id(change: impl FnOnce(&mut WebhookEventColumns)) -> String {
+        let mut columns = columns();
+        change(&mut columns);
+        WebhookEvent::of(columns).expect("good columns").id
+    }
+
+    #[test]
+    fn an_id_names_one_event_whatever_a_restore_gives_again() {
+        let first = id(|_| {});
+        assert!(first.starts_with("evt_0_3_"), "{first}");
+        assert_eq!(
+            id(|columns| columns.0 = 8),
+            first,
+            "settled again, it has another place"
+        );
+        // The same place in the log after a restore.
+        let others = [
+            id(|columns| columns.10 = Some("bob".to_owned())),
+            id(|columns| columns.9 = Some(3)),
+            id(|columns| columns.4 = 1_001),
+            id(|columns| columns.3 = EventType::OrderPaid.name().to_owned()),
+            id(|columns| columns.5 = CAMPAIGN.replace('0', "1")),
+            id(|columns| columns.13 = Some(String::new())),
+        ];
+        let mut all = others.to_vec();
+        all.push(first);
+        all.sort();
+        all.dedup();
+        assert_eq!(all.len(), others.len() + 1, "{all:?}");
+    }
+
+    #[test]
+    fn a_refund_is_named_by_its_reference() {
+        let refund = |seq: i64, at: i64, reference: &str| {
+            id(|columns| {
+                (columns.1, columns.2, columns.4) = (DIRECT, seq, at);
+                columns.13 = Some(reference.to_owned());
+            })
+        };
+        assert!(refund(1, 1, "r-1").starts_with("evt_direct_"));
+        assert_eq!(refund(1, 1, "r-1"), refund(2, 2, "r-1"));
+        assert_ne!(refund(1, 1, "r-1"), refund(1, 1, "r-2"));
     }
 }

@@ -52,13 +52,9 @@ async fn record<L: LedgerSubject>(case: &Fixture<L>, id: Uuid) -> WebhookRecord 
 
 /// The place of an entry in its partition's log, as an event's id has it.
 fn entry_of(event: &WebhookEvent) -> (u16, u64) {
-    let (partition, seq) = event
-        .id
-        .strip_prefix("evt_")
-        .unwrap()
-        .split_once('_')
-        .unwrap();
-    (partition.parse().unwrap(), seq.parse().unwrap())
+    let mut words = event.id.strip_prefix("evt_").unwrap().split('_');
+    let mut number = || words.next().unwrap().parse::<u64>().unwrap();
+    (number() as u16, number())
 }
 
 /// Each entry that is told is told once, in the order of its log, with what it is about; the close of a campaign when
@@ -134,8 +130,8 @@ pub async fn what_is_settled_is_told_once_and_in_order<L: LedgerSubject>(case: &
             let Event::Granted { user, number, .. } = &entry.event else {
                 continue;
             };
-            let id = format!("evt_{}_{}", case.partition(part).0, entry.seq);
-            let event = told.iter().find(|event| event.id == id).unwrap();
+            let place = (case.partition(part).0, entry.seq);
+            let event = told.iter().find(|event| entry_of(event) == place).unwrap();
             let data = event.data.as_ref().unwrap();
             assert_eq!(event.at, entry.at);
             assert_eq!(data.campaign, entry.campaign);
