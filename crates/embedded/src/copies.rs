@@ -2,6 +2,8 @@
 //!
 //! A copy is the state of one moment, in one file, and complete: whatever stands in the write-ahead log is in it.
 
+mod numbers;
+
 use std::{
     fs::{self, File},
     io,
@@ -32,6 +34,8 @@ pub struct Copied {
     pub settled: Vec<(PartitionId, Seq)>,
     /// Its size.
     pub bytes: u64,
+    /// Sales of a restored file whose next order has a number that no order can have had before.
+    pub skipped: u64,
 }
 
 /// How a file is restored.
@@ -58,7 +62,8 @@ pub fn back_up(from: &Path, to: &Path) -> Result<Copied, StoreError> {
     Ok(copied)
 }
 
-/// Puts a copy of `from` in the place of `to`, which nobody may have open.
+/// Puts a copy of `from` in the place of `to`, which nobody may have open. Users may have been told of orders that the
+/// copy does not have: its sales give none of their numbers again.
 ///
 /// # Errors
 /// As [`back_up`]; when a process serves `to`, or when it is there and is not to be replaced.
@@ -77,6 +82,8 @@ pub fn restore(from: &Path, to: &Path, how: Restore) -> Result<Copied, StoreErro
     }
     let unfinished = beside(to, UNFINISHED);
     let copied = copy(from, &unfinished)?;
+    let skipped = numbers::skip(&unfinished, to, copied.head)?;
+    let bytes = unfinished.metadata()?.len();
     // The log goes first: where this is cut short, the file without it is noticed. The name is never without a file.
     if wal.exists() {
         fs::rename(&wal, beside(&replaced, "-wal"))?;
@@ -91,7 +98,11 @@ pub fn restore(from: &Path, to: &Path, how: Restore) -> Result<Copied, StoreErro
         _ => {}
     }
     sync_folder(to)?;
-    Ok(copied)
+    Ok(Copied {
+        skipped,
+        bytes,
+        ..copied
+    })
 }
 
 /// A complete copy, which is on the disk when this returns.
@@ -148,6 +159,7 @@ fn examine(path: &Path, kind: FileKind, version: u32) -> Result<Copied, StoreErr
         head: (kind == FileKind::Engine).then_some(head),
         settled,
         bytes: path.metadata()?.len(),
+        skipped: 0,
     })
 }
 

@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Migrations in order; the file's `user_version` says how many it has. Append only.
-const MIGRATIONS: [&str; 31] = [
+const MIGRATIONS: [&str; 32] = [
     include_str!("../migrations/0001_init.sql"),
     include_str!("../migrations/0002_ledgers_alone.sql"),
     include_str!("../migrations/0003_set_aside.sql"),
@@ -49,6 +49,7 @@ const MIGRATIONS: [&str; 31] = [
     include_str!("../migrations/0029_lists_behind.sql"),
     include_str!("../migrations/0030_details_where_any.sql"),
     include_str!("../migrations/0031_engine.sql"),
+    include_str!("../migrations/0032_skipped_numbers.sql"),
 ];
 /// The version of the newest schema of files.
 pub const SCHEMA_VERSION: u32 = MIGRATIONS.len() as u32;
@@ -258,7 +259,7 @@ pub(crate) fn open_reader(path: &Path) -> Result<Connection, StoreError> {
 }
 
 /// Brings the file to the newest schema, all at once: a file that is there has a kind.
-fn migrate(conn: &Connection, kind: FileKind) -> Result<(), StoreError> {
+pub(crate) fn migrate(conn: &Connection, kind: FileKind) -> Result<(), StoreError> {
     let known = SCHEMA_VERSION;
     let found: u32 = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
     if found > known {

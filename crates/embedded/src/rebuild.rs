@@ -52,6 +52,7 @@ pub(crate) fn rebuild(
     }
     book.begin_at(settled);
     expect_dues(conn, &mut book)?;
+    recall::skip_of_drafts(conn, &mut book)?;
     let mut tail = Tail {
         conn,
         book,

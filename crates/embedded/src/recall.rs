@@ -69,12 +69,14 @@ fn read(conn: &Connection, id: CampaignId) -> Result<Loaded, StoreError> {
         return Ok(Loaded::Unknown);
     };
     let (campaign_ref, record) = (row.campaign_ref, row.record()?);
+    let skipped = skipped_numbers(conn, campaign_ref)?;
     if has_set_aside(conn, id)? {
-        return from_log(conn, (id, campaign_ref), upto);
+        return from_log(conn, (id, campaign_ref), (upto, &skipped));
     }
     if record.phase == Phase::Draft {
         let setup = campaigns::setup(conn, campaign_ref, record.campaign)?;
-        return Ok(Loaded::Draft(Box::new(Restored::unopened(setup, upto))));
+        let restored = Restored::unopened(setup, upto).skipping(&skipped);
+        return Ok(Loaded::Draft(Box::new(restored)));
     }
     let standing = Standing {
         phase: record.phase,
@@ -89,7 +91,8 @@ fn read(conn: &Connection, id: CampaignId) -> Result<Loaded, StoreError> {
     if has_fixed_shares(&campaign) {
         shares.extend(rows.iter().filter_map(|row| row.amount_minor));
     }
-    let mut restored = Restored::opened(setup_of(campaign, shares)?, standing, upto);
+    let setup = setup_of(campaign, shares)?;
+    let mut restored = Restored::opened(setup, standing, upto).skipping(&skipped);
     for row in &rows {
         add(&mut restored, row)?;
     }
@@ -106,6 +109,32 @@ fn read(conn: &Connection, id: CampaignId) -> Result<Loaded, StoreError> {
     }
     let restored = restored.finish().map_err(unsound)?;
     Ok(Loaded::Opened(Box::new(restored)))
+}
+
+/// Numbers that restores have skipped: the first and the last of each run, in their order.
+fn skipped_numbers(conn: &Connection, campaign_ref: i64) -> Result<Vec<(u32, u32)>, StoreError> {
+    let mut statement = conn.prepare_cached(
+        "SELECT first_number, last_number FROM withheld_numbers WHERE partition = ?1 AND campaign = ?2 AND step = 1 \
+         ORDER BY first_number",
+    )?;
+    let runs = statement.query_map(params![PARTITION.0, campaign_ref], |row| row.try_into())?;
+    Ok(runs.collect::<Result<_, _>>()?)
+}
+
+/// Has the book know the numbers that restores have skipped of campaigns that have not opened: those are opened without
+/// being read.
+pub(crate) fn skip_of_drafts(conn: &Connection, book: &mut Book) -> Result<(), StoreError> {
+    let mut statement = conn.prepare(
+        "SELECT DISTINCT c.id, c.ref FROM withheld_numbers n JOIN campaigns c ON c.ref = n.campaign \
+         WHERE n.partition = ?1 AND c.phase = 'draft'",
+    )?;
+    let drafts = statement.query_map([PARTITION.0], |row| <(String, i64)>::try_from(row))?;
+    for draft in drafts {
+        let (id, campaign_ref) = draft?;
+        let skipped = skipped_numbers(conn, campaign_ref)?;
+        book.skip_numbers(campaigns::campaign_id(&id)?, skipped);
+    }
+    Ok(())
 }
 
 /// Shares, those that nobody has included, or orders.
@@ -168,7 +197,7 @@ pub(crate) fn anything_set_aside(conn: &Connection) -> Result<bool, StoreError> 
 fn from_log(
     conn: &Connection,
     (id, campaign_ref): (CampaignId, i64),
-    upto: Seq,
+    (upto, skipped): (Seq, &[(u32, u32)]),
 ) -> Result<Loaded, StoreError> {
     let entries = whole_log(conn, (id, campaign_ref), upto)?;
     let set_aside = set_aside(conn, id)?;
@@ -178,7 +207,8 @@ fn from_log(
     });
     let setup = replay::setup_before(conn, campaign_ref, units.sum())?;
     let mut book = Book::new();
-    book.restore(setup.clone());
+    let unopened = |upto| Restored::unopened(setup.clone(), upto).skipping(skipped);
+    book.recall(Timestamp::default(), unopened(0));
     for entry in &entries {
         if let Some(what) = replay::contradiction(&book, entry) {
             let seq = entry.seq;
@@ -190,7 +220,7 @@ fn from_log(
     }
     Ok(match book.retire(id, upto) {
         Some(restored) => Loaded::Opened(Box::new(restored.known_upto(upto))),
-        None => Loaded::Draft(Box::new(Restored::unopened(setup, upto))),
+        None => Loaded::Draft(Box::new(unopened(upto))),
     })
 }
 

@@ -62,7 +62,7 @@ pub(crate) fn contradiction(book: &Book, entry: &Entry) -> Option<&'static str> 
         Event::Granted {
             number, quantity, ..
         } => {
-            if *number != tally.grants + 1 {
+            if book.next_number(entry.campaign) != Some(*number) {
                 return Some("its number is not the next one");
             }
             (u64::from(*quantity) > tally.remaining).then_some("it grants more than was left")

@@ -1,15 +1,19 @@
 //! The grants of one campaign, held densely: 40 bytes a row, the user's name in a shared arena, and an index of
 //! 4-byte row numbers.
 //!
-//! Rows stand in the order of their numbers. Most users have one grant, and its row says all about them. While there
-//! are only a few rows, all are looked at, and there is no index; nor is anything reserved for a campaign of small
-//! supply, of which there may be a million.
+//! Rows stand in the order of their numbers. A number is the place in the table, unless a restore has skipped some.
+//! Most users have one grant, and its row says all about them. While there are only a few rows, all are looked at, and
+//! there is no index; nor is anything reserved for a campaign of small supply, of which there may be a million.
 
 mod index;
+mod skipped;
 #[cfg(test)]
 mod tests;
 
-use self::index::{Index, hash_of};
+use self::{
+    index::{Index, hash_of},
+    skipped::Skipped,
+};
 use crate::{
     gate::Holding,
     id::{IdempotencyKey, UserId},
@@ -62,8 +66,8 @@ impl Row {
 #[derive(Clone, Copy)]
 pub(super) struct Found {
     hash: u64,
-    /// The number of the user's newest grant; 0 for none.
-    pub(super) newest: u32,
+    /// The place of the user's newest grant; 0 for none.
+    newest: u32,
 }
 
 pub(super) struct NewGrant<'a> {
@@ -87,17 +91,21 @@ impl Table {
         self.rows.len() as u32
     }
 
-    fn row(&self, number: u32) -> &Row {
+    fn row(&self, place: u32) -> &Row {
         #[cfg(test)]
         tests::ROWS_READ.set(tests::ROWS_READ.get() + 1);
-        &self.rows[number as usize - 1]
+        &self.rows[place as usize - 1]
+    }
+
+    fn get(&self, place: u32) -> Option<&Row> {
+        (1..=self.len()).contains(&place).then(|| self.row(place))
     }
 
     fn name(&self, row: &Row) -> &[u8] {
         &self.names[row.name_at as usize..][..usize::from(row.name_len)]
     }
 
-    /// The number of the last row of such a kind; 0 for none.
+    /// The place of the last row of such a kind; 0 for none.
     fn last(&self, is_such: impl Fn(&Row) -> bool) -> u32 {
         let place = self.rows.iter().rposition(is_such);
         place.map_or(0, |place| place as u32 + 1)
@@ -118,7 +126,7 @@ impl Table {
 #[derive(Debug)]
 pub(super) struct Grants {
     table: Table,
-    /// Once there are more than a few rows.
+    /// Once there are more than a few rows, or where numbers are skipped.
     index: Option<Box<Index>>,
 }
 
@@ -139,6 +147,32 @@ impl Grants {
         Self { table, index }
     }
 
+    /// Numbers from the first to the last of each pair are not given. They stand in their order, before any grant is
+    /// added.
+    pub(super) fn skip(&mut self, numbers: &[(u32, u32)]) {
+        if !numbers.is_empty() {
+            let new = || Box::new(Index::of(&self.table));
+            self.index.get_or_insert_with(new).skipped = Skipped::of(numbers);
+        }
+    }
+
+    /// The number of the grant at a place.
+    pub(super) fn number_at(&self, place: u32) -> u32 {
+        let index = self.index.as_ref();
+        index.map_or(place, |index| index.skipped.number_at(place))
+    }
+
+    /// The place of the grant with a number; 0 where no grant can have it.
+    pub(super) fn place_of(&self, number: u32) -> u32 {
+        let index = self.index.as_ref();
+        index.map_or(number, |index| index.skipped.place_of(number))
+    }
+
+    /// The number of the next grant.
+    pub(super) fn next_number(&self) -> u32 {
+        self.number_at(self.len() + 1)
+    }
+
     pub(super) fn len(&self) -> u32 {
         self.table.len()
     }
@@ -156,18 +190,27 @@ impl Grants {
 
     /// The row of a grant that exists. Numbers count from 1.
     pub(super) fn row(&self, number: u32) -> &Row {
-        self.table.row(number)
+        self.table.row(self.place_of(number))
     }
 
     pub(super) fn get(&self, number: u32) -> Option<&Row> {
-        (1..=self.len())
-            .contains(&number)
-            .then(|| self.table.row(number))
+        self.table.get(self.place_of(number))
+    }
+
+    /// The row at a place. Places count from 1.
+    pub(super) fn at(&self, place: u32) -> Option<&Row> {
+        self.table.get(place)
+    }
+
+    /// The newest grant of a user, and its number.
+    pub(super) fn newest(&self, found: Found) -> Option<(u32, &Row)> {
+        Some((self.number_at(found.newest), self.at(found.newest)?))
     }
 
     /// Moves an order; returns the state before.
     pub(super) fn set_state(&mut self, number: u32, state: OrderState) -> OrderState {
-        let row = &mut self.table.rows[number as usize - 1];
+        let place = self.place_of(number);
+        let row = &mut self.table.rows[place as usize - 1];
         let before = *row;
         row.state = state;
         if let Some(index) = &mut self.index {
@@ -184,7 +227,7 @@ impl Grants {
 
     /// What a user has.
     pub(super) fn holding(&self, found: Found) -> Holding {
-        let Some(newest) = self.get(found.newest) else {
+        let Some(newest) = self.at(found.newest) else {
             return Holding::default();
         };
         let Some(index) = &self.index else {
@@ -197,16 +240,16 @@ impl Grants {
 
     /// The grant that a user made under a key.
     pub(super) fn under(&self, found: Found, key: &IdempotencyKey) -> Option<(u32, &Row)> {
-        let newest = self.get(found.newest)?;
+        let newest = self.at(found.newest)?;
         let key = fingerprint(key.as_str());
-        let number = match &self.index {
+        let place = match &self.index {
             _ if newest.key == key => found.newest,
             Some(index) => index.under(newest.name_at, key)?,
             None => self
                 .table
                 .last(|row| row.name_at == newest.name_at && row.key == key),
         };
-        Some((number, self.get(number)?))
+        Some((self.number_at(place), self.at(place)?))
     }
 
     /// Adds a grant of a campaign that has so many units.
@@ -229,18 +272,19 @@ impl Grants {
             newest => row.name_at = table.row(newest).name_at,
         }
         table.rows.push(row);
-        let number = table.len();
+        let place = table.len();
         match &mut self.index {
-            Some(index) => index.add(table, (found.hash, found.newest), number),
+            Some(index) => index.add(table, (found.hash, found.newest), place),
             None if table.rows.len() > SCANNED_MAX => self.index = Some(Box::new(Index::of(table))),
             None => {}
         }
-        number
+        self.number_at(place)
     }
 
     /// Whether another grant may be added without leaving 32-bit numbers and addresses of names.
     pub(super) fn has_room(&self) -> bool {
         self.table.rows.len() < u32::MAX as usize
+            && self.next_number() < u32::MAX
             && self.table.names.len() < (u32::MAX as usize) - crate::id::USER_ID_CHARS_MAX
     }
 }

@@ -12,7 +12,11 @@ impl Book {
     pub(super) fn open(&mut self, now: Timestamp, setup: &Setup, log: &mut Vec<Entry>) {
         let id = setup.campaign.id;
         if !self.has(id) {
-            self.add(State::new(setup));
+            let mut state = State::new(setup);
+            if let Some(numbers) = self.skipped.remove(&id) {
+                state.grants.skip(&numbers);
+            }
+            self.add(state);
         }
         // A campaign that was restored but never opened still needs this entry.
         let state = self.campaigns.get(&id);

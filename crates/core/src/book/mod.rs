@@ -80,6 +80,8 @@ pub struct Book {
     head: Seq,
     /// No entry behind this is about a campaign that is not in the book.
     absent_upto: Seq,
+    /// Numbers that sales which have not opened do not give.
+    skipped: HashMap<CampaignId, Vec<(u32, u32)>>,
 }
 
 impl Book {
@@ -233,6 +235,11 @@ impl Book {
         state.is_some_and(|state| (1..=committed).contains(&state.touched))
     }
 
+    /// The number that the next grant of a campaign gets.
+    pub fn next_number(&self, campaign: CampaignId) -> Option<u32> {
+        Some(self.campaigns.get(&campaign)?.grants.next_number())
+    }
+
     /// A campaign's numbers.
     pub fn tally(&self, now: Timestamp, campaign: CampaignId) -> Option<Tally> {
         let state = self.campaigns.get(&campaign)?;
@@ -270,6 +277,12 @@ impl Book {
     /// Adds a campaign before its entries are replayed; makes no entry.
     pub fn restore(&mut self, setup: Setup) {
         self.add(State::new(&setup));
+    }
+
+    /// Has a sale that is not in the book give none of these numbers once it opens: from the first to the last of each
+    /// pair, in their order.
+    pub fn skip_numbers(&mut self, campaign: CampaignId, numbers: Vec<(u32, u32)>) {
+        self.skipped.insert(campaign, numbers);
     }
 
     fn add(&mut self, state: State) {

@@ -48,7 +48,7 @@ pub struct Standing {
 /// A grant that was made before.
 #[derive(Debug, Clone, Copy)]
 pub struct FormerGrant<'a> {
-    /// Its number, from 1 without gaps.
+    /// Its number, from 1 without gaps but for those that are skipped.
     pub number: u32,
     /// Who has it.
     pub user: &'a UserId,
@@ -93,13 +93,23 @@ impl Restored {
         }
     }
 
+    /// The same campaign without grants, which skips these numbers: the first and last of each run, in their order. A
+    /// share's number says what it is worth: a packet skips none.
+    #[must_use]
+    pub fn skipping(mut self, numbers: &[(u32, u32)]) -> Self {
+        if self.state.offer.kind() == CampaignKind::Sale {
+            self.state.grants.skip(numbers);
+        }
+        self
+    }
+
     /// Adds the next grant.
     ///
     /// # Errors
     /// When it is not the next one, or does not fit the campaign.
     pub fn add(&mut self, grant: &FormerGrant<'_>) -> Result<(), Unsound> {
         let (state, number) = (&mut self.state, grant.number);
-        if !state.grants.has_room() || number != state.grants.len() + 1 {
+        if !state.grants.has_room() || number != state.grants.next_number() {
             return Err(self.bad(&format!("grant {number} is not the next one")));
         }
         let drawn = state.offer.drawn(number);

@@ -44,7 +44,7 @@ pub(super) struct State {
     pub(super) refunded_minor: i64,
     pub(super) grants: Grants,
     pub(super) payments: Payments,
-    /// The oldest order that is held; past the last one when none is.
+    /// The place of the oldest order that is held; past the last one when none is.
     first_held: u32,
     /// The last entry that changed this campaign.
     pub(super) touched: Seq,
@@ -174,10 +174,9 @@ impl State {
     /// a user can have only one order, as long as that has its units. It does not answer another key than its own: that
     /// key would mean the order for ever, and nothing could say so once the units are back.
     fn replay(&self, claim: &Claim, found: Found) -> Result<Option<Grant>, Refusal> {
-        if found.newest == 0 {
+        let Some(newest) = self.grants.newest(found) else {
             return Ok(None);
-        }
-        let newest = (found.newest, self.grants.row(found.newest));
+        };
         let repeated = match (&claim.key, self.offer.kind()) {
             (_, CampaignKind::RedPacket) => Some(newest),
             (Some(key), CampaignKind::Sale) => match self.grants.under(found, key) {
@@ -199,7 +198,7 @@ impl State {
     }
 
     fn amount_of_next(&self, quantity: u32) -> i64 {
-        let number = self.grants.len() + 1;
+        let number = self.grants.next_number();
         match &self.offer {
             // The price of the whole stock fits, so that of a part does.
             Offer::Sale(sale) => sale.unit_price().minor * i64::from(quantity),
@@ -283,7 +282,7 @@ impl State {
 
     /// When the last grant was made; long ago if none was.
     pub(super) fn last_granted_at(&self) -> Timestamp {
-        let last = self.grants.get(self.grants.len());
+        let last = self.grants.at(self.grants.len());
         last.map_or(Timestamp::default(), |row| row.granted_at)
     }
 
@@ -298,8 +297,8 @@ impl State {
     /// The oldest order that is held, and when it expires.
     pub(super) fn oldest_hold(&self, agenda: &Agenda) -> Option<(u32, Timestamp)> {
         let sale = self.offer.sale()?;
-        let row = self.grants.get(self.first_held)?;
+        let row = self.grants.at(self.first_held)?;
         let expires_at = agenda.expires_at(row.granted_at, sale.hold_ms());
-        Some((self.first_held, expires_at))
+        Some((self.grants.number_at(self.first_held), expires_at))
     }
 }

@@ -14,5 +14,6 @@ mod live_set;
 mod model;
 mod opening;
 mod quarantine;
+mod restores;
 mod settling;
 mod standalone;

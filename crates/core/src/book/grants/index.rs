@@ -4,7 +4,7 @@ use std::{hash::BuildHasher as _, sync::LazyLock};
 
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable, hash_map::Entry};
 
-use super::{Row, Table};
+use super::{Row, Table, skipped::Skipped};
 use crate::gate::Holding;
 
 /// Its seed is random, so that nobody can choose names that collide. One is enough for all campaigns of a process.
@@ -23,6 +23,8 @@ pub(super) struct Index {
     several: HashMap<u32, Holding>,
     /// Their grants, by `name_at` and the fingerprint of the key.
     keyed: HashMap<(u32, u64), u32>,
+    /// Numbers that no grant has. It is here because few campaigns have any, and a book may have a million.
+    pub(super) skipped: Skipped,
 }
 
 impl Index {

@@ -46,7 +46,8 @@ fn grant(grants: &mut Grants, user: &UserId, key: Option<&IdempotencyKey>) -> u3
 fn all_of(grants: &Grants, user: &UserId) -> (u32, Holding, Vec<Option<u32>>) {
     let found = grants.find(user);
     let under = (0..40).map(|n| Some(grants.under(found, &key(n))?.0));
-    (found.newest, grants.holding(found), under.collect())
+    let newest = grants.newest(found).map_or(0, |(number, _)| number);
+    (newest, grants.holding(found), under.collect())
 }
 
 #[test]

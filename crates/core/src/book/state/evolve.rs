@@ -119,7 +119,7 @@ impl State {
     /// Keeps `first_held` at the oldest order that is held, after order `number` has left that state. Each order is
     /// stepped past once.
     fn skip_from(&mut self, number: u32) {
-        if number == self.first_held {
+        if self.grants.place_of(number) == self.first_held {
             self.skip_to_held();
         }
     }
@@ -127,7 +127,7 @@ impl State {
     /// Moves `first_held` on to the next order that is held, or stays.
     pub(in crate::book) fn skip_to_held(&mut self) {
         let left = |row: &Row| row.state != OrderState::Held;
-        while self.grants.get(self.first_held).is_some_and(left) {
+        while self.grants.at(self.first_held).is_some_and(left) {
             self.first_held += 1;
         }
     }

@@ -1,0 +1,110 @@
+//! Order numbers of a restored file: those that may have been given since the backup are skipped.
+
+use std::{collections::HashMap, fs::File, path::Path};
+
+use qiang_core::{event::Seq, ports::Clock as _};
+use rusqlite::{Connection, params};
+
+use crate::{PARTITION, clock::SystemClock, error::StoreError, file, file::FileKind};
+
+/// At least so many numbers of a sale are skipped: more than a backup lacks of one.
+const SKIPPED_MIN: u32 = 1 << 20;
+/// So many more at most, by chance: two files that are restored from one backup give different numbers.
+const SKIPPED_BY_CHANCE: u32 = 1 << 27;
+/// No more of the numbers that are left than one in so many: every restore leaves enough for the next ones.
+const SKIPPED_SHARE: u32 = 4;
+
+/// Skips numbers in the copy of an engine's file, whose log ends at `head`, by what the file has that it replaces, if
+/// that can be read. Returns in how many sales.
+pub(super) fn skip(copy: &Path, replaced: &Path, head: Option<Seq>) -> Result<u64, StoreError> {
+    let Some(head) = head else {
+        return Ok(0); // the engine of a ledger alone is elsewhere
+    };
+    let conn = Connection::open(copy)?;
+    file::migrate(&conn, FileKind::Engine)?;
+    let last = last_numbers(&conn)?;
+    let given = given_in(replaced);
+    let tx = file::begin(&conn)?;
+    let epoch: String = tx.query_row("SELECT lower(hex(randomblob(8)))", [], |row| row.get(0))?;
+    tx.execute(
+        "INSERT INTO repairs (partition, epoch, follows, at, lost_from, lost_to, unnamed, reason, upto) \
+         VALUES (?1, ?2, '', ?3, ?4, ?5, 0, 'restored from a backup', ?5)",
+        params![PARTITION.0, epoch, SystemClock.now().as_millis(), head as i64 + 1, head as i64],
+    )?;
+    let mut skipped = 0;
+    for (id, sale) in last.iter().filter(|(_, sale)| sale.is_open) {
+        let floor = given
+            .get(id)
+            .map_or(sale.last, |given| given.last.max(sale.last));
+        let chance: u32 =
+            tx.query_row("SELECT abs(random() % ?1)", [SKIPPED_BY_CHANCE], |row| {
+                row.get(0)
+            })?;
+        let more = (SKIPPED_MIN + chance).min((u32::MAX - floor) / SKIPPED_SHARE);
+        let (first, last) = (sale.last.saturating_add(1), floor + more);
+        if first > last {
+            continue; // no number is left
+        }
+        tx.execute(
+            "INSERT INTO withheld (partition, epoch, campaign, units, amount) VALUES (?1, ?2, ?3, 0, 0)",
+            params![PARTITION.0, epoch, sale.campaign_ref],
+        )?;
+        tx.execute(
+            "INSERT INTO withheld_numbers (partition, epoch, campaign, first_number, last_number, step) \
+             VALUES (?1, ?2, ?3, ?4, ?5, 1)",
+            params![PARTITION.0, epoch, sale.campaign_ref, first, last],
+        )?;
+        skipped += 1;
+    }
+    tx.commit()?;
+    drop(conn);
+    File::open(copy)?.sync_all()?;
+    Ok(skipped)
+}
+
+/// A sale of a file.
+struct Numbered {
+    campaign_ref: i64,
+    is_open: bool,
+    /// The last number that was given or skipped; 0 for none.
+    last: u32,
+}
+
+fn last_numbers(conn: &Connection) -> Result<HashMap<String, Numbered>, StoreError> {
+    let mut statement = conn.prepare(
+        "SELECT c.id, c.ref, c.phase <> 'closed', coalesce(max(n.number), 0) FROM campaigns c LEFT JOIN ( \
+         SELECT campaign, max(number) AS number FROM orders GROUP BY campaign \
+         UNION ALL SELECT campaign, max(number) FROM events WHERE number IS NOT NULL GROUP BY campaign \
+         UNION ALL SELECT campaign, max(last_number) FROM withheld_numbers GROUP BY campaign) n \
+         ON n.campaign = c.ref WHERE c.kind = 'sale' GROUP BY c.ref",
+    )?;
+    let rows = statement.query_map([], |row| {
+        let (campaign_ref, is_open, last) = (row.get(1)?, row.get(2)?, row.get(3)?);
+        let sale = Numbered {
+            campaign_ref,
+            is_open,
+            last,
+        };
+        Ok((row.get(0)?, sale))
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// What was given in a file that is replaced. One that is not there, or cannot be read, says nothing.
+fn given_in(path: &Path) -> HashMap<String, Numbered> {
+    if !path.exists() {
+        return HashMap::new();
+    }
+    let read = file::open_reader(path).map_err(StoreError::from);
+    match read.and_then(|conn| last_numbers(&conn)) {
+        Ok(given) => given,
+        Err(error) => {
+            let reason = error.chain();
+            tracing::warn!(
+                reason,
+                "cannot read the replaced file; order numbers are skipped without it"
+            );
+            HashMap::new()
+        }
+    }
+}
