@@ -63,6 +63,10 @@ pub(crate) struct PaymentRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     paid_at: Option<When>,
+    /// Who paid. If the order is another user's, the report is refused and nothing is recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    user: Option<Text<UserId>>,
 }
 
 /// The clocks of payment services and of nodes may differ by so much.
@@ -73,6 +77,7 @@ pub(crate) struct Paid {
     pub(crate) reference: PaymentRef,
     pub(crate) amount: MoneyBody,
     pub(crate) paid_at: Option<When>,
+    pub(crate) user: Option<UserId>,
 }
 
 /// What became of a payment.
@@ -106,7 +111,7 @@ impl App {
 }
 
 impl App {
-    /// Refuses what can be no payment of this order: of another amount, or made at another time.
+    /// Refuses what can be no payment of this order: by another user, of another amount, or made at another time.
     pub(crate) async fn check_payment(
         &self,
         order: OrderId,
@@ -121,6 +126,14 @@ impl App {
             seller: meta.owner.clone(),
             buyer: view.user,
         };
+        if paid
+            .user
+            .as_ref()
+            .is_some_and(|user| *user != parties.buyer)
+        {
+            let detail = "the order is not of the user who paid";
+            return Err(Problem::new(ProblemKind::UserMismatch, detail));
+        }
         let price = MoneyBody::new(view.grant.amount_minor, meta.currency);
         if paid.amount != price {
             let detail = format!("the order's price is {}", price.money());
@@ -228,8 +241,9 @@ pub(crate) async fn get(
         ("Idempotency-Key" = Option<String>, Header, description = "Names this request")),
     responses((status = 200, body = PaymentBody), (status = 403, body = ProblemBody),
         (status = 404, body = ProblemBody),
-        (status = 409, description = "`payment-used`: it came for another order before; `order-conflict`: as many \
-            payments of the order are owed back as may be", body = ProblemBody),
+        (status = 409, description = "`payment-used`: it came for another order before; `user-mismatch`: the order is \
+            not of the user who paid; `order-conflict`: as many payments of the order are owed back as may be",
+            body = ProblemBody),
         (status = 422, description = "`amount-mismatch`: not the order's price; `invalid`; `key-reused`",
             body = ProblemBody), NoAnswer))]
 pub(crate) async fn pay(
@@ -242,6 +256,7 @@ pub(crate) async fn pay(
         reference: request.reference.0.clone(),
         amount: request.amount,
         paid_at: request.paid_at,
+        user: request.user.as_ref().map(|user| user.0.clone()),
     };
     let parties = app.check_payment(order, &paid).await?;
     call.bind("POST /v1/orders/{id}/payment", &request).await?;

@@ -99,6 +99,10 @@ fn advice(kind: ProblemKind) -> &'static str {
              only to repeat the same one."
         }
         Kind::AmountMismatch => "Confirm the order's whole price, in its currency.",
+        Kind::UserMismatch => {
+            "The report names a user, and the order is another's. An order id may be of a service that was lost: look \
+             the payment up at the payment service. Nothing was recorded."
+        }
         Kind::PaymentUsed => {
             "A payment pays one order. Its reference was reported for another one before: look the payment up at the \
              payment service. Nothing was recorded."

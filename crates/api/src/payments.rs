@@ -44,6 +44,10 @@ pub(crate) struct PaymentReport {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     paid_at: Option<When>,
+    /// Who paid. If the order is another user's, the report is refused and nothing is recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    user: Option<Text<UserId>>,
 }
 
 /// Records a payment that arrived: with a token, or signed as Standard Webhooks has it.
@@ -54,8 +58,9 @@ pub(crate) struct PaymentReport {
     operation_id = "reportPayment", security(("bearer" = ["pay"]), ("signature" = [])),
     responses((status = 200, body = PaymentBody), (status = 403, body = ProblemBody),
         (status = 404, body = ProblemBody),
-        (status = 409, description = "`payment-used`: it came for another order before; `order-conflict`: as many \
-            payments of the order are owed back as may be", body = ProblemBody),
+        (status = 409, description = "`payment-used`: it came for another order before; `user-mismatch`: the order is \
+            not of the user who paid; `order-conflict`: as many payments of the order are owed back as may be",
+            body = ProblemBody),
         (status = 422, description = "`amount-mismatch`: not the order's price; `invalid`", body = ProblemBody),
         NoAnswer))]
 pub(crate) async fn report(
@@ -85,6 +90,7 @@ pub(crate) async fn report(
         reference: report.reference.0.clone(),
         amount: report.amount,
         paid_at: report.paid_at,
+        user: report.user.as_ref().map(|user| user.0.clone()),
     };
     let parties = app.check_payment(order, &paid).await?;
     let used = key.map(|key| key_use(&actor, "POST /v1/payments", &key, "", &report));

@@ -23,7 +23,7 @@ impl Client {
     /// Records a payment that arrived. The same reference again is a replay. Scope `pay`.
     ///
     /// # Errors
-    /// Problems such as `amount-mismatch` and `payment-used`; see [`Error`].
+    /// Problems such as `amount-mismatch`, `user-mismatch` and `payment-used`; see [`Error`].
     pub async fn pay_order(&self, id: &OrderId, payment: &NewPayment) -> Result<Payment, Error> {
         let call = Call::post(path(id, "/payment")).json(payment)?;
         self.json(call.keyed(self)).await

@@ -154,6 +154,8 @@ requests! {
         ;
         /// When it was paid, of payments alone: what was paid in time for the hold pays the order, also a little later.
         paid_at: Timestamp,
+        /// Who paid, of payments alone: refused with `user-mismatch` if the order is another user's.
+        user: UserId,
     }
     /// An endpoint to be told what is settled.
     NewWebhook {

@@ -126,7 +126,7 @@ const PROBLEMS = {
   "phase-conflict": "changed", "sold-out": "sold_out", stopping: "not_now", throttled: "too_often",
   "ticket-expired": "check_failed", "ticket-invalid": "check_failed", "ticket-missing": "check_failed",
   "too-many-connections": "too_often", unauthenticated: "signed_out", unavailable: "not_now", uncertain: "gave_up",
-  "unknown-campaign": "no_such",
+  "unknown-campaign": "no_such", "user-mismatch": "changed",
 };
 
 /**

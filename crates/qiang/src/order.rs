@@ -62,6 +62,9 @@ enum OrderCommand {
         /// When it was paid, as in RFC 3339; just now unless given. What was paid in time for the hold pays the order.
         #[arg(long, value_name = "TIME")]
         paid_at: Option<Timestamp>,
+        /// Who paid. Refused if the order is another user's.
+        #[arg(long)]
+        user: Option<UserId>,
     },
     /// Show what is owed to the buyer, and what was paid back.
     #[command(after_help = "Example: qiang order refunds 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80-3")]
@@ -164,9 +167,11 @@ async fn carry_out(command: &OrderCommand, service: &Service) -> anyhow::Result<
             reference,
             amount,
             paid_at,
+            user,
         } => {
             let mut payment = NewPayment::with_defaults(reference.clone(), money(amount)?);
             payment.paid_at.clone_from(paid_at);
+            payment.user.clone_from(user);
             let paid = client.pay_order(order, &payment).await?;
             return service.print(&paid, |paid| {
                 format!("{}\npayment  {}", shown(&paid.order), paid.outcome)

@@ -49,6 +49,7 @@ kinds! {
     AckUnavailable = UNPROCESSABLE_ENTITY, "ack-unavailable", "This engine cannot reach that acknowledgement level";
     KeyReused = UNPROCESSABLE_ENTITY, "key-reused", "The idempotency key was used for a different request";
     AmountMismatch = UNPROCESSABLE_ENTITY, "amount-mismatch", "The payment is not the order's price";
+    UserMismatch = CONFLICT, "user-mismatch", "The order is another user's";
     PaymentUsed = CONFLICT, "payment-used", "The payment is another order's";
     NotOwed = CONFLICT, "not-owed", "Less is owed for the order";
     ReferenceUsed = CONFLICT, "reference-used", "The reference is another payment's";

@@ -297,6 +297,12 @@ async fn a_payment_service_signs_what_it_reports() {
     let less = signed(&service, SECRETS[0], 0, &less, &less).await;
     less.assert_problem(422, "amount-mismatch");
 
+    let mut other = serde_json::from_str::<serde_json::Value>(&report(1, "q")).unwrap();
+    other["user"] = json!("somebody-else");
+    let other = other.to_string();
+    let other = signed(&service, SECRETS[0], 0, &other, &other).await;
+    other.assert_problem(409, "user-mismatch");
+
     // With a token, as everything else; then a signature does not matter.
     let mut body = paid("q", 500);
     body["order"] = json!(orders[1].strip_prefix("/v1/orders/").unwrap());
