@@ -3,17 +3,19 @@
 //! A partition's keys share the hash tag `{pNN}`, so that Redis Cluster keeps them on one node and a script may touch
 //! them together. `P` is the installation's prefix, `qiang` unless configured:
 //!
-//! - `P:{pNN}:partition`, hash: `count` of partitions, `epoch` of this state, `seq` of the last log entry, `list` where
-//!   records also go into the queue. Of the term: its number `term`, the replication id `server` of its primary, the
-//!   entry `began` after which it began, `terms` with number, beginning and server of the last ones. `open` is the term
-//!   as calls state it, while they are carried out; until then `since` when nodes have been reporting, and
+//! - `P:{pNN}:partition`, hash: `count` of partitions, `epoch` of this state, `seq` of the last log entry, `list`
+//!   where records also go into the queue. Of the term: its number `term`, the replication id `server` of its primary,
+//!   the entry `began` after which it began, `terms` with number, beginning and server of the last ones. `open` is the
+//!   term as calls state it, while they are carried out; until then `since` when nodes have been reporting, and
 //!   `alive_from`, the sighting from which on a node is waited for. `halted` is the reason while nothing is granted,
 //!   `lost_from` and `lost_to` are the entries that were lost. `past` is the epochs that this one continues, each with
 //!   its last entry. Of campaigns that have left: no entry behind `left` is about any of them, and none was created
 //!   after `left_created`, in milliseconds. The end of a halt raises both to what there was by then. `enrolled` is 1
 //!   once those that an earlier release has closed are in `closed`. `up` is when a node said last that it serves the
-//!   partition, in milliseconds; `installation` and `engine` are those that the ledger
-//!   names. `downs` is from when to when none did, the 64 newest such times, oldest first.
+//!   partition, in milliseconds; `installation` and `engine` are those that the ledger names. `downs` is from when to
+//!   when none did, the 64 newest such times, oldest first. While it is repaired, `repairer` is the process that does
+//!   so until `repair_until`; `repair_since` is the loss and when it was found, and `repair_unnamed` what the first
+//!   attempt found, from before it moves the log or the ledger.
 //! - `P:{pNN}:nodes`, hash: node → milliseconds of its last sighting, the term in which it has reported, the last entry
 //!   it has observed.
 //! - `P:{pNN}:log`, stream: the log. A record holds the entries of one step; its id is the sequence number of the last.

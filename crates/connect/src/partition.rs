@@ -260,6 +260,12 @@ impl Partition {
         Arc::clone(&self.view.lock().token)
     }
 
+    /// Where the log ended when the present term began: after a repair, behind all that it has appended.
+    pub fn began(&self) -> Seq {
+        let view = self.view.lock();
+        view.term.as_ref().map_or(0, |term| term.began)
+    }
+
     /// The epoch, once it is known.
     pub fn epoch(&self) -> Option<String> {
         let view = self.view.lock();

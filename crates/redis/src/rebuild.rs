@@ -46,6 +46,8 @@ static END: LazyLock<String> = LazyLock::new(|| {
 /// What scripts begin with that run when memory is short, too. It stands in the first line alone.
 const FLAGS: &str = "#!lua flags=allow-oom\n";
 
+/// For how long a repair belongs to a process that was not heard of.
+pub(crate) const REPAIRER_MS: u64 = 5_000;
 /// Fields, or shares, that one call writes.
 const CHUNK: usize = 1_000;
 /// A buyer's row of so many bytes of keys takes no more; further ones are in a hash. As in `claim_sale.lua`.
@@ -64,6 +66,9 @@ pub(crate) struct Noted {
     pub(crate) ledger_is_ahead: bool,
     /// Nobody misses an entry of the epoch before up to this one.
     pub(crate) accounted: Seq,
+    /// Where the log ended, and up to where the ledger was, before the repair has moved either.
+    pub(crate) head: Seq,
+    pub(crate) settled: Seq,
 }
 
 impl Noted {
@@ -76,6 +81,8 @@ impl Noted {
             epoch: words.next()?.to_owned(),
             ledger_is_ahead: words.next()? == "1",
             accounted: words.next()?.parse().ok()?,
+            head: words.next()?.parse().ok()?,
+            settled: words.next()?.parse().ok()?,
         };
         Some((loss, noted))
     }
@@ -86,9 +93,11 @@ impl Noted {
             unnamed,
             epoch,
             accounted,
+            head,
+            settled,
             ..
         } = self;
-        format!("{name} {unnamed} {epoch} {ahead} {accounted}")
+        format!("{name} {unnamed} {epoch} {ahead} {accounted} {head} {settled}")
     }
 }
 
@@ -118,9 +127,9 @@ impl<'a> Rebuild<'a> {
     }
 
     /// Takes the repair; returns how long ago the loss was found. None where another one has it, or nothing is lost.
-    pub(crate) async fn begin(&self, millis: u64) -> Result<Option<Duration>, EngineError> {
+    pub(crate) async fn begin(&self) -> Result<Option<Duration>, EngineError> {
         let key = self.partitions.keys().partition(self.partition);
-        let args = (self.token(), millis);
+        let args = (self.token(), REPAIRER_MS);
         let (status, text) = self.run(BEGIN, &[key], &args).await?;
         let Some((waited, token)) = text.split_once(' ').filter(|_| status == "ok") else {
             return Ok(None);
@@ -129,29 +138,32 @@ impl<'a> Rebuild<'a> {
         Ok(Some(Duration::from_millis(waited.parse().unwrap_or(0))))
     }
 
-    /// Writes down what an attempt that begins again does not see any more, unless an earlier one has; returns what is
-    /// written.
-    pub(crate) async fn note(&self, loss: &Loss, mut found: Noted) -> Result<Noted, EngineError> {
-        let key = self.partitions.keys().partition(self.partition);
+    /// What an earlier attempt has written down, and whether that was about this loss: it may have grown since.
+    pub(crate) async fn noted(&self, loss: &Loss) -> Result<Option<(Noted, bool)>, EngineError> {
         let mut get = redis::cmd("HGET");
-        get.arg(&key).arg("repair_unnamed");
+        get.arg(self.partitions.keys().partition(self.partition));
+        get.arg("repair_unnamed");
         let noted: Option<String> = self.partitions.query_unfenced(self.partition, &get).await?;
-        if let Some((name, noted)) = noted.as_deref().and_then(Noted::read) {
-            if name == loss.name() {
-                return Ok(noted);
-            }
-            // The loss has grown; log and ledger have been moved on meanwhile.
-            found.accounted = noted.accounted.max(loss.to);
-            found.ledger_is_ahead = noted.ledger_is_ahead;
+        let noted = noted.as_deref().and_then(Noted::read);
+        Ok(noted.map(|(name, noted)| (noted, name == loss.name())))
+    }
+
+    /// Writes down what an attempt that begins again does not see any more.
+    pub(crate) async fn note(&self, loss: &Loss, found: &Noted) -> Result<(), EngineError> {
+        let key = self.partitions.keys().partition(self.partition);
+        let fields = ["repair_unnamed".to_owned(), found.text(loss)];
+        self.put(&key, "set", 0, &fields).await
+    }
+
+    /// Refuses a step outside Redis once another process repairs the partition. Redis checks its own steps.
+    pub(crate) async fn check(&self) -> Result<(), EngineError> {
+        match self.begin().await? {
+            Some(_) => Ok(()),
+            None => Err(unavailable(format!(
+                "another process repairs partition {} now",
+                self.partition.0
+            ))),
         }
-        self.put(
-            &key,
-            "set",
-            0,
-            &["repair_unnamed".to_owned(), found.text(loss)],
-        )
-        .await?;
-        Ok(found)
     }
 
     /// Has the log go on behind this entry.

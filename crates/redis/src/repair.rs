@@ -21,6 +21,7 @@
 mod campaigns;
 mod group;
 mod journal;
+mod missing;
 mod operator;
 mod parts;
 mod sample;
@@ -51,8 +52,6 @@ use crate::{
     snapshot::of_ledger,
 };
 
-/// For how long a repair belongs to a process that was not heard of.
-const REPAIRER_MS: u64 = 10_000;
 /// Live campaigns that are read from the ledger at a time.
 const CAMPAIGNS_PAGE: u32 = 1_000;
 /// Entries that one call appends.
@@ -76,6 +75,9 @@ impl RepairEngine for RedisEngine {
     fn release_kept(&self, settled: &[(PartitionId, Seq)]) {
         for partition in self.node.partitions.list() {
             let known = settled.iter().find(|(id, _)| *id == partition.id);
+            // A repair moves the ledger's position before it appends what it has restored: until that is settled too,
+            // the answers before it are kept.
+            let known = known.filter(|(_, seq)| *seq >= partition.began());
             if let (Some((_, seq)), Some(term)) = (known, partition.current_term()) {
                 self.node.kept(partition.id).release_in(&term, *seq);
             }
@@ -170,26 +172,35 @@ impl RedisEngine {
         let head = partitions.log_end(partition).await?;
         let settled = self.settle_rest(partition, ledger).await?;
         let kept = partitions.kept(partition).await?;
-        let of_ledger_alone = head + 1..=settled;
-        let lost = (loss.from..=loss.to).filter(|seq| !of_ledger_alone.contains(seq));
-        let named: BTreeSet<Seq> = kept.iter().map(|entry| entry.seq).collect();
-        let unnamed = match all {
-            true => 0,
-            false => lost.filter(|seq| !named.contains(seq)).count() as u64,
-        };
-        let unnamed = unnamed + journal::left_unnamed(ledger, partition).await?;
-        let found = Noted {
-            unnamed,
-            epoch: new_epoch(),
-            ledger_is_ahead: settled > head,
-            accounted: head.max(settled).max(loss.to),
-        };
-        let noted = rebuild.note(loss, found).await?;
         let now = partitions.time(partition).await?;
+        let noted = match rebuild.noted(loss).await? {
+            Some((noted, true)) => noted,
+            before => {
+                let before = before.map(|(noted, _)| noted);
+                let places = before
+                    .as_ref()
+                    .map_or((head, settled), |it| (it.head, it.settled));
+                let named = kept.iter().map(|entry| entry.seq).collect();
+                let missing = missing::of(ledger, partition, loss, places).await?;
+                let unnamed = missing.unnamed(&named, all);
+                let tried = before.filter(|it| it.unnamed == unnamed);
+                let (head, settled) = places;
+                let found = Noted {
+                    unnamed,
+                    epoch: tried.map_or_else(new_epoch, |it| it.epoch),
+                    ledger_is_ahead: settled > head,
+                    accounted: head.max(settled).max(loss.to),
+                    head,
+                    settled,
+                };
+                rebuild.note(loss, &found).await?;
+                found
+            }
+        };
         journal::begin(ledger, partition, loss, &noted, now).await?;
         self.settle_behind_gap(partition, ledger, true).await?;
-        let end = skip_to(ledger, partition, head.max(settled).max(loss.to)).await;
-        let end = end.map_err(of_ledger)?;
+        let end = head.max(settled).max(loss.to);
+        let end = skip_to(ledger, partition, end, Some(rebuild)).await?;
         rebuild.move_end(end).await?;
         Ok(Evidence {
             end: Mutex::new(end),
@@ -257,19 +268,27 @@ impl RedisEngine {
 const EPOCH_GAP: Seq = 1 << 20;
 
 /// Moves the ledger's position forward over entries that are lost, and the [`EPOCH_GAP`]: none of them is settled from
-/// then on, whoever still brings one.
+/// then on, whoever still brings one. A repairer does so only while the repair is its own: the position must not pass
+/// what another one has appended.
 async fn skip_to(
     ledger: &dyn Ledger,
     partition: PartitionId,
     seq: Seq,
-) -> Result<Seq, LedgerError> {
+    repairer: Option<&Rebuild<'_>>,
+) -> Result<Seq, EngineError> {
     let seq = seq.saturating_add(EPOCH_GAP);
-    let mut position = ledger.settled(partition).await?;
-    while position < seq {
-        // Where somebody has settled something meanwhile, it is tried again from there.
-        position = ledger.settle_past(partition, position, &[], seq).await?;
+    loop {
+        // Where another process has settled something since, it is tried again from there.
+        let position = ledger.settled(partition).await.map_err(of_ledger)?;
+        if position >= seq {
+            return Ok(position);
+        }
+        if let Some(rebuild) = repairer {
+            rebuild.check().await?;
+        }
+        let moved = ledger.settle_past(partition, position, &[], seq).await;
+        moved.map_err(of_ledger)?;
     }
-    Ok(position)
 }
 
 /// Settles entries one by one, and quarantines those that the ledger refuses.

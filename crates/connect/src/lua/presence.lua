@@ -26,7 +26,7 @@ if not string.find(info, 'role:master', 1, true) then
 end
 local own = string.match(info, 'master_replid:(%x+)')
 local names = {'count', 'epoch', 'seq', 'term', 'server', 'began', 'open', 'halted', 'lost_from', 'lost_to', 'since',
-  'alive_from', 'terms', 'past'}
+  'alive_from', 'terms', 'past', 'repair_unnamed'}
 local p = {}
 for i, value in ipairs(redis.call('HMGET', KEYS[1], unpack(names))) do
   p[names[i]] = value
@@ -147,6 +147,11 @@ local function reply()
 end
 
 p.term = tonumber(p.term) or 0
+if p.halted and p.repair_unnamed then
+  -- A repair has begun, and moves the ledger's position past everything that was lost. It has read that position itself
+  -- before, so the ledger tells of no further loss until it is over.
+  settled = 0
+end
 if not p.epoch then
   put('count', ARGV[12])
   if p.halted or ARGV[13] == '' or known.epoch ~= '' or observed + settled > 0 then

@@ -20,7 +20,7 @@ pub struct RepairRecord {
     pub follows: String,
     /// When the repair began, by the engine's clock.
     pub at: Timestamp,
-    /// The first entry that was lost.
+    /// The first entry that was lost, and that the ledger did not have.
     pub lost_from: Seq,
     /// The last one that somebody had observed; below the first one where nothing was lost.
     pub lost_to: Seq,

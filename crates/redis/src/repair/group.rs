@@ -15,8 +15,12 @@ use qiang_core::{
     reconcile::Repair,
 };
 
-use super::{REPAIRER_MS, of_ledger};
-use crate::{engine::RedisEngine, offer::Loss, rebuild::Rebuild};
+use super::of_ledger;
+use crate::{
+    engine::RedisEngine,
+    offer::Loss,
+    rebuild::{REPAIRER_MS, Rebuild},
+};
 
 /// How often a repairer says that it is still at it.
 const RENEW_EVERY: Duration = Duration::from_millis(REPAIRER_MS / 5);
@@ -93,7 +97,7 @@ impl RedisEngine {
         // All processes take them in the same order.
         for (partition, loss) in group {
             let rebuild = Rebuild::new(partitions, partition);
-            let begun = rebuild.begin(REPAIRER_MS).await;
+            let begun = rebuild.begin().await;
             let offers = partitions.has_all_offers(partition, &loss).await;
             let (waited, all) = match (begun, offers) {
                 (Ok(Some(waited)), Ok(all)) => (waited, all),
@@ -133,7 +137,7 @@ impl RedisEngine {
                 tokio::time::sleep(RENEW_EVERY).await;
                 for held in held {
                     // One that is repaired by now is nobody's any more.
-                    held.rebuild.begin(REPAIRER_MS).await?;
+                    held.rebuild.begin().await?;
                 }
             }
         };
@@ -190,6 +194,7 @@ impl RedisEngine {
         drop(repairs);
         for ((held, report), evidence) in held.iter().zip(&reports).zip(&evidence) {
             let (partition, new) = (held.rebuild.partition, &evidence.noted.epoch);
+            held.rebuild.check().await?;
             let finished = ledger.finish_repair(partition, new, *evidence.end.lock().await);
             finished.await.map_err(of_ledger)?;
             let epoch = (new.as_str(), evidence.noted.accounted);

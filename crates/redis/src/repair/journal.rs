@@ -12,11 +12,8 @@ use qiang_core::{
     time::Timestamp,
 };
 
-use super::{of_ledger, sides::BothSides};
+use super::{missing, of_ledger, sides::BothSides};
 use crate::{offer::Loss, rebuild::Noted, reply::share_text};
-
-/// Repairs of a partition that are looked at for one that was never finished: there is one at most, a late one.
-const REPAIRS_MAX: u32 = 100;
 
 /// What repairs of a partition have withheld, by campaign.
 pub(super) struct Journal {
@@ -195,17 +192,6 @@ fn numbers_of<'r>(records: impl Iterator<Item = &'r WithheldRecord>) -> BTreeSet
     ranges.flat_map(|range| range.iter()).collect()
 }
 
-/// Entries that a repair could not name which was never finished: whatever it has begun, this one answers for them.
-pub(super) async fn left_unnamed(
-    ledger: &dyn Ledger,
-    partition: PartitionId,
-) -> Result<u64, EngineError> {
-    let repairs = ledger.repairs(partition, REPAIRS_MAX).await;
-    let repairs = repairs.map_err(of_ledger)?.into_iter();
-    let unfinished = repairs.filter(|repair| repair.upto.is_none());
-    Ok(unfinished.map(|repair| repair.unnamed).sum())
-}
-
 /// Writes the beginning of a repair down.
 pub(super) async fn begin(
     ledger: &dyn Ledger,
@@ -214,13 +200,14 @@ pub(super) async fn begin(
     noted: &Noted,
     now: Timestamp,
 ) -> Result<(), EngineError> {
+    let missing = missing::in_neither(loss, (noted.head, noted.settled));
     let record = RepairRecord {
         partition,
         epoch: noted.epoch.clone(),
         follows: loss.epoch.clone(),
         at: now,
-        lost_from: loss.from,
-        lost_to: loss.to,
+        lost_from: *missing.start(),
+        lost_to: *missing.end(),
         unnamed: noted.unnamed,
         reason: loss.reason.clone(),
         upto: None,

@@ -100,11 +100,9 @@ impl RedisEngine {
         let head = partitions.log_end(partition).await?;
         self.settle_rest(partition, ledger).await?;
         self.settle_behind_gap(partition, ledger, false).await?;
-        let end = skip_to(ledger, partition, head.max(lost_to)).await;
+        let end = skip_to(ledger, partition, head.max(lost_to), None).await?;
         let epoch = state.get("epoch").map(String::as_str);
-        partitions
-            .resume(partition, epoch, end.map_err(of_ledger)?)
-            .await
+        partitions.resume(partition, epoch, end).await
     }
 
     /// Gives back what repairs have withheld of a partition's campaigns; returns how many units that was. The ledger

@@ -95,7 +95,7 @@ impl RedisEngine {
             if let Some(stock) = stock {
                 stock.append(&mut repair, part.now);
             }
-            journal_of(&members[0].1, &repair, own, ledger).await?;
+            journal_of(held, &members[0], &repair, own, ledger).await?;
             let fields = terms.fields(&members[0].1);
             self.write(held, &members[0], &repair, &fields, own).await?;
             return Ok(vec![(first, repair)]);
@@ -195,8 +195,8 @@ impl RedisEngine {
             }
             fields.extend(terms.fields(part));
         }
-        for ((place, part), repair) in members.iter().zip(&repairs) {
-            journal_of(part, repair, &evidence[*place], ledger).await?;
+        for (member, repair) in members.iter().zip(&repairs) {
+            journal_of(held, member, repair, &evidence[member.0], ledger).await?;
         }
         let mut written = Vec::new();
         for ((member, fields), repair) in members.iter().zip(&given).zip(&repairs) {
@@ -280,13 +280,15 @@ fn was_tried(part: &BothSides, evidence: &Evidence) -> bool {
 
 /// Has the ledger write down what is withheld.
 async fn journal_of(
-    part: &BothSides,
+    held: &[Held<'_>],
+    (place, part): &Member,
     repair: &Repair,
     evidence: &Evidence,
     ledger: &dyn Ledger,
 ) -> Result<(), EngineError> {
     let record = evidence.journal.of(&part.facts, repair, part.withheld);
     if let Some(record) = record.filter(|_| !was_tried(part, evidence)) {
+        held[*place].rebuild.check().await?;
         ledger.withhold(&record).await.map_err(of_ledger)?;
     }
     Ok(())

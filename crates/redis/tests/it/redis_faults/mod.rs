@@ -11,6 +11,7 @@ mod bounds;
 mod clock;
 mod cluster_move;
 mod downtimes;
+mod empty;
 mod failover;
 mod flush;
 mod gate;

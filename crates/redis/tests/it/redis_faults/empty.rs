@@ -1,0 +1,401 @@
+//! A Redis that comes back empty, once or several times, with and without load: the repair may stop at every step, and
+//! may be repeated and raced. In the end all units are there again, each once, and all partitions grant.
+
+use std::{
+    future::{Future, poll_fn},
+    pin::Pin,
+    sync::Arc,
+    task::Poll,
+    time::{Duration, Instant},
+};
+
+use qiang_control::{
+    host::Host,
+    repair::{self, RepairMode},
+    settlement::settle_once,
+};
+use qiang_core::{
+    event::PartitionId,
+    id::CampaignId,
+    ports::{
+        CampaignStore as _, Engine as _, EngineError, EventLog as _, Ledger, RepairEngine,
+        RepairState, RepairStore as _, SettlementStore as _,
+    },
+};
+use qiang_embedded::SqliteLedger;
+use qiang_redis::{Options, PartitionState, RedisEngine};
+use qiang_testkit::{
+    ManualClock,
+    campaign::{Builder, OPENS, Target, sale},
+    servers::redis::{Options as ServerOptions, Server, Standalone},
+};
+
+use crate::redis_faults::harness::{
+    Harness, INSIST_MAX, blocking, name, node, open_now, options, wait_for,
+};
+
+/// Units of the large sale.
+const MANY: u32 = 1_200_000;
+/// Units of the sale whose repair is stopped at every step.
+const SOME: u32 = 1_000;
+/// Claims between two faults.
+const CLAIMS: usize = 300;
+/// Entries that no node can name are those whose answers were under way when Redis lost them.
+const UNKNOWN_MAX: u64 = 500;
+/// Claims of a round that the ledger has when Redis is emptied, and claims that it does not have.
+const SETTLED: usize = 4;
+const UNSETTLED: usize = 6;
+const PAUSE: Duration = Duration::from_millis(20);
+
+struct World {
+    server: Standalone,
+    harness: Harness,
+    ledger: Arc<SqliteLedger>,
+    hosts: Vec<Host>,
+    settling: Option<tokio::task::JoinHandle<()>>,
+    _folder: tempfile::TempDir,
+}
+
+impl World {
+    async fn new(options: impl FnOnce(String) -> Options) -> Self {
+        let server = blocking(|| Standalone::start(&ServerOptions::new()));
+        let harness = Harness::new(options(server.url())).await;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ledger.db");
+        let ledger = Arc::new(SqliteLedger::open(&path, ManualClock::new(OPENS)).unwrap());
+        Self {
+            server,
+            harness,
+            ledger,
+            hosts: Vec::new(),
+            settling: None,
+            _folder: folder,
+        }
+    }
+
+    async fn open(&mut self, builder: Builder) -> Target {
+        let setup = builder.setup(self.harness.setups.len() as u64 + 1);
+        self.ledger.create(&setup).await.unwrap();
+        self.harness.open(builder).await
+    }
+
+    /// All nodes repair, and one settles and tells the others of it, as processes do.
+    fn run(&mut self) {
+        for node in &self.harness.nodes {
+            let host = Host::new("monitor");
+            let ledger: Arc<dyn Ledger> = self.ledger.clone();
+            let node: Arc<dyn RepairEngine> = Arc::new(node.clone());
+            repair::start_all(&host, &node, &ledger, RepairMode::Automatic);
+            self.hosts.push(host);
+        }
+        let (nodes, ledger) = (self.harness.nodes.clone(), self.ledger.clone());
+        self.settling = Some(tokio::spawn(async move {
+            loop {
+                for partition in nodes[1].partitions() {
+                    // What fails is done the next time.
+                    let _ = settle_once(&nodes[1], &*ledger, partition, 4_096).await;
+                }
+                tell(&nodes, &ledger).await;
+                tokio::time::sleep(PAUSE).await;
+            }
+        }));
+    }
+
+    async fn settle_all(&self) {
+        let node = &self.harness.nodes[1];
+        for partition in node.partitions() {
+            let until = Instant::now() + INSIST_MAX;
+            loop {
+                match settle_once(node, &*self.ledger, partition, 4_096).await {
+                    Ok(step) if step.settled == step.head => break,
+                    step => assert!(Instant::now() < until, "{step:?}"),
+                }
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+
+    fn redis(&self) -> &Server {
+        self.server.primary()
+    }
+
+    fn flush(&self) {
+        blocking(|| self.redis().call(&["FLUSHALL"]).unwrap());
+    }
+
+    fn key(&self, partition: u16) -> String {
+        let prefix = &self.harness.options.prefix;
+        format!("{prefix}:{{p{partition:02}}}:partition")
+    }
+
+    fn has_field(&self, partition: u16, field: &str) -> bool {
+        let key = self.key(partition);
+        let reply = blocking(|| self.redis().call(&["HEXISTS", &key, field]).unwrap());
+        reply.integer() == Some(1)
+    }
+
+    async fn all_halted(&self) {
+        let halted = |node: &RedisEngine| {
+            let mut all = node.partitions().into_iter();
+            all.all(|id| matches!(node.state(id), PartitionState::Halted { lost: Some(_), .. }))
+        };
+        wait_for("the halt", || self.harness.nodes.iter().all(halted)).await;
+    }
+
+    fn is_open(&self) -> bool {
+        let open = |node: &RedisEngine| {
+            let mut all = node.partitions().into_iter();
+            all.all(|id| node.state(id) == PartitionState::Open)
+        };
+        self.harness.nodes.iter().all(open)
+    }
+
+    async fn all_open(&self) {
+        wait_for("all partitions", || self.is_open()).await;
+    }
+
+    /// Units that repairs have withheld of a campaign, as the ledger has it.
+    async fn withheld(&self, campaign: CampaignId) -> u64 {
+        let mut units = 0;
+        for partition in self.harness.nodes[0].partitions() {
+            let records = self.ledger.withheld(partition).await.unwrap();
+            let own = records.iter().filter(|it| it.campaign == campaign);
+            units += own.map(|it| it.units).sum::<u64>();
+        }
+        units
+    }
+
+    /// All units are there, and no more than this many are withheld.
+    async fn check(&self, target: Target, units: u32, withheld_max: u64) {
+        self.settle_all().await;
+        let withheld = self.withheld(target.id).await;
+        let tally = self.harness.nodes[0].tally(target.id).await;
+        let tally = tally.unwrap().unwrap();
+        println!("{withheld} units are withheld: {tally:?}");
+        assert!(withheld <= withheld_max, "{withheld} units are withheld");
+        assert!(tally.conserves(), "{tally:?}");
+        assert_eq!(tally.supply + withheld, u64::from(units));
+        let record = self.ledger.campaign(target.id).await.unwrap().unwrap();
+        assert_eq!(record.granted, tally.granted);
+        for partition in self.harness.nodes[0].partitions() {
+            let node = &self.harness.nodes[0];
+            let found = node.differences(partition, target.id, &*self.ledger).await;
+            assert_eq!(found.unwrap(), [], "{partition:?}");
+        }
+        let mut users: Vec<_> = self.harness.grants().into_values().collect();
+        let grants = users.len();
+        users.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        users.dedup_by(|a, b| a.0 == b.0);
+        assert_eq!(users.len(), grants, "a user has two grants");
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        if let Some(settling) = self.settling.take() {
+            settling.abort();
+        }
+    }
+}
+
+/// Tells nodes up to where the ledger has their partitions.
+async fn tell(nodes: &[RedisEngine], ledger: &SqliteLedger) {
+    let positions = ledger.positions().await.unwrap();
+    for node in nodes {
+        for (partition, settled) in &positions {
+            node.note_settled(*partition, *settled);
+        }
+        node.release_kept(&positions);
+    }
+}
+
+/// When Redis is emptied after the first time.
+#[derive(Debug, Clone, Copy)]
+enum Again {
+    /// While nodes say what they have answered.
+    Waiting,
+    /// When a repair has begun to move positions.
+    Repairing,
+    /// When all partitions grant again.
+    Repaired,
+}
+
+/// A large sale that is spread and a small one, under load.
+async fn is_emptied(again: &[Again]) {
+    let mut world = World::new(|url| Options {
+        partitions: 8,
+        ..options(url)
+    })
+    .await;
+    let target = world.open(open_now(sale(MANY)).hold_ms(3_600_000)).await;
+    let small = world.open(open_now(sale(50)).hold_ms(3_600_000)).await;
+    world.run();
+    let made = move |n: usize| match n % 50 {
+        0 => Some(small.one(&name(n))),
+        _ => Some(target.one(&name(n))),
+    };
+    let load = world.harness.start(made, PAUSE);
+    load.more(CLAIMS).await;
+    world.flush();
+    for again in again {
+        match again {
+            Again::Waiting => world.all_halted().await,
+            Again::Repairing => {
+                let noted = || (0..8).any(|id| world.has_field(id, "repair_unnamed"));
+                wait_for("a repair", noted).await;
+            }
+            Again::Repaired => {
+                world.all_open().await;
+                load.more(CLAIMS).await;
+            }
+        }
+        world.flush();
+    }
+    let emptied = Instant::now();
+    world.all_halted().await;
+    world.all_open().await;
+    println!("all partitions grant after {:?}", emptied.elapsed());
+    load.more(CLAIMS).await;
+    let answers = load.stop().await;
+    world.settling.take().unwrap().abort();
+    world.check(target, MANY, UNKNOWN_MAX).await;
+    world.harness.replay(&answers).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redis_that_is_emptied_grants_again() {
+    is_emptied(&[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redis_that_is_emptied_again_and_again_grants_again() {
+    is_emptied(&[Again::Waiting, Again::Repairing, Again::Repaired]).await;
+}
+
+/// Fate of a repairer that is stopped.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Stopped {
+    /// It was killed.
+    Gone,
+    /// It was killed, and Redis is emptied again.
+    GoneAndEmptied,
+    /// It goes on when another one has repaired everything.
+    Late,
+}
+
+/// Runs something until it has been polled this often; its output if it is done by then.
+async fn for_polls<F: Future>(mut future: Pin<&mut F>, polls: usize) -> Option<F::Output> {
+    let mut left = polls;
+    poll_fn(move |context| {
+        if left == 0 {
+            return Poll::Ready(None);
+        }
+        left -= 1;
+        future.as_mut().poll(context).map(Some)
+    })
+    .await
+}
+
+/// Repairs a partition, as soon as that may begin.
+async fn repaired(
+    node: &RedisEngine,
+    partition: PartitionId,
+    ledger: &SqliteLedger,
+) -> Result<RepairState, EngineError> {
+    loop {
+        match node.repair(partition, ledger, false).await {
+            Ok(RepairState::Waiting) => tokio::time::sleep(PAUSE).await,
+            repaired => return repaired,
+        }
+    }
+}
+
+/// Has a repair stop at every step, and another process repair what is left.
+async fn stops_everywhere(stopped: Stopped) {
+    let mut world = World::new(|url| Options {
+        spread_from: 100,
+        term_grace: Duration::from_millis(600),
+        ..options(url)
+    })
+    .await;
+    let target = world.open(open_now(sale(SOME)).hold_ms(3_600_000)).await;
+    let (mut answers, mut polls, mut granted) = (Vec::new(), 1, 0);
+    let mut withheld_max = 0;
+    for round in 0.. {
+        let claims = (granted..granted + SETTLED).map(|n| target.one(&name(n)));
+        answers.extend(world.harness.ask_all(claims.collect()).await);
+        granted += SETTLED;
+        world.settle_all().await;
+        tell(&world.harness.nodes, &world.ledger).await;
+        let claims = (granted..granted + UNSETTLED).map(|n| target.one(&name(n)));
+        answers.extend(world.harness.ask_all(claims.collect()).await);
+        granted += UNSETTLED;
+        world.flush();
+        world.all_halted().await;
+
+        let first = node(&world.harness.options, &[]).await;
+        let partition = first.partitions()[round % 2];
+        tokio::time::sleep(world.harness.options.term_grace).await;
+        let mut repairing = Box::pin(repaired(&first, partition, &world.ledger));
+        let done = for_polls(repairing.as_mut(), polls).await;
+        println!("{stopped:?} after {polls} polls: {done:?}");
+        tell(&world.harness.nodes, &world.ledger).await;
+        let mut late = (stopped == Stopped::Late && done.is_none()).then_some(repairing);
+        // Nodes have told Redis up to where the ledger is.
+        tokio::time::sleep(Duration::from_millis(150)).await;
+        if stopped == Stopped::GoneAndEmptied {
+            if (0..2).any(|id| !world.has_field(id, "halted")) {
+                // What the first repair has appended is lost before it is settled: as many units are withheld.
+                withheld_max += UNSETTLED as u64;
+            }
+            world.flush();
+            world.all_halted().await;
+            let lost = || (0..2).all(|id| world.has_field(id, "lost_to"));
+            wait_for("the loss", lost).await;
+        }
+        // As if the dead repairer's time were over.
+        for id in 0..2 {
+            let key = world.key(id);
+            let words = ["HDEL", &key, "repairer", "repair_until"];
+            blocking(|| world.redis().call(&words).unwrap());
+        }
+        let second = &world.harness.nodes[1];
+        let until = Instant::now() + INSIST_MAX;
+        while !world.is_open() {
+            for partition in second.partitions() {
+                let repaired = second.repair(partition, &*world.ledger, false).await;
+                assert!(repaired.is_ok() || Instant::now() < until, "{repaired:?}");
+            }
+            assert!(Instant::now() < until, "not repaired");
+            tokio::time::sleep(PAUSE).await;
+        }
+        if let Some(late) = &mut late {
+            let ended = tokio::time::timeout(INSIST_MAX, late).await;
+            println!("the late one: {ended:?}");
+        }
+        drop(late);
+        first.abort();
+        world.all_open().await;
+        world.check(target, SOME, withheld_max).await;
+        world.harness.replay(&answers).await;
+        if done.is_some() {
+            return;
+        }
+        polls += 1 + polls / 3;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_repairer_may_die_at_every_step() {
+    stops_everywhere(Stopped::Gone).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn redis_may_be_emptied_at_every_step_of_a_repair() {
+    stops_everywhere(Stopped::GoneAndEmptied).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn late_steps_of_a_repair_change_nothing() {
+    stops_everywhere(Stopped::Late).await;
+}
