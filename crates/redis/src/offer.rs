@@ -3,7 +3,7 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use qiang_connect::{PartitionState, eval, unreadable};
+use qiang_connect::{PartitionState, eval_at_maxmemory, unreadable};
 use qiang_core::{
     campaign::Campaign,
     event::{Entry, PartitionId, Seq},
@@ -91,7 +91,7 @@ async fn offer_once(node: &Node, partition: PartitionId) -> Result<(), EngineErr
         } else {
             String::new()
         };
-        let mut command = eval(OFFER, &keys);
+        let mut command = eval_at_maxmemory(OFFER, &keys);
         command
             .arg(loss.name())
             .arg(&node.partitions.context.node)

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use qiang_connect::{eval, unavailable};
+use qiang_connect::{eval_at_maxmemory, unavailable};
 use qiang_core::{
     campaign::{CampaignKind, Phase},
     event::{Event, PartitionId, Seq},
@@ -39,12 +39,8 @@ const PUT: &str = include_str!("lua/repair_put.lua");
 const PART: &str = include_str!("lua/repair_part.lua");
 const APPEND: &str = include_str!("lua/repair_append.lua");
 /// The repairer's part of it, and the end of the halt itself.
-static END: LazyLock<String> = LazyLock::new(|| {
-    let resume = qiang_connect::RESUME.trim_start_matches(FLAGS);
-    [FLAGS, include_str!("lua/repair_end.lua"), resume].concat()
-});
-/// What scripts begin with that run when memory is short, too. It stands in the first line alone.
-const FLAGS: &str = "#!lua flags=allow-oom\n";
+static END: LazyLock<String> =
+    LazyLock::new(|| [include_str!("lua/repair_end.lua"), qiang_connect::RESUME].concat());
 
 /// For how long a repair belongs to a process that was not heard of.
 pub(crate) const REPAIRER_MS: u64 = 5_000;
@@ -403,7 +399,8 @@ impl<'a> Rebuild<'a> {
         keys: &[String],
         args: &(impl ToRedisArgs + Sync),
     ) -> Result<(String, String), EngineError> {
-        let mut command = eval(script, keys);
+        // A halted partition frees no memory: its repair must not wait for memory either.
+        let mut command = eval_at_maxmemory(script, keys);
         command.arg(args);
         self.partitions
             .query_unfenced(self.partition, &command)

@@ -55,7 +55,7 @@ scripts! {
     TICK = "tick", AT_MAXMEMORY "prelude", "downtimes", "campaign", "tick";
     SERVED = "served", AT_MAXMEMORY "prelude", "downtimes", "served";
     TALLY = "tally", "prelude", "downtimes", "campaign", "tally";
-    RELEASE = "release", "prelude", "downtimes", "campaign", "release";
+    RELEASE = "release", AT_MAXMEMORY "prelude", "downtimes", "campaign", "release";
     ORDER = "order", "prelude", "downtimes", "campaign", "order";
     ADMIT = "admit", AT_MAXMEMORY "prelude", "admit";
     HALT = "halt", AT_MAXMEMORY "prelude", "halt";

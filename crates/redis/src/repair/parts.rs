@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use qiang_connect::{Arguments, eval, unavailable};
+use qiang_connect::{Arguments, eval_at_maxmemory, unavailable};
 use qiang_core::{
     campaign::{AckLevel, Campaign, CampaignKind, Phase},
     event::{PartitionId, Seq},
@@ -241,7 +241,7 @@ impl Partitions {
             keys.transfers(partition, campaign),
             keys.of_campaign(partition, campaign, "shares"),
         ];
-        let mut command = eval(FREEZE, &keys);
+        let mut command = eval_at_maxmemory(FREEZE, &keys);
         command.arg(token).arg(millis).arg(u8::from(with_shares));
         command
     }

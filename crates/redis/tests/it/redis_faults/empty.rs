@@ -123,6 +123,11 @@ impl World {
         blocking(|| self.redis().call(&["FLUSHALL"]).unwrap());
     }
 
+    fn limit(&self, bytes: &str) {
+        let words = ["CONFIG", "SET", "maxmemory", bytes];
+        blocking(|| self.redis().call(&words).unwrap());
+    }
+
     fn key(&self, partition: u16) -> String {
         let prefix = &self.harness.options.prefix;
         format!("{prefix}:{{p{partition:02}}}:partition")
@@ -398,4 +403,33 @@ async fn redis_may_be_emptied_at_every_step_of_a_repair() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn late_steps_of_a_repair_change_nothing() {
     stops_everywhere(Stopped::Late).await;
+}
+
+/// A partition that has lost everything is repaired while Redis has no memory left, also from a part that has not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_partition_is_repaired_without_memory() {
+    let mut world = World::new(|url| Options {
+        spread_from: 100,
+        ..options(url)
+    })
+    .await;
+    let target = world.open(open_now(sale(SOME)).hold_ms(3_600_000)).await;
+    let claims = (0..20).map(|n| target.one(&name(n))).collect();
+    let mut answers = world.harness.ask_all(claims).await;
+    world.settle_all().await;
+    let claims = (20..40).map(|n| target.one(&name(n))).collect();
+    answers.extend(world.harness.ask_all(claims).await);
+    world.limit("1");
+    let pattern = world.key(0).replace(":partition", ":*");
+    let script = "for _, key in ipairs(redis.call('KEYS', ARGV[1])) do redis.call('DEL', key) end";
+    let script = format!("#!lua flags=allow-oom\n{script}");
+    blocking(|| world.redis().call(&["EVAL", &script, "0", &pattern])).unwrap();
+    let lost = || world.has_field(0, "lost_to");
+    wait_for("the loss", lost).await;
+    world.run();
+    world.all_open().await;
+    world.limit("0");
+    world.settling.take().unwrap().abort();
+    world.check(target, SOME, 0).await;
+    world.harness.replay(&answers).await;
 }
