@@ -37,7 +37,6 @@ use crate::{
     passphrase,
     problem::{Problem, ProblemKind},
     readiness::Readiness,
-    request_id::RequestId,
     single_flight::SingleFlight,
     throttle::Throttle,
     unknown_campaigns::UnknownCampaigns,
@@ -155,17 +154,6 @@ impl App {
 
     pub(crate) fn fresh_id(&self) -> Uuid {
         id_at(self.ports.clock.now())
-    }
-
-    /// Binds the caller's idempotency key, if there is one, to this request.
-    pub(crate) async fn bind(&self, used: Option<KeyUse>) -> Result<(), Problem> {
-        if let Some(used) = used {
-            let binding = self.ports.ledger.bind_key(&used, self.fresh_id()).await?;
-            if !binding.fresh {
-                RequestId::mark_replay();
-            }
-        }
-        Ok(())
     }
 
     /// Keeps for which order a payment came first. It is for that one for good.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::{Json, extract::State, http::HeaderMap, response::Response};
+use axum::{extract::State, http::HeaderMap, response::Response};
 use qiang_core::{
     book::{CampaignAction, Command, Refusal, Reply},
     campaign::{CampaignKind, Phase, Transition},
@@ -16,6 +16,7 @@ use crate::{
     app::App,
     auth::{Caller, Scope},
     extract::{Call, Param},
+    once::Pending,
     problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
     wire::{self, StateBody},
 };
@@ -71,8 +72,9 @@ impl App {
     params(("id" = String, Path, description = "The campaign's id")),
     responses((status = 200, body = StateBody), (status = 403, body = ProblemBody),
         (status = 404, body = ProblemBody),
-        (status = 409, body = ProblemBody), NoAnswer))]
-pub(crate) async fn pause(call: Call<CampaignId>) -> Result<Json<StateBody>, Problem> {
+        (status = 409, description = "`phase-conflict`, or `key-pending`: an earlier request with this key broke off",
+            body = ProblemBody), NoAnswer))]
+pub(crate) async fn pause(call: Call<CampaignId>) -> Result<Response, Problem> {
     act(&call, CampaignAction::Pause).await
 }
 
@@ -83,8 +85,9 @@ pub(crate) async fn pause(call: Call<CampaignId>) -> Result<Json<StateBody>, Pro
     params(("id" = String, Path, description = "The campaign's id")),
     responses((status = 200, body = StateBody), (status = 403, body = ProblemBody),
         (status = 404, body = ProblemBody),
-        (status = 409, body = ProblemBody), NoAnswer))]
-pub(crate) async fn resume(call: Call<CampaignId>) -> Result<Json<StateBody>, Problem> {
+        (status = 409, description = "`phase-conflict`, or `key-pending`: an earlier request with this key broke off",
+            body = ProblemBody), NoAnswer))]
+pub(crate) async fn resume(call: Call<CampaignId>) -> Result<Response, Problem> {
     act(&call, CampaignAction::Resume).await
 }
 
@@ -95,7 +98,7 @@ pub(crate) async fn resume(call: Call<CampaignId>) -> Result<Json<StateBody>, Pr
     params(("id" = String, Path, description = "The campaign's id")),
     responses((status = 200, body = StateBody), (status = 403, body = ProblemBody),
         (status = 404, body = ProblemBody), NoAnswer))]
-pub(crate) async fn close(call: Call<CampaignId>) -> Result<Json<StateBody>, Problem> {
+pub(crate) async fn close(call: Call<CampaignId>) -> Result<Response, Problem> {
     act(&call, CampaignAction::Close).await
 }
 
@@ -107,9 +110,15 @@ pub(crate) async fn close(call: Call<CampaignId>) -> Result<Json<StateBody>, Pro
     responses((status = 200, body = StateBody), (status = 403, body = ProblemBody),
         (status = 404, body = ProblemBody),
         (status = 409, body = ProblemBody), NoAnswer))]
-pub(crate) async fn archive(call: Call<CampaignId>) -> Result<Json<StateBody>, Problem> {
+pub(crate) async fn archive(call: Call<CampaignId>) -> Result<Response, Problem> {
     call.app.check_leads(&call.caller, call.id).await?;
-    call.bind("POST /v1/campaigns/{id}/archive", &()).await?;
+    let used = call.key_use("POST /v1/campaigns/{id}/archive", &());
+    call.app
+        .once(used, Pending::Acts, archive_once(&call))
+        .await
+}
+
+async fn archive_once(call: &Call<CampaignId>) -> Result<StateBody, Problem> {
     let (app, id) = (&call.app, call.id);
     let ledger = &app.ports.ledger;
     let mut record = ledger.campaign(id).await?;
@@ -135,17 +144,39 @@ pub(crate) async fn archive(call: Call<CampaignId>) -> Result<Json<StateBody>, P
         return Err(Problem::internal("a closed campaign could not be archived"));
     }
     actions::log(&action);
-    Ok(Json(StateBody::new(&tally, window, now)))
+    Ok(StateBody::new(&tally, window, now))
 }
 
-async fn act(call: &Call<CampaignId>, action: CampaignAction) -> Result<Json<StateBody>, Problem> {
+async fn act(call: &Call<CampaignId>, action: CampaignAction) -> Result<Response, Problem> {
     call.app.check_leads(&call.caller, call.id).await?;
-    let (kind, route) = match action {
-        CampaignAction::Pause => (ActionKind::Pause, "POST /v1/campaigns/{id}/pause"),
-        CampaignAction::Resume => (ActionKind::Resume, "POST /v1/campaigns/{id}/resume"),
-        CampaignAction::Close => (ActionKind::Close, "POST /v1/campaigns/{id}/close"),
+    let (kind, route, pending) = match action {
+        CampaignAction::Pause => (
+            ActionKind::Pause,
+            "POST /v1/campaigns/{id}/pause",
+            Pending::Refused,
+        ),
+        CampaignAction::Resume => (
+            ActionKind::Resume,
+            "POST /v1/campaigns/{id}/resume",
+            Pending::Refused,
+        ),
+        CampaignAction::Close => (
+            ActionKind::Close,
+            "POST /v1/campaigns/{id}/close",
+            Pending::Acts,
+        ),
     };
-    call.bind(route, &()).await?;
+    let used = call.key_use(route, &());
+    call.app
+        .once(used, pending, act_once(call, action, kind))
+        .await
+}
+
+async fn act_once(
+    call: &Call<CampaignId>,
+    action: CampaignAction,
+    kind: ActionKind,
+) -> Result<StateBody, Problem> {
     let recorded = match call.record(kind, &json!({})).await {
         // Whoever watches a rush must be able to stop it while the ledger does not answer. The log names them.
         Err(problem) if action == CampaignAction::Pause => {
@@ -158,14 +189,11 @@ async fn act(call: &Call<CampaignId>, action: CampaignAction) -> Result<Json<Sta
     let command = Command::Act { campaign, action };
     let reply = app.ports.engine.submit(command).await?;
     actions::log(&recorded);
-    let meta = app.meta(campaign).await?;
+    let meta = app.meta(campaign).await;
+    let meta = meta.map_err(Problem::after_the_command)?;
     let meta = meta.ok_or_else(|| Problem::ledger_incomplete(campaign))?;
     match reply {
-        Reply::Acted(tally) => Ok(Json(StateBody::new(
-            &tally,
-            meta.window,
-            app.ports.clock.now(),
-        ))),
+        Reply::Acted(tally) => Ok(StateBody::new(&tally, meta.window, app.ports.clock.now())),
         _ => Err(Problem::unexpected_reply()),
     }
 }

@@ -191,11 +191,6 @@ impl<T: FromStr<Err: fmt::Display> + Send> FromRequestParts<Arc<App>> for Call<T
 }
 
 impl<T: fmt::Display> Call<T> {
-    /// Binds the key to this request about this thing ([`App::bind`]).
-    pub(crate) async fn bind(&self, route: &str, body: &impl Serialize) -> Result<(), Problem> {
-        self.app.bind(self.key_use(route, body)).await
-    }
-
     /// The key, for this request about this thing.
     pub(crate) fn key_use(&self, route: &str, body: &impl Serialize) -> Option<KeyUse> {
         let id = self.id.to_string();

@@ -38,6 +38,7 @@ mod members;
 mod metrics;
 mod money_room;
 mod no_body;
+mod once;
 mod order_check;
 mod orders;
 mod pages;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::{Json, extract::State};
+use axum::{Json, extract::State, response::Response};
 use qiang_core::{
     book::{Command, OrderView, Reply},
     id::{OrderId, PaymentRef, UserId},
@@ -21,6 +21,7 @@ use crate::{
     campaign_cache::CampaignMeta,
     extract::{self, Call, Param},
     money_room::Parties,
+    once::Pending,
     problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
     wire::{GrantBody, MoneyBody, Text, When},
 };
@@ -163,7 +164,7 @@ impl App {
         order: OrderId,
         paid: Paid,
         parties: &Parties,
-    ) -> Result<Json<PaymentBody>, Problem> {
+    ) -> Result<PaymentBody, Problem> {
         let (payment, currency) = (paid.reference, parties.currency);
         let room = self.room_for_payment(parties, (order, &payment), paid.amount.amount);
         let room = room.await?;
@@ -188,10 +189,10 @@ impl App {
         match reply? {
             Reply::Payment(outcome, view) => {
                 actions::log(&action);
-                Ok(Json(PaymentBody {
+                Ok(PaymentBody {
                     outcome: outcome.name(),
                     order: OrderBody::new(&view, currency),
-                }))
+                })
             }
             _ => Err(Problem::unexpected_reply()),
         }
@@ -249,7 +250,7 @@ pub(crate) async fn get(
 pub(crate) async fn pay(
     call: Call<OrderId>,
     extract::Json(request): extract::Json<PaymentRequest>,
-) -> Result<Json<PaymentBody>, Problem> {
+) -> Result<Response, Problem> {
     call.caller.require(Scope::Pay)?;
     let (app, order) = (&call.app, call.id);
     let paid = Paid {
@@ -259,9 +260,9 @@ pub(crate) async fn pay(
         user: request.user.as_ref().map(|user| user.0.clone()),
     };
     let parties = app.check_payment(order, &paid).await?;
-    call.bind("POST /v1/orders/{id}/payment", &request).await?;
-    let paid = app.record_payment(&call.caller.user, order, paid, &parties);
-    paid.await
+    let used = call.key_use("POST /v1/orders/{id}/payment", &request);
+    let pay = app.record_payment(&call.caller.user, order, paid, &parties);
+    app.once(used, Pending::Acts, pay).await
 }
 
 /// Gives an order's units back. Buyers may for their own; the scope `admin` is for all. Again changes nothing.
@@ -271,7 +272,7 @@ pub(crate) async fn pay(
         ("Idempotency-Key" = Option<String>, Header, description = "Names this request")),
     responses((status = 200, body = OrderBody), (status = 404, body = ProblemBody),
         (status = 409, description = "Paid or expired", body = ProblemBody), NoAnswer))]
-pub(crate) async fn cancel(call: Call<OrderId>) -> Result<Json<OrderBody>, Problem> {
+pub(crate) async fn cancel(call: Call<OrderId>) -> Result<Response, Problem> {
     let (app, order) = (&call.app, call.id);
     let (view, meta) = app
         .visible_order(&call.caller, order, Scope::ReadAny)
@@ -279,15 +280,18 @@ pub(crate) async fn cancel(call: Call<OrderId>) -> Result<Json<OrderBody>, Probl
     if view.user != call.caller.user {
         call.caller.require(Scope::Admin)?;
     }
-    call.bind("POST /v1/orders/{id}/cancellation", &()).await?;
-    let action = recorded(&call, &view, ActionKind::Cancel).await?;
-    match app.ports.engine.submit(Command::Cancel { order }).await? {
-        Reply::Cancelled(view) => {
-            actions::log(&action);
-            Ok(Json(OrderBody::new(&view, meta.currency)))
+    let used = call.key_use("POST /v1/orders/{id}/cancellation", &());
+    let cancel = async {
+        let action = recorded(&call, &view, ActionKind::Cancel).await?;
+        match app.ports.engine.submit(Command::Cancel { order }).await? {
+            Reply::Cancelled(view) => {
+                actions::log(&action);
+                Ok(OrderBody::new(&view, meta.currency))
+            }
+            _ => Err(Problem::unexpected_reply()),
         }
-        _ => Err(Problem::unexpected_reply()),
-    }
+    };
+    app.once(used, Pending::Acts, cancel).await
 }
 
 /// Takes a paid order back.
@@ -306,7 +310,7 @@ pub(crate) async fn cancel(call: Call<OrderId>) -> Result<Json<OrderBody>, Probl
         (status = 409, description = "Not paid", body = ProblemBody),
         (status = 422, description = "`invalid`: an account cannot hold that much; `key-reused`",
             body = ProblemBody), NoAnswer))]
-pub(crate) async fn take_back(call: Call<OrderId>) -> Result<Json<OrderBody>, Problem> {
+pub(crate) async fn take_back(call: Call<OrderId>) -> Result<Response, Problem> {
     let (app, order) = (&call.app, call.id);
     let caller = &call.caller;
     let (view, meta) = app.visible_order(caller, order, Scope::ReadAny).await?;
@@ -322,7 +326,7 @@ pub(crate) async fn take_back(call: Call<OrderId>) -> Result<Json<OrderBody>, Pr
         }
         required => required?,
     }
-    call.bind("POST /v1/orders/{id}/return", &()).await?;
+    let used = call.key_use("POST /v1/orders/{id}/return", &());
     let parties = Parties {
         currency: meta.currency,
         seller: meta.owner.clone(),
@@ -338,15 +342,18 @@ pub(crate) async fn take_back(call: Call<OrderId>) -> Result<Json<OrderBody>, Pr
     } else {
         view.grant.amount_minor
     };
-    let room = app.room_for_return(&parties, minor).await?;
-    let action = recorded(&call, &view, ActionKind::Return).await?;
-    let reply = app.ports.engine.submit(Command::Return { order }).await;
-    drop(room);
-    match reply? {
-        Reply::Returned(view) => {
-            actions::log(&action);
-            Ok(Json(OrderBody::new(&view, meta.currency)))
+    let take_back = async {
+        let room = app.room_for_return(&parties, minor).await?;
+        let action = recorded(&call, &view, ActionKind::Return).await?;
+        let reply = app.ports.engine.submit(Command::Return { order }).await;
+        drop(room);
+        match reply? {
+            Reply::Returned(view) => {
+                actions::log(&action);
+                Ok(OrderBody::new(&view, meta.currency))
+            }
+            _ => Err(Problem::unexpected_reply()),
         }
-        _ => Err(Problem::unexpected_reply()),
-    }
+    };
+    app.once(used, Pending::Acts, take_back).await
 }

@@ -98,6 +98,11 @@ fn advice(kind: ProblemKind) -> &'static str {
             "An idempotency key stands for one request. Use a fresh key for another request, and the same key \
              only to repeat the same one."
         }
+        Kind::KeyPending => {
+            "An earlier request with this idempotency key is under way, or broke off before its answer was kept. It is \
+             not made again, because it could undo a later change. Read the campaign. If the change is not there, send \
+             it with a fresh key."
+        }
         Kind::AmountMismatch => "Confirm the order's whole price, in its currency.",
         Kind::UserMismatch => {
             "The report names a user, and the order is another's. An order id may be of a service that was lost: look \

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use axum::{
-    Json,
     extract::{FromRequestParts as _, Request, State},
+    response::Response,
 };
 use qiang_core::id::{OrderId, PaymentRef, UserId};
 use serde::{Deserialize, Serialize};
@@ -17,6 +17,7 @@ use crate::{
     callbacks::Callbacks,
     extract::{self, Key},
     fingerprint::key_use,
+    once::Pending,
     orders::{Paid, PaymentBody},
     problem::{NoAnswer, Problem, ProblemBody},
     wire::{MoneyBody, Text, When},
@@ -66,7 +67,7 @@ pub(crate) struct PaymentReport {
 pub(crate) async fn report(
     State(app): State<Arc<App>>,
     request: Request,
-) -> Result<Json<PaymentBody>, Problem> {
+) -> Result<Response, Problem> {
     let (mut parts, body) = request.into_parts();
     let is_signed = Callbacks::is_signed(&parts.headers);
     let actor = match is_signed {
@@ -94,6 +95,6 @@ pub(crate) async fn report(
     };
     let parties = app.check_payment(order, &paid).await?;
     let used = key.map(|key| key_use(&actor, "POST /v1/payments", &key, "", &report));
-    app.bind(used).await?;
-    app.record_payment(&actor, order, paid, &parties).await
+    let pay = app.record_payment(&actor, order, paid, &parties);
+    app.once(used, Pending::Acts, pay).await
 }

@@ -222,6 +222,30 @@ impl Problem {
         (self.0.body.of_request(), self.0.cause)
     }
 
+    /// Its body as it is kept with an idempotency key: without the id of this request.
+    pub(crate) fn to_keep(&self) -> serde_json::Value {
+        // A struct of texts and numbers always serialises.
+        serde_json::to_value(&self.0.body).unwrap_or_default()
+    }
+
+    /// The same once a command may have been carried out: it is not known what the caller would find.
+    pub(crate) fn after_the_command(self) -> Self {
+        let cause = self.0.cause.unwrap_or_else(|| self.0.body.title.to_owned());
+        Self::from(ProblemKind::Uncertain).caused_by(cause)
+    }
+
+    /// Whether nothing was decided, so that the same request may be tried as if it had never been made.
+    pub(crate) fn has_changed_nothing(&self) -> bool {
+        [
+            ProblemKind::Overloaded,
+            ProblemKind::Unavailable,
+            ProblemKind::Stopping,
+            ProblemKind::NotAdmitted,
+        ]
+        .into_iter()
+        .any(|kind| self.is(kind))
+    }
+
     pub(crate) fn is(&self, kind: ProblemKind) -> bool {
         self.0.body.kind == kind.path()
     }
@@ -283,7 +307,7 @@ fn sold_out() -> Response {
     (StatusCode::CONFLICT, content_type, Body::from(body)).into_response()
 }
 
-const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
+pub(crate) const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {

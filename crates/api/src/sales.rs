@@ -30,6 +30,7 @@ use crate::{
     auth::{Caller, Scope},
     create::{Draft, SALE_LASTS_MS, creation_key},
     extract::{self, Call, Key, Param},
+    once::Pending,
     problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
     requirements::{RequirementList, list},
     wire::{self, Location, MoneyBody, OWN_CACHING, StateBody, Text, When, nullable},
@@ -403,9 +404,10 @@ impl SaleChange {
 #[utoipa::path(patch, path = "/v1/sales/{id}", tag = "sales", request_body = SaleChange,
     operation_id = "changeSale", security(("bearer" = ["campaigns:write"]), ("bearer" = ["campaigns:write:any"])),
     params(("id" = String, Path, description = "The sale's id"),
-        ("Idempotency-Key" = Option<String>, Header, description = "Refuses another change under the same key")),
+        ("Idempotency-Key" = Option<String>, Header, description = "Makes repetition safe: the change is made once")),
     responses((status = 200, body = SaleBody), (status = 403, body = ProblemBody), (status = 404, body = ProblemBody),
-        (status = 409, description = "`stock-granted`: users have more; `phase-conflict`: it is over, or has opened",
+        (status = 409, description = "`stock-granted`: users have more; `phase-conflict`: it is over, or has opened; \
+            `key-pending`: an earlier request with this key broke off",
             body = ProblemBody),
         (status = 422, body = ProblemBody),
         (status = 503, description = "no answer of the engine or the ledger, `ledger-incomplete`, or `uncertain`: the \
@@ -414,17 +416,26 @@ impl SaleChange {
 pub(crate) async fn change(
     call: Call<CampaignId>,
     extract::Json(request): extract::Json<SaleChange>,
-) -> Result<Json<SaleBody>, Problem> {
+) -> Result<Response, Problem> {
     call.app.check_leads(&call.caller, call.id).await?;
     let details = request.details()?;
-    let describes = details != DetailsChange::default();
     let command = request.command(call.id)?;
-    if !describes && command.is_none() {
+    if details == DetailsChange::default() && command.is_none() {
         return Err(Problem::invalid("there is nothing to change"));
     }
-    call.bind("PATCH /v1/sales/{id}", &request).await?;
+    let used = call.key_use("PATCH /v1/sales/{id}", &request);
+    let change = change_once(&call, &request, &details, command);
+    call.app.once(used, Pending::Refused, change).await
+}
+
+async fn change_once(
+    call: &Call<CampaignId>,
+    request: &SaleChange,
+    details: &DetailsChange,
+    command: Option<Command>,
+) -> Result<SaleBody, Problem> {
     let (app, campaign) = (&call.app, call.id);
-    let (mut record, mut tally) = app.record(campaign, CampaignKind::Sale).await?;
+    let (record, tally) = app.record(campaign, CampaignKind::Sale).await?;
     request.check_currency(record.campaign.currency())?;
     let detail = request.changed();
     let action = match command {
@@ -433,21 +444,28 @@ pub(crate) async fn change(
     };
     // With the details, where no engine was asked.
     let by = command.is_none().then_some(&action);
-    if let Some(command) = command {
-        tally = match app.ports.engine.submit(command).await? {
+    let tally = match command {
+        Some(command) => match app.ports.engine.submit(command).await? {
             Reply::Acted(tally) => tally,
             _ => return Err(Problem::unexpected_reply()),
-        };
+        },
+        None => tally,
+    };
+    let changed = async {
         app.campaigns.forget(campaign);
-    }
-    if describes {
-        app.ports.ledger.describe(campaign, &details, by).await?;
-        let now = app.ports.ledger.campaign(campaign).await?;
-        record = now.ok_or_else(|| Problem::ledger_incomplete(campaign))?;
-    }
-    actions::log(&action);
-    let body = SaleBody::new(record, &tally, app).await?;
+        let record = match *details == DetailsChange::default() {
+            true => record,
+            false => {
+                app.ports.ledger.describe(campaign, details, by).await?;
+                let now = app.ports.ledger.campaign(campaign).await?;
+                now.ok_or_else(|| Problem::ledger_incomplete(campaign))?
+            }
+        };
+        actions::log(&action);
+        SaleBody::new(record, &tally, app).await
+    };
+    let body = changed.await.map_err(Problem::after_the_command)?;
     // The parts of a spread sale are counted one after the other, while units move between them.
     let stock = request.stock.unwrap_or(body.stock);
-    Ok(Json(SaleBody { stock, ..body }))
+    Ok(SaleBody { stock, ..body })
 }

@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Migrations in order; the file's `user_version` says how many it has. Append only.
-const MIGRATIONS: [&str; 32] = [
+const MIGRATIONS: [&str; 33] = [
     include_str!("../migrations/0001_init.sql"),
     include_str!("../migrations/0002_ledgers_alone.sql"),
     include_str!("../migrations/0003_set_aside.sql"),
@@ -50,6 +50,7 @@ const MIGRATIONS: [&str; 32] = [
     include_str!("../migrations/0030_details_where_any.sql"),
     include_str!("../migrations/0031_engine.sql"),
     include_str!("../migrations/0032_skipped_numbers.sql"),
+    include_str!("../migrations/0033_key_answers.sql"),
 ];
 /// The version of the newest schema of files.
 pub const SCHEMA_VERSION: u32 = MIGRATIONS.len() as u32;

@@ -11,8 +11,8 @@ macro_rules! impl_keys {
                 id::UserId,
                 money::Money,
                 ports::{
-                    Action, Creation, KeyBinding, KeyStore, KeyUse, LedgerError, PaidOut, Payout,
-                    SettlementStore as _,
+                    Action, Creation, KeyBinding, KeyState, KeyStore, KeyUse, LedgerError, PaidOut,
+                    Payout, SettlementStore as _,
                 },
                 time::Timestamp,
             };
@@ -40,6 +40,39 @@ macro_rules! impl_keys {
                 async fn bound_key(&self, used: &KeyUse) -> Result<Option<Uuid>, LedgerError> {
                     let used = used.clone();
                     query(self.readers(), move |conn| keys::bound(conn, &used)).await
+                }
+
+                async fn begin_key(
+                    &self,
+                    used: &KeyUse,
+                    id: Uuid,
+                ) -> Result<KeyState, LedgerError> {
+                    let used = used.clone();
+                    job(self, 0, move |context| {
+                        keys::begin(context.conn, context.now, &used, id)
+                    })
+                    .await
+                }
+
+                async fn answer_key(
+                    &self,
+                    used: &KeyUse,
+                    id: Uuid,
+                    answer: &str,
+                ) -> Result<(), LedgerError> {
+                    let (used, answer) = (used.clone(), answer.to_owned());
+                    job(self, 0, move |context| {
+                        keys::answer(context.conn, context.now, &used, id, &answer)
+                    })
+                    .await
+                }
+
+                async fn release_key(&self, used: &KeyUse, id: Uuid) -> Result<(), LedgerError> {
+                    let used = used.clone();
+                    job(self, 0, move |context| {
+                        keys::release(context.conn, &used, id)
+                    })
+                    .await
                 }
 
                 async fn deposit_under(

@@ -5,7 +5,8 @@ use qiang_core::{
     id::UserId,
     money::Money,
     ports::{
-        Action, Creation, KeyBinding, KeyStore, KeyUse, LedgerError, PaidOut, Payout, setup_under,
+        Action, Creation, KeyBinding, KeyState, KeyStore, KeyUse, LedgerError, PaidOut, Payout,
+        setup_under,
     },
     time::Timestamp,
 };
@@ -24,6 +25,12 @@ use crate::{
 const BIND: Statement = sql!(both include_str!("sql/bind.sql"));
 const BOUND: Statement =
     sql!(both r#"SELECT fingerprint, id FROM idempotency_keys WHERE scope = $1 AND "key" = $2"#);
+const ANSWER: Statement =
+    sql!(both r#"SELECT answer FROM idempotency_keys WHERE scope = $1 AND "key" = $2"#);
+const SET_ANSWER: Statement = sql!(both r#"UPDATE idempotency_keys SET answer = $1
+    WHERE scope = $2 AND "key" = $3 AND answer IS NULL"#);
+const RELEASE: Statement = sql!(both r#"DELETE FROM idempotency_keys
+    WHERE scope = $1 AND "key" = $2 AND id = $3 AND answer IS NULL"#);
 const PURGE: Statement = sql!("purge_keys");
 
 #[async_trait]
@@ -39,6 +46,56 @@ impl<D: Dialect> KeyStore for SqlLedger<D> {
     async fn bound_key(&self, used: &KeyUse) -> Result<Option<Uuid>, LedgerError> {
         self.run(Mode::Read, used.clone(), |conn, used| {
             Box::pin(bound::<D>(conn, used))
+        })
+        .await
+    }
+
+    async fn begin_key(&self, used: &KeyUse, id: Uuid) -> Result<KeyState, LedgerError> {
+        let args = (self.now(), used.clone());
+        self.run(Mode::Write, args, move |conn, (now, used)| {
+            Box::pin(async move {
+                if bind::<D>(conn, *now, used, id).await?.fresh {
+                    return Ok(KeyState::Fresh);
+                }
+                let values = [used.scope.as_str().into(), used.key.as_str().into()];
+                let kept: Option<(Option<String>,)> =
+                    fetch_one::<D, _>(conn, &ANSWER, &values).await?;
+                let answer = kept.and_then(|(answer,)| answer);
+                Ok(answer.map_or(KeyState::Pending, KeyState::Answered))
+            })
+        })
+        .await
+    }
+
+    async fn answer_key(&self, used: &KeyUse, id: Uuid, answer: &str) -> Result<(), LedgerError> {
+        let args = (self.now(), used.clone(), answer.to_owned());
+        self.run(Mode::Write, args, move |conn, (now, used, answer)| {
+            Box::pin(async move {
+                bind::<D>(conn, *now, used, id).await?;
+                let values = [
+                    answer.as_str().into(),
+                    used.scope.as_str().into(),
+                    used.key.as_str().into(),
+                ];
+                D::execute(conn, &SET_ANSWER, &values).await?;
+                Ok(())
+            })
+        })
+        .await
+    }
+
+    async fn release_key(&self, used: &KeyUse, id: Uuid) -> Result<(), LedgerError> {
+        self.run(Mode::Write, used.clone(), move |conn, used| {
+            Box::pin(async move {
+                let id = id.to_string();
+                let values = [
+                    used.scope.as_str().into(),
+                    used.key.as_str().into(),
+                    id.as_str().into(),
+                ];
+                D::execute(conn, &RELEASE, &values).await?;
+                Ok(())
+            })
         })
         .await
     }

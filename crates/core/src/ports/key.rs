@@ -64,6 +64,17 @@ pub struct KeyBinding {
     pub fresh: bool,
 }
 
+/// The state of a key whose command an engine decides.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KeyState {
+    /// The key was bound just now: the command has not been carried out.
+    Fresh,
+    /// The key was bound before, and no answer was kept: the command may have been carried out.
+    Pending,
+    /// The key was bound before, and this was answered.
+    Answered(String),
+}
+
 /// A campaign that is to be entered.
 #[derive(Debug, Clone)]
 pub struct Creation {
@@ -92,6 +103,15 @@ pub trait KeyStore: Send + Sync + 'static {
 
     /// What a key is bound to, if it is.
     async fn bound_key(&self, used: &KeyUse) -> Result<Option<Uuid>, LedgerError>;
+
+    /// Binds the key of a command to `id`, or returns its state if it was bound before.
+    async fn begin_key(&self, used: &KeyUse, id: Uuid) -> Result<KeyState, LedgerError>;
+
+    /// Keeps the answer to a command with its key. The first answer stays. If the key is not bound, it is bound to `id`.
+    async fn answer_key(&self, used: &KeyUse, id: Uuid, answer: &str) -> Result<(), LedgerError>;
+
+    /// Unbinds a key from `id` whose command was certainly not carried out. A key with an answer stays.
+    async fn release_key(&self, used: &KeyUse, id: Uuid) -> Result<(), LedgerError>;
 
     /// [`AccountStore::deposit_by`] under a key that is bound to its id in the same transaction: a deposit that is
     /// refused spends no key. A key that was bound before names the deposit.

@@ -2,7 +2,7 @@
 
 use qiang_core::{
     book::Setup,
-    ports::{Creation, KeyBinding, KeyUse, LedgerError, setup_under},
+    ports::{Creation, KeyBinding, KeyState, KeyUse, LedgerError, setup_under},
     time::Timestamp,
 };
 use rusqlite::{Connection, OptionalExtension as _, params};
@@ -58,6 +58,51 @@ pub(crate) fn bound(conn: &Connection, used: &KeyUse) -> Result<Option<Uuid>, St
         .optional()?
         .map(|(fingerprint, id)| used.bound_to(&fingerprint, &id));
     bound.transpose().map_err(StoreError::Refused)
+}
+
+/// Binds the key of a command, or returns its state if it was bound before.
+pub(crate) fn begin(
+    conn: &Connection,
+    now: Timestamp,
+    used: &KeyUse,
+    id: Uuid,
+) -> Result<KeyState, StoreError> {
+    if bind(conn, now, used, id)?.fresh {
+        return Ok(KeyState::Fresh);
+    }
+    let mut select =
+        conn.prepare_cached("SELECT answer FROM idempotency_keys WHERE scope = ?1 AND key = ?2")?;
+    let answer = select.query_row(params![used.scope, used.key.as_str()], |row| row.get(0))?;
+    Ok(Option::map_or(
+        answer,
+        KeyState::Pending,
+        KeyState::Answered,
+    ))
+}
+
+/// Keeps the answer to a command with its key, once.
+pub(crate) fn answer(
+    conn: &Connection,
+    now: Timestamp,
+    used: &KeyUse,
+    id: Uuid,
+    answer: &str,
+) -> Result<(), StoreError> {
+    bind(conn, now, used, id)?;
+    conn.prepare_cached(
+        "UPDATE idempotency_keys SET answer = ?3 WHERE scope = ?1 AND key = ?2 AND answer IS NULL",
+    )?
+    .execute(params![used.scope, used.key.as_str(), answer])?;
+    Ok(())
+}
+
+/// Unbinds a key from an id, unless it has an answer.
+pub(crate) fn release(conn: &Connection, used: &KeyUse, id: Uuid) -> Result<(), StoreError> {
+    conn.prepare_cached(
+        "DELETE FROM idempotency_keys WHERE scope = ?1 AND key = ?2 AND id = ?3 AND answer IS NULL",
+    )?
+    .execute(params![used.scope, used.key.as_str(), id.to_string()])?;
+    Ok(())
 }
 
 /// Enters a campaign under its key; where it is refused, it is undone alone. If it is to be opened it is added to

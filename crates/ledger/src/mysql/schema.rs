@@ -31,6 +31,7 @@ impl Schema for MySql {
         include_str!("../../migrations/mysql/0019_origin_of_seeds.sql"),
         include_str!("../../migrations/mysql/0020_claimed_and_live.sql"),
         include_str!("../../migrations/mysql/0021_engine.sql"),
+        include_str!("../../migrations/mysql/0022_key_answers.sql"),
     ];
 
     async fn version(conn: &mut MySqlConnection) -> Result<i64> {

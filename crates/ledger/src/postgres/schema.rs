@@ -33,6 +33,7 @@ impl Schema for Postgres {
         include_str!("../../migrations/postgres/0019_origin_of_seeds.sql"),
         include_str!("../../migrations/postgres/0020_claimed_and_live.sql"),
         include_str!("../../migrations/postgres/0021_engine.sql"),
+        include_str!("../../migrations/postgres/0022_key_answers.sql"),
     ];
 
     async fn version(conn: &mut PgConnection) -> Result<i64> {

@@ -5,7 +5,7 @@ use qiang_core::{
     campaign::Details,
     id::{IdempotencyKey, PaymentRef},
     money::Money,
-    ports::{Creation, KeyBinding, KeyUse, LedgerError, Payout},
+    ports::{Creation, KeyBinding, KeyState, KeyUse, LedgerError, Payout},
     split::SplitRule,
 };
 use uuid::Uuid;
@@ -44,6 +44,49 @@ pub async fn a_key_is_bound_for_good<S: Subject>(case: &mut Scenario<S>) {
         assert_eq!(elsewhere.map(|b| (b.id, b.fresh)), Ok((two, restarts == 0)));
         case.restart().await;
     }
+}
+
+/// A key of a command is fresh once. From then on it is pending or has the first answer, also after a restart; only one
+/// without an answer is released, and only by the request that bound it.
+pub async fn a_command_is_answered_once<S: Subject>(case: &mut Scenario<S>) {
+    let used = |name: &str, print| {
+        let key = IdempotencyKey::new(name).expect("well-formed");
+        KeyUse::new("a PATCH /x", key, [print; 32])
+    };
+    let (one, two) = (Uuid::from_u128(1), Uuid::from_u128(2));
+    let answered = |text: &str| Ok(KeyState::Answered(text.to_owned()));
+    let ledger = case.ledger();
+    let (kept, broken) = (used("kept", 1), used("broken", 1));
+    assert_eq!(ledger.begin_key(&kept, one).await, Ok(KeyState::Fresh));
+    assert_eq!(ledger.begin_key(&kept, two).await, Ok(KeyState::Pending));
+    assert_eq!(
+        ledger.answer_key(&kept, one, "first \u{1f9e7}").await,
+        Ok(())
+    );
+    assert_eq!(ledger.answer_key(&kept, one, "second").await, Ok(()));
+    assert_eq!(ledger.release_key(&kept, one).await, Ok(()));
+    assert_eq!(ledger.begin_key(&broken, one).await, Ok(KeyState::Fresh));
+    assert_eq!(ledger.release_key(&broken, two).await, Ok(()));
+    case.restart().await;
+    let ledger = case.ledger();
+    assert_eq!(
+        ledger.begin_key(&kept, two).await,
+        answered("first \u{1f9e7}")
+    );
+    assert_eq!(ledger.begin_key(&broken, two).await, Ok(KeyState::Pending));
+    let other = used("kept", 2);
+    assert_eq!(
+        ledger.begin_key(&other, two).await,
+        Err(LedgerError::KeyReused)
+    );
+    assert_eq!(
+        ledger.answer_key(&other, two, "x").await,
+        Err(LedgerError::KeyReused)
+    );
+    assert_eq!(ledger.release_key(&broken, one).await, Ok(()));
+    // A request that found it pending has decided it: the answer is kept.
+    assert_eq!(ledger.answer_key(&broken, two, "late").await, Ok(()));
+    assert_eq!(ledger.begin_key(&broken, one).await, answered("late"));
 }
 
 /// What is refused spends no key: with another amount, or once there is money, the key is free.

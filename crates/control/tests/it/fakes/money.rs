@@ -6,8 +6,8 @@ use qiang_core::{
     money::{Currency, Money},
     ports::{
         AccountStore, Action, ActionStore, Balance, Creation, DepositRecord, HistoryStore,
-        KeyBinding, KeyStore, KeyUse, LedgerError, OrderQuery, Owed, OwedOrder, OwedQuery, PaidOut,
-        PaymentRecord, Payout, PayoutStore, Posting, PostingQuery, UserOrder,
+        KeyBinding, KeyState, KeyStore, KeyUse, LedgerError, OrderQuery, Owed, OwedOrder,
+        OwedQuery, PaidOut, PaymentRecord, Payout, PayoutStore, Posting, PostingQuery, UserOrder,
     },
     time::Timestamp,
 };
@@ -88,6 +88,18 @@ impl KeyStore for FakeLedger {
     }
 
     async fn bound_key(&self, _: &KeyUse) -> Result<Option<Uuid>, LedgerError> {
+        Err(broken())
+    }
+
+    async fn begin_key(&self, _: &KeyUse, _: Uuid) -> Result<KeyState, LedgerError> {
+        Err(broken())
+    }
+
+    async fn answer_key(&self, _: &KeyUse, _: Uuid, _: &str) -> Result<(), LedgerError> {
+        Err(broken())
+    }
+
+    async fn release_key(&self, _: &KeyUse, _: Uuid) -> Result<(), LedgerError> {
         Err(broken())
     }
 

@@ -15,6 +15,7 @@ mod events;
 mod headers;
 mod idempotency;
 mod jwks_url;
+mod late_retries;
 mod limits;
 mod lists;
 mod metrics;
