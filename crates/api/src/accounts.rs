@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{Json, extract::State, http::StatusCode};
 use qiang_core::{
-    id::UserId,
+    id::{PaymentRef, UserId},
     money::Currency,
     ports::{ActionKind, KeyBinding},
 };
@@ -33,6 +33,11 @@ pub(crate) struct DepositRequest {
     /// ISO 4217 code.
     #[schema(value_type = String, example = "CNY")]
     currency: Text<Currency>,
+    /// The payment service's name for it, kept for good. The same one again is a replay, however late; for another
+    /// deposit it is refused. Without it a repetition is one only while its idempotency key is kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    reference: Option<Text<PaymentRef>>,
 }
 
 /// A deposit that was made.
@@ -44,6 +49,10 @@ pub(crate) struct DepositBody {
     /// Whose account it went to.
     user: String,
     amount: MoneyBody,
+    /// The payment service's name for it, if one was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    reference: Option<Text<PaymentRef>>,
 }
 
 /// What a user has.
@@ -73,7 +82,9 @@ pub(crate) struct BalanceBody {
     params(("user" = String, Path, description = "Whose account"),
         ("Idempotency-Key" = Option<String>, Header, description = "Makes repetition safe")),
     responses((status = 201, body = DepositBody), (status = 200, description = "Made before", body = DepositBody),
-        (status = 403, body = ProblemBody), (status = 422, body = ProblemBody)))]
+        (status = 403, body = ProblemBody),
+        (status = 409, description = "`reference-used`: it is another deposit's", body = ProblemBody),
+        (status = 422, body = ProblemBody)))]
 pub(crate) async fn deposit(
     call: Call<UserId>,
     extract::Json(request): extract::Json<DepositRequest>,
@@ -88,25 +99,38 @@ pub(crate) async fn deposit(
     let amount = MoneyBody::new(request.amount, request.currency.0);
     let route = "POST /v1/accounts/{user}/deposits";
     let (ledger, id) = (&call.app.ports.ledger, call.app.fresh_id());
-    let detail =
+    let mut detail =
         json!({ "id": id.to_string(), "amount": request.amount, "currency": request.currency });
+    if let Some(reference) = &request.reference {
+        detail["reference"] = json!(reference);
+    }
     let action = call.action(ActionKind::Deposit, &detail);
     let (to, by) = ((&call.id, amount.money()), Some(&action));
-    let binding = match call.key_use(route, &request) {
-        Some(used) => ledger.deposit_under(&used, id, to, by).await?,
-        None => {
+    let used = call.key_use(route, &request);
+    let binding = match (&request.reference, &used) {
+        (Some(Text(name)), used) => {
+            let used = used.as_ref();
+            ledger.deposit_named(used, id, to, name, by).await?
+        }
+        (None, Some(used)) => ledger.deposit_under(used, id, to, by).await?,
+        (None, None) => {
             ledger.deposit_by(id, to.0, to.1, by).await?;
             KeyBinding { id, fresh: true }
         }
     };
-    actions::log(&action);
+    if binding.fresh {
+        actions::log(&action);
+    }
     let body = DepositBody {
         id: Text(binding.id),
         user: call.id.to_string(),
         amount,
+        reference: request.reference,
     };
     let status = wire::created(binding.fresh);
-    let location = wire::location(status, || format!("/v1/accounts/{}", call.id));
+    let location = wire::location(status, || {
+        format!("/v1/accounts/{}/deposits/{}", call.id, binding.id)
+    });
     Ok((status, location, Json(body)))
 }
 

@@ -373,9 +373,9 @@ pub(crate) async fn postings(
     Ok(with_link(&uri, next.map(Text), Json(body)))
 }
 
-/// A deposit that was made. Users see their own; others' are seen with the scope `read:any`.
+/// A deposit that was made. Users see their own; others' are seen with the scope `deposit` or `read:any`.
 #[utoipa::path(get, path = "/v1/accounts/{user}/deposits/{id}", tag = "accounts",
-    operation_id = "getDeposit", security(("bearer" = []), ("bearer" = ["read:any"])),
+    operation_id = "getDeposit", security(("bearer" = []), ("bearer" = ["read:any"]), ("bearer" = ["deposit"])),
     params(("user" = String, Path, description = "Whose account it went to"),
         ("id" = String, Path, description = "The deposit's id")),
     responses((status = 200, body = DepositRecordBody), (status = 403, body = ProblemBody),
@@ -385,7 +385,7 @@ pub(crate) async fn deposit(
     caller: Caller,
     TwoParams(user, Id(id)): TwoParams<UserId, Id>,
 ) -> Result<Json<DepositRecordBody>, Problem> {
-    if caller.user != user {
+    if caller.user != user && !caller.may(Scope::Deposit) {
         caller.require(Scope::ReadAny)?;
     }
     let deposit = app.ports.ledger.deposit_of(id).await?;

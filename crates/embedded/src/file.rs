@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Migrations in order; the file's `user_version` says how many it has. Append only.
-const MIGRATIONS: [&str; 33] = [
+const MIGRATIONS: [&str; 34] = [
     include_str!("../migrations/0001_init.sql"),
     include_str!("../migrations/0002_ledgers_alone.sql"),
     include_str!("../migrations/0003_set_aside.sql"),
@@ -51,6 +51,7 @@ const MIGRATIONS: [&str; 33] = [
     include_str!("../migrations/0031_engine.sql"),
     include_str!("../migrations/0032_skipped_numbers.sql"),
     include_str!("../migrations/0033_key_answers.sql"),
+    include_str!("../migrations/0034_deposit_references.sql"),
 ];
 /// The version of the newest schema of files.
 pub const SCHEMA_VERSION: u32 = MIGRATIONS.len() as u32;

@@ -8,7 +8,7 @@ macro_rules! impl_keys {
 
             use async_trait::async_trait;
             use qiang_core::{
-                id::UserId,
+                id::{PaymentRef, UserId},
                 money::Money,
                 ports::{
                     Action, Creation, KeyBinding, KeyState, KeyStore, KeyUse, LedgerError, PaidOut,
@@ -89,6 +89,23 @@ macro_rules! impl_keys {
                             accounts::deposit(conn, now, binding.id, (&user, amount), by.as_ref())
                         })?;
                         Ok(binding)
+                    })
+                    .await
+                }
+
+                async fn deposit_named(
+                    &self,
+                    used: Option<&KeyUse>,
+                    id: Uuid,
+                    (user, amount): (&UserId, Money),
+                    reference: &PaymentRef,
+                    by: Option<&Action>,
+                ) -> Result<KeyBinding, LedgerError> {
+                    let (used, by) = (used.cloned(), by.cloned());
+                    let (user, reference) = (user.clone(), reference.clone());
+                    job(self, 0, move |context| {
+                        let (at, to) = ((context.conn, context.now), (&user, amount));
+                        keys::deposit_named(at, used.as_ref(), id, to, &reference, by.as_ref())
                     })
                     .await
                 }

@@ -2,11 +2,11 @@
 
 use async_trait::async_trait;
 use qiang_core::{
-    id::UserId,
+    id::{PaymentRef, UserId},
     money::Money,
     ports::{
         Action, Creation, KeyBinding, KeyState, KeyStore, KeyUse, LedgerError, PaidOut, Payout,
-        setup_under,
+        same_deposit, setup_under,
     },
     time::Timestamp,
 };
@@ -31,6 +31,8 @@ const SET_ANSWER: Statement = sql!(both r#"UPDATE idempotency_keys SET answer = 
     WHERE scope = $2 AND "key" = $3 AND answer IS NULL"#);
 const RELEASE: Statement = sql!(both r#"DELETE FROM idempotency_keys
     WHERE scope = $1 AND "key" = $2 AND id = $3 AND answer IS NULL"#);
+const DEPOSIT_NAMED: Statement = sql!(both include_str!("sql/deposit_named.sql"));
+const NAME_DEPOSIT: Statement = sql!(both "UPDATE deposits SET reference = $1 WHERE id = $2");
 const PURGE: Statement = sql!("purge_keys");
 
 #[async_trait]
@@ -119,6 +121,35 @@ impl<D: Dialect> KeyStore for SqlLedger<D> {
         .await
     }
 
+    async fn deposit_named(
+        &self,
+        used: Option<&KeyUse>,
+        id: Uuid,
+        (user, amount): (&UserId, Money),
+        reference: &PaymentRef,
+        by: Option<&Action>,
+    ) -> Result<KeyBinding, LedgerError> {
+        let (used, by) = (used.cloned(), by.cloned());
+        let args = (self.now(), used, user.clone(), reference.clone(), by);
+        self.run(
+            Mode::Write,
+            args,
+            move |conn, (now, used, user, reference, by)| {
+                let (to, by) = ((&*user, amount), by.as_ref());
+                Box::pin(deposit_named::<D>(
+                    conn,
+                    *now,
+                    used.as_ref(),
+                    id,
+                    to,
+                    reference,
+                    by,
+                ))
+            },
+        )
+        .await
+    }
+
     async fn create_all(
         &self,
         campaigns: Vec<Creation>,
@@ -175,6 +206,40 @@ async fn bind<D: Dialect>(
     ];
     raced(D::execute(conn, &BIND, &values).await)?;
     Ok(KeyBinding { id, fresh: true })
+}
+
+/// Makes a deposit under its name and its key, if it has one; or returns the deposit that the key or the name stands
+/// for.
+async fn deposit_named<D: Dialect>(
+    conn: &mut D::Connection,
+    now: Timestamp,
+    used: Option<&KeyUse>,
+    id: Uuid,
+    to: (&UserId, Money),
+    reference: &PaymentRef,
+    by: Option<&Action>,
+) -> Result<KeyBinding, StoreError> {
+    let before = match used {
+        Some(used) => bound::<D>(conn, used).await?,
+        None => None,
+    };
+    if let Some(id) = before {
+        return Ok(KeyBinding { id, fresh: false });
+    }
+    let name = [reference.as_str().into()];
+    if let Some(columns) = fetch_one::<D, _>(conn, &DEPOSIT_NAMED, &name).await? {
+        let id = same_deposit(to, columns)?;
+        return Ok(KeyBinding { id, fresh: false });
+    }
+    accounts::deposit::<D>(conn, now, id, to, by).await?;
+    let text = id.to_string();
+    let values = [reference.as_str().into(), text.as_str().into()];
+    // Another transaction may have named a deposit so since: the next attempt finds it.
+    raced(D::execute(conn, &NAME_DEPOSIT, &values).await)?;
+    match used {
+        Some(used) => bind::<D>(conn, now, used, id).await,
+        None => Ok(KeyBinding { id, fresh: true }),
+    }
 }
 
 /// What a key is bound to, if it is; refuses it with another fingerprint.

@@ -9,7 +9,7 @@ use super::{Action, LedgerError, PaidOut, Payout};
 use crate::{
     book::Setup,
     campaign::Details,
-    id::{CampaignId, IdempotencyKey, UserId},
+    id::{CampaignId, IdempotencyKey, PaymentRef, UserId},
     money::Money,
     time::Timestamp,
 };
@@ -107,7 +107,8 @@ pub trait KeyStore: Send + Sync + 'static {
     /// Binds the key of a command to `id`, or returns its state if it was bound before.
     async fn begin_key(&self, used: &KeyUse, id: Uuid) -> Result<KeyState, LedgerError>;
 
-    /// Keeps the answer to a command with its key. The first answer stays. If the key is not bound, it is bound to `id`.
+    /// Keeps the answer to a command with its key. The first answer stays. If the key is not bound, it is bound
+    /// to `id`.
     async fn answer_key(&self, used: &KeyUse, id: Uuid, answer: &str) -> Result<(), LedgerError>;
 
     /// Unbinds a key from `id` whose command was certainly not carried out. A key with an answer stays.
@@ -120,6 +121,21 @@ pub trait KeyStore: Send + Sync + 'static {
         used: &KeyUse,
         id: Uuid,
         to: (&UserId, Money),
+        by: Option<&Action>,
+    ) -> Result<KeyBinding, LedgerError>;
+
+    /// The same for a deposit that a payment service has a name for. The name is kept for good and stands for one
+    /// deposit:
+    /// repeated with any key or none, it returns that deposit and changes nothing.
+    ///
+    /// # Errors
+    /// [`LedgerError::ReferenceUsed`] if the name stands for a deposit of another user or amount.
+    async fn deposit_named(
+        &self,
+        used: Option<&KeyUse>,
+        id: Uuid,
+        to: (&UserId, Money),
+        reference: &PaymentRef,
         by: Option<&Action>,
     ) -> Result<KeyBinding, LedgerError>;
 
@@ -156,6 +172,22 @@ pub trait KeyStore: Send + Sync + 'static {
 
     /// Forgets up to `limit` keys that were bound before an instant, but for references of payments. Returns how many.
     async fn purge_keys(&self, before: Timestamp, limit: u32) -> Result<u64, LedgerError>;
+}
+
+/// The id of the deposit with these columns, if it is of the same user and amount: id, amount, owner and currency.
+///
+/// # Errors
+/// [`LedgerError::ReferenceUsed`] if it is not, [`LedgerError::Damaged`] if the id is none.
+pub fn same_deposit(
+    (user, amount): (&UserId, Money),
+    (id, minor, owner, currency): (String, i64, String, String),
+) -> Result<Uuid, LedgerError> {
+    if (owner.as_str(), minor, currency.as_str())
+        != (user.as_str(), amount.minor, amount.currency.code())
+    {
+        return Err(LedgerError::ReferenceUsed);
+    }
+    Uuid::parse_str(&id).map_err(|_| LedgerError::damaged("a deposit's id is bad"))
 }
 
 /// A campaign under the id that its key names, if it has one.

@@ -1,7 +1,7 @@
 //! Accounts and double-entry postings.
 
 use qiang_core::{
-    id::UserId,
+    id::{PaymentRef, UserId},
     money::{AMOUNT_MINOR_MAX, Currency, MONEY_MINOR_MAX, Money},
     ports::{Action, Balance, LedgerError},
     rows::{AccountKey, DIRECT, OUTSIDE, PostingRow, Purpose},
@@ -196,6 +196,31 @@ pub(crate) fn deposit(
     by.map_or(Ok(()), |action| actions::enter(conn, action))
 }
 
+/// The deposit that a payment service's name stands for, if there is one: id, amount, owner and currency.
+pub(crate) fn deposit_named(
+    conn: &Connection,
+    reference: &PaymentRef,
+) -> Result<Option<(String, i64, String, String)>, StoreError> {
+    let mut find = conn.prepare_cached(
+        "SELECT d.id, p.amount, a.owner, a.currency FROM deposits d \
+         JOIN postings p ON p.source = -1 AND p.seq = d.posting JOIN accounts a ON a.id = p.credit \
+         WHERE d.reference = ?1",
+    )?;
+    let found = find.query_row([reference.as_str()], |row| row.try_into());
+    Ok(found.optional()?)
+}
+
+/// Gives a deposit the payment service's name.
+pub(crate) fn name_deposit(
+    conn: &Connection,
+    id: Uuid,
+    reference: &PaymentRef,
+) -> Result<(), StoreError> {
+    conn.prepare_cached("UPDATE deposits SET reference = ?2 WHERE id = ?1")?
+        .execute(params![id.to_string(), reference.as_str()])?;
+    Ok(())
+}
+
 /// Everything a user has, one balance a currency.
 pub(crate) fn balances(conn: &Connection, user: &UserId) -> Result<Vec<Balance>, StoreError> {
     let mut statement = conn.prepare_cached(
@@ -220,7 +245,7 @@ pub(crate) fn balances(conn: &Connection, user: &UserId) -> Result<Vec<Balance>,
 
 #[cfg(test)]
 mod tests {
-    use qiang_core::{id::PaymentRef, ports::Payout};
+    use qiang_core::ports::Payout;
 
     use super::*;
     use crate::{file::FileKind, ledger::payouts};

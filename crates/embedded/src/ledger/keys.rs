@@ -2,13 +2,17 @@
 
 use qiang_core::{
     book::Setup,
-    ports::{Creation, KeyBinding, KeyState, KeyUse, LedgerError, setup_under},
+    id::{PaymentRef, UserId},
+    money::Money,
+    ports::{
+        Action, Creation, KeyBinding, KeyState, KeyUse, LedgerError, same_deposit, setup_under,
+    },
     time::Timestamp,
 };
 use rusqlite::{Connection, OptionalExtension as _, params};
 use uuid::Uuid;
 
-use super::{entering::Entering, waiting_rooms};
+use super::{accounts, entering::Entering, waiting_rooms};
 use crate::{error::StoreError, transaction::Apart};
 
 /// Binds a key to `id`, or returns what it was bound to; refuses the same key with another fingerprint.
@@ -58,6 +62,33 @@ pub(crate) fn bound(conn: &Connection, used: &KeyUse) -> Result<Option<Uuid>, St
         .optional()?
         .map(|(fingerprint, id)| used.bound_to(&fingerprint, &id));
     bound.transpose().map_err(StoreError::Refused)
+}
+
+/// Makes a deposit under its name and its key, if it has one; or returns the deposit that the key or the name stands
+/// for.
+pub(crate) fn deposit_named(
+    (conn, now): (&Connection, Timestamp),
+    used: Option<&KeyUse>,
+    id: Uuid,
+    to: (&UserId, Money),
+    reference: &PaymentRef,
+    by: Option<&Action>,
+) -> Result<KeyBinding, StoreError> {
+    let before = match used {
+        Some(used) => bound(conn, used)?,
+        None => None,
+    };
+    let named = accounts::deposit_named(conn, reference)?;
+    let named = named.map(|columns| same_deposit(to, columns));
+    if let Some(id) = before.or(named.transpose().map_err(StoreError::Refused)?) {
+        return Ok(KeyBinding { id, fresh: false });
+    }
+    accounts::deposit(conn, now, id, to, by)?;
+    accounts::name_deposit(conn, id, reference)?;
+    match used {
+        Some(used) => bind(conn, now, used, id),
+        None => Ok(KeyBinding { id, fresh: true }),
+    }
 }
 
 /// Binds the key of a command, or returns its state if it was bound before.

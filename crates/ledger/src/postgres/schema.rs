@@ -34,6 +34,7 @@ impl Schema for Postgres {
         include_str!("../../migrations/postgres/0020_claimed_and_live.sql"),
         include_str!("../../migrations/postgres/0021_engine.sql"),
         include_str!("../../migrations/postgres/0022_key_answers.sql"),
+        include_str!("../../migrations/postgres/0023_deposit_references.sql"),
     ];
 
     async fn version(conn: &mut PgConnection) -> Result<i64> {

@@ -7,6 +7,7 @@ use qiang_core::{
     money::Money,
     ports::{Creation, KeyBinding, KeyState, KeyUse, LedgerError, Payout},
     split::SplitRule,
+    time::Timestamp,
 };
 use uuid::Uuid;
 
@@ -44,6 +45,51 @@ pub async fn a_key_is_bound_for_good<S: Subject>(case: &mut Scenario<S>) {
         assert_eq!(elsewhere.map(|b| (b.id, b.fresh)), Ok((two, restarts == 0)));
         case.restart().await;
     }
+}
+
+/// A deposit's reference stands for it for good, also when its key is forgotten.
+pub async fn a_deposits_reference_is_kept_for_good<S: Subject>(case: &mut Scenario<S>) {
+    let used = |name: &str| {
+        let key = IdempotencyKey::new(name).expect("well-formed");
+        KeyUse::new("teller POST /y", key, [1; 32])
+    };
+    let named = |name: &str| PaymentRef::new(name).expect("well-formed");
+    let money = |minor| Money::new(minor, currency());
+    let id = |n: u128| Uuid::from_u128(n << 90);
+    let (a, b) = (user("a"), user("b"));
+    let first = KeyBinding {
+        id: id(1),
+        fresh: true,
+    };
+    let again = Ok(KeyBinding {
+        fresh: false,
+        ..first
+    });
+    let ledger = case.ledger();
+    let (key, pay) = (used("k"), named("pay-1"));
+    let made = ledger.deposit_named(Some(&key), id(1), (&a, money(7)), &pay, None);
+    assert_eq!(made.await, Ok(first));
+    while ledger.purge_keys(Timestamp::MAX, 100).await.unwrap() > 0 {}
+    case.restart().await;
+    let ledger = case.ledger();
+    for used in [Some(used("k")), Some(used("l")), None] {
+        let made = ledger.deposit_named(used.as_ref(), id(2), (&a, money(7)), &pay, None);
+        assert_eq!(made.await, again, "{used:?}");
+        for to in [(&a, money(8)), (&b, money(7))] {
+            let made = ledger.deposit_named(used.as_ref(), id(3), to, &pay, None);
+            assert_eq!(made.await, Err(LedgerError::ReferenceUsed), "{used:?}");
+        }
+    }
+    // References are told apart to the letter, and what is refused has none.
+    let (upper, refused) = (named("PAY-1"), named("pay-2"));
+    let made = ledger.deposit_named(None, id(4), (&a, money(0)), &refused, None);
+    assert_eq!(made.await, Err(LedgerError::AmountOutOfRange));
+    for (n, name) in [(5, &upper), (6, &refused)] {
+        let made = ledger.deposit_named(None, id(n), (&a, money(1)), name, None);
+        assert_eq!(made.await.map(|it| it.fresh), Ok(true));
+    }
+    assert_eq!(case.balance("a").await, (9, 0));
+    case.deposited("a", 9);
 }
 
 /// A key of a command is fresh once. From then on it is pending or has the first answer, also after a restart; only one

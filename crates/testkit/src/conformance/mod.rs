@@ -219,6 +219,7 @@ macro_rules! engine_conformance {
             payouts::what_is_owed_is_listed,
             keys::a_key_is_bound_for_good,
             keys::a_command_is_answered_once,
+            keys::a_deposits_reference_is_kept_for_good,
             keys::a_refused_creation_spends_no_key,
             keys::of_several_creations_each_stands_for_itself,
             keys::a_chosen_id_is_one_campaign,

@@ -113,6 +113,17 @@ impl KeyStore for FakeLedger {
         Err(broken())
     }
 
+    async fn deposit_named(
+        &self,
+        _: Option<&KeyUse>,
+        _: Uuid,
+        _: (&UserId, Money),
+        _: &PaymentRef,
+        _: Option<&Action>,
+    ) -> Result<KeyBinding, LedgerError> {
+        Err(broken())
+    }
+
     async fn create_all(
         &self,
         _: Vec<Creation>,

@@ -112,8 +112,8 @@ async fn what_was_created_says_where_it_is() {
             "/v1/accounts/sam/deposits",
             &olga,
             deposit,
-            "user",
-            "/v1/accounts/",
+            "id",
+            "/v1/accounts/sam/deposits/",
         ),
     ] {
         let made = service.post_key(path, token, "k", body.clone()).await;

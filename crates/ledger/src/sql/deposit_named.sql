@@ -1,0 +1,5 @@
+SELECT d.id, p.amount, a.owner, a.currency
+FROM deposits d
+JOIN postings p ON p.source = -1 AND p.seq = d.posting
+JOIN accounts a ON a.id = p.credit
+WHERE d.reference = $1
