@@ -4,8 +4,9 @@ use std::{fmt::Display, sync::Arc};
 
 use axum::{Json, extract::State, http::Uri, response::Response};
 use qiang_core::{
+    book::{Command, Reply},
     id::UserId,
-    ports::{Action, ActionKind},
+    ports::{Action, ActionKind, EngineError},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -41,6 +42,25 @@ impl App {
             request_id: request_id.map_or_else(String::new, |id| id.as_str().to_owned()),
             detail: detail.to_string(),
         }
+    }
+}
+
+impl App {
+    /// Has an engine do what was recorded. If the engine refuses it or decides nothing, the record is struck.
+    pub(crate) async fn submit_recorded(
+        &self,
+        action: &Action,
+        command: Command,
+    ) -> Result<Reply, Problem> {
+        let answered = self.ports.engine.submit(command).await;
+        if answered
+            .as_ref()
+            .is_err_and(|error| !matches!(error, EngineError::Uncertain { .. }))
+            && let Err(error) = self.ports.ledger.strike(action.id).await
+        {
+            tracing::warn!(%error, "cannot strike an action that was refused, the list still has it");
+        }
+        Ok(answered?)
     }
 }
 
@@ -98,7 +118,8 @@ pub(crate) struct ActionsBody {
     next: Option<Text<Uuid>>,
 }
 
-/// A change that somebody asked for. What an engine decides was written down before: its refusal is not.
+/// A change that was made. One whose outcome is not known, because the node died or the engine did not answer, is
+/// listed too.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Action)]
 struct ActionBody {

@@ -187,7 +187,7 @@ async fn act_once(
     };
     let (app, campaign) = (&call.app, call.id);
     let command = Command::Act { campaign, action };
-    let reply = app.ports.engine.submit(command).await?;
+    let reply = app.submit_recorded(&recorded, command).await?;
     actions::log(&recorded);
     let meta = app.meta(campaign).await;
     let meta = meta.map_err(Problem::after_the_command)?;

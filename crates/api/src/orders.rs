@@ -184,7 +184,7 @@ impl App {
             payment,
             paid_at: paid.paid_at.map(|When(paid_at)| paid_at),
         };
-        let reply = self.ports.engine.submit(command).await;
+        let reply = self.submit_recorded(&action, command).await;
         drop(room);
         match reply? {
             Reply::Payment(outcome, view) => {
@@ -283,7 +283,10 @@ pub(crate) async fn cancel(call: Call<OrderId>) -> Result<Response, Problem> {
     let used = call.key_use("POST /v1/orders/{id}/cancellation", &());
     let cancel = async {
         let action = recorded(&call, &view, ActionKind::Cancel).await?;
-        match app.ports.engine.submit(Command::Cancel { order }).await? {
+        match app
+            .submit_recorded(&action, Command::Cancel { order })
+            .await?
+        {
             Reply::Cancelled(view) => {
                 actions::log(&action);
                 Ok(OrderBody::new(&view, meta.currency))
@@ -345,7 +348,9 @@ pub(crate) async fn take_back(call: Call<OrderId>) -> Result<Response, Problem> 
     let take_back = async {
         let room = app.room_for_return(&parties, minor).await?;
         let action = recorded(&call, &view, ActionKind::Return).await?;
-        let reply = app.ports.engine.submit(Command::Return { order }).await;
+        let reply = app
+            .submit_recorded(&action, Command::Return { order })
+            .await;
         drop(room);
         match reply? {
             Reply::Returned(view) => {

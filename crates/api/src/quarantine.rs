@@ -209,7 +209,11 @@ pub(crate) async fn redrive(call: Call<EntryPlace>) -> Result<Json<RedrivenBody>
     let action = (call.app).action(&call.caller.user, ActionKind::Redrive, THE_SERVICE, &detail);
     let ledger = &call.app.ports.ledger;
     ledger.record(&action).await?;
-    match ledger.redrive(partition, seq).await {
+    let redriven = ledger.redrive(partition, seq).await;
+    if let Ok(false) | Err(LedgerError::Damaged { .. } | LedgerError::Overflow) = redriven {
+        ledger.strike(action.id).await?;
+    }
+    match redriven {
         Ok(true) => {}
         Ok(false) => return Err(missing()),
         Err(LedgerError::Damaged { reason }) => {

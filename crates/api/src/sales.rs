@@ -445,7 +445,7 @@ async fn change_once(
     // With the details, where no engine was asked.
     let by = command.is_none().then_some(&action);
     let tally = match command {
-        Some(command) => match app.ports.engine.submit(command).await? {
+        Some(command) => match app.submit_recorded(&action, command).await? {
             Reply::Acted(tally) => tally,
             _ => return Err(Problem::unexpected_reply()),
         },

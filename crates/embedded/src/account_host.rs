@@ -57,6 +57,13 @@ macro_rules! impl_accounts {
                     .await
                 }
 
+                async fn strike(&self, action: Uuid) -> Result<(), LedgerError> {
+                    job(self, 0, move |context| {
+                        actions::strike(context.conn, action)
+                    })
+                    .await
+                }
+
                 async fn actions(
                     &self,
                     subject: &str,

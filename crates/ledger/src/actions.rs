@@ -16,6 +16,7 @@ const ENTER: Statement = sql!(both "INSERT INTO actions (id, at, actor, kind, su
 const LIST: Statement = sql!(both "SELECT id, at, actor, kind, subject, request_id, detail FROM actions
     WHERE subject = $1 AND id > $2 ORDER BY id LIMIT $3");
 
+const STRIKE: Statement = sql!(both "DELETE FROM actions WHERE id = $1");
 const IS_THERE: Statement = sql!(both "SELECT at FROM actions WHERE id = $1");
 
 /// Whether an action was written down.
@@ -56,6 +57,16 @@ pub(crate) async fn enter<D: Dialect>(
         action.detail.as_str().into(),
     ];
     raced(D::execute(conn, &ENTER, &values).await)?;
+    Ok(())
+}
+
+/// Strikes an action that did not happen.
+pub(crate) async fn strike<D: Dialect>(
+    conn: &mut D::Connection,
+    id: Uuid,
+) -> Result<(), StoreError> {
+    let id = id.to_string();
+    D::execute(conn, &STRIKE, &[id.as_str().into()]).await?;
     Ok(())
 }
 

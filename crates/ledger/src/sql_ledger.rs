@@ -119,6 +119,13 @@ impl<D: Dialect> ActionStore for SqlLedger<D> {
         .await
     }
 
+    async fn strike(&self, action: Uuid) -> Result<(), LedgerError> {
+        self.run(Mode::Write, action, |conn, action| {
+            Box::pin(actions::strike::<D>(conn, *action))
+        })
+        .await
+    }
+
     async fn actions(
         &self,
         subject: &str,

@@ -273,11 +273,14 @@ pub trait AccountStore: Send + Sync + 'static {
 }
 
 /// The record of actions. What the ledger itself changes is written with the change, in one transaction; what an engine
-/// decides is written before the engine is asked, and its log says what came of it.
+/// decides is written before the engine is asked, and struck if the engine refuses it.
 #[async_trait]
 pub trait ActionStore: Send + Sync + 'static {
     /// Writes an action down.
     async fn record(&self, action: &Action) -> Result<(), LedgerError>;
+
+    /// Strikes an action that an engine refused: it did not happen. One that is not there changes nothing.
+    async fn strike(&self, action: Uuid) -> Result<(), LedgerError>;
 
     /// Up to `limit` actions on a subject in the order of their ids, behind `after`.
     async fn actions(

@@ -44,6 +44,13 @@ pub(crate) fn enter(conn: &Connection, action: &Action) -> Result<(), StoreError
     Ok(())
 }
 
+/// Strikes an action that did not happen.
+pub(crate) fn strike(conn: &Connection, id: Uuid) -> Result<(), StoreError> {
+    conn.prepare_cached("DELETE FROM actions WHERE id = ?1")?
+        .execute([id.to_string()])?;
+    Ok(())
+}
+
 /// The actions on a subject, a page of them.
 pub(crate) fn list(
     conn: &Connection,

@@ -102,6 +102,13 @@ pub async fn actions_are_read_in_pages<S: Subject>(case: &mut Scenario<S>) {
         .record(&action(90, ActionKind::Pay, "S"))
         .await
         .unwrap();
+    // What an engine refused did not happen.
+    let refused = action(91, ActionKind::Pause, &subject);
+    for _ in 0..2 {
+        ledger.strike(refused.id).await.unwrap();
+    }
+    ledger.record(&refused).await.unwrap();
+    ledger.strike(refused.id).await.unwrap();
     let mut after = None;
     for page in all.chunks(3) {
         let found = ledger.actions(&subject, after, 3).await.unwrap();

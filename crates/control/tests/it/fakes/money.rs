@@ -76,6 +76,10 @@ impl ActionStore for FakeLedger {
         Err(broken())
     }
 
+    async fn strike(&self, _: Uuid) -> Result<(), LedgerError> {
+        Err(broken())
+    }
+
     async fn actions(&self, _: &str, _: Option<Uuid>, _: u32) -> Result<Vec<Action>, LedgerError> {
         Err(broken())
     }

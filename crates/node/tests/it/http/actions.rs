@@ -92,7 +92,7 @@ async fn campaigns_and_accounts_know_who_changed_them() {
     };
     lead("sam", "send", "pause", "r3", 200).await;
     lead("olga", "campaigns:write:any", "resume", "r4", 200).await;
-    // What nobody may do is nobody's action; what the engine refuses was asked for.
+    // What nobody may do is nobody's action, and what the engine refuses did not happen.
     lead("ann", "send", "close", "r5", 403).await;
     lead("sam", "send", "archive", "r6", 409).await;
     lead("olga", "operate", "close", "r7", 200).await;
@@ -103,7 +103,6 @@ async fn campaigns_and_accounts_know_who_changed_them() {
         ("sam", "pause", "r3"),
         ("olga", "resume", "r4"),
         ("olga", "close", "r7"),
-        ("olga", "resume", "r8"),
         ("sam", "archive", "r9"),
     ]);
     assert_eq!(service.actions(&id).await, expected);
@@ -253,5 +252,51 @@ async fn webhooks_know_who_changed_them() {
     for hidden in ["whsec_", "a-secret-path"] {
         assert!(!page.to_string().contains(hidden), "{page}");
     }
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn what_an_engine_refuses_is_no_action() {
+    let service = Service::start().await;
+    let opened = service
+        .asked(
+            "tom",
+            "campaigns:write",
+            "POST /v1/sales",
+            "r1",
+            Some(sale(5)),
+        )
+        .await;
+    let id = opened.text("id");
+    let buy = format!("POST /v1/sales/{id}/orders");
+    let mut orders = Vec::new();
+    for user in ["ann", "bob"] {
+        let bought = service.asked(user, "claim", &buy, "r2", None).await;
+        assert_eq!(bought.status, 201, "{bought:?}");
+        orders.push(bought.text("order"));
+    }
+    let close = format!("POST /v1/campaigns/{id}/close");
+    let closed = service
+        .asked("tom", "campaigns:write", &close, "r3", None)
+        .await;
+    assert_eq!(closed.status, 200, "{closed:?}");
+    let change = format!("PATCH /v1/sales/{id}");
+    let price = json!({ "unit_price": { "amount": 1, "currency": "CNY" } });
+    let refusals = [
+        (change.clone(), Some(json!({ "stock": 1 }))),
+        (change, Some(price)),
+        (format!("POST /v1/campaigns/{id}/pause"), None),
+        (format!("POST /v1/campaigns/{id}/resume"), None),
+        (format!("POST /v1/orders/{}/return", orders[0]), None),
+    ];
+    for (what, body) in refusals {
+        let refused = service.asked("olga", "admin", &what, "no", body).await;
+        assert_eq!(refused.status, 409, "{what}: {refused:?}");
+    }
+    assert_eq!(
+        service.actions(&id).await,
+        done(&[("tom", "create", "r1"), ("tom", "close", "r3")])
+    );
+    assert_eq!(service.actions(&orders[0]).await, done(&[]));
     service.stop().await;
 }

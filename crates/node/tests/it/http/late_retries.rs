@@ -199,3 +199,41 @@ async fn a_key_without_an_answer_undoes_nothing() {
     assert_eq!(again.header("idempotency-replayed"), "true");
     service.stop().await;
 }
+
+#[tokio::test]
+async fn a_deposit_is_credited_once_after_its_key_is_forgotten() {
+    let service = Service::start().await;
+    let teller = service.token("pay", "deposit");
+    let path = "/v1/accounts/ann/deposits";
+    let deposit = async |service: &Service, key: &str, reference: &str, amount: i64| {
+        let body = json!({ "amount": amount, "currency": "CNY", "reference": reference });
+        let teller = service.token("pay", "deposit");
+        service.post_key(path, &teller, key, body).await
+    };
+    let made = deposit(&service, "k", "psp-1", 500).await;
+    assert_eq!(made.status, 201, "{made:?}");
+    assert_eq!(made.text("reference"), "psp-1");
+    let location = made.header("location").to_owned();
+    assert_eq!(location, format!("{path}/{}", made.text("id")));
+    // The scope that made it reads it.
+    let read = service.get(&location, &teller).await;
+    assert_eq!((read.status, read.text("id")), (200, made.text("id")));
+    // As if its key had been forgotten.
+    let file = rusqlite::Connection::open(service.folder.path().join("qiang.db")).unwrap();
+    file.execute("DELETE FROM idempotency_keys", []).unwrap();
+    drop(file);
+    for key in ["k", "l"] {
+        let again = deposit(&service, key, "psp-1", 500).await;
+        assert_eq!(again.status, 200, "{again:?}");
+        assert_eq!(again.text("id"), made.text("id"));
+    }
+    deposit(&service, "m", "psp-1", 501)
+        .await
+        .assert_problem(409, "reference-used");
+    assert_eq!(deposit(&service, "n", "psp-2", 500).await.status, 201);
+    assert_eq!(service.balance("ann").await, 1_000);
+    let service = service.restart().await;
+    assert_eq!(deposit(&service, "o", "psp-1", 500).await.status, 200);
+    assert_eq!(service.balance("ann").await, 1_000);
+    service.stop().await;
+}

@@ -86,7 +86,9 @@ async fn what_a_user_has_done_is_not_told_to_another() {
     for scope in ["", "claim send campaigns:write:any deposit pay withdraw"] {
         let bob = service.token("bob", scope);
         // Tellers may see what they have made.
-        let lists = lists.iter().filter(|list| **list != deposit || scope.is_empty());
+        let lists = lists
+            .iter()
+            .filter(|list| **list != deposit || scope.is_empty());
         for list in lists {
             let path = format!("/v1/accounts/ann/{list}");
             let reply = service.get(&path, &bob).await;
