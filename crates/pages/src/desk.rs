@@ -12,8 +12,8 @@ use crate::{
     Pages, assets,
     desk_texts::Texts,
     language::Language,
+    next_path,
     session::{is_operator, may, scopes},
-    sign_in,
     views::{Asked, Frame, Nothing, plain, text},
 };
 
@@ -132,7 +132,7 @@ impl Pages {
     ) -> Result<Value, Response> {
         let session = self.session(headers).await;
         if session["user"].is_null() {
-            return Err(sign_in::first(path).into_response());
+            return Err(next_path::sign_in_first(path).into_response());
         }
         if is_operator(&session) {
             return Ok(session);

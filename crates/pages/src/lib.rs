@@ -11,6 +11,7 @@ mod desk_texts;
 mod language;
 mod mine;
 mod money;
+mod next_path;
 mod qr;
 mod sale;
 mod sandbox;

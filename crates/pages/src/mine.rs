@@ -15,8 +15,8 @@ use crate::{
     Pages,
     language::Texts,
     money::money,
+    next_path,
     sale::ASKED_AT_ONCE,
-    sign_in,
     views::{Asked, Frame, escape, text},
 };
 
@@ -87,7 +87,7 @@ pub(crate) async fn packets(
 ) -> Response {
     let session = pages.session(&headers).await;
     let Some(user) = session["user"].as_str() else {
-        return sign_in::first("/packets").into_response();
+        return next_path::sign_in_first("/packets").into_response();
     };
     let frame = Frame::of_script("qiang.js", &asked, &headers, &session, Value::Null);
     let mut lists = Vec::new();
@@ -201,7 +201,7 @@ pub(crate) async fn orders(
 ) -> Response {
     let session = pages.session(&headers).await;
     let Some(user) = session["user"].as_str() else {
-        return sign_in::first("/orders").into_response();
+        return next_path::sign_in_first("/orders").into_response();
     };
     let path = format!("/v1/accounts/{}/orders", escape(user));
     let mut list = pages

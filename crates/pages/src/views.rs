@@ -16,7 +16,7 @@ use crate::{
     api::Answer,
     assets, desk_texts,
     language::{Language, Texts},
-    session, sign_in,
+    next_path, session,
 };
 
 /// Draws that a page comes with.
@@ -169,7 +169,7 @@ impl Pages {
         answer: &Answer,
     ) -> Response {
         if answer.status == StatusCode::UNAUTHORIZED {
-            return sign_in::first(path).into_response();
+            return next_path::sign_in_first(path).into_response();
         }
         let frame = Frame::new(asked, headers, &Value::Null, Value::Null);
         let is_absent =
@@ -250,7 +250,7 @@ fn short(mut draws: Value) -> Value {
 pub(crate) async fn send(State(pages): State<Pages>, asked: Asked, headers: HeaderMap) -> Response {
     let session = pages.session(&headers).await;
     let Some(user) = session["user"].as_str() else {
-        return sign_in::first("/send").into_response();
+        return next_path::sign_in_first("/send").into_response();
     };
     let account = pages
         .api
