@@ -163,7 +163,10 @@ async fn a_stop_is_bounded_and_says_what_it_leaves() {
     assert_eq!(node.ended().await, Some(0));
     assert!(told.elapsed() >= Duration::from_secs(1));
     all(buying).await;
-    let left = node.line("stopped before the ledger has all entries; keep Redis until another process has settled them");
+    let left = node.line(
+        "stopped before the ledger has all entries; \
+         keep Redis until another process has settled them",
+    );
     let left = left.await;
     assert_eq!(left["level"], "ERROR");
     assert!(left["known"].as_u64() > Some(0), "{left}");
