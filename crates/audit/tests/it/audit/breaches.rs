@@ -406,14 +406,15 @@ fn breaches() -> Vec<(&'static str, &'static [&'static str], String)> {
         (
             "two keys to one deposit",
             &["idempotency_keys"],
-            sql("INSERT INTO idempotency_keys SELECT scope, key || '-2', fingerprint, id, at FROM idempotency_keys"),
+            sql("INSERT INTO idempotency_keys (scope, key, fingerprint, id, at)
+                 SELECT scope, key || '-2', fingerprint, id, at FROM idempotency_keys"),
         ),
         (
             "a key with two meanings",
             &["idempotency_keys"],
             sql("ALTER TABLE idempotency_keys RENAME TO before;
                  CREATE TABLE idempotency_keys AS SELECT * FROM before;
-                 INSERT INTO idempotency_keys
+                 INSERT INTO idempotency_keys (scope, key, fingerprint, id, at)
                      SELECT scope, key, fingerprint, '018f0000-0000-7000-8000-000000000000', at FROM before"),
         ),
         (
