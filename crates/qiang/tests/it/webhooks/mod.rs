@@ -198,7 +198,8 @@ async fn check(place: Place<'_>) {
         let (campaign, number) = (text("campaign"), data["number"].as_i64().unwrap());
         let amount = data["amount"]["amount"].as_i64().unwrap();
         // A campaign may be spread over partitions, which have logs of their own.
-        let (partition, seq) = id.rsplit_once('_').unwrap();
+        let (place, _digest) = id.rsplit_once('_').unwrap();
+        let (partition, seq) = place.rsplit_once('_').unwrap();
         let seq: u64 = seq.parse().unwrap();
         let before = last.insert((campaign.clone(), partition.to_owned()), seq);
         assert!(
