@@ -67,6 +67,7 @@ async fn an_older_schema_is_brought_up_to_date<S: Server>() {
                   DROP TABLE details; ALTER TABLE campaigns DROP COLUMN terms_revision; DROP TABLE sale_terms; \
                   DROP TABLE payouts; \
                   DROP TABLE actions; \
+                  DROP TABLE engine; \
                   DROP TABLE webhooks; DROP TABLE webhook_events; DROP TABLE webhook_places; \
                   DELETE FROM schema_version WHERE version >= 2";
     S::execute(&url, before).await;
@@ -77,7 +78,8 @@ async fn an_older_schema_is_brought_up_to_date<S: Server>() {
              DROP INDEX campaigns_not_closed; DROP INDEX orders_held; \
              ALTER TABLE campaigns DROP COLUMN claimed, DROP COLUMN holds_end; \
              DROP INDEX orders_of_user; DROP INDEX postings_in; DROP INDEX postings_out; \
-             DROP INDEX payments_reference; DROP INDEX accounts_owed; DROP INDEX idempotency_keys_purge"
+             DROP INDEX payments_reference; DROP INDEX accounts_owed; DROP INDEX idempotency_keys_purge; \
+             ALTER TABLE idempotency_keys DROP COLUMN answer; ALTER TABLE deposits DROP COLUMN reference"
         }
     };
     S::execute(&url, column).await;
