@@ -3,6 +3,7 @@
 
 mod api;
 mod browser;
+mod changed;
 mod command;
 mod container;
 mod deny;
@@ -38,6 +39,9 @@ enum Task {
         /// Run only what needs no server, and install nothing
         #[arg(long)]
         embedded: bool,
+        /// Check and test only the packages that the difference to a commit can reach
+        #[arg(long, value_name = "COMMIT", num_args = 0..=1, default_missing_value = "HEAD")]
+        changed: Option<String>,
     },
     /// Make faults under load, and check that nothing is lost or doubled and that the service comes back
     Faults {
@@ -91,7 +95,14 @@ fn main() -> ExitCode {
 
 fn run(root: &Path) -> Result<()> {
     match Cli::parse().task {
-        Task::Test { embedded } => suite::test(root, embedded),
+        Task::Test {
+            embedded,
+            changed: None,
+        } => suite::test(root, embedded),
+        Task::Test {
+            embedded,
+            changed: Some(base),
+        } => suite::test_changed(root, embedded, &base),
         Task::Faults { release, args } => {
             faults::run(root, faults::FAULTS, release, &args.join(" "))
         }

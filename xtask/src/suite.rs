@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Result, bail};
 
 use crate::steps::{Done, Step, run_all};
-use crate::{api, browser, command, container, deny, disk, faults, needs, tidy, valkey};
+use crate::{api, browser, changed, command, container, deny, disk, faults, needs, tidy, valkey};
 
 const ADD_COMPONENTS: &str = "rustup component add rustfmt clippy";
 
@@ -147,6 +147,47 @@ pub(crate) fn test(root: &Path, embedded: bool) -> Result<()> {
             "build the image of deploy/container and run its program, where something builds images",
             "cargo xtask container",
             || container::run(root),
+        ));
+    }
+    run_all(steps, &mut io::stdout())
+}
+
+/// Checks the layout, and checks and tests the packages that the difference to `base` can reach.
+///
+/// It installs nothing, and leaves out what runs a whole service: fuzz, api, browser, faults, life, container.
+pub(crate) fn test_changed(root: &Path, embedded: bool, base: &str) -> Result<()> {
+    let packages = changed::packages(root, base)?;
+    if packages.is_empty() {
+        println!("no package is reached by the difference to {base}");
+    }
+    let features = if embedded { "" } else { " --all-features" };
+    let mut steps = vec![
+        Step::new(
+            "tidy",
+            "check layout, crate direction, documents and links",
+            "cargo xtask tidy",
+            || tidy::check(root).map(|()| Done::Passed),
+        ),
+        Step::command(
+            "format",
+            "compare with rustfmt",
+            "cargo fmt --all --check",
+            root,
+        ),
+    ];
+    if !packages.is_empty() {
+        let names: String = packages.iter().map(|name| format!(" -p {name}")).collect();
+        steps.push(Step::command(
+            "clippy",
+            "check the packages that the change reaches",
+            &format!("cargo clippy{names} --all-targets{features} -- -D warnings"),
+            root,
+        ));
+        steps.push(Step::command(
+            "tests",
+            "run the tests of the packages that the change reaches",
+            &format!("cargo test{names} --all-targets --no-fail-fast{features}"),
+            root,
         ));
     }
     run_all(steps, &mut io::stdout())
