@@ -135,7 +135,7 @@ impl<D: Dialect> KeyStore for SqlLedger<D> {
             Mode::Write,
             args,
             move |conn, (now, used, user, reference, by)| {
-                let (to, by) = ((&*user, amount), by.as_ref());
+                let (to, by) = ((user, amount), by.as_ref());
                 Box::pin(deposit_named::<D>(
                     conn,
                     *now,

@@ -95,7 +95,7 @@ fn given_in(path: &Path) -> HashMap<String, Numbered> {
     if !path.exists() {
         return HashMap::new();
     }
-    let read = file::open_reader(path).map_err(StoreError::from);
+    let read = file::open_reader(path);
     match read.and_then(|conn| last_numbers(&conn)) {
         Ok(given) => given,
         Err(error) => {
