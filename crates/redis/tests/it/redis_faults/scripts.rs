@@ -95,6 +95,10 @@ impl Keys {
             "1",
             "",
             &stale,
+            // No installation: any engine's partition will do.
+            "",
+            "",
+            "",
         ]);
         let words = reply.array().iter().filter_map(Reply::text);
         words.map(str::to_owned).collect()
