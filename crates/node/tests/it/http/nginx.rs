@@ -59,7 +59,10 @@ async fn no_cache_keeps_that_there_is_no_campaign() {
     let service = Service::start().await;
     let to = service.addr;
     let nginx = tokio::task::block_in_place(|| started::Nginx::start(None, to)).unwrap();
-    let path = format!("/v1/campaigns/{}/state", uuid::Uuid::now_v7());
+    let path = format!(
+        "/v1/campaigns/{}/state",
+        uuid::Uuid::from_u128(0x0190_0000_0000_7000_8000_0000_0000_0001)
+    );
     let mut requests = BTreeSet::new();
     for _ in 0..3 {
         let reply = call(nginx.addr, "GET", &path, None, &[], None).await;
