@@ -124,11 +124,11 @@ mod tests {
     fn workspace() -> Metadata {
         let package = |name: &str, on: Option<&str>| Package {
             name: name.to_owned(),
-            manifest_path: format!("/root/crates/{name}/Cargo.toml"),
+            manifest_path: format!("/checkout/crates/{name}/Cargo.toml"),
             dependencies: on
                 .map(|on| Dependency {
                     name: on.to_owned(),
-                    path: Some(format!("/root/crates/{on}")),
+                    path: Some(format!("/checkout/crates/{on}")),
                 })
                 .into_iter()
                 .collect(),
@@ -140,7 +140,7 @@ mod tests {
                 package("c", Some("b")),
                 package("d", None),
             ],
-            workspace_root: "/root".to_owned(),
+            workspace_root: "/checkout".to_owned(),
         }
     }
 
