@@ -1,7 +1,7 @@
 //! The grants of one campaign, held densely: 40 bytes a row, the user's name in a shared arena, and an index of
 //! 4-byte row numbers.
 //!
-//! Rows stand in the order of their numbers. A number is the place in the table, unless a restore has skipped some.
+//! Rows are in the order of their numbers. A number is the place in the table, unless a restore has skipped some.
 //! Most users have one grant, and its row says all about them. While there are only a few rows, all are looked at, and
 //! there is no index; nor is anything reserved for a campaign of small supply, of which there may be a million.
 

@@ -1,4 +1,4 @@
-//! Order numbers of a restored file: those that may have been given since the backup are skipped.
+//! Skips the order numbers that may have been given since the backup, in a restored file.
 
 use std::{collections::HashMap, fs::File, path::Path};
 
@@ -7,9 +7,9 @@ use rusqlite::{Connection, params};
 
 use crate::{PARTITION, clock::SystemClock, error::StoreError, file, file::FileKind};
 
-/// At least so many numbers of a sale are skipped: more than a backup lacks of one.
+/// Fewest numbers of a sale that are skipped: more than a backup lacks of one.
 const SKIPPED_MIN: u32 = 1 << 20;
-/// So many more at most, by chance: two files that are restored from one backup give different numbers.
+/// Largest random addition: two files that are restored from one backup give different numbers.
 const SKIPPED_BY_CHANCE: u32 = 1 << 27;
 /// No more of the numbers that are left than one in so many: every restore leaves enough for the next ones.
 const SKIPPED_SHARE: u32 = 4;
