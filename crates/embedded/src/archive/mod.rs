@@ -80,8 +80,8 @@ impl ArchiveLog for LogArchives {
 
 impl LogArchives {
     async fn next(&self, before: Month, max: usize) -> Result<Vec<LogStretch>, LedgerError> {
-        let now = self.embedded.clock.now();
-        let next = move |conn: &_| rows::next(conn, before, now, max);
+        let clock = Arc::clone(&self.embedded.clock);
+        let next = move |conn: &_| rows::next(conn, before, || clock.now(), max);
         query(self.embedded.readers(), next).await
     }
 

@@ -67,13 +67,16 @@ pub(super) fn month(text: &str) -> Result<Month, StoreError> {
 pub(super) fn next(
     conn: &Connection,
     before: Month,
-    now: Timestamp,
+    now: impl FnOnce() -> Timestamp,
     max: usize,
 ) -> Result<Vec<LogStretch>, StoreError> {
     // As of one commit. An entry that a wrong clock has dated into the future belongs to the month around it.
     let tx = conn.unchecked_transaction()?;
-    let before = before.min(Month::of(now));
     let (settled, head) = (settle::position(&tx, PARTITION)?, log::head(&tx)?);
+    // Not before that commit: what is committed in between would count as dated into the future, and its month as
+    // one that is not settled.
+    let now = now();
+    let before = before.min(Month::of(now));
     let mut behind = all(&tx)?.pop().map(|archive| archive.stretch);
     let mut found = Vec::new();
     while found.len() < max {
@@ -180,4 +183,43 @@ pub(super) fn remove(conn: &Connection, after: Seq, last: Seq) -> Result<Seq, St
     let mut next = conn.prepare_cached("SELECT min(seq) FROM events WHERE seq > ?1")?;
     let next: Option<i64> = next.query_row([upto as i64], |row| row.get(0))?;
     Ok(next.map_or(last, |next| last.min(next as Seq - 1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::file::{FileKind, open_writer};
+
+    #[test]
+    fn an_entry_that_comes_while_months_are_looked_for_hides_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("qiang.db");
+        let (then, now) = (
+            Timestamp::default(),
+            Timestamp::from_millis(1_700_000_000_000),
+        );
+        let writer = open_writer(&path, FileKind::Engine, now).unwrap();
+        let enter = |seq: i64, at: Timestamp| {
+            let sql = "INSERT INTO events (seq, at, campaign, kind) VALUES (?1, ?2, 1, 0)";
+            writer.execute(sql, params![seq, at.as_millis()]).unwrap();
+        };
+        enter(1, then);
+        let settled = "INSERT INTO settled (partition, seq) VALUES (0, 1)
+                       ON CONFLICT DO UPDATE SET seq = excluded.seq";
+        writer.execute(settled, []).unwrap();
+        let reader = Connection::open(&path).unwrap();
+        // It is committed after the look began, and dated later than the time at which the look began.
+        let late = || {
+            enter(2, now);
+            Timestamp::from_millis(now.as_millis() - 1)
+        };
+        let found = next(&reader, Month::of(now), late, 10).unwrap();
+        let month = Month::of(then);
+        let stretch = LogStretch {
+            month,
+            first: 1,
+            last: 1,
+        };
+        assert_eq!(found, [stretch]);
+    }
 }
