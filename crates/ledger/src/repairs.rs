@@ -41,25 +41,26 @@ pub(crate) async fn begin<D: Dialect>(
     let partition = i64::from(repair.partition.0);
     let key = [partition.into(), repair.epoch.as_str().into()];
     D::execute(conn, &DELETE_REPAIR, &key).await?;
-    // What others have written down and never finished is found again, or this one answers for it.
+    // What an unfinished repair withholds is found again by this one. The record itself stays: the entries that it
+    // names are missing until a repair that knows of them is finished.
     for end in [&DROP_WITHHELD, &DROP_NUMBERS] {
         D::execute(conn, end, &[partition.into(), partition.into()]).await?;
     }
-    D::execute(conn, &END_OTHERS, &[partition.into()]).await?;
     D::execute(conn, &ENTER_REPAIR, &repair.columns()).await?;
     Ok(())
 }
 
-/// Writes down that a repair is done.
+/// Records that a repair is finished, and with it the unfinished ones that it followed.
 pub(crate) async fn finish<D: Dialect>(
     conn: &mut D::Connection,
     partition: PartitionId,
     epoch: &str,
     upto: Seq,
 ) -> Result<(), StoreError> {
-    let upto = upto as i64;
-    let values = [upto.into(), i64::from(partition.0).into(), epoch.into()];
+    let (upto, partition) = (upto as i64, i64::from(partition.0));
+    let values = [upto.into(), partition.into(), epoch.into()];
     D::execute(conn, &FINISH, &values).await?;
+    D::execute(conn, &END_OTHERS, &[partition.into()]).await?;
     Ok(())
 }
 

@@ -90,15 +90,17 @@ pub struct WithheldRecord {
 #[async_trait]
 pub trait RepairStore: Send + Sync + 'static {
     /// Writes a repair down before it changes anything, as one that is not finished. Whoever begins one that was
-    /// written down before begins it again. Other repairs of the partition that were never finished are over: this one
-    /// answers for what they could not name.
+    /// written down before begins it again. What unfinished repairs of the partition withhold is dropped: this one finds
+    /// it again. Their records stay unfinished until a repair is finished, so that a further loss in between knows which
+    /// entries they miss.
     async fn begin_repair(&self, repair: &RepairRecord) -> Result<(), LedgerError>;
 
     /// Writes down what a repair withholds of a campaign, before it does so, in place of what was written down for
     /// this repair and campaign.
     async fn withhold(&self, withheld: &WithheldRecord) -> Result<(), LedgerError>;
 
-    /// Everything that a repair withholds is written down and done: the log ends at `upto`.
+    /// Records that everything which a repair withholds is recorded and done: the log ends at `upto`. Other unfinished
+    /// repairs of the partition end with it, at their `lost_to`.
     async fn finish_repair(
         &self,
         partition: PartitionId,

@@ -17,7 +17,8 @@ pub(crate) fn begin(conn: &Connection, repair: &RepairRecord) -> Result<(), Stor
     let partition = repair.partition.0;
     conn.prepare_cached("DELETE FROM repairs WHERE partition = ?1 AND epoch = ?2")?
         .execute(params![partition, repair.epoch])?;
-    // What others have written down and never finished is found again, or this one answers for it.
+    // What an unfinished repair withholds is found again by this one. The record itself stays: the entries that it
+    // names are missing until a repair that knows of them is finished.
     for table in ["withheld", "withheld_numbers"] {
         let delete = format!(
             "DELETE FROM {table} WHERE partition = ?1 \
@@ -25,8 +26,6 @@ pub(crate) fn begin(conn: &Connection, repair: &RepairRecord) -> Result<(), Stor
         );
         conn.prepare_cached(&delete)?.execute([partition])?;
     }
-    conn.prepare_cached("UPDATE repairs SET upto = lost_to WHERE partition = ?1 AND upto IS NULL")?
-        .execute([partition])?;
     conn.prepare_cached(
         "INSERT INTO repairs (partition, epoch, follows, at, lost_from, lost_to, unnamed, reason) \
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
@@ -35,7 +34,7 @@ pub(crate) fn begin(conn: &Connection, repair: &RepairRecord) -> Result<(), Stor
     Ok(())
 }
 
-/// Writes down that a repair is done.
+/// Records that a repair is finished, and with it the unfinished ones that it followed.
 pub(crate) fn finish(
     conn: &Connection,
     partition: PartitionId,
@@ -44,6 +43,8 @@ pub(crate) fn finish(
 ) -> Result<(), StoreError> {
     conn.prepare_cached("UPDATE repairs SET upto = ?3 WHERE partition = ?1 AND epoch = ?2")?
         .execute(params![partition.0, epoch, upto as i64])?;
+    conn.prepare_cached("UPDATE repairs SET upto = lost_to WHERE partition = ?1 AND upto IS NULL")?
+        .execute([partition.0])?;
     Ok(())
 }
 

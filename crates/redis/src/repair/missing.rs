@@ -4,19 +4,20 @@ use std::{collections::BTreeSet, ops::RangeInclusive};
 
 use qiang_core::{
     event::{PartitionId, Seq},
-    ports::{EngineError, Ledger},
+    ports::{EngineError, Ledger, RepairRecord},
 };
 
 use super::of_ledger;
 use crate::offer::Loss;
 
-/// Repairs of a partition that are read, newest first: at most one of them is unfinished, a late one.
+/// Repairs of a partition that are read, newest first. Those that were stopped since the last finished one are among
+/// them.
 const REPAIRS_MAX: u32 = 100;
 
 /// Entries that are missing, and what an earlier repair says of them.
 pub(super) struct Missing {
     ranges: Vec<RangeInclusive<Seq>>,
-    /// Entries that an unfinished repair could not name: this one answers for them.
+    /// Entries that unfinished repairs could not name: this one answers for them.
     left_unnamed: u64,
 }
 
@@ -28,21 +29,27 @@ pub(super) async fn of(
     (head, settled): (Seq, Seq),
 ) -> Result<Missing, EngineError> {
     let repairs = ledger.repairs(partition, REPAIRS_MAX).await;
+    let repairs = repairs.map_err(of_ledger)?;
+    Ok(beside(&repairs, loss, (head, settled)))
+}
+
+fn beside(repairs: &[RepairRecord], loss: &Loss, (head, settled): (Seq, Seq)) -> Missing {
     let (mut ranges, mut left_unnamed) = (vec![in_neither(loss, (head, settled))], 0);
-    for repair in repairs.map_err(of_ledger)? {
+    for repair in repairs {
         match repair.upto {
             // What it has appended is lost as well, unless it is settled.
             Some(upto) => ranges.push(head.max(settled) + 1..=upto),
             None => {
                 ranges.push(repair.lost_from..=repair.lost_to);
-                left_unnamed += repair.unnamed;
+                // A later one counts those of the earlier ones, too.
+                left_unnamed = left_unnamed.max(repair.unnamed);
             }
         }
     }
-    Ok(Missing {
+    Missing {
         ranges,
         left_unnamed,
-    })
+    }
 }
 
 /// The part of a loss that the ledger does not have.
@@ -101,6 +108,36 @@ mod tests {
         check(1, 735, 0, 700, 701..=735);
         check(1, 1_049_311, 0, 1_049_311, none_after(1_049_311));
         check(9, 12, 10, 12, 9..=12);
+    }
+
+    #[test]
+    fn every_unfinished_repair_says_what_is_missing() {
+        let repair = |lost_from, lost_to, unnamed, upto| RepairRecord {
+            partition: PartitionId(0),
+            epoch: String::new(),
+            follows: String::new(),
+            at: qiang_core::time::Timestamp::from_millis(0),
+            lost_from,
+            lost_to,
+            unnamed,
+            reason: String::new(),
+            upto,
+        };
+        // The first repair has moved the ledger's position past 15, and the second one was begun after another loss:
+        // neither is finished. A node that answered 11 to 13 has died since.
+        let settled = 1_048_591;
+        let unfinished = [
+            repair(settled + 1, settled, 0, None),
+            repair(11, 15, 0, None),
+        ];
+        let named = [14, 15].into_iter().collect();
+        let missing = beside(&unfinished, &loss(1, settled), (0, settled));
+        assert_eq!(missing.unnamed(&named, false), 3);
+        // What several could not name is not added up.
+        let unfinished = [repair(16, 17, 4, None), repair(11, 15, 3, None)];
+        let all = (11..=17).collect();
+        let missing = beside(&unfinished, &loss(1, settled), (0, settled));
+        assert_eq!(missing.unnamed(&all, false), 4);
     }
 
     #[test]
