@@ -40,6 +40,19 @@ const RECALLS_MAX: usize = 4;
 const OPENED_BEFORE: &str =
     "an earlier release opened this sale over several partitions: its stock cannot be changed";
 
+/// Converts the error of a later step of a command that has changed a part already: "nothing was decided" is not true.
+pub(crate) fn after_an_effect(error: EngineError) -> EngineError {
+    match error {
+        EngineError::Overloaded
+        | EngineError::Unavailable { .. }
+        | EngineError::Stopping
+        | EngineError::Refused(Refusal::UnknownCampaign) => {
+            EngineError::uncertain(format!("one part has changed, and then: {error}"))
+        }
+        other => other,
+    }
+}
+
 impl Node {
     pub(crate) async fn run(&self, command: Command) -> Result<Reply, EngineError> {
         match command {
@@ -129,8 +142,8 @@ impl Node {
                     if meta.parts == 1 {
                         return Ok(part.tally);
                     }
-                    let tally = self.tally(campaign).await?;
-                    return tally.ok_or_else(|| Refusal::UnknownCampaign.into());
+                    let tally = self.tally(campaign).await.map_err(after_an_effect)?;
+                    return tally.ok_or_else(|| after_an_effect(Refusal::UnknownCampaign.into()));
                 }
             }
         }
@@ -149,7 +162,12 @@ impl Node {
         for partition in self.partitions.of_campaign(&meta) {
             parts.push(self.act_on_part(&meta, partition, action).await);
         }
-        let parts: Vec<_> = parts.into_iter().collect::<Result<_, _>>()?;
+        let some_have_changed = parts.iter().any(Result::is_ok);
+        let parts: Result<Vec<_>, _> = parts.into_iter().collect();
+        let parts = parts.map_err(|error| match some_have_changed {
+            true => after_an_effect(error),
+            false => error,
+        })?;
         tally::sum(&parts).ok_or_else(unreadable)
     }
 
@@ -369,5 +387,27 @@ impl Node {
             return Ok(Probed::Degraded { reason });
         }
         Ok(Probed::Ready)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_after_an_effect_never_says_that_nothing_was_decided() {
+        for error in [
+            EngineError::Overloaded,
+            EngineError::unavailable("no primary"),
+            EngineError::Stopping,
+            Refusal::UnknownCampaign.into(),
+            EngineError::uncertain("no answer"),
+        ] {
+            let after = after_an_effect(error.clone());
+            assert!(
+                matches!(after, EngineError::Uncertain { .. }),
+                "{error}: {after}"
+            );
+        }
     }
 }

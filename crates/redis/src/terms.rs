@@ -20,6 +20,7 @@ use qiang_core::{
 };
 
 use crate::{
+    commands::after_an_effect,
     meta::CampaignMeta,
     node::Node,
     scripts::{FOLLOW_TERMS, SET_TERMS},
@@ -64,9 +65,9 @@ impl Node {
         if meta.parts == 1 {
             return Ok(part.tally);
         }
-        self.follow_terms(&meta).await?;
-        let tally = self.tally(campaign).await?;
-        tally.ok_or_else(|| Refusal::UnknownCampaign.into())
+        self.follow_terms(&meta).await.map_err(after_an_effect)?;
+        let tally = self.tally(campaign).await.map_err(after_an_effect)?;
+        tally.ok_or_else(|| after_an_effect(Refusal::UnknownCampaign.into()))
     }
 
     /// Has all parts of a spread sale go by the terms of its first part.
