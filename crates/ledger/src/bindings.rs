@@ -69,7 +69,7 @@ pub(crate) async fn find<D: Dialect>(
     )
 }
 
-/// Binds the ledger to another engine, unless somebody was faster.
+/// Binds the ledger to another engine, unless another process was faster.
 pub(crate) async fn bind<D: Dialect>(
     conn: &mut D::Connection,
     from: &str,

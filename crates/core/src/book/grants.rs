@@ -147,8 +147,7 @@ impl Grants {
         Self { table, index }
     }
 
-    /// Numbers from the first to the last of each pair are not given. They stand in their order, before any grant is
-    /// added.
+    /// Skips the numbers from the first to the last of each pair. Pairs are in ascending order; no grant is added yet.
     pub(super) fn skip(&mut self, numbers: &[(u32, u32)]) {
         if !numbers.is_empty() {
             let new = || Box::new(Index::of(&self.table));

@@ -48,7 +48,7 @@ pub struct Standing {
 /// A grant that was made before.
 #[derive(Debug, Clone, Copy)]
 pub struct FormerGrant<'a> {
-    /// Its number, from 1 without gaps but for those that are skipped.
+    /// Its number, from 1, without gaps except for skipped numbers.
     pub number: u32,
     /// Who has it.
     pub user: &'a UserId,

@@ -193,7 +193,7 @@ async fn a_restored_file_gives_no_id_again() {
         }
         for number in [4, 5, 6, numbers[0] - 1, numbers[2] + 1] {
             let order = engine.order(scene.target().order(number)).await;
-            assert_eq!(order.unwrap(), None, "order {number} is nobody's");
+            assert_eq!(order.unwrap(), None, "order {number} has no owner");
         }
         engine.close();
     }

@@ -1,4 +1,4 @@
-//! Numbers that no grant has: a restore skips those that may have been told to users before it.
+//! Numbers that no grant has: a restore skips numbers that users may have received before it.
 
 /// Runs of numbers that are not given, and what they do to the places of the grants behind them.
 #[derive(Debug, Default)]
