@@ -89,10 +89,9 @@ pub struct WithheldRecord {
 /// The ledger's record of repairs.
 #[async_trait]
 pub trait RepairStore: Send + Sync + 'static {
-    /// Writes a repair down before it changes anything, as one that is not finished. Whoever begins one that was
-    /// written down before begins it again. What unfinished repairs of the partition withhold is dropped: this one finds
-    /// it again. Their records stay unfinished until a repair is finished, so that a further loss in between knows which
-    /// entries they miss.
+    /// Records a repair as unfinished, before it changes anything. A repair that was recorded before begins again. What
+    /// unfinished repairs of the partition withhold is dropped: this one finds it again. Their records stay unfinished
+    /// until a repair is finished, so that a further loss in between knows which entries they miss.
     async fn begin_repair(&self, repair: &RepairRecord) -> Result<(), LedgerError>;
 
     /// Writes down what a repair withholds of a campaign, before it does so, in place of what was written down for
