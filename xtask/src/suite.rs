@@ -1,13 +1,15 @@
 //! The steps of `cargo xtask test` and their order.
 
-use std::io;
 use std::path::Path;
+use std::{env, io, thread};
 
 use anyhow::{Result, bail};
 
 use crate::steps::{Done, Step, run_all};
 use crate::{api, browser, changed, command, container, deny, disk, faults, needs, tidy, valkey};
 
+/// The variable that tells test binaries how many tests run at once.
+const TEST_THREADS: &str = "RUST_TEST_THREADS";
 const ADD_COMPONENTS: &str = "rustup component add rustfmt clippy";
 
 /// Installs what the machine lacks, then runs all checks, cheap ones first, then all tests.
@@ -98,11 +100,12 @@ pub(crate) fn test(root: &Path, embedded: bool) -> Result<()> {
         "cargo xtask test",
         disk::for_tests,
     ));
-    steps.push(Step::command(
+    let line = format!("cargo test --workspace --all-targets --no-fail-fast{features}");
+    steps.push(Step::new(
         "tests",
         "run all tests (minutes: most start servers of their own)",
-        &format!("cargo test --workspace --all-targets --no-fail-fast{features}"),
-        root,
+        &line.clone(),
+        move || run_tests(&line, root),
     ));
     // The same features, so that nothing is compiled again.
     steps.push(Step::command(
@@ -183,14 +186,22 @@ pub(crate) fn test_changed(root: &Path, embedded: bool, base: &str) -> Result<()
             &format!("cargo clippy{names} --all-targets{features} -- -D warnings"),
             root,
         ));
-        steps.push(Step::command(
+        let line = format!("cargo test{names} --all-targets --no-fail-fast{features}");
+        steps.push(Step::new(
             "tests",
             "run the tests of the packages that the change reaches",
-            &format!("cargo test{names} --all-targets --no-fail-fast{features}"),
-            root,
+            &line.clone(),
+            move || run_tests(&line, root),
         ));
     }
     run_all(steps, &mut io::stdout())
+}
+
+/// Runs tests, two at a time for each processor: most wait for servers, connections and deadlines.
+fn run_tests(line: &str, root: &Path) -> Result<Done> {
+    let threads = thread::available_parallelism().map_or(2, |processors| 2 * processors.get());
+    let threads = env::var(TEST_THREADS).unwrap_or_else(|_| threads.to_string());
+    command::run_with(line, root, &[(TEST_THREADS, &threads)]).map(|()| Done::Passed)
 }
 
 fn add_components(root: &Path, may_install: bool) -> Result<Done> {
