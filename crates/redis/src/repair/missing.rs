@@ -10,8 +10,7 @@ use qiang_core::{
 use super::of_ledger;
 use crate::offer::Loss;
 
-/// Repairs of a partition that are read, newest first. Those that were stopped since the last finished one are among
-/// them.
+/// Repairs of a partition that are read, newest first. They include repairs stopped since the last finished one.
 const REPAIRS_MAX: u32 = 100;
 
 /// Entries that are missing, and what an earlier repair says of them.
