@@ -26,9 +26,25 @@ pub enum Mark {
 pub(crate) struct Claim {
     pub(crate) installation: Arc<str>,
     pub(crate) engine: Arc<str>,
-    /// Whether the call may make the partition the engine's.
-    pub(crate) marks: bool,
+    /// The server on which the call may make the partition the engine's: [`ANY_SERVER`], none if empty, or the one
+    /// with this replication id.
+    pub(crate) marks_on: String,
     at: Instant,
+}
+
+/// Stands for whatever server answers.
+const ANY_SERVER: &str = "1";
+
+/// A mark as calls have found it.
+#[derive(Debug)]
+struct Seen {
+    mark: Mark,
+    /// The replication id of the server that answered.
+    server: String,
+    /// When the first answer came with this mark from this server, one after another.
+    first: Instant,
+    /// When the last call was sent that was answered so.
+    last: Instant,
 }
 
 /// What this process knows of its installation.
@@ -41,12 +57,11 @@ pub struct Identity {
 #[derive(Debug)]
 struct State {
     engine: Arc<str>,
-    /// Marks as they were found, and when the call that found each was sent.
-    seen: BTreeMap<PartitionId, (Mark, Instant)>,
+    seen: BTreeMap<PartitionId, Seen>,
     /// Partitions that this process has made the engine's since it took over; none where it did not.
     marked: Option<BTreeSet<PartitionId>>,
-    /// Partitions that have lost their mark alone, and are marked again.
-    lost: BTreeSet<PartitionId>,
+    /// Partitions that have lost their mark alone, and the server on which each is marked again.
+    lost: BTreeMap<PartitionId, String>,
     /// Why it does not serve a partition that is not of the engine, and what to do.
     advice: String,
 }
@@ -61,7 +76,7 @@ impl Identity {
                 engine: engine.into(),
                 seen: BTreeMap::new(),
                 marked: None,
-                lost: BTreeSet::new(),
+                lost: BTreeMap::new(),
                 advice: String::new(),
             }),
         }
@@ -82,10 +97,25 @@ impl Identity {
         state.marked = is_ours.then(BTreeSet::new);
     }
 
-    /// Partitions that have lost their mark while others of the same Redis keep it may be marked again.
-    pub fn mark_again(&self) {
+    /// Marks partitions again that have lost their data while others of the same Redis have theirs: a call that was
+    /// sent after each of them had answered so has found the engine. Returns whether there are any.
+    ///
+    /// Where all partitions are on one server, that call must have been answered by the same server. An address may
+    /// lead to two of them for a while, and a partition that is marked on both would grant twice. `is_sharded` where
+    /// partitions are on servers of their own.
+    pub fn mark_again(&self, is_sharded: bool) -> bool {
         let mut state = self.state.lock();
-        state.lost = state.unmarked().collect();
+        let is_known = |lost: &Seen| {
+            let mut own = state.seen.values().filter(|seen| seen.mark == Mark::Own);
+            own.any(|own| own.last > lost.first && (is_sharded || own.server == lost.server))
+        };
+        let lost = state.unmarked().filter(|(_, lost)| is_known(lost));
+        let server = |lost: &Seen| match is_sharded {
+            true => ANY_SERVER.to_owned(),
+            false => lost.server.clone(),
+        };
+        state.lost = lost.map(|(id, lost)| (id, server(lost))).collect();
+        !state.lost.is_empty()
     }
 
     /// Says why partitions that are not of the engine are not served.
@@ -96,8 +126,8 @@ impl Identity {
     /// Whether a call that was sent this recently has found a partition of the engine.
     pub fn is_seen(&self, recent: Duration) -> bool {
         let state = self.state.lock();
-        let mut own = state.seen.values().filter(|(mark, _)| *mark == Mark::Own);
-        own.any(|(_, at)| at.elapsed() < recent)
+        let mut own = state.seen.values().filter(|seen| seen.mark == Mark::Own);
+        own.any(|own| own.last.elapsed() < recent)
     }
 
     /// Whether a partition was found that is not of the engine.
@@ -105,22 +135,10 @@ impl Identity {
         self.state.lock().unmarked().next().is_some()
     }
 
-    /// Whether a partition of the engine was found after each one that is not: the engine is there, and has lost a
-    /// part.
-    pub fn has_lost_a_part(&self) -> bool {
-        let state = self.state.lock();
-        let of = |own: bool| {
-            let marks = state.seen.values();
-            let marks = marks.filter(move |(mark, _)| (*mark == Mark::Own) == own);
-            marks.map(|(_, at)| *at).max()
-        };
-        matches!((of(true), of(false)), (Some(own), Some(other)) if own > other)
-    }
-
     /// The other installation whose Redis this is, if that was found.
     pub fn foreign(&self) -> Option<String> {
         let state = self.state.lock();
-        state.seen.values().find_map(|(mark, _)| match mark {
+        state.seen.values().find_map(|seen| match &seen.mark {
             Mark::Foreign(installation) => Some(installation.clone()),
             _ => None,
         })
@@ -130,17 +148,26 @@ impl Identity {
     pub(crate) fn claim(&self, partition: PartitionId) -> Claim {
         let state = self.state.lock();
         let marked = state.marked.as_ref();
-        let marks = marked.is_some_and(|marked| !marked.contains(&partition));
+        let marks_on = match marked.is_some_and(|marked| !marked.contains(&partition)) {
+            true => ANY_SERVER.to_owned(),
+            false => state.lost.get(&partition).cloned().unwrap_or_default(),
+        };
         Claim {
             installation: Arc::clone(&self.installation),
             engine: Arc::clone(&state.engine),
-            marks: marks || state.lost.contains(&partition),
+            marks_on,
             at: Instant::now(),
         }
     }
 
-    /// Notes what a call has found; returns why the partition is not served, if it is not the engine's.
-    pub(crate) fn note(&self, partition: PartitionId, claim: &Claim, mark: Mark) -> String {
+    /// Notes what a call has found on a server; returns why the partition is not served, if it is not the engine's.
+    pub(crate) fn note(
+        &self,
+        partition: PartitionId,
+        claim: &Claim,
+        mark: Mark,
+        server: &str,
+    ) -> String {
         let mut state = self.state.lock();
         if *state.engine != *claim.engine {
             // The engine was followed in between: the next call says more.
@@ -160,18 +187,24 @@ impl Identity {
             }
             Mark::Other(_) => state.advice.clone(),
         };
-        state.seen.insert(partition, (mark, claim.at));
+        let before = state.seen.remove(&partition);
+        let before = before.filter(|seen| seen.mark == mark && seen.server == server);
+        let first = before.map_or_else(Instant::now, |seen| seen.first);
+        let seen = Seen {
+            mark,
+            server: server.to_owned(),
+            first,
+            last: claim.at,
+        };
+        state.seen.insert(partition, seen);
         reason
     }
 }
 
 impl State {
-    fn unmarked(&self) -> impl Iterator<Item = PartitionId> {
-        let other = |(_, (mark, _)): &(&PartitionId, &(Mark, Instant))| *mark != Mark::Own;
-        self.seen
-            .iter()
-            .filter(other)
-            .map(|(partition, _)| *partition)
+    fn unmarked(&self) -> impl Iterator<Item = (PartitionId, &Seen)> {
+        let seen = self.seen.iter().map(|(partition, seen)| (*partition, seen));
+        seen.filter(|(_, seen)| seen.mark != Mark::Own)
     }
 }
 
@@ -189,38 +222,65 @@ mod tests {
 
     const PARTITIONS: [PartitionId; 2] = [PartitionId(0), PartitionId(1)];
 
+    fn note(identity: &Identity, partition: PartitionId, mark: Mark, server: &str) {
+        // Calls are told apart by when they were sent.
+        std::thread::sleep(Duration::from_millis(1));
+        let claim = identity.claim(partition);
+        identity.note(partition, &claim, mark, server);
+    }
+
+    fn none() -> Mark {
+        Mark::Other(String::new())
+    }
+
     #[test]
     fn partition_is_marked_once_per_takeover() {
         let identity = Identity::new("i", "e");
-        assert!(!identity.claim(PARTITIONS[0]).marks);
+        let marks_on = |partition| identity.claim(partition).marks_on;
+        assert_eq!(marks_on(PARTITIONS[0]), "");
         identity.follow("f", true);
-        let claim = identity.claim(PARTITIONS[0]);
-        assert!(claim.marks);
-        identity.note(PARTITIONS[0], &claim, Mark::Own);
-        assert!(!identity.claim(PARTITIONS[0]).marks, "it was marked");
-        assert!(identity.claim(PARTITIONS[1]).marks);
+        assert_eq!(marks_on(PARTITIONS[0]), ANY_SERVER);
+        note(&identity, PARTITIONS[0], Mark::Own, "s");
+        assert_eq!(marks_on(PARTITIONS[0]), "", "it was marked");
+        assert_eq!(marks_on(PARTITIONS[1]), ANY_SERVER);
         identity.follow("g", false);
-        assert!(!identity.claim(PARTITIONS[1]).marks);
+        assert_eq!(marks_on(PARTITIONS[1]), "");
     }
 
     #[test]
     fn lost_part_is_told_from_a_lost_engine() {
         let identity = Identity::new("i", "e");
-        let note = |partition, mark| {
-            std::thread::sleep(Duration::from_millis(2));
-            let claim = identity.claim(partition);
-            identity.note(partition, &claim, mark);
-        };
-        note(PARTITIONS[0], Mark::Own);
-        note(PARTITIONS[1], Mark::Other(String::new()));
-        assert!(
-            identity.is_missing() && !identity.has_lost_a_part(),
-            "both may be lost"
-        );
-        note(PARTITIONS[0], Mark::Own);
-        assert!(identity.has_lost_a_part());
-        identity.mark_again();
-        assert!(identity.claim(PARTITIONS[1]).marks);
+        note(&identity, PARTITIONS[0], Mark::Own, "a");
+        note(&identity, PARTITIONS[1], none(), "b");
+        assert!(identity.is_missing());
+        assert!(!identity.mark_again(true), "both may be lost");
+        note(&identity, PARTITIONS[0], Mark::Own, "a");
+        // The lost part is asked much more often than the other one.
+        note(&identity, PARTITIONS[1], none(), "b");
+        assert!(identity.mark_again(true));
+        assert_eq!(identity.claim(PARTITIONS[1]).marks_on, ANY_SERVER);
+        note(&identity, PARTITIONS[1], Mark::Own, "b");
+        assert!(!identity.mark_again(true) && !identity.is_missing());
+        assert_eq!(identity.claim(PARTITIONS[1]).marks_on, "");
+    }
+
+    #[test]
+    fn another_server_proves_nothing_where_there_is_one() {
+        let identity = Identity::new("i", "e");
+        note(&identity, PARTITIONS[1], none(), "new");
+        note(&identity, PARTITIONS[0], Mark::Own, "old");
+        assert!(!identity.mark_again(false));
+        assert_eq!(identity.claim(PARTITIONS[1]).marks_on, "");
+        // The old one has lost the partition, too; what was seen of it before says nothing of that.
+        note(&identity, PARTITIONS[1], none(), "old");
+        assert!(!identity.mark_again(false));
+        note(&identity, PARTITIONS[0], Mark::Own, "old");
+        assert!(identity.mark_again(false));
+        assert_eq!(identity.claim(PARTITIONS[1]).marks_on, "old");
+        // Once the address leads elsewhere, nothing is marked any more.
+        note(&identity, PARTITIONS[1], none(), "new");
+        assert!(!identity.mark_again(false));
+        assert_eq!(identity.claim(PARTITIONS[1]).marks_on, "");
     }
 
     #[test]
@@ -228,7 +288,7 @@ mod tests {
         let identity = Identity::new("i", "e");
         let claim = identity.claim(PARTITIONS[0]);
         identity.follow("f", false);
-        identity.note(PARTITIONS[0], &claim, Mark::Own);
+        identity.note(PARTITIONS[0], &claim, Mark::Own, "s");
         assert!(!identity.is_seen(Duration::from_secs(1)));
     }
 }

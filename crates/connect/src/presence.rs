@@ -131,7 +131,10 @@ impl Connections {
         let reply: Vec<String> = connection.once(&command).await?;
         let text = || reply.get(1).cloned().unwrap_or_default();
         let note = |mark: Mark| match (identity, claim) {
-            (Some(identity), Some(claim)) => identity.note(id, &claim, mark),
+            (Some(identity), Some(claim)) => {
+                let primary = reply.last().map_or("", String::as_str);
+                identity.note(id, &claim, mark, primary)
+            }
             _ => String::new(),
         };
         match reply.first().map(String::as_str) {
@@ -177,7 +180,7 @@ impl Connections {
             .arg(stale_for.as_millis() as u64)
             .arg(claim.map_or("", |claim| &claim.installation))
             .arg(claim.map_or("", |claim| &claim.engine))
-            .arg(u8::from(claim.is_some_and(|claim| claim.marks)));
+            .arg(claim.map_or("", |claim| &claim.marks_on));
         command
     }
 }
@@ -201,6 +204,7 @@ fn read(reply: &[String]) -> Option<Answer> {
         reason,
         from,
         to,
+        _primary,
     ] = reply
     else {
         return None;

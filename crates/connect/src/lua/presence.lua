@@ -12,11 +12,12 @@
 -- grace it has a new term begin here. On a server that is halted it has one after half the grace, which does not open:
 -- the nodes' reports and kept answers have to be there before a repair goes on without them
 -- ARGV[15] installation, empty where it does not matter; ARGV[16] the engine that its ledger belongs to; ARGV[17] is 1
--- where this partition may be made that engine's. Nothing else is done for the ledger of another installation, or while
--- the partition is not of the engine
--- Replies: {"foreign", installation}; {"mark", engine}, empty where the partition is of none;
--- {"ok", epoch, term, server, began, state, head, reason, lost from, lost to}; {"count", partitions} where
--- Redis was set up with another number; {"replica"} where the server is no primary
+-- where this partition may be made that engine's, or the replication id of the server on which it may. Nothing else is
+-- done for the ledger of another installation, or while the partition is not of the engine
+-- Replies: {"foreign", installation, primary}; {"mark", engine, primary}, the engine empty where the partition is of
+-- none; {"ok", epoch, term, server, began, state, head, reason, lost from, lost to, primary}; {"count", partitions}
+-- where Redis was set up with another number; {"replica"} where the server is no primary. `primary` is the replication
+-- id of the server that answers
 local SHORT = 8 -- of a replication id, to tell servers apart
 local TERMS_MAX = 64
 local ALIVE_MS, FORGOTTEN_MS = 3000, 3600000
@@ -37,10 +38,10 @@ end
 if ARGV[15] ~= '' then
   local mark = redis.call('HMGET', KEYS[1], 'installation', 'engine')
   if mark[1] and mark[1] ~= ARGV[15] then
-    return {'foreign', mark[1]}
+    return {'foreign', mark[1], own}
   elseif mark[2] ~= ARGV[16] then
-    if ARGV[17] ~= '1' then
-      return {'mark', mark[2] or ''}
+    if ARGV[17] ~= '1' and ARGV[17] ~= own then
+      return {'mark', mark[2] or '', own}
     end
     redis.call('HSET', KEYS[1], 'installation', ARGV[15], 'engine', ARGV[16])
   end
@@ -140,7 +141,7 @@ local function reply()
   local state = p.halted and 'halted' or p.open and 'open' or 'gathering'
   local text = {'ok'}
   for _, value in ipairs({p.epoch or '', p.term or 0, short(), p.began or 0, state, p.seq or 0, p.halted or '',
-    p.lost_from or '', p.lost_to or ''}) do
+    p.lost_from or '', p.lost_to or '', own}) do
     text[#text + 1] = type(value) == 'number' and int(value) or value
   end
   return text

@@ -23,6 +23,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(400);
 const SEEN_MAX: Duration = Duration::from_millis(1_500);
 /// How long an engine shows no sign of life before another takes its place.
 const SILENCE: Duration = Duration::from_secs(3);
+/// The longest pause between two looks at the signs of life that are one watch.
+const WATCH_GAP_MAX: Duration = Duration::from_millis(1_500);
 /// The longest location that the ledger keeps, in bytes.
 const LOCATION_MAX: usize = 1_000;
 
@@ -31,10 +33,42 @@ pub(crate) struct Binder {
     ledger: Arc<dyn Ledger>,
     identity: Arc<Identity>,
     location: String,
+    /// Whether partitions are on servers of their own.
+    is_sharded: bool,
     /// Whether this process has seen the ledger's engine in its Redis.
     is_known: bool,
-    /// The engine's signs of life when they were seen to stand still, and since when.
-    still: Option<(u64, Instant)>,
+    stillness: Stillness,
+}
+
+/// How long the engine's signs of life have not changed, as this process has watched them without a pause.
+#[derive(Default)]
+struct Stillness(Option<Watched>);
+
+struct Watched {
+    beats: u64,
+    since: Instant,
+    last: Instant,
+}
+
+impl Stillness {
+    /// Whether the engine has shown no sign of life for [`SILENCE`], now that so many were counted. After a pause in
+    /// the watch, other processes may have been unable to show one during the same time: it begins again.
+    fn is_silence(&mut self, beats: u64, now: Instant) -> bool {
+        let before = self.0.take();
+        let before = before.filter(|it| it.beats == beats && now - it.last <= WATCH_GAP_MAX);
+        let since = before.map_or(now, |it| it.since);
+        self.0 = Some(Watched {
+            beats,
+            since,
+            last: now,
+        });
+        now - since >= SILENCE
+    }
+
+    /// Begins the watch again.
+    fn forget(&mut self) {
+        self.0 = None;
+    }
 }
 
 impl Binder {
@@ -64,8 +98,9 @@ impl Binder {
             ledger,
             identity,
             location,
+            is_sharded: options.topology == Topology::Cluster,
             is_known: false,
-            still: None,
+            stillness: Stillness::default(),
         };
         binder.advise(&bound);
         Ok(binder)
@@ -108,9 +143,18 @@ impl Binder {
     }
 
     async fn look(&mut self) -> Result<(), LedgerError> {
+        let looked = self.look_once().await;
+        if looked.is_err() {
+            // Others cannot show signs of life either while the ledger does not answer.
+            self.stillness.forget();
+        }
+        looked
+    }
+
+    async fn look_once(&mut self) -> Result<(), LedgerError> {
         let engine = self.identity.engine();
         if self.identity.is_seen(SEEN_MAX) {
-            self.still = None;
+            self.stillness.forget();
             // A file needs no more than the first one: no other process looks at it.
             let is_shown = self.is_known && !self.ledger.is_shared();
             if is_shown || self.ledger.beat(&engine).await? {
@@ -143,9 +187,8 @@ impl Binder {
     /// The engine is in this process' Redis: notes where that is, and marks partitions again that have lost their data
     /// alone.
     async fn look_after_own(&mut self, engine: &str) -> Result<(), LedgerError> {
-        if self.identity.is_missing() && self.identity.has_lost_a_part() {
+        if self.identity.is_missing() && self.identity.mark_again(self.is_sharded) {
             tracing::warn!("partitions of Redis have lost their data; others still have theirs");
-            self.identity.mark_again();
         }
         if self.is_known {
             return Ok(());
@@ -169,13 +212,7 @@ impl Binder {
         if !self.ledger.is_shared() {
             return true;
         }
-        match self.still {
-            Some((beats, since)) if beats == bound.beats => since.elapsed() >= SILENCE,
-            _ => {
-                self.still = Some((bound.beats, Instant::now()));
-                false
-            }
-        }
+        self.stillness.is_silence(bound.beats, Instant::now())
     }
 
     async fn take_over(&mut self, bound: &EngineBinding) -> Result<(), LedgerError> {
@@ -208,7 +245,8 @@ impl Binder {
     fn follow(&mut self, bound: &EngineBinding, is_ours: bool) {
         self.ledger.settle_for(&bound.engine);
         self.identity.follow(&bound.engine, is_ours);
-        (self.is_known, self.still) = (false, None);
+        self.is_known = false;
+        self.stillness.forget();
         self.advise(bound);
     }
 
@@ -308,6 +346,27 @@ fn location_of(options: &Options) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn engine_is_silent_only_while_it_was_watched() {
+        let start = Instant::now();
+        let mut stillness = Stillness::default();
+        let mut at =
+            |millis: u64, beats| stillness.is_silence(beats, start + Duration::from_millis(millis));
+        for millis in (0..3_000).step_by(400) {
+            assert!(!at(millis, 7), "{millis}");
+        }
+        assert!(at(3_000, 7));
+        assert!(!at(3_400, 8), "a sign of life");
+        // This process, or the ledger, did not answer for a while, and nor could other processes show anything.
+        assert!(!at(3_800, 8) && !at(9_000, 8));
+        for millis in (9_400..12_000).step_by(400) {
+            assert!(!at(millis, 8), "{millis}");
+        }
+        assert!(at(12_000, 8));
+        stillness.forget();
+        assert!(!stillness.is_silence(8, start + Duration::from_millis(12_400)));
+    }
 
     #[test]
     fn location_is_one_for_all_spellings() {

@@ -71,10 +71,17 @@ impl Keys {
 
     /// A presence call: the reply's words.
     fn presence(&self, node: &str, said: &Said<'_>) -> Vec<String> {
+        // No installation: any engine's partition will do.
+        self.presence_of(node, said, ["", "", ""])
+    }
+
+    /// The same, with installation, engine, and where the partition may be made that engine's.
+    fn presence_of(&self, node: &str, said: &Said<'_>, identity: [&str; 3]) -> Vec<String> {
         let (number, observed) = (said.number.to_string(), said.observed.to_string());
         let (epoch, before, began) = said.before;
         let (before, began) = (before.to_string(), began.to_string());
         let (grace, stale) = (GRACE_MS.to_string(), said.stale_ms.to_string());
+        let [installation, engine, marks_on] = identity;
         let reply = self.call(&[
             "EVAL",
             PRESENCE,
@@ -95,10 +102,9 @@ impl Keys {
             "1",
             "",
             &stale,
-            // No installation: any engine's partition will do.
-            "",
-            "",
-            "",
+            installation,
+            engine,
+            marks_on,
         ]);
         let words = reply.array().iter().filter_map(Reply::text);
         words.map(str::to_owned).collect()
@@ -195,6 +201,33 @@ async fn nodes_reach_a_server_that_is_halted_in_an_earlier_term() {
             stale_ms: 10 * GRACE_MS,
         };
         assert_eq!(keys.presence("b", &said)[2], "6");
+    });
+}
+
+/// A partition that has lost its data becomes the engine's on the server that was named, and on no other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_partition_is_marked_on_the_named_server_alone() {
+    blocking(|| {
+        let keys = Keys::new();
+        let own = keys.server().info("replication", "master_replid").unwrap();
+        let said = Said {
+            epoch: "",
+            number: 0,
+            before: ("", 0, 0),
+            observed: 0,
+            stale_ms: 0,
+        };
+        let other = "0".repeat(own.len());
+        for marks_on in ["", &other] {
+            let words = keys.presence_of("a", &said, ["i", "e", marks_on]);
+            assert_eq!(words, ["mark", "", &own]);
+            assert_eq!(keys.state().get("engine"), None);
+        }
+        let words = keys.presence_of("a", &said, ["i", "e", &own]);
+        assert_eq!((words[0].as_str(), words.last()), ("ok", Some(&own)));
+        assert_eq!(keys.state()["engine"], "e");
+        let words = keys.presence_of("a", &said, ["another", "e", "1"]);
+        assert_eq!(words, ["foreign", "i", &own]);
     });
 }
 
