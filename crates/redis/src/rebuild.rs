@@ -65,9 +65,16 @@ pub(crate) struct Noted {
     /// Where the log ended, and up to where the ledger was, before the repair has moved either.
     pub(crate) head: Seq,
     pub(crate) settled: Seq,
+    /// The epochs of earlier attempts at the end of the same halt.
+    pub(crate) tried: Vec<String>,
 }
 
 impl Noted {
+    /// Whether an attempt at the end of this halt was to begin the epoch.
+    pub(crate) fn has_begun(&self, epoch: &str) -> bool {
+        self.epoch == epoch || self.tried.iter().any(|tried| tried == epoch)
+    }
+
     /// What was noted, and of which loss.
     fn read(text: &str) -> Option<(&str, Self)> {
         let mut words = text.split(' ');
@@ -79,6 +86,7 @@ impl Noted {
             accounted: words.next()?.parse().ok()?,
             head: words.next()?.parse().ok()?,
             settled: words.next()?.parse().ok()?,
+            tried: words.map(str::to_owned).collect(),
         };
         Some((loss, noted))
     }
@@ -91,9 +99,15 @@ impl Noted {
             accounted,
             head,
             settled,
+            tried,
             ..
         } = self;
-        format!("{name} {unnamed} {epoch} {ahead} {accounted} {head} {settled}")
+        let mut text = format!("{name} {unnamed} {epoch} {ahead} {accounted} {head} {settled}");
+        for epoch in tried {
+            text.push(' ');
+            text.push_str(epoch);
+        }
+        text
     }
 }
 

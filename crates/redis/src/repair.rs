@@ -181,13 +181,21 @@ impl RedisEngine {
                     .as_ref()
                     .map_or((head, settled), |it| (it.head, it.settled));
                 let named = kept.iter().map(|entry| entry.seq).collect();
-                let missing = missing::of(ledger, partition, loss, places).await?;
+                let missing = missing::of(ledger, partition, loss, places, before.as_ref()).await?;
                 let unnamed = missing.unnamed(&named, all);
-                let tried = before.filter(|it| it.unnamed == unnamed);
+                let (epoch, tried) = match before {
+                    Some(it) if it.unnamed == unnamed => (it.epoch, it.tried),
+                    Some(mut it) => {
+                        it.tried.push(it.epoch);
+                        (new_epoch(), it.tried)
+                    }
+                    None => (new_epoch(), Vec::new()),
+                };
                 let (head, settled) = places;
                 let found = Noted {
                     unnamed,
-                    epoch: tried.map_or_else(new_epoch, |it| it.epoch),
+                    epoch,
+                    tried,
                     ledger_is_ahead: settled > head,
                     accounted: head.max(settled).max(loss.to),
                     head,

@@ -8,7 +8,7 @@ use qiang_core::{
 };
 
 use super::of_ledger;
-use crate::offer::Loss;
+use crate::{offer::Loss, rebuild::Noted};
 
 /// Repairs of a partition that are read, newest first. They include repairs stopped since the last finished one.
 const REPAIRS_MAX: u32 = 100;
@@ -21,21 +21,33 @@ pub(super) struct Missing {
 }
 
 /// The entries that are missing, where the log ended and the ledger was at these places before any repair moved them.
+/// `before` is what an earlier attempt at the end of the same halt has noted.
 pub(super) async fn of(
     ledger: &dyn Ledger,
     partition: PartitionId,
     loss: &Loss,
     (head, settled): (Seq, Seq),
+    before: Option<&Noted>,
 ) -> Result<Missing, EngineError> {
     let repairs = ledger.repairs(partition, REPAIRS_MAX).await;
     let repairs = repairs.map_err(of_ledger)?;
-    Ok(beside(&repairs, loss, (head, settled)))
+    Ok(beside(&repairs, loss, (head, settled), before))
 }
 
-fn beside(repairs: &[RepairRecord], loss: &Loss, (head, settled): (Seq, Seq)) -> Missing {
+fn beside(
+    repairs: &[RepairRecord],
+    loss: &Loss,
+    (head, settled): (Seq, Seq),
+    before: Option<&Noted>,
+) -> Missing {
     let (mut ranges, mut left_unnamed) = (vec![in_neither(loss, (head, settled))], 0);
     for repair in repairs {
-        match repair.upto {
+        // The ledger has an attempt as finished before the halt ends. If a node has then told of a further loss, the
+        // halt goes on, and all that the attempt has appended is still there.
+        let ended = repair
+            .upto
+            .filter(|_| !before.is_some_and(|it| it.has_begun(&repair.epoch)));
+        match ended {
             // What it has appended is lost as well, unless it is settled.
             Some(upto) => ranges.push(head.max(settled) + 1..=upto),
             None => {
@@ -109,9 +121,8 @@ mod tests {
         check(9, 12, 10, 12, 9..=12);
     }
 
-    #[test]
-    fn every_unfinished_repair_says_what_is_missing() {
-        let repair = |lost_from, lost_to, unnamed, upto| RepairRecord {
+    fn repair(lost_from: Seq, lost_to: Seq, unnamed: u64, upto: Option<Seq>) -> RepairRecord {
+        RepairRecord {
             partition: PartitionId(0),
             epoch: String::new(),
             follows: String::new(),
@@ -121,7 +132,47 @@ mod tests {
             unnamed,
             reason: String::new(),
             upto,
+        }
+    }
+
+    /// The first attempt has moved the log's end and the ledger's position by 2^20, and the ledger has it as finished.
+    /// Before the halt ended, a node came back that had observed two more entries; before the second one ended, another
+    /// node that had observed a third.
+    #[test]
+    fn attempt_at_a_halt_that_goes_on_has_lost_nothing() {
+        const GAP: Seq = 1 << 20;
+        let attempt = |epoch: &str, lost_to, upto| RepairRecord {
+            epoch: epoch.to_owned(),
+            ..repair(11, lost_to, 0, Some(upto))
         };
+        let (first, second) = (
+            attempt("one", 15, 15 + GAP + 5),
+            attempt("two", 17, 15 + 2 * GAP + 7),
+        );
+        let (head, settled) = (10, 8);
+        let noted = |tried: &[&str], epoch: &str| Noted {
+            unnamed: 0,
+            epoch: epoch.to_owned(),
+            ledger_is_ahead: false,
+            accounted: 15,
+            head,
+            settled,
+            tried: tried.iter().map(|epoch| (*epoch).to_owned()).collect(),
+        };
+        let check = |repairs: &[RepairRecord], to, before: Option<&Noted>| {
+            let named = (11..=15).collect();
+            let missing = beside(repairs, &loss(11, to), (head, settled), before);
+            missing.unnamed(&named, false)
+        };
+        let all = [second, first];
+        assert_eq!(check(&all[1..], 17, Some(&noted(&[], "one"))), 2);
+        assert_eq!(check(&all, 18, Some(&noted(&["one"], "two"))), 3);
+        // What a repair has appended that has ended its halt is lost.
+        assert_eq!(check(&all[1..], 17, None), 2 + GAP + 3);
+    }
+
+    #[test]
+    fn every_unfinished_repair_says_what_is_missing() {
         // The first repair has moved the ledger's position past 15, and the second one was begun after another loss:
         // neither is finished. A node that answered 11 to 13 has died since.
         let settled = 1_048_591;
@@ -130,12 +181,12 @@ mod tests {
             repair(11, 15, 0, None),
         ];
         let named = [14, 15].into_iter().collect();
-        let missing = beside(&unfinished, &loss(1, settled), (0, settled));
+        let missing = beside(&unfinished, &loss(1, settled), (0, settled), None);
         assert_eq!(missing.unnamed(&named, false), 3);
         // What several could not name is not added up.
         let unfinished = [repair(16, 17, 4, None), repair(11, 15, 3, None)];
         let all = (11..=17).collect();
-        let missing = beside(&unfinished, &loss(1, settled), (0, settled));
+        let missing = beside(&unfinished, &loss(1, settled), (0, settled), None);
         assert_eq!(missing.unnamed(&all, false), 4);
     }
 
