@@ -17,7 +17,7 @@
 //!   so until `repair_until`; `repair_since` is the loss and when it was found, and `repair_unnamed` what the first
 //!   attempt found, from before it moves the log or the ledger.
 //! - `P:{pNN}:nodes`, hash: node → milliseconds of its last sighting, the term in which it has reported, the last entry
-//!   it has observed.
+//!   it has observed; and when it was found not to have been seen for an hour. An hour after that it is forgotten.
 //! - `P:{pNN}:log`, stream: the log. A record holds the entries of one step; its id is the sequence number of the last.
 //! - `P:{pNN}:released`, list: up to where the log was settled when, as far as it still keeps that: see
 //!   `transport/trim_log.lua`.

@@ -21,6 +21,7 @@
 local SHORT = 8 -- of a replication id, to tell servers apart
 local TERMS_MAX = 64
 local ALIVE_MS, FORGOTTEN_MS = 3000, 3600000
+local LOOKED_AT = 32 -- of what crashed processes may have left, in each call
 local info = redis.call('INFO', 'replication')
 if not string.find(info, 'role:master', 1, true) then
   return {'replica'}
@@ -137,6 +138,25 @@ local function limit()
   return found and last or math.min(last, before.began)
 end
 
+-- Crashed processes leave their entries. Each call looks at a few, at random, and forgets those that are old.
+-- A clock that jumps makes all of them old: one is forgotten an hour after it was found to be so. Nodes that live write
+-- theirs anew.
+local function forget_some()
+  local some = redis.call('HSCAN', KEYS[2], time[2], 'COUNT', LOOKED_AT)[2]
+  for i = 1, #some, 2 do
+    local entry, found = string.match(some[i + 1], '^(%d+ %d+ %d+) ?(%d*)$')
+    local age = now - tonumber(string.match(entry or '0', '^%d+'))
+    found = tonumber(found)
+    if math.abs(age) > FORGOTTEN_MS then
+      if found and now - found > FORGOTTEN_MS then
+        redis.call('HDEL', KEYS[2], some[i])
+      elseif not found or found > now then
+        redis.call('HSET', KEYS[2], some[i], (entry or '0 0 0') .. ' ' .. int(now))
+      end
+    end
+  end
+end
+
 local function reply()
   local state = p.halted and 'halted' or p.open and 'open' or 'gathering'
   local text = {'ok'}
@@ -167,16 +187,19 @@ if not p.epoch then
   open()
 end
 
-local nodes, newest = {}, 0
-local all = redis.call('HGETALL', KEYS[2])
-for i = 1, #all, 2 do
-  local seen, term = string.match(all[i + 1], '^(%d+) (%d+)')
-  nodes[all[i]] = {seen = tonumber(seen), term = tonumber(term)}
-  newest = math.max(newest, tonumber(seen))
-end
 local knows = known.epoch == p.epoch and known.number == p.term
 -- Two servers may have begun a term of the same number.
 local conflict = knows and known.server ~= short()
+local nodes, newest = {}, 0
+-- While a term runs on its server, no node is waited for, and none has to be read.
+if p.halted or not p.open or p.server ~= own or conflict or stale > 0 then
+  local all = redis.call('HGETALL', KEYS[2])
+  for i = 1, #all, 2 do
+    local seen, term = string.match(all[i + 1], '^(%d+) (%d+)')
+    nodes[all[i]] = {seen = tonumber(seen), term = tonumber(term)}
+    newest = math.max(newest, tonumber(seen))
+  end
+end
 if p.halted and known.number > p.term and stale > 0 and stale >= grace / 2 then
   begin(known.number + 1, newest)
   drop('since', 'alive_from')
@@ -217,5 +240,8 @@ if not p.halted and not p.open then
   if not awaited or now - tonumber(p.since) >= grace then
     open()
   end
+end
+if p.open then
+  forget_some()
 end
 return reply()

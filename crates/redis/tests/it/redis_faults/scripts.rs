@@ -204,6 +204,78 @@ async fn nodes_reach_a_server_that_is_halted_in_an_earlier_term() {
     });
 }
 
+/// Entries of crashed processes go, a few in each call; a clock that jumps does not make any go, nor does a halt.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_that_have_crashed_are_forgotten() {
+    const HOUR_MS: u64 = 3_600_000;
+    const CRASHED: usize = 1_000;
+    blocking(|| {
+        let keys = Keys::new();
+        let (now, server) = (keys.now(), keys.server());
+        let own = server.info("replication", "master_replid").unwrap();
+        let said = Said {
+            epoch: "",
+            number: 0,
+            before: ("", 0, 0),
+            observed: 0,
+            stale_ms: 0,
+        };
+        let nodes = |entry: &str| {
+            let mut words = vec!["HSET".to_owned(), keys.nodes.clone()];
+            for n in 0..CRASHED {
+                words.extend([format!("crashed{n}"), entry.to_owned()]);
+            }
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            keys.call(&words);
+        };
+        let all = || keys.call(&["HLEN", &keys.nodes]).integer().unwrap() as usize;
+        let present = |calls: usize| {
+            for n in 0..calls {
+                let words = keys.presence(if n % 2 == 0 { "a" } else { "b" }, &said);
+                assert_eq!(words[0], "ok");
+            }
+        };
+        keys.set(&[
+            ("count", "1"),
+            ("epoch", "e1"),
+            ("seq", "0"),
+            ("term", "4"),
+            ("server", &own),
+            ("began", "0"),
+            ("terms", &format!("4:0:{}", &own[..8])),
+            ("open", &format!("e1.4.{}", &own[..8])),
+        ]);
+        let (old, marked) = (now - 3 * HOUR_MS, now - 2 * HOUR_MS);
+        // As all entries are once a clock has jumped.
+        nodes(&format!("{old} 4 7"));
+        present(100);
+        assert_eq!(all(), CRASHED + 2);
+        let entries = keys.call(&["HVALS", &keys.nodes]);
+        let is_marked = |it: &&Reply| it.text().is_some_and(|it| it.split(' ').count() == 4);
+        assert!(entries.array().iter().filter(is_marked).count() > 0);
+        // One that comes again is as new as any.
+        keys.call(&["HSET", &keys.nodes, "a", &format!("{old} 4 7 {marked}")]);
+        present(2);
+        let own_entry = keys.call(&["HGET", &keys.nodes, "a"]);
+        assert_eq!(own_entry.text().unwrap().split(' ').count(), 3);
+
+        nodes(&format!("{old} 4 7 {marked}"));
+        // A repair waits for all that the partition knows.
+        keys.set(&[("halted", "by hand")]);
+        keys.call(&["HDEL", &keys.partition, "open"]);
+        present(100);
+        assert_eq!(all(), CRASHED + 2);
+        keys.call(&["HDEL", &keys.partition, "halted"]);
+        keys.set(&[("open", &format!("e1.4.{}", &own[..8]))]);
+        let mut calls = 0;
+        while all() > 2 {
+            calls += 100;
+            present(100);
+            assert!(calls < 100 * CRASHED, "{} are left", all());
+        }
+    });
+}
+
 /// A partition that has lost its data becomes the engine's on the server that was named, and on no other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_partition_is_marked_on_the_named_server_alone() {
