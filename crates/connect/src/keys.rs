@@ -31,7 +31,8 @@
 //! - `P:{pNN}:repairs`, list: what repairs have done, the last thousand.
 //! - `P:{pNN}:reconciler`, string: which process reconciles the partition with the ledger; it expires unless that
 //!   process renews it.
-//! - `P:{pNN}:waiting`, hash: campaign → how many wait in its line. `P:{pNN}:decider`, string: which process decides
+//! - `P:{pNN}:waiting`, hash: campaign → how many wait in its line. `P:{pNN}:waiting_all`, string: the sum of these; it
+//!   expires after a minute and is counted again. `P:{pNN}:decider`, string: which process decides
 //!   these; it expires unless that process renews it.
 //! - `P:{pNN}:c:ID:line`, sorted set: users who wait, by the number of their place; `P:{pNN}:c:ID:places`, hash: user →
 //!   the place as text; `P:{pNN}:c:ID:entered`, string: the number of the last place, for as long as there is the
@@ -95,8 +96,8 @@ macro_rules! keys_of_a_partition {
 
 impl KeySpace {
     keys_of_a_partition! {
-        partition nodes log released queue doing dead lease agenda kept offers repairs reconciler waiting decider
-        closed retirer
+        partition nodes log released queue doing dead lease agenda kept offers repairs reconciler waiting
+        waiting_all decider closed retirer
     }
 
     /// Keys that begin with this prefix.

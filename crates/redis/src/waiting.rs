@@ -118,7 +118,8 @@ impl WaitingRoom for RedisEngine {
         let partition = lines.of(campaign).partition;
         let users = decided.iter().map(|(place, _)| &place.claim.user);
         let mut keys = keys_of(lines.keys(), partition, campaign, users);
-        keys.insert(0, lines.keys().waiting(partition));
+        let all = lines.keys();
+        keys.splice(0..0, [all.waiting(partition), all.waiting_all(partition)]);
         let mut command = eval_at_maxmemory(RECORD, &keys);
         command.arg(campaign.to_string()).arg(limits.kept_ms.max(1));
         for (place, decision) in decided {

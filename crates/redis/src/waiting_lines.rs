@@ -191,7 +191,8 @@ impl Lines {
         let mut command = if enters {
             let (all, partition) = (partitions.keys(), self.partition);
             let entered = all.of_campaign(partition, campaign, "entered");
-            keys.splice(0..0, [all.waiting(partition), entered]);
+            let lines = [all.waiting(partition), entered, all.waiting_all(partition)];
+            keys.splice(0..0, lines);
             eval(ENTER, &keys)
         } else {
             eval_at_maxmemory(LOOK, &keys)

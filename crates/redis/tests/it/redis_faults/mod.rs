@@ -17,6 +17,7 @@ mod flush;
 mod gate;
 mod harness;
 mod lacking;
+mod lines;
 mod log;
 mod lost;
 mod maintained;
