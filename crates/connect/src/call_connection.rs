@@ -1,9 +1,10 @@
 //! A connection of its own to one partition, on which one script call is under way at a time.
 //!
-//! Each call has a number, and Redis keeps the reply to a connection's last call beside the decision. When an answer
-//! is lost (a timeout, a dropped connection, a failover), the same call is sent again until it is answered. If it had
-//! been carried out, the kept reply comes back; if it had not, or the new primary never got it, it is carried out now.
-//! Nothing is decided twice either way.
+//! Each call has a number, and Redis keeps the number of a connection's last call and its reply beside the decision.
+//! When an answer is lost (a timeout, a dropped connection, a failover), the same call is sent again until it is
+//! answered. If it had been carried out, the kept reply is the answer; if it had not, or the new primary never got it,
+//! it is carried out now. The reply expires, by a clock that may be ahead, and the number does not: nothing is decided
+//! twice either way.
 //!
 //! Every call states the partition's term. Where that is over, nothing is done: the connection is dropped, and the call
 //! is sent again when the partition is open in another term. An answer that comes when its term is over counts as lost.
@@ -35,6 +36,8 @@ const QUERIES_MAX: u32 = 20;
 const QUERY_PAUSE: Duration = Duration::from_millis(100);
 /// Why an attempt came to nothing, where the server answered.
 const TERM_OVER: &str = "the partition's primary has changed";
+/// Why a call that was carried out has no answer.
+const REPLY_LOST: &str = "the call was carried out, and its reply has expired";
 
 /// What all connections of one node share.
 pub struct ConnectionContext {
@@ -133,6 +136,9 @@ impl CallConnection {
                     sent = earlier;
                     self.leave_term(&term);
                     TERM_OVER.to_owned()
+                }
+                Ok(reply) if reply.is_lost() => {
+                    return Err(failure(REPLY_LOST.to_owned(), true));
                 }
                 Ok(mut reply) => {
                     let relied_on = call.relied_on(&reply, &self.context.options);

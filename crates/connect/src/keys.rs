@@ -15,7 +15,9 @@
 //!   partition, in milliseconds; `installation` and `engine` are those that the ledger names. `downs` is from when to
 //!   when none did, the 64 newest such times, oldest first. While it is repaired, `repairer` is the process that does
 //!   so until `repair_until`; `repair_since` is the loss and when it was found, and `repair_unnamed` what the first
-//!   attempt found, from before it moves the log or the ledger.
+//!   attempt found, from before it moves the log or the ledger. `call:NODE:CONNECTION` is the number of the
+//!   connection's last call that changed something, and when that was, so that a call that is sent again is not carried
+//!   out again; it goes an hour after the node has left, or is forgotten.
 //! - `P:{pNN}:nodes`, hash: node → milliseconds of its last sighting, the term in which it has reported, the last entry
 //!   it has observed; and when it was found not to have been seen for an hour. An hour after that it is forgotten.
 //! - `P:{pNN}:log`, stream: the log. A record holds the entries of one step; its id is the sequence number of the last.
@@ -41,8 +43,7 @@
 //! - `P:{pNN}:agenda`, sorted set: campaigns by the milliseconds at which a tick has something to do for them.
 //! - `P:{pNN}:closed`, sorted set: campaigns that are closed, by the milliseconds from which on they are kept a while.
 //! - `P:{pNN}:retirer`, string: which process takes them out; it expires unless that process renews it.
-//! - `P:{pNN}:call:NODE:CONNECTION`, string: number and reply of the connection's last call, for 60 s, so that a call
-//!   that is sent again is not carried out again.
+//! - `P:{pNN}:call:NODE:CONNECTION`, string: the reply to the connection's last call that changed something, for 60 s.
 //! - `P:{pNN}:mark:NODE:CONNECTION`, string: written before a `WAIT`, which only waits for what its own connection
 //!   wrote.
 //! - `P:{pNN}:c:ID`, hash: a campaign's rules and numbers, or those of the part that this partition has.

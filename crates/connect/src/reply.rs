@@ -52,6 +52,11 @@ impl ScriptReply {
         self.status == "term"
     }
 
+    /// Whether the call was carried out before, and what it replied is not kept any longer.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.status == "lost"
+    }
+
     /// Whether the script did what it was called for.
     #[must_use]
     pub fn is_ok(&self) -> bool {

@@ -155,6 +155,19 @@ local function forget_some()
       end
     end
   end
+  -- The same for the calls of nodes that have gone or are forgotten: a packet of theirs may be on its way for a while.
+  some = redis.call('HSCAN', KEYS[1], time[2], 'MATCH', 'call:*', 'COUNT', LOOKED_AT)[2]
+  for i = 1, #some, 2 do
+    if not redis.call('HGET', KEYS[2], string.match(some[i], '^call:([^:]*)')) then
+      local number, at = string.match(some[i + 1], '^(%d+) (%d+)$')
+      at = tonumber(at)
+      if not at or now - at > FORGOTTEN_MS then
+        redis.call('HDEL', KEYS[1], some[i])
+      elseif at > now then
+        redis.call('HSET', KEYS[1], some[i], number .. ' ' .. int(now))
+      end
+    end
+  end
 end
 
 local function reply()

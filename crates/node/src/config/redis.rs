@@ -10,6 +10,9 @@ use serde::Deserialize;
 /// One run of reconciliation may not hold up a partition's server for long.
 const RECONCILE_ROWS_MAX: u32 = 10_000;
 
+/// For so long Redis keeps the reply to a call. One that is sent again later gets no answer.
+const REPLY_KEPT_MS: u64 = 60_000;
+
 /// `[redis]`
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -133,6 +136,12 @@ impl RedisConfig {
         if self.call_timeout_ms <= self.replica_timeout_ms {
             return refuse("redis.call_timeout_ms must be above redis.replica_timeout_ms");
         }
+        if self.try_for_ms.saturating_add(self.call_timeout_ms) > REPLY_KEPT_MS {
+            return Err(UsageError::new(format!(
+                "redis.try_for_ms and redis.call_timeout_ms must be at most {REPLY_KEPT_MS} together: Redis keeps the \
+                 replies to calls for that long"
+            )));
+        }
         if !(1..=RECONCILE_ROWS_MAX).contains(&self.reconcile_rows) {
             return Err(UsageError::new(format!(
                 "redis.reconcile_rows must be 1 to {RECONCILE_ROWS_MAX}"
@@ -156,4 +165,21 @@ fn list(text: &str) -> Vec<String> {
         .filter(|part| !part.is_empty())
         .map(str::to_owned)
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Config;
+
+    #[test]
+    fn calls_are_not_tried_for_longer_than_replies_are_kept() {
+        let mut config = Config::defaults().expect("the defaults").redis;
+        config.try_for_ms = 60_000 - config.call_timeout_ms;
+        assert!(config.check().is_ok());
+        for try_for_ms in [config.try_for_ms + 1, u64::MAX] {
+            config.try_for_ms = try_for_ms;
+            let refused = config.check().expect_err("too long").to_string();
+            assert!(refused.contains("redis.try_for_ms"), "{refused}");
+        }
+    }
 }

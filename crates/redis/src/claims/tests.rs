@@ -19,6 +19,8 @@ use qiang_testkit::{
 use super::*;
 use crate::{Options, RedisEngine, batcher::submitted};
 
+mod calls;
+
 const PARTITION: PartitionId = PartitionId(0);
 const SHARES: u32 = 3;
 

@@ -1,22 +1,27 @@
 -- What every script that decides or reads something begins with, behind the fence: the reply that was kept, and the
--- clock. Sets `now`. A call that is sent again because its answer was lost gets the answer that was kept, so that
--- nothing is decided twice, however long a packet was delayed.
+-- clock. Sets `now`. A call that is sent again because its answer was lost gets the answer that was kept. The number of
+-- a connection's last call does not expire, so that nothing is decided twice, however long a packet was delayed and
+-- whatever the server's clock says.
 -- KEYS[1] partition, KEYS[2] log, KEYS[3] call, KEYS[4] agenda, KEYS[5] campaign, KEYS[6] shares, KEYS[7] sums,
 -- KEYS[8] users, KEYS[9] orders, KEYS[10] payments, KEYS[11] transfers,
 -- KEYS[12] queue, KEYS[13] keys, KEYS[14] admissions, KEYS[15] closed, KEYS[16] plan, KEYS[17] entered: the same for
 -- every script, see keys.rs; each is given those up to the last one that it names
 -- ARGV[1..2] as in fence.lua, ARGV[3] milliseconds, or empty for Redis' clock,
 -- ARGV[4] the number of this call on its connection, ARGV[5] "1" when it is sent again, ARGV[6] the campaign
--- Replies: the kept {"ok", text, head}. Where a reply has a third part, it is the last entry of the log, on which the
--- caller then relies
+-- Replies: the kept {"ok", text, head}; {"lost", ""} where the call was carried out and its reply has expired. Where a
+-- reply has a third part, it is the last entry of the log, on which the caller then relies
 -- luacheck: globals seq
 -- luacheck: read globals partition
 -- luacheck: ignore 211 311
-local number = tonumber(string.match(redis.call('GETRANGE', KEYS[3], 0, 20), '^%d+'))
-if number and number >= tonumber(ARGV[4]) then
+local call = string.match(KEYS[3], '}:(call:.+)$')
+local carried_out = tonumber(string.match(redis.call('HGET', KEYS[1], call) or '', '^%d+'))
+if carried_out and carried_out >= tonumber(ARGV[4]) then
   -- Sent again; or an old packet that was delayed for longer than its sender waited, whose answer nobody reads.
   local kept = redis.call('GET', KEYS[3])
-  return {'ok', string.sub(kept, string.find(kept, ' ', 1, true) + 1), string.format('%d', seq)}
+  if not kept then
+    return {'lost', ''}
+  end
+  return {'ok', kept, string.format('%d', seq)}
 end
 local now = tonumber(ARGV[3])
 if not now then
@@ -48,7 +53,8 @@ end
 -- The reply to a call that wrote something, or that was sent again. It is kept, so that the call is not carried out
 -- later.
 local function answer(text)
-  redis.call('SET', KEYS[3], ARGV[4] .. ' ' .. text, 'PX', 60000)
+  redis.call('SET', KEYS[3], text, 'PX', 60000)
+  redis.call('HSET', KEYS[1], call, ARGV[4] .. ' ' .. int(now))
   return {'ok', text, int(seq)}
 end
 

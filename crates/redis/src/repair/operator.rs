@@ -58,8 +58,11 @@ impl RedisEngine {
             let units: Option<u64> = partitions.query_unfenced(partition, &units).await?;
             withheld.extend(units.map(|units| (campaign, units)));
         }
+        let mut state: BTreeMap<String, String> = read(keys.partition(partition)).await?;
+        // One for each connection of each node: they say nothing to people.
+        state.retain(|field, _| !field.starts_with("call:"));
         Ok(Inspection {
-            state: read(keys.partition(partition)).await?,
+            state,
             nodes: read(keys.nodes(partition)).await?,
             repairs: partitions.query_unfenced(partition, &repairs).await?,
             withheld,
