@@ -28,8 +28,10 @@
 //! - `P:{pNN}:doing`, list: those that a worker has taken and not acknowledged.
 //! - `P:{pNN}:dead`, list: the last ones that could not be read.
 //! - `P:{pNN}:lease`, string: which worker settles the partition; it expires unless that worker renews it.
-//! - `P:{pNN}:kept`, list: while the partition is halted, entries past the end of the log that nodes have answered, as
-//!   text; `P:{pNN}:offers`, hash: node → the loss for which it has put all of its own there, and from which entry on.
+//! - `P:{pNN}:answers`, hash: while the partition is halted, entries past the end of the log that nodes have answered.
+//!   Node and number of a chunk → entries as lines of text; node → the loss for which it has put its own there, the
+//!   number of the attempt, and, once all are there, from which entry on. An earlier release has the list
+//!   `P:{pNN}:kept` and the hash `P:{pNN}:offers` for that.
 //! - `P:{pNN}:repairs`, list: what repairs have done, the last thousand.
 //! - `P:{pNN}:reconciler`, string: which process reconciles the partition with the ledger; it expires unless that
 //!   process renews it.
@@ -97,7 +99,7 @@ macro_rules! keys_of_a_partition {
 
 impl KeySpace {
     keys_of_a_partition! {
-        partition nodes log released queue doing dead lease agenda kept offers repairs reconciler waiting
+        partition nodes log released queue doing dead lease agenda kept offers answers repairs reconciler waiting
         waiting_all decider closed retirer
     }
 

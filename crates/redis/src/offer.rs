@@ -1,5 +1,5 @@
 //! What nodes give to a repair: when a partition has lost something, each puts what it has answered past the end of the
-//! log into the list `kept`, and says so in `offers`.
+//! log into the hash `answers`, chunk by chunk, and says there when that is all.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -43,32 +43,34 @@ impl Loss {
 
 /// Offers this node's kept answers, for as long as the node runs.
 pub(crate) async fn offer(node: Arc<Node>) {
-    loop {
+    for attempt in 0.. {
         tokio::time::sleep(LOOK_EVERY).await;
         for partition in node.partitions.list() {
             if !matches!(partition.state(), PartitionState::Halted { .. }) {
                 continue;
             }
             let id = partition.id;
-            if let Err(error) = offer_once(&node, id).await {
+            if let Err(error) = offer_once(&node, id, attempt).await {
                 tracing::debug!(partition = id.0, %error, "kept answers could not be offered");
             }
         }
     }
 }
 
-async fn offer_once(node: &Node, partition: PartitionId) -> Result<(), EngineError> {
+/// Offers what this node keeps for a partition, if that is not there. Attempts are numbered: what is left of an earlier
+/// one brings nothing.
+async fn offer_once(node: &Node, partition: PartitionId, attempt: u64) -> Result<(), EngineError> {
     let Some(loss) = node.partitions.loss(partition).await? else {
         return Ok(());
     };
     // What was offered may be lost by a failover, too: Redis says whether it is there.
+    let (keys, name) = (node.partitions.keys(), &node.partitions.context.node);
+    let answers = keys.answers(partition);
     let mut offered = redis::cmd("HGET");
-    offered
-        .arg(node.partitions.keys().offers(partition))
-        .arg(&node.partitions.context.node);
+    offered.arg(&answers).arg(name);
     let offered: Option<String> = node.partitions.query_unfenced(partition, &offered).await?;
-    let name = offered.as_deref().and_then(|offer| offer.split_once(' '));
-    if name.is_some_and(|(name, _)| name == loss.name()) {
+    let offered = offered.as_deref().and_then(Offer::read);
+    if offered.is_some_and(|offer| offer.loss == loss.name() && offer.all_from.is_some()) {
         return Ok(());
     }
     node.partitions.get(partition).all_kept().await;
@@ -78,28 +80,47 @@ async fn offer_once(node: &Node, partition: PartitionId) -> Result<(), EngineErr
     if chunks.is_empty() {
         chunks.push(&[]);
     }
-    let keys = node.partitions.keys();
-    let keys = [
-        keys.partition(partition),
-        keys.kept(partition),
-        keys.offers(partition),
-    ];
+    let keys = [keys.partition(partition), answers];
     let last = chunks.len() - 1;
     for (chunk, texts) in chunks.into_iter().enumerate() {
-        let done = if chunk == last {
-            all_from.to_string()
-        } else {
-            String::new()
+        let done = match chunk == last {
+            true => all_from.to_string(),
+            false => String::new(),
         };
         let mut command = eval_at_maxmemory(OFFER, &keys);
         command
             .arg(loss.name())
-            .arg(&node.partitions.context.node)
-            .arg(done)
-            .arg(texts);
+            .arg(name)
+            .arg(attempt)
+            .arg(chunk)
+            .arg(texts.join("\n"))
+            .arg(done);
         let _: (String, String) = node.partitions.query_unfenced(partition, &command).await?;
     }
     Ok(())
+}
+
+/// What a node says of its offer.
+struct Offer<'a> {
+    loss: &'a str,
+    /// From which entry on its answers are all there; none while chunks are to come.
+    all_from: Option<Seq>,
+}
+
+impl<'a> Offer<'a> {
+    fn read(text: &'a str) -> Option<Self> {
+        let mut words = text.split(' ');
+        let loss = words.next()?;
+        let _attempt = words.next()?;
+        let all_from = words.next().and_then(|from| from.parse().ok());
+        Some(Self { loss, all_from })
+    }
+
+    /// Whether it is about this loss, or an earlier form of it that has grown since.
+    fn is_about(&self, loss: &Loss) -> bool {
+        let to = self.loss.split_once('-').map(|(_, to)| to.parse());
+        to.is_some_and(|to| to.is_ok_and(|to: Seq| to >= loss.from))
+    }
 }
 
 impl Partitions {
@@ -129,24 +150,44 @@ impl Partitions {
         let nodes: Vec<String> = self
             .query_unfenced(partition, redis::cmd("HKEYS").arg(keys.nodes(partition)))
             .await?;
-        let offers: HashMap<String, String> = self
-            .query_unfenced(partition, redis::cmd("HGETALL").arg(keys.offers(partition)))
-            .await?;
-        let has_offered = |node: &String| {
-            let offer = offers.get(node).and_then(|offer| offer.split_once(' '));
-            offer.is_some_and(|(name, all_from)| {
-                let all_from: Option<Seq> = all_from.parse().ok();
-                name == loss.name() && all_from.is_some_and(|all_from| all_from <= loss.from)
+        if nodes.is_empty() {
+            return Ok(false);
+        }
+        let mut command = redis::cmd("HMGET");
+        command.arg(keys.answers(partition)).arg(&nodes);
+        let offers: Vec<Option<String>> = self.query_unfenced(partition, &command).await?;
+        let has_offered = |offer: &Option<String>| {
+            let offer = offer.as_deref().and_then(Offer::read);
+            offer.is_some_and(|it| {
+                it.loss == loss.name() && it.all_from.is_some_and(|from| from <= loss.from)
             })
         };
-        Ok(!nodes.is_empty() && nodes.iter().all(has_offered))
+        Ok(offers.iter().all(has_offered))
     }
 
-    /// What nodes have offered.
-    pub(crate) async fn kept(&self, partition: PartitionId) -> Result<Vec<Entry>, EngineError> {
+    /// What nodes have offered of a loss.
+    pub(crate) async fn kept(
+        &self,
+        partition: PartitionId,
+        loss: &Loss,
+    ) -> Result<Vec<Entry>, EngineError> {
+        let keys = self.keys();
+        let mut command = redis::cmd("HGETALL");
+        command.arg(keys.answers(partition));
+        let answers: HashMap<String, String> = self.query_unfenced(partition, &command).await?;
+        // Nodes of an earlier release put theirs there.
         let mut command = redis::cmd("LRANGE");
-        command.arg(self.keys().kept(partition)).arg(0).arg(-1);
-        let lines: Vec<String> = self.query_unfenced(partition, &command).await?;
+        command.arg(keys.kept(partition)).arg(0).arg(-1);
+        let mut lines: Vec<String> = self.query_unfenced(partition, &command).await?;
+        for (field, text) in &answers {
+            let Some((node, _)) = field.split_once(' ') else {
+                continue;
+            };
+            let offer = answers.get(node).and_then(|offer| Offer::read(offer));
+            if offer.is_some_and(|offer| offer.is_about(loss)) {
+                lines.extend(text.lines().map(str::to_owned));
+            }
+        }
         let entries = lines.iter().map(|line| Entry::from_text(line));
         entries.collect::<Result<_, _>>().map_err(|_| unreadable())
     }

@@ -344,6 +344,7 @@ impl<'a> Rebuild<'a> {
             keys.partition(self.partition),
             keys.kept(self.partition),
             keys.offers(self.partition),
+            keys.answers(self.partition),
             keys.repairs(self.partition),
         ];
         let RepairReport {

@@ -3,7 +3,7 @@
 //!
 //! 1. One process takes the repair for itself (`repair_begin`), and those of all partitions that have lost parts of the
 //!    same spread campaigns (`group.rs`). The partitions are halted, so nothing else is written.
-//! 2. All nodes have put what they answered past the end of the log into `kept` (`offer.rs`), or have been silent
+//! 2. All nodes have put what they answered past the end of the log into `answers` (`offer.rs`), or have been silent
 //!    for longer than the grace.
 //! 3. What the log still has is settled. A ledger that is then behind what has left Redis was set back, and has as open
 //!    what was over: it is taken at its word only where an operator asks for the repair. The ledger writes the repair
@@ -171,7 +171,7 @@ impl RedisEngine {
         let (partition, partitions) = (rebuild.partition, &self.node.partitions);
         let head = partitions.log_end(partition).await?;
         let settled = self.settle_rest(partition, ledger).await?;
-        let kept = partitions.kept(partition).await?;
+        let kept = partitions.kept(partition, loss).await?;
         let now = partitions.time(partition).await?;
         let noted = match rebuild.noted(loss).await? {
             Some((noted, true)) => noted,

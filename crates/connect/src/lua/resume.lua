@@ -1,6 +1,6 @@
 -- Ends the halt of a partition that was repaired: it goes on under a new epoch and a new term, behind everything that
 -- was ever in its log. Only who knows the present epoch may say so, and only once.
--- KEYS[1] partition, KEYS[2] kept, KEYS[3] offers
+-- KEYS[1] partition, KEYS[2] kept, KEYS[3] offers, KEYS[4] answers
 -- ARGV[1] the present epoch, empty where the state is gone, ARGV[2] the new epoch, ARGV[3] the log goes on behind this
 -- entry, ARGV[4] partitions, ARGV[8] the last entry of the present epoch that nobody misses, where that is not all
 -- Replies: {"ok", term}; {"open", ""} where it is not halted; {"epoch", epoch} where it is another;
@@ -43,5 +43,5 @@ end
 -- What a repair has written down is of the loss that is over, and so is what nodes have offered.
 redis.call('HDEL', KEYS[1], 'halted', 'lost_from', 'lost_to', 'since', 'alive_from', 'repairer', 'repair_until',
   'repair_since', 'repair_unnamed')
-redis.call('UNLINK', KEYS[2], KEYS[3])
+redis.call('UNLINK', KEYS[2], KEYS[3], KEYS[4])
 return {'ok', open}

@@ -1,16 +1,35 @@
--- Keeps what a node has answered past the end of the log, until the partition is repaired.
--- KEYS[1] partition, KEYS[2] kept, KEYS[3] offers
--- ARGV[1] the loss, ARGV[2] node, ARGV[3] empty, or, with the last of them, from which entry on these are all,
--- ARGV[4..] entries as text
--- Replies: {"ok", ""}, {"over", ""} when it is about another loss, or none
+-- Keeps a chunk of what a node has answered past the end of the log, until the partition is repaired. The first chunk
+-- of an attempt clears what earlier ones have brought, and one that comes late brings nothing. Doing it again changes
+-- nothing.
+-- KEYS[1] partition, KEYS[2] answers
+-- ARGV[1] the loss, ARGV[2] node, ARGV[3] the number of the node's attempt, ARGV[4] the number of the chunk, from 0 on,
+-- ARGV[5] its entries as lines, ARGV[6] empty, or, with the last chunk, from which entry on these are all
+-- Replies: {"ok", ""}; {"over", ""} when it is about another loss or none, or a later attempt has begun; {"gap", chunk}
+-- where an earlier chunk is not there
 local p = redis.call('HMGET', KEYS[1], 'halted', 'lost_from', 'lost_to')
 if not p[1] or not p[3] or p[2] .. '-' .. p[3] ~= ARGV[1] then
   return {'over', ''}
 end
-if #ARGV > 3 then
-  redis.call('RPUSH', KEYS[2], unpack(ARGV, 4))
+local node, chunk = ARGV[2], tonumber(ARGV[4])
+local known = tonumber(string.match(redis.call('HGET', KEYS[2], node) or '', '^%S+ (%d+)')) or -1
+if known > tonumber(ARGV[3]) then
+  return {'over', ''}
+elseif known < tonumber(ARGV[3]) then
+  for _, field in ipairs(redis.call('HKEYS', KEYS[2])) do
+    if string.find(field, node .. ' ', 1, true) == 1 then
+      redis.call('HDEL', KEYS[2], field)
+    end
+  end
+  redis.call('HSET', KEYS[2], node, ARGV[1] .. ' ' .. ARGV[3])
 end
-if ARGV[3] ~= '' then
-  redis.call('HSET', KEYS[3], ARGV[2], ARGV[1] .. ' ' .. ARGV[3])
+redis.call('HSET', KEYS[2], node .. ' ' .. ARGV[4], ARGV[5])
+if ARGV[6] ~= '' then
+  -- Redis may have been emptied in between.
+  for before = 0, chunk - 1 do
+    if not redis.call('HGET', KEYS[2], node .. ' ' .. before) then
+      return {'gap', tostring(before)}
+    end
+  end
+  redis.call('HSET', KEYS[2], node, ARGV[1] .. ' ' .. ARGV[3] .. ' ' .. ARGV[6])
 end
 return {'ok', ''}

@@ -191,11 +191,10 @@ fn has_offers(server: &Server, prefix: &str, tag: &str) -> bool {
     };
     let key = |rest: &str| format!("{prefix}:{{{tag}}}:{rest}");
     let loss = texts(&["HMGET", &key("partition"), "lost_from", "lost_to"]).join("-");
-    let offers = texts(&["HVALS", &key("offers")]);
-    offers.len() == 2
-        && offers
-            .iter()
-            .all(|offer| offer.starts_with(&format!("{loss} ")))
+    let answers = texts(&["HVALS", &key("answers")]);
+    let is_whole =
+        |text: &&String| text.starts_with(&format!("{loss} ")) && text.split(' ').count() == 3;
+    answers.iter().filter(is_whole).count() == 2
 }
 
 fn packet() -> Builder {

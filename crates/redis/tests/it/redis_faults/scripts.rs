@@ -9,6 +9,7 @@ use crate::redis_faults::harness::{blocking, prefix, shared};
 
 const PRESENCE: &str = include_str!("../../../../connect/src/lua/presence.lua");
 const RESUME: &str = include_str!("../../../../connect/src/lua/resume.lua");
+const OFFER: &str = include_str!("../../../src/lua/repair_offer.lua");
 const BEGIN: &str = include_str!("../../../src/lua/repair_begin.lua");
 
 const GRACE_MS: u64 = 2_000;
@@ -22,6 +23,7 @@ struct Keys {
     nodes: String,
     kept: String,
     offers: String,
+    answers: String,
 }
 
 /// What a node says of itself.
@@ -43,6 +45,7 @@ impl Keys {
             nodes: key("nodes"),
             kept: key("kept"),
             offers: key("offers"),
+            answers: key("answers"),
         }
     }
 
@@ -120,14 +123,34 @@ impl Keys {
         (words[0].to_owned(), millis)
     }
 
+    /// Offers a chunk of a node's attempt for the loss of 101 to 110.
+    fn offer(&self, node: &str, (attempt, chunk): (u32, u32), lines: &str, done: &str) -> String {
+        let (attempt, chunk) = (attempt.to_string(), chunk.to_string());
+        let reply = self.call(&[
+            "EVAL",
+            OFFER,
+            "2",
+            &self.partition,
+            &self.answers,
+            "101-110",
+            node,
+            &attempt,
+            &chunk,
+            lines,
+            done,
+        ]);
+        reply.array()[0].text().unwrap().to_owned()
+    }
+
     fn resume(&self, epoch: &str, new: &str) -> String {
         let reply = self.call(&[
             "EVAL",
             RESUME,
-            "3",
+            "4",
             &self.partition,
             &self.kept,
             &self.offers,
+            &self.answers,
             epoch,
             new,
             "0",
@@ -201,6 +224,50 @@ async fn nodes_reach_a_server_that_is_halted_in_an_earlier_term() {
             stale_ms: 10 * GRACE_MS,
         };
         assert_eq!(keys.presence("b", &said)[2], "6");
+    });
+}
+
+/// However often a node's chunks come, and in whatever order, what is kept is one of its attempts.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn answers_that_are_offered_again_are_kept_once() {
+    blocking(|| {
+        let keys = Keys::new();
+        assert_eq!(
+            keys.offer("a", (0, 0), "one", "1"),
+            "over",
+            "nothing is lost"
+        );
+        keys.set(&[("halted", "lost"), ("lost_from", "101"), ("lost_to", "110")]);
+        let kept = || {
+            let all = keys.call(&["HGETALL", &keys.answers]);
+            let texts: Vec<&str> = all.array().iter().filter_map(Reply::text).collect();
+            let mut pairs: Vec<String> = texts.chunks(2).map(|it| it.join(": ")).collect();
+            pairs.sort_unstable();
+            pairs
+        };
+        assert_eq!(keys.offer("b", (7, 0), "other", "5"), "ok");
+        // The answer to a chunk was lost, again and again.
+        for _ in 0..3 {
+            assert_eq!(keys.offer("a", (1, 0), "one", ""), "ok");
+        }
+        let other = ["b 0: other", "b: 101-110 7 5"];
+        assert_eq!(kept(), ["a 0: one", "a: 101-110 1", other[0], other[1]]);
+        for _ in 0..3 {
+            assert_eq!(keys.offer("a", (1, 1), "two", "3"), "ok");
+        }
+        let whole = ["a 0: one", "a 1: two", "a: 101-110 1 3", other[0], other[1]];
+        assert_eq!(kept(), whole);
+        // The next attempt has less, because some of it is settled. What is left of the first one comes late.
+        assert_eq!(keys.offer("a", (2, 0), "two", "4"), "ok");
+        let next = ["a 0: two", "a: 101-110 2 4", other[0], other[1]];
+        assert_eq!(kept(), next);
+        for chunk in 0..2 {
+            assert_eq!(keys.offer("a", (1, chunk), "late", "3"), "over");
+        }
+        assert_eq!(kept(), next);
+        // Where Redis has lost a chunk, the offer is not whole.
+        assert_eq!(keys.offer("a", (3, 1), "two", "4"), "gap");
+        assert_eq!(kept(), ["a 1: two", "a: 101-110 3", other[0], other[1]]);
     });
 }
 
@@ -320,11 +387,13 @@ async fn a_resumed_partition_keeps_nothing_of_a_repair() {
         assert_eq!(keys.begin(ONE, 10_000).0, "ok");
         keys.call(&["RPUSH", &keys.kept, "an entry"]);
         keys.call(&["HSET", &keys.offers, "a", "101-110 1"]);
+        assert_eq!(keys.offer("a", (1, 0), "an entry", "1"), "ok");
+        let there = || {
+            let all = [&keys.kept, &keys.offers, &keys.answers];
+            keys.call(&["EXISTS", all[0], all[1], all[2]]).integer()
+        };
         assert_eq!(keys.resume("e0", "e2"), "epoch");
-        assert_eq!(
-            keys.call(&["EXISTS", &keys.kept, &keys.offers]).integer(),
-            Some(2)
-        );
+        assert_eq!(there(), Some(3));
         assert_eq!(keys.resume("e1", "e2"), "ok");
         let state = keys.state();
         let left: Vec<&String> = state
@@ -332,10 +401,7 @@ async fn a_resumed_partition_keeps_nothing_of_a_repair() {
             .filter(|key| key.starts_with("repair"))
             .collect();
         assert!(left.is_empty(), "{left:?}");
-        assert_eq!(
-            keys.call(&["EXISTS", &keys.kept, &keys.offers]).integer(),
-            Some(0)
-        );
+        assert_eq!(there(), Some(0));
     });
 }
 
