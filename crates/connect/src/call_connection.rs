@@ -19,7 +19,9 @@ use tokio::time::Instant;
 
 use crate::{
     directory::Directory,
-    error::{ConnectError, is_transient, no_answer, refused, unavailable, unreadable},
+    error::{
+        ConnectError, is_before_writes, is_transient, no_answer, refused, unavailable, unreadable,
+    },
     keys::{KeySpace, PARTITIONS_MAX},
     options::Options,
     partition::Partition,
@@ -121,8 +123,8 @@ impl CallConnection {
     /// Carries a call out, over as many attempts and terms as time allows.
     ///
     /// # Errors
-    /// [`EngineError::Uncertain`] when an attempt whose answer was lost may have been carried out, else
-    /// [`EngineError::Unavailable`].
+    /// [`EngineError::Uncertain`] when an attempt may have been carried out: its answer was lost, or it broke off after
+    /// it had begun. Else [`EngineError::Unavailable`].
     pub async fn call(&mut self, call: &Call<'_>) -> Result<ScriptReply, EngineError> {
         self.calls += 1;
         let until = Instant::now() + self.context.options.try_for;
@@ -152,7 +154,7 @@ impl CallConnection {
                 Err(error) => {
                     self.disconnect();
                     if !is_transient(&error) {
-                        return Err(failure(refused(call.script.name, &error), earlier));
+                        return Err(failure(refused(call.script.name, &error), sent));
                     }
                     no_answer(&error)
                 }
@@ -344,8 +346,7 @@ impl CallConnection {
             answer => answer,
         };
         let value = value.inspect_err(|error| {
-            // A refusal by the server is an answer: it did not happen.
-            if matches!(error.kind(), ErrorKind::Server(_)) || error.code() == Some("BUSY") {
+            if is_before_writes(error) {
                 *sent = before;
             }
         })?;

@@ -92,6 +92,31 @@ pub fn is_out_of_memory(error: &RedisError) -> bool {
     error.code() == Some("OOM")
 }
 
+/// Whether an error says that a script was not carried out, and has written nothing. Redis refuses for these reasons
+/// when the script is called or at its first write, and not after that. Any other error may have come after a write.
+pub(crate) fn is_before_writes(error: &RedisError) -> bool {
+    let is_before = match error.kind() {
+        ErrorKind::Server(kind) => matches!(
+            kind,
+            ServerErrorKind::NoScript
+                | ServerErrorKind::BusyLoading
+                | ServerErrorKind::Moved
+                | ServerErrorKind::Ask
+                | ServerErrorKind::TryAgain
+                | ServerErrorKind::ClusterDown
+                | ServerErrorKind::CrossSlot
+                | ServerErrorKind::MasterDown
+                | ServerErrorKind::ReadOnly
+        ),
+        _ => false,
+    };
+    is_before
+        || matches!(
+            error.code(),
+            Some("OOM" | "MISCONF" | "NOREPLICAS" | "BUSY" | "NOAUTH")
+        )
+}
+
 /// Why everything is refused that takes memory, if that is what an error says.
 pub fn memory_full(error: &EngineError) -> Option<&str> {
     match error {
@@ -127,6 +152,42 @@ pub fn is_transient(error: &RedisError) -> bool {
                     error.code(),
                     Some("UNBLOCKED" | "MISCONF" | "NOREPLICAS" | "BUSY")
                 )
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As Redis 7 and Valkey say it.
+    #[test]
+    fn only_some_refusals_say_that_nothing_was_written() {
+        let error = |line: &str| {
+            let answer = redis::parse_redis_value(format!("-{line}\r\n").as_bytes());
+            let answer = answer.and_then(redis::Value::extract_error);
+            answer.expect_err("it is an error")
+        };
+        let at = "script: 5d0f, on @user_script:51.";
+        for before in [
+            "NOSCRIPT No matching script.",
+            "LOADING Redis is loading the dataset in memory",
+            "MOVED 12 127.0.0.1:1",
+            "READONLY You can't write against a read only replica.",
+            &format!("OOM command not allowed when used memory > 'maxmemory'. {at}"),
+            &format!("MISCONF Redis is configured to save RDB snapshots {at}"),
+            &format!("NOREPLICAS Not enough good replicas to write. {at}"),
+            "BUSY Redis is busy running a script.",
+        ] {
+            assert!(is_before_writes(&error(before)), "{before}");
+        }
+        for unknown in [
+            &format!("WRONGTYPE Operation against a key holding the wrong kind of value {at}"),
+            &format!("ERR user_script:51: attempt to concatenate a nil value {at}"),
+            &format!("NOPERM User default has no permissions to run the 'xadd' command {at}"),
+            &format!("ERR value is not an integer or out of range {at}"),
+        ] {
+            assert!(!is_before_writes(&error(unknown)), "{unknown}");
         }
     }
 }

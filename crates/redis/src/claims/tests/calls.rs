@@ -1,5 +1,6 @@
 //! Calls that are sent again, and calls that break off half-way.
 
+use qiang_core::{id::OrderId, outcome::Outcome};
 use redis::{Cmd, Value};
 
 use super::*;
@@ -39,20 +40,35 @@ async fn a_call_whose_reply_has_expired_is_not_carried_out_again() {
     world.open(&sale).await;
     let ok = |left| ("ok".to_owned(), Some(left));
     let lost = || ("lost".to_owned(), None);
-    assert_eq!(send(&world, &claim_of(&world, &sale, 1, false)).await, ok(4));
+    assert_eq!(
+        send(&world, &claim_of(&world, &sale, 1, false)).await,
+        ok(4)
+    );
     assert_eq!(send(&world, &claim_of(&world, &sale, 1, true)).await, ok(4));
-    assert_eq!(send(&world, &claim_of(&world, &sale, 2, false)).await, ok(3));
+    assert_eq!(
+        send(&world, &claim_of(&world, &sale, 2, false)).await,
+        ok(3)
+    );
     // A minute has passed, or a server has taken over whose clock is ahead by more than that.
     let replies = world.call(&["KEYS", "packets:{p00}:call:*"]);
     for key in replies.array().iter().filter_map(RedisReply::text) {
         world.call(&["PEXPIRE", key, "0"]);
     }
-    assert_eq!(send(&world, &claim_of(&world, &sale, 2, true)).await, lost());
+    assert_eq!(
+        send(&world, &claim_of(&world, &sale, 2, true)).await,
+        lost()
+    );
     // A packet that was under way for all that time.
-    assert_eq!(send(&world, &claim_of(&world, &sale, 1, false)).await, lost());
+    assert_eq!(
+        send(&world, &claim_of(&world, &sale, 1, false)).await,
+        lost()
+    );
     let tally = world.engine.tally(sale.campaign.id).await.unwrap();
     assert_eq!(tally.unwrap().granted, 2);
-    assert_eq!(send(&world, &claim_of(&world, &sale, 3, false)).await, ok(2));
+    assert_eq!(
+        send(&world, &claim_of(&world, &sale, 3, false)).await,
+        ok(2)
+    );
 }
 
 /// The number of a node's last call goes an hour after the node has gone, and not before.
@@ -83,5 +99,42 @@ async fn numbers_of_calls_go_with_their_nodes() {
     }
     let left = calls();
     assert!(left.contains(&own), "{left:?}");
-    assert!(left.iter().any(|field| field == "call:left:claims"), "{left:?}");
+    assert!(
+        left.iter().any(|field| field == "call:left:claims"),
+        "{left:?}"
+    );
+}
+
+/// What has begun and broken off is not known: whoever asks again with the same key may find it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_error_after_the_first_write_is_not_known() {
+    let mut world = World::new(1).await;
+    let sale = long(sale(5)).hold_ms(3_600_000).setup(2);
+    world.open(&sale).await;
+    let of_sale = Target::of(&sale);
+    let bought = world.decide(&[of_sale.one("ann")]).await.remove(0).unwrap();
+    let Outcome::Granted(grant) = bought.outcome else {
+        panic!("{bought:?}");
+    };
+    let order = OrderId {
+        campaign: grant.campaign,
+        number: grant.number,
+    };
+    // Users and orders are written before the log, which a script may not write now.
+    world.call(&["ACL", "SETUSER", "default", "-xadd"]);
+    let single = [Target::of(&world.packets[0]).keyed("bob", 1, "a-key")];
+    assert_eq!(world.names(&single).await, ["uncertain"], "a packet");
+    let single = [of_sale.one("bob")];
+    assert_eq!(world.names(&single).await, ["uncertain"], "a sale");
+    let cancelled = world.engine.submit(Command::Cancel { order }).await;
+    assert!(
+        matches!(cancelled, Err(EngineError::Uncertain { .. })),
+        "{cancelled:?}"
+    );
+    world.call(&["ACL", "SETUSER", "default", "+xadd"]);
+    // Refused before anything is written: it did not happen.
+    world.call(&["CONFIG", "SET", "maxmemory", "1"]);
+    assert_eq!(world.names(&[of_sale.one("cid")]).await, ["overloaded"]);
+    world.call(&["CONFIG", "SET", "maxmemory", "0"]);
+    assert_eq!(world.names(&[of_sale.one("cid")]).await, ["granted"]);
 }
