@@ -51,7 +51,8 @@ pub trait Gauges: Send + Sync + 'static {
     fn partitions(&self) -> Vec<(PartitionId, Option<String>)>;
 
     /// By how many seconds the clock that decides is ahead of the one that it is held against: Redis' ahead of this
-    /// machine's; the system's ahead of one that nobody can set, since the start. None while it is not known.
+    /// machine's, on the server where it is furthest off; the system's ahead of one that nobody can set, since the
+    /// start. None while it is not known.
     fn clock_offset_seconds(&self) -> Option<f64> {
         None
     }

@@ -406,8 +406,11 @@ impl Gauges for Distributed {
     }
 
     fn clock_offset_seconds(&self) -> Option<f64> {
-        let redis = self.engine.time()?.as_millis();
-        Some((redis - SystemClock.now().as_millis()) as f64 / 1_000.0)
+        let now_ms = SystemClock.now().as_millis();
+        let times = self.engine.times();
+        let offsets = times.map(|(_, redis)| redis.as_millis() - now_ms);
+        let furthest = offsets.max_by_key(|offset_ms| offset_ms.unsigned_abs())?;
+        Some(furthest as f64 / 1_000.0)
     }
 
     fn disk(&self) -> Option<Disk> {

@@ -303,7 +303,7 @@ fn answer(
     let Some(mut claims) = text.and_then(Claims::parse) else {
         return answer_all(batch, Err(unreadable()));
     };
-    node.partitions.clock.observe(claims.now);
+    node.partitions.clock(partition).observe(claims.now);
     let (seq, mut grants) = (claims.seq, 0);
     let mut short = Vec::new();
     let mut inactive = false;

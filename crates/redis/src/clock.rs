@@ -1,4 +1,4 @@
-//! Redis' time, as far as this node knows it.
+//! The time of a partition's server, as far as this node knows it. Servers have clocks of their own.
 
 use std::{
     sync::{

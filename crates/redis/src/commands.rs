@@ -294,7 +294,7 @@ impl Node {
         let (time, asked) = (redis::cmd("TIME"), Instant::now());
         let (seconds, micros): (i64, i64) = self.partitions.query(partition, &time).await?;
         let now_ms = 1_000 * seconds + micros / 1_000;
-        let clock = &self.partitions.clock;
+        let clock = self.partitions.clock(partition);
         clock.set(asked, Timestamp::from_millis(now_ms));
         Ok(now_ms)
     }

@@ -306,10 +306,9 @@ impl RedisEngine {
         stopped.reduce(|all, one| format!("{all}; {one}"))
     }
 
-    /// Redis' time, if it was asked for it lately.
-    #[must_use]
-    pub fn time(&self) -> Option<Timestamp> {
-        self.node.partitions.clock.trusted_now()
+    /// The times of the partitions whose servers were asked for it lately.
+    pub fn times(&self) -> impl Iterator<Item = (PartitionId, Timestamp)> {
+        self.node.partitions.times()
     }
 
     /// Every partition, and why nothing is granted there, if that is so: it has halted, or is unreachable.

@@ -6,6 +6,8 @@
 //! matters here; a poll of the version stands behind it. What is loaded is bound to the versions of all parts before
 //! and after. A node that has not run for a moment compares versions before it answers again.
 
+#[cfg(all(test, feature = "servers"))]
+mod clock_tests;
 mod holders;
 mod known;
 mod pulse;
@@ -102,7 +104,7 @@ impl Gate {
         if inactive.holders.contain(claim.user.as_str()) || !self.pulse.is_steady() {
             return None;
         }
-        let clock = &partitions.clock;
+        let clock = partitions.clock(partition);
         let (now, margin_ms) = (clock.trusted_now()?, clock.margin_ms());
         if !inactive.has_all_holders(now.plus_millis(margin_ms)) {
             return None;
@@ -138,11 +140,15 @@ impl Gate {
 
     /// Loads, in the background, whether a campaign is inactive and who has a grant, unless that is known.
     pub(crate) fn refresh(self: &Arc<Self>, meta: &Arc<CampaignMeta>) {
-        let now = self.partitions.clock.now();
-        if !self
-            .inactive
-            .begin(meta.id, |known| known.has_all_holders(now))
-        {
+        let partitions = &self.partitions;
+        let times = || {
+            partitions
+                .of_campaign(meta)
+                .map(|id| partitions.clock(id).now())
+        };
+        if !self.inactive.begin(meta.id, |known| {
+            times().all(|now| known.has_all_holders(now))
+        }) {
             return;
         }
         let (gate, meta) = (Arc::clone(self), Arc::clone(meta));
@@ -218,7 +224,12 @@ impl Gate {
         let latest = latest.map(|part| (part.window, part.limit));
         let state = latest
             .and_then(|(window, limit)| CampaignGate::of_parts(window, limit, tallies))
-            .filter(|state| state.is_inactive(partitions.clock.now()));
+            .filter(|state| {
+                let mut times = partitions
+                    .of_campaign(meta)
+                    .map(|id| partitions.clock(id).now());
+                times.all(|now| state.is_inactive(now))
+            });
         let Some(state) = state else {
             return Ok(None);
         };

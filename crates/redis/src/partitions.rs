@@ -4,13 +4,14 @@ use std::{ops::Deref, sync::Arc, time::Duration};
 
 use parking_lot::RwLock;
 use qiang_connect::{
-    CallConnection, Connections, eval_at_maxmemory, home_of, part_of, unavailable,
+    CallConnection, Connections, Partition, eval_at_maxmemory, home_of, part_of, unavailable,
 };
 use qiang_core::{
     campaign::AckLevel,
     event::PartitionId,
     id::{CampaignId, UserId},
     ports::EngineError,
+    time::Timestamp,
     two_generations::TwoGenerations,
 };
 use redis::Cmd;
@@ -34,7 +35,8 @@ return 1";
 /// All partitions, as this node sees them, and the campaigns that they have.
 pub(crate) struct Partitions {
     connections: Connections,
-    pub(crate) clock: RedisClock,
+    /// By number: each may be on a server of its own.
+    clocks: Vec<RedisClock>,
     metas: RwLock<TwoGenerations<CampaignId, Arc<CampaignMeta>>>,
 }
 
@@ -49,11 +51,24 @@ impl Deref for Partitions {
 impl Partitions {
     /// Those of these connections.
     pub(crate) fn new(connections: Connections) -> Self {
+        let given = &connections.options().clock;
+        let clock = |_: &Arc<Partition>| RedisClock::new(given.clone());
         Self {
-            clock: RedisClock::new(connections.options().clock.clone()),
+            clocks: connections.list().iter().map(clock).collect(),
             connections,
             metas: RwLock::new(TwoGenerations::new(CAMPAIGNS_MAX)),
         }
+    }
+
+    /// The time of a partition's server, as far as this node knows it.
+    pub(crate) fn clock(&self, partition: PartitionId) -> &RedisClock {
+        &self.clocks[usize::from(partition.0)]
+    }
+
+    /// The times of the partitions whose servers were asked for it lately.
+    pub(crate) fn times(&self) -> impl Iterator<Item = (PartitionId, Timestamp)> {
+        let clocks = (0..).map(PartitionId).zip(&self.clocks);
+        clocks.filter_map(|(id, clock)| Some((id, clock.trusted_now()?)))
     }
 
     /// Where a campaign is, or the first part of one that is spread.

@@ -135,7 +135,7 @@ impl Partitions {
             .await?;
         let read = reply.is_ok().then(|| PartTally::parse(&reply.text()));
         let part = read.flatten().ok_or_else(|| no_numbers(meta, partition))?;
-        self.clock.observe(part.now);
+        self.clock(partition).observe(part.now);
         Ok(part)
     }
 

@@ -167,9 +167,9 @@ impl Partitions {
                 continue;
             }
             let before = self.stocks(meta, &serving).await?;
-            let now = self.clock.now();
             let ready = |part: &Stock| {
-                part.remaining >= min || part.phase != UNDER_WAY || now >= part.ends_at
+                let is_over = || self.clock(part.partition).now() >= part.ends_at;
+                part.remaining >= min || part.phase != UNDER_WAY || is_over()
             };
             let (own, others): (Vec<_>, Vec<_>) =
                 before.iter().partition(|part| part.partition == taker);

@@ -1,0 +1,65 @@
+//! Partitions whose servers have clocks that differ.
+#![allow(clippy::unwrap_used)]
+
+use qiang_core::{
+    book::{Command, Setup},
+    outcome::Outcome,
+    ports::{Engine as _, EngineError},
+    time::Timestamp,
+};
+use qiang_testkit::{
+    campaign::{Target, sale},
+    servers::redis::{Options as ServerOptions, Standalone},
+};
+
+use super::*;
+use crate::{Options, RedisEngine};
+
+const PARTITIONS: [PartitionId; 2] = [PartitionId(0), PartitionId(1)];
+/// So far ahead is the clock of the other partition's server.
+const AHEAD_MS: i64 = 300_000;
+/// The longest that the gate may take to know a campaign, on a busy machine.
+const KNOWN_MAX: Duration = Duration::from_secs(60);
+
+/// A campaign that opens in a while is not open because the server of another partition says so.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_partitions_clock_opens_nothing() {
+    let server = tokio::task::block_in_place(|| Standalone::start(&ServerOptions::new()));
+    let options = Options {
+        partitions: 2,
+        urls: vec![server.url()],
+        prefix: "clocks".to_owned(),
+        ..Options::default()
+    };
+    let engine = RedisEngine::connect(options, &[]).await.unwrap();
+    let partitions = &engine.node.partitions;
+    let now = partitions.time(PARTITIONS[0]).await.unwrap();
+    let opens = now.plus_millis(AHEAD_MS / 2);
+    let setup: Setup = sale(5).window(opens, 86_400_000).setup(1);
+    let opened = engine.submit(Command::Open(Box::new(setup.clone()))).await;
+    assert!(opened.is_ok(), "{opened:?}");
+    let home = partitions.home(setup.campaign.id);
+    let other = PARTITIONS[usize::from(home == PARTITIONS[0])];
+    let claim = Target::of(&setup).one("ann");
+    let until = Instant::now() + KNOWN_MAX;
+    loop {
+        let ahead = partitions.clock(home).now().plus_millis(AHEAD_MS);
+        partitions.clock(other).observe(ahead);
+        if let Some(outcome) = engine.peek(&claim) {
+            assert_eq!(outcome, Outcome::NotStarted { starts_at: opens });
+            break;
+        }
+        assert!(Instant::now() < until, "the gate never knows");
+        // Tells the gate about the campaign.
+        let claimed: Result<_, EngineError> = engine.claim(claim.clone()).await;
+        let outcome = claimed.unwrap().outcome;
+        assert_eq!(outcome, Outcome::NotStarted { starts_at: opens });
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let own: Timestamp = partitions.clock(home).now();
+    assert!(own < opens, "{own:?}");
+    // The earliest is by which campaigns start that are to start at once.
+    let time = engine.time();
+    assert!(time.is_none_or(|time| time < opens), "{time:?}");
+    engine.close().await;
+}
