@@ -57,6 +57,8 @@ pub struct Ports {
     pub log: Arc<dyn EventLog>,
     /// The time.
     pub clock: Arc<dyn Clock>,
+    /// The time by which the engine opens and ends campaigns, which may differ from this machine's.
+    pub engine_clock: Arc<dyn Clock>,
     /// What operators observe.
     pub gauges: Arc<dyn Gauges>,
     /// What users do for a grab ticket, in place of what is configured.

@@ -43,7 +43,7 @@ pub(crate) async fn state(
     };
     let tally = app.shared_tally(id).await?;
     let tally = tally.ok_or(ProblemKind::UnknownCampaign)?;
-    let body = StateBody::new(&tally, meta.window, app.ports.clock.now());
+    let body = StateBody::new(&tally, meta.window, app.ports.engine_clock.now());
     Ok(wire::tagged(&headers, STATE_CACHING, &body))
 }
 
@@ -133,7 +133,7 @@ async fn archive_once(call: &Call<CampaignId>) -> Result<StateBody, Problem> {
     let Some(record) = record else {
         return Err(app.missing(id).await);
     };
-    let now = app.ports.clock.now();
+    let now = app.ports.engine_clock.now();
     let (tally, window) = (record.settled_tally(now), record.campaign.window);
     tally
         .phase
@@ -193,7 +193,11 @@ async fn act_once(
     let meta = meta.map_err(Problem::after_the_command)?;
     let meta = meta.ok_or_else(|| Problem::ledger_incomplete(campaign))?;
     match reply {
-        Reply::Acted(tally) => Ok(StateBody::new(&tally, meta.window, app.ports.clock.now())),
+        Reply::Acted(tally) => Ok(StateBody::new(
+            &tally,
+            meta.window,
+            app.ports.engine_clock.now(),
+        )),
         _ => Err(Problem::unexpected_reply()),
     }
 }

@@ -64,14 +64,14 @@ impl Draft {
     fn campaign(
         self,
         id: CampaignId,
-        now: Timestamp,
+        (now, engine_now): (Timestamp, Timestamp),
         usual: AckLevel,
     ) -> Result<Campaign, Problem> {
-        let starts_at = self.starts_at.map_or(now, |when| when.0);
+        let starts_at = self.starts_at.map_or(engine_now, |when| when.0);
         let usual_end = starts_at.plus_millis(self.lasts_ms);
         let ends_at = self.ends_at.map_or(usual_end, |when| when.0);
         let window = Window::new(starts_at, ends_at)?;
-        if ends_at <= now {
+        if ends_at <= engine_now {
             return Err(Problem::invalid_at(
                 "#/ends_at",
                 "the window is over already",
@@ -240,7 +240,7 @@ impl App {
             }
             None => CampaignId::new(self.fresh_id()).map_err(internal)?,
         };
-        draft.campaign(id, now, self.usual_ack())
+        draft.campaign(id, (now, self.ports.engine_clock.now()), self.usual_ack())
     }
 
     /// Opens what was entered under a key, or what the key has stood for.

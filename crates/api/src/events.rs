@@ -99,7 +99,7 @@ impl Watcher {
         let Some(tally) = self.app.shared_tally(self.id).await? else {
             return Ok(None);
         };
-        let state = StateBody::new(&tally, self.meta.window, self.app.ports.clock.now());
+        let state = StateBody::new(&tally, self.meta.window, self.app.ports.engine_clock.now());
         let wanted = views.draws_wanted.load(Ordering::Relaxed) > 0;
         let has_new = wanted && self.read_draws(&tally).await?;
         let state = json(&state);

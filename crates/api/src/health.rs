@@ -75,7 +75,14 @@ pub(crate) struct ReadyBody {
     /// decided, packets that are claimed and not closed.
     #[serde(skip_serializing_if = "Option::is_none")]
     upkeep_stuck: Option<String>,
+    /// By how many seconds the clock that opens and ends campaigns is ahead of this machine's, if they differ by more
+    /// than a second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    clock_offset_seconds: Option<f64>,
 }
+
+/// Clocks that differ by more are named. An alarm is raised then, too: `QiangClock`.
+const CLOCK_OFFSET_SECONDS_MAX: f64 = 1.0;
 
 /// A partition that is not ready.
 #[derive(Debug, Serialize, ToSchema)]
@@ -180,8 +187,14 @@ pub(crate) async fn readyz(
         settlement_stuck: gauges.stuck(),
         settlement_set_aside: QuarantineBody::of(gauges),
         upkeep_stuck: gauges.upkeep_stuck(),
+        clock_offset_seconds: clock_offset_seconds(gauges),
     };
     Ok((code, Json(body)))
+}
+
+fn clock_offset_seconds(gauges: &dyn Gauges) -> Option<f64> {
+    let offset = gauges.clock_offset_seconds();
+    offset.filter(|offset| offset.abs() > CLOCK_OFFSET_SECONDS_MAX)
 }
 
 /// How all of them together are: ready while any is. None for no partition.

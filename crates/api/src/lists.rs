@@ -110,7 +110,7 @@ pub(crate) async fn sales(
     let (records, page) = records(&app, &caller, list, CampaignKind::Sale).await?;
     let mut sales = Vec::with_capacity(records.len());
     for record in records {
-        let tally = record.settled_tally(app.ports.clock.now());
+        let tally = record.settled_tally(app.ports.engine_clock.now());
         sales.push(SaleBody::new(record, &tally, &app).await?);
     }
     let next = page.next;
@@ -185,7 +185,7 @@ async fn records(
         product_id: list.product_id.map(|id| id.0),
         newest_first: list.order == Some(Order::Newest),
         phase: phase.transpose()?,
-        now: app.ports.clock.now(),
+        now: app.ports.engine_clock.now(),
         archived: list.archived,
         after: list.after.map(|after| after.0),
         // One more shows whether there is another page.

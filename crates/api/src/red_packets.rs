@@ -266,7 +266,7 @@ impl RedPacketBody {
             }
             _ => None,
         };
-        let mut state = StateBody::new(tally, campaign.window, app.ports.clock.now());
+        let mut state = StateBody::new(tally, campaign.window, app.ports.engine_clock.now());
         if is_over && tally.phase != Phase::Closed {
             state.phase = Phase::Ended.name(); // it is closed in a moment
         }
@@ -323,7 +323,7 @@ pub(crate) struct ListedRedPacket {
 
 impl ListedRedPacket {
     pub(crate) fn new(record: CampaignRecord, app: &App) -> Result<Self, Problem> {
-        let now = app.ports.clock.now();
+        let now = app.ports.engine_clock.now();
         let tally = record.settled_tally(now);
         let campaign = record.campaign;
         let Rules::RedPacket(packet) = &campaign.rules else {

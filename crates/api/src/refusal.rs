@@ -25,7 +25,7 @@ pub(crate) async fn refuse(
 /// The answer to an outcome that is no grant.
 pub(crate) fn refused(app: &App, outcome: &Outcome) -> Response {
     let ms_to_start = match outcome {
-        Outcome::NotStarted { starts_at } => starts_at.millis_since(app.ports.clock.now()),
+        Outcome::NotStarted { starts_at } => starts_at.millis_since(app.ports.engine_clock.now()),
         _ => 0,
     };
     problem::outcome(outcome, ms_to_start)

@@ -185,7 +185,7 @@ impl SaleBody {
             product_id: details.product_id.map(|id| id.to_string()),
             description: details.description.map(|text| text.to_string()),
             image_url: details.image_url.map(|url| url.to_string()),
-            state: StateBody::new(tally, campaign.window, app.ports.clock.now()),
+            state: StateBody::new(tally, campaign.window, app.ports.engine_clock.now()),
             title: campaign.title,
         })
     }

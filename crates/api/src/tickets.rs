@@ -233,7 +233,7 @@ async fn refusal(
         return Ok(Some(outcome).filter(|outcome| outcome.grant().is_none()));
     }
     let starts_at = app.with_window(id, meta).await.window.starts_at();
-    let is_ahead = app.ports.clock.now() < starts_at;
+    let is_ahead = app.ports.engine_clock.now() < starts_at;
     Ok(is_ahead.then_some(Outcome::NotStarted { starts_at }))
 }
 

@@ -17,7 +17,7 @@ use crate::{
     audit::NodeAuditor,
     close::Close,
     config::{Config, EngineKind},
-    distributed::{Distributed, LedgerBackend},
+    distributed::{Distributed, EngineClock, LedgerBackend},
     machine::{WallClock, disk_of},
 };
 
@@ -172,6 +172,10 @@ impl Backend {
                     log: Arc::new(distributed.engine.clone()),
                     waiting_room: Arc::new(distributed.engine.clone()),
                     waiting: Arc::default(),
+                    engine_clock: Arc::new(EngineClock {
+                        engine: distributed.engine.clone(),
+                        own: clock.clone(),
+                    }),
                     clock,
                     gauges: distributed.clone(),
                     challenge: None,
@@ -208,6 +212,7 @@ impl Backend {
             waiting_room: shared.clone(),
             waiting: Arc::default(),
             gauges: Arc::new(gauges),
+            engine_clock: Arc::clone(&clock),
             clock,
             challenge: None,
             webhooks: None,

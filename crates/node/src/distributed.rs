@@ -4,6 +4,7 @@
 mod ack_engine;
 pub(crate) mod binding;
 mod confirmations;
+mod engine_clock;
 
 use std::{
     path::PathBuf,
@@ -43,6 +44,7 @@ use qiang_embedded::{Embedded, SqliteLedger, SystemClock};
 use qiang_redis::{Options, RedisEngine, RedisTransport};
 use tokio::runtime::Handle;
 
+pub(crate) use self::engine_clock::EngineClock;
 use self::{ack_engine::LedgerAckEngine, binding::Binder, confirmations::Confirmations};
 use crate::{
     close::Close,

@@ -311,6 +311,18 @@ impl RedisEngine {
         self.node.partitions.times()
     }
 
+    /// The time by which windows are judged: a campaign that starts then is open in every partition. None if no server
+    /// was asked for it lately.
+    #[must_use]
+    pub fn time(&self) -> Option<Timestamp> {
+        let earliest = self.times().map(|(_, time)| time).min()?;
+        // An estimate may be ahead by a millisecond, because both times are rounded down.
+        match self.node.partitions.options().clock {
+            Some(_) => Some(earliest),
+            None => Some(earliest.plus_millis(-1)),
+        }
+    }
+
     /// Every partition, and why nothing is granted there, if that is so: it has halted, or is unreachable.
     #[must_use]
     pub fn partition_states(&self) -> Vec<(PartitionId, Option<String>)> {

@@ -6,6 +6,7 @@ mod api;
 mod audience;
 mod auth_failures;
 mod batches;
+mod clocks;
 pub(crate) mod common;
 mod connections;
 mod cors;

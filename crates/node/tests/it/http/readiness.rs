@@ -35,6 +35,7 @@ struct Parts {
     does: Mutex<Vec<Does>>,
     hanging: Mutex<Vec<Answer<Probed>>>,
     claims: Mutex<Vec<Answer<Claimed>>>,
+    clock_offset: Mutex<Option<f64>>,
 }
 
 impl Engine for Parts {
@@ -83,6 +84,9 @@ impl Gauges for Parts {
     }
     fn quarantine(&self) -> Vec<(PartitionId, QuarantineCount)> {
         Vec::new()
+    }
+    fn clock_offset_seconds(&self) -> Option<f64> {
+        *self.clock_offset.lock()
     }
     fn reconciliation(&self) -> Option<Vec<PartitionFindings>> {
         let report = |n, differences: [u64; 5]| PartitionFindings {
@@ -180,6 +184,28 @@ async fn a_node_is_ready_while_it_can_serve_any_partition() {
         "qiang_reconcile_last_run_timestamp_seconds{partition=\"3\"} 1800000000.5\n",
     ] {
         assert!(text.contains(line), "no {line} in {text}");
+    }
+    service.stop().await;
+}
+
+/// It serves all the same: campaigns open and end by one clock.
+#[tokio::test]
+async fn a_clock_that_differs_from_the_engines_is_named() {
+    let (service, parts) = start(vec![ready()]).await;
+    for (offset, named) in [
+        (None, json!(null)),
+        (Some(0.75), json!(null)),
+        (Some(-0.75), json!(null)),
+        (Some(-300.5), json!(-300.5)),
+        (Some(1.5), json!(1.5)),
+    ] {
+        *parts.clock_offset.lock() = offset;
+        let reply = get(&service, "/readyz").await;
+        assert_eq!(
+            (reply.status, reply.text("status")),
+            (200, "ready".to_owned())
+        );
+        assert_eq!(reply.json()["clock_offset_seconds"], named, "{offset:?}");
     }
     service.stop().await;
 }
