@@ -33,6 +33,7 @@ use crate::{
     last_minutes::LastMinutes,
     limits::Limits,
     metrics::{Metrics, OrderCheckMetrics},
+    open_streams::StreamLimits,
     order_check::OrderCheck,
     passphrase,
     problem::{Problem, ProblemKind},
@@ -109,6 +110,8 @@ pub(crate) struct App {
     /// Streams of campaigns and of figures.
     pub(crate) watching: Watching,
     pub(crate) watched: Watched,
+    /// Streams of both kinds, by connection, user and address.
+    pub(crate) stream_limits: Arc<StreamLimits>,
     pub(crate) last_minutes: LastMinutes,
     pub(crate) audits: Arc<Audits>,
     /// Whose turn it is among large amounts.
@@ -132,6 +135,7 @@ impl App {
             streams: Arc::new(Semaphore::new(config.waiting.streams_max)),
             watching: Watching::new(config.server.watchers_max),
             watched: Watched::default(),
+            stream_limits: Arc::new(StreamLimits::new(&config.limits, &metrics)),
             last_minutes: LastMinutes::default(),
             audits: Arc::default(),
             large_amounts: Mutex::default(),

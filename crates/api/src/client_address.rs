@@ -1,8 +1,14 @@
 //! Where a request comes from: the peer of its connection, or whom a trusted proxy names.
 
-use std::net::{IpAddr, SocketAddr};
+use std::{
+    convert::Infallible,
+    net::{IpAddr, SocketAddr},
+};
 
-use axum::http::{HeaderMap, HeaderName};
+use axum::{
+    extract::FromRequestParts,
+    http::{HeaderMap, HeaderName, request::Parts},
+};
 use ipnet::IpNet;
 use serde::Deserialize;
 
@@ -22,6 +28,21 @@ impl AddressKey {
             IpAddr::V4(address) => Self::V4(address.to_bits()),
             IpAddr::V6(address) => Self::V6((address.to_bits() >> 64) as u64),
         }
+    }
+}
+
+/// Origin of a request, as far as limits count it. Empty for requests of unlimited addresses and of the node itself.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct LimitedOrigin {
+    pub(crate) address: Option<AddressKey>,
+    /// Number of the connection; none for a proxy's, which carries the requests of many users.
+    pub(crate) connection: Option<u64>,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for LimitedOrigin {
+    type Rejection = Infallible;
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        Ok(parts.extensions.get().copied().unwrap_or_default())
     }
 }
 

@@ -204,6 +204,9 @@ pub struct LimitsConfig {
     pub reads_per_address_burst: u32,
     pub unauthenticated_per_address_per_minute: u32,
     pub connections_per_address_max: u32,
+    pub streams_per_address_max: u32,
+    pub streams_per_user_max: u32,
+    pub streams_per_connection_max: u32,
     pub unlimited_addresses: String,
     pub creations_per_user_per_minute: u32,
     pub shares_per_user_per_minute: u32,
@@ -227,6 +230,9 @@ impl LimitsConfig {
         self.reads_per_address_per_second = 0;
         self.unauthenticated_per_address_per_minute = 0;
         self.connections_per_address_max = 0;
+        self.streams_per_address_max = 0;
+        self.streams_per_user_max = 0;
+        self.streams_per_connection_max = 0;
         self.creations_per_user_per_minute = 0;
         self.shares_per_user_per_minute = 0;
     }

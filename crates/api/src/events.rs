@@ -32,9 +32,10 @@ use crate::{
     app::App,
     audience::Draws,
     campaign_cache::CampaignMeta,
+    client_address::LimitedOrigin,
     extract::{MaybeCaller, Param, Params},
     places::{UNBUFFERED, accepts_stream, last_event_id},
-    problem::{Problem, ProblemBody, ProblemKind},
+    problem::{Problem, ProblemBody},
     red_packets::ShareBody,
     watched::{self, Telling, View, Views},
     wire::{self, StateBody},
@@ -189,12 +190,14 @@ pub(crate) struct From {
             content_type = "text/event-stream"),
         (status = 401, description = "A token was sent, and does not hold", body = ProblemBody),
         (status = 404, body = ProblemBody),
+        (status = 429, description = "`too-many-streams`", body = ProblemBody),
         (status = 503, description = "`overloaded`: too many watch already", body = ProblemBody)))]
 pub(crate) async fn watch(
     State(app): State<Arc<App>>,
     Param(id): Param<CampaignId>,
     Params(from): Params<From>,
     headers: HeaderMap,
+    origin: LimitedOrigin,
     MaybeCaller(caller): MaybeCaller,
 ) -> Result<Response, Problem> {
     let Some(meta) = app.meta(id).await? else {
@@ -211,8 +214,9 @@ pub(crate) async fn watch(
         _ => false,
     };
     let after = last_event_id(&headers)?.unwrap_or(from.after);
-    let permit = Arc::clone(&app.watching.watchers).try_acquire_owned();
-    let permit = permit.map_err(|_| Problem::from(ProblemKind::Overloaded))?;
+    let permit = app
+        .stream_limits
+        .open(&app.watching.watchers, origin, caller.as_ref())?;
     let watch = app.watched.watch(id, |views| {
         let watcher = Watcher {
             app: Arc::clone(&app),

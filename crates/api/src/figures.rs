@@ -17,10 +17,11 @@ use utoipa::IntoParams;
 use crate::{
     app::App,
     auth::{Caller, Scope},
+    client_address::LimitedOrigin,
     extract::Params,
     last_minutes::FiguresBody,
     places::{UNBUFFERED, accepts_stream, last_event_id},
-    problem::{Problem, ProblemBody, ProblemKind},
+    problem::{Problem, ProblemBody},
 };
 
 /// Which figures an answer begins with.
@@ -47,11 +48,13 @@ pub(crate) struct After {
         (status = 200, description = "They are here", content(
             (FiguresBody = "application/json"), (String = "text/event-stream"))),
         (status = 403, body = ProblemBody),
+        (status = 429, description = "`too-many-streams`", body = ProblemBody),
         (status = 503, description = "`overloaded`: too many watch already", body = ProblemBody)))]
 pub(crate) async fn read(
     State(app): State<Arc<App>>,
     Params(from): Params<After>,
     headers: HeaderMap,
+    origin: LimitedOrigin,
     caller: Caller,
 ) -> Result<Response, Problem> {
     caller.require(Scope::ReadAny)?;
@@ -61,8 +64,9 @@ pub(crate) async fn read(
         let (figures, _) = app.last_minutes.after(after);
         return Ok(([caching], Json(figures)).into_response());
     }
-    let permit = Arc::clone(&app.watching.watchers).try_acquire_owned();
-    let permit = permit.map_err(|_| Problem::from(ProblemKind::Overloaded))?;
+    let permit = app
+        .stream_limits
+        .open(&app.watching.watchers, origin, Some(&caller))?;
     // A connection on which nothing is asked is closed after `server.idle_timeout_ms`.
     let lasts = Duration::from_millis(app.config.server.idle_timeout_ms / 2);
     let until = Instant::now() + lasts;

@@ -39,6 +39,7 @@ mod metrics;
 mod money_room;
 mod no_body;
 mod once;
+mod open_streams;
 mod order_check;
 mod orders;
 mod pages;

@@ -11,7 +11,7 @@ use qiang_core::{id::UserId, split::SHARES_MAX};
 
 use crate::{
     auth::Caller,
-    client_address::{AddressKey, TrustedProxies, contain},
+    client_address::{AddressKey, LimitedOrigin, TrustedProxies, contain},
     config::{Config, UsageError},
     metrics::Metrics,
     problem::{Policy, Problem, ProblemKind},
@@ -136,6 +136,19 @@ impl Limits {
             && !self.proxies.contain(peer)
             && !contain(&self.unlimited, peer);
         limited.then_some(self.connections_per_address_max)
+    }
+
+    /// Origin of a request of an address that is limited.
+    pub(crate) fn limited_origin(
+        &self,
+        client: IpAddr,
+        peer: IpAddr,
+        connection: u64,
+    ) -> LimitedOrigin {
+        LimitedOrigin {
+            address: Some(AddressKey::of(client)),
+            connection: Some(connection).filter(|_| !self.proxies.contain(peer)),
+        }
     }
 
     /// Refuses a request of an address that asks too much. Returns the address, if it is limited.

@@ -176,6 +176,11 @@ fn advice(kind: ProblemKind) -> &'static str {
              close those that are idle, and come again after <code>Retry-After</code> seconds. Operators: a proxy in \
              front belongs in <code>server.trusted_proxies</code>."
         }
+        Kind::TooManyStreams => {
+            "This connection, user or address has as many live streams open as it may have; \
+             <code>violated-policies</code> says which. Close streams that are not needed, or read the state now and \
+             then in place of a stream. Operators: see <code>limits.streams_per_address_max</code>."
+        }
         Kind::LineFull => "The line is as long as it may be. Nothing was decided; come again.",
         Kind::NoPlace => {
             "The caller has no place in this line, or it was decided too long ago. Claim again to take a place at \

@@ -17,13 +17,15 @@ use qiang_core::{
     waiting::{Decision, Standing},
 };
 use serde::Serialize;
-use tokio::{sync::OwnedSemaphorePermit, time::Instant};
+use tokio::time::Instant;
 use utoipa::ToSchema;
 
 use crate::{
     app::App,
     auth::Scope,
+    client_address::LimitedOrigin,
     extract::Call,
+    open_streams::StreamPermit,
     problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
     refusal::refused,
     watched::KEEP_ALIVE,
@@ -140,8 +142,12 @@ pub(crate) async fn enter(app: &App, claim: &Claim) -> Result<Response, Problem>
         (status = 409, description = "sold_out or limit_reached", body = ProblemBody),
         (status = 410, description = "ended", body = ProblemBody),
         (status = 422, description = "`key-reused`", body = ProblemBody),
-        NoAnswer))]
-pub(crate) async fn place(call: Call<CampaignId>, headers: HeaderMap) -> Result<Response, Problem> {
+        (status = 429, description = "`too-many-streams`", body = ProblemBody), NoAnswer))]
+pub(crate) async fn place(
+    call: Call<CampaignId>,
+    headers: HeaderMap,
+    origin: LimitedOrigin,
+) -> Result<Response, Problem> {
     let Call {
         app, caller, id, ..
     } = call;
@@ -149,8 +155,9 @@ pub(crate) async fn place(call: Call<CampaignId>, headers: HeaderMap) -> Result<
     let standing = app.ports.waiting_room.standing(id, &caller.user).await?;
     let standing = standing.ok_or_else(no_place)?;
     if accepts_stream(&headers) {
-        let streams = Arc::clone(&app.streams).try_acquire_owned();
-        let permit = streams.map_err(|_| Problem::from(ProblemKind::Overloaded))?;
+        let permit = app
+            .stream_limits
+            .open(&app.streams, origin, Some(&caller))?;
         return Ok(stream_of(app, id, caller.user, standing, permit));
     }
     match standing {
@@ -209,7 +216,7 @@ struct PlaceStream {
     told: Option<(Standing, Instant)>,
     until: Instant,
     over: bool,
-    _permit: OwnedSemaphorePermit,
+    _permit: StreamPermit,
 }
 
 fn stream_of(
@@ -217,7 +224,7 @@ fn stream_of(
     campaign: CampaignId,
     user: UserId,
     standing: Standing,
-    permit: OwnedSemaphorePermit,
+    permit: StreamPermit,
 ) -> Response {
     // A connection on which nothing is asked is closed after `server.idle_timeout_ms`.
     let idle_ms = app.config.server.idle_timeout_ms;

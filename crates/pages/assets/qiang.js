@@ -125,7 +125,8 @@ const PROBLEMS = {
   "order-conflict": "changed", overloaded: "again_later", "passphrase-wrong": "passphrase_wrong", paused: "paused",
   "phase-conflict": "changed", "sold-out": "sold_out", stopping: "not_now", throttled: "too_often",
   "ticket-expired": "check_failed", "ticket-invalid": "check_failed", "ticket-missing": "check_failed",
-  "too-many-connections": "too_often", unauthenticated: "signed_out", unavailable: "not_now", uncertain: "gave_up",
+  "too-many-connections": "too_often", "too-many-streams": "too_often", unauthenticated: "signed_out",
+  unavailable: "not_now", uncertain: "gave_up",
   "unknown-campaign": "no_such", "user-mismatch": "changed",
 };
 

@@ -68,6 +68,7 @@ kinds! {
     AddressThrottled = TOO_MANY_REQUESTS, "address-throttled", "Too many requests from this address";
     CreationsThrottled = TOO_MANY_REQUESTS, "creations-throttled", "Too many campaigns, or too many shares";
     TooManyConnections = TOO_MANY_REQUESTS, "too-many-connections", "Too many connections from this address";
+    TooManyStreams = TOO_MANY_REQUESTS, "too-many-streams", "Too many live streams of this client";
     LineFull = SERVICE_UNAVAILABLE, "line-full", "Too many wait in line";
     NoPlace = NOT_FOUND, "no-place", "The caller is not in line";
     Overloaded = SERVICE_UNAVAILABLE, "overloaded", "Too many requests are waiting";

@@ -72,6 +72,18 @@ impl Problem {
             .with(RATE_LIMIT, &format!("\"{NAME}\";r=0"))
     }
 
+    /// A connection, a user or an address has as many live streams as it may have.
+    pub(crate) fn too_many_streams(name: &'static str, streams_max: u32) -> Self {
+        Self::from(ProblemKind::TooManyStreams)
+            .retry_after(RETRY_AFTER_S)
+            .of_policy(name)
+            .with(
+                RATE_LIMIT_POLICY,
+                &format!("\"{name}\";q={streams_max};qiang-unit=\"streams\""),
+            )
+            .with(RATE_LIMIT, &format!("\"{name}\";r=0"))
+    }
+
     fn of_policy(mut self, name: &'static str) -> Self {
         self.0.body.violated_policies.push(name);
         self

@@ -5,7 +5,7 @@ use std::{
     net::IpAddr,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -93,6 +93,7 @@ pub(super) async fn serve(
         router,
         guard,
         stop: draining,
+        opened: AtomicU64::new(0),
     });
     loop {
         let accepted = tokio::select! {
@@ -179,6 +180,8 @@ struct Origin {
     refused: Option<Refused>,
     /// It came to this node over TLS.
     over_tls: bool,
+    /// Number of its connection, unique in the process.
+    connection: u64,
 }
 
 struct Connections {
@@ -191,6 +194,8 @@ struct Connections {
     router: Router,
     guard: Arc<Guard>,
     stop: watch::Receiver<bool>,
+    /// Connections so far.
+    opened: AtomicU64,
 }
 
 impl Connections {
@@ -237,6 +242,7 @@ impl Connections {
             peer,
             refused,
             over_tls: self.public.tls.is_some(),
+            connection: self.opened.fetch_add(1, Ordering::Relaxed),
         }
     }
 
@@ -400,7 +406,7 @@ impl Connections {
     /// A claim is answered when the engine has decided it, anything else in a bounded time.
     async fn route(
         &self,
-        request: Request,
+        mut request: Request,
         origin: Origin,
         is_claim: bool,
     ) -> Result<Response, Infallible> {
@@ -408,6 +414,10 @@ impl Connections {
             Ok(client) => client,
             Err(problem) => return Ok(problem.into_response()),
         };
+        if let (Some(limits), Some(client)) = (&self.public.limits, client) {
+            let limited = limits.limited_origin(client, origin.peer, origin.connection);
+            request.extensions_mut().insert(limited);
+        }
         let mut router = self.router.clone();
         let is_read = request.method().is_safe();
         let answer = caught(async move { router.call(request).await });

@@ -42,6 +42,7 @@ mod security_page;
 mod sessions;
 mod state;
 mod stock;
+mod streams;
 mod strict;
 mod terms;
 mod terms_elsewhere;

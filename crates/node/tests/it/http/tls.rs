@@ -191,6 +191,62 @@ async fn a_crowd_claims_over_one_connection_while_the_node_stops() {
     drop(send);
 }
 
+/// A client cannot take all streams of a node with a few connections.
+#[tokio::test]
+async fn a_connection_has_so_many_live_streams() {
+    let OverTls {
+        service,
+        folder,
+        certificate,
+        sale,
+    } = start(|_| ()).await;
+    let service = service
+        .restart_with(|config, _| {
+            config.limits.streams_per_connection_max = 2;
+            use_files(&mut config.server, folder.path());
+        })
+        .await;
+    let events = format!("/v1/campaigns/{sale}/events");
+    let connected = async || {
+        let stream = connect(&service, &certificate, &[b"h2"]).await.unwrap();
+        let io = TokioIo::new(stream);
+        let (send, connection) = http2::handshake(TokioExecutor::new(), io).await.unwrap();
+        tokio::spawn(connection);
+        send
+    };
+    let watch = async |send: &http2::SendRequest<Empty<Bytes>>| {
+        let mut asked = request("GET", &events, "");
+        asked.headers_mut().remove("authorization");
+        let accept = "text/event-stream".parse().unwrap();
+        asked.headers_mut().insert("accept", accept);
+        send.clone().send_request(asked).await.unwrap()
+    };
+    let one = connected().await;
+    let open = [watch(&one).await, watch(&one).await];
+    assert_eq!(
+        open.each_ref().map(|stream| stream.status().as_u16()),
+        [200; 2]
+    );
+    let refused = watch(&one).await;
+    assert_eq!(refused.status(), 429);
+    let policy = "\"streams-of-connection\";q=2;qiang-unit=\"streams\"";
+    assert_eq!(header(&refused, "ratelimit-policy"), policy);
+    // Everything else is answered on it, and others have their own.
+    let mut send = one.clone();
+    let state = format!("/v1/campaigns/{sale}/state");
+    let state = send.send_request(request("GET", &state, "")).await.unwrap();
+    assert_eq!(state.status(), 200);
+    assert_eq!(watch(&connected().await).await.status(), 200);
+    drop(open);
+    let again = async {
+        while watch(&one).await.status() != 200 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(SEEN_MAX, again).await.unwrap();
+    service.stop().await;
+}
+
 #[tokio::test]
 async fn a_certificate_is_replaced_while_the_node_runs() {
     let over = start(|_| ()).await;
