@@ -35,11 +35,10 @@ use crate::{
     metrics::{Metrics, OrderCheckMetrics},
     open_streams::StreamLimits,
     order_check::OrderCheck,
-    passphrase,
+    passphrase::Guesses,
     problem::{Problem, ProblemKind},
     readiness::Readiness,
     single_flight::SingleFlight,
-    throttle::Throttle,
     unknown_campaigns::UnknownCampaigns,
     watched::{Watched, Watching},
 };
@@ -96,8 +95,7 @@ pub(crate) struct App {
     /// Numbers of campaigns that an engine is being asked for.
     numbers: SingleFlight<CampaignId, Result<Option<Tally>, EngineError>>,
     pub(crate) limits: Arc<Limits>,
-    /// How often each user may guess a passphrase.
-    pub(crate) guesses: Throttle,
+    pub(crate) guesses: Guesses,
     pub(crate) readiness: Arc<Readiness>,
     /// What users do for a grab ticket.
     pub(crate) challenge: Option<Arc<dyn Challenge>>,
@@ -130,7 +128,7 @@ impl App {
             unknown: UnknownCampaigns::new(config.limits.unknown_lasts_ms),
             numbers: SingleFlight::default(),
             limits: Arc::new(Limits::new(&config, &metrics)?),
-            guesses: passphrase::guesses(&metrics),
+            guesses: Guesses::new(&metrics),
             readiness: Arc::default(),
             streams: Arc::new(Semaphore::new(config.waiting.streams_max)),
             watching: Watching::new(config.server.watchers_max),

@@ -36,12 +36,12 @@ pub(crate) struct AudienceRequest {
     users: Option<Vec<Text<UserId>>>,
     /// Whoever shows an invitation of `POST /v1/campaigns/{id}/invitations`.
     invitation: bool,
-    /// Whoever says this, of at most 128 characters. It is kept as a hash.
+    /// Users who say this: 4 to 128 characters, at least 6 if all of them are digits. It is kept as a hash.
     #[serde(
         skip_serializing_if = "Option::is_none",
         serialize_with = "only_that_it_is_there"
     )]
-    #[schema(min_length = 1, max_length = 128)]
+    #[schema(min_length = 4, max_length = 128)]
     pub(crate) passphrase: Option<String>,
 }
 

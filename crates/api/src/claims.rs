@@ -20,6 +20,7 @@ use crate::{
     audience::Credentials,
     auth::Scope,
     campaign_cache::CampaignMeta,
+    client_address::{AddressKey, LimitedOrigin},
     extract::{Call, OptionalJson},
     places::{self, PlaceBody},
     problem::{Problem, ProblemBody, ProblemKind},
@@ -76,16 +77,22 @@ impl Default for OrderRequest {
         (status = 404, description = "unknown_campaign", body = ProblemBody),
         (status = 409, description = "sold_out or not_started", body = ProblemBody),
         (status = 410, description = "ended", body = ProblemBody),
-        (status = 429, body = ProblemBody),
+        (status = 429, description = "Also `passphrases-throttled`, where the campaign asks for a passphrase",
+            body = ProblemBody),
         (status = 503, description = "paused, no decision, `line-full`, `order-check-unavailable` or \
             `ledger-incomplete`; Retry-After says when to come again",
             body = ProblemBody)))]
 pub(crate) async fn claim_share(
     call: Call<CampaignId>,
     ticket: GrabTicket,
+    origin: LimitedOrigin,
     OptionalJson(shown): OptionalJson<Credentials>,
 ) -> Result<Response, Problem> {
-    let proof = Proof { ticket, shown };
+    let proof = Proof {
+        ticket,
+        shown,
+        address: origin.address,
+    };
     decide(call, CampaignKind::RedPacket, 1, proof).await
 }
 
@@ -110,7 +117,8 @@ pub(crate) async fn claim_share(
         (status = 409, description = "sold_out, limit_reached or not_started", body = ProblemBody),
         (status = 410, description = "ended", body = ProblemBody),
         (status = 422, description = "Nothing ordered, or the key was used for another quantity", body = ProblemBody),
-        (status = 429, body = ProblemBody),
+        (status = 429, description = "Also `passphrases-throttled`, where the campaign asks for a passphrase",
+            body = ProblemBody),
         (status = 503, description = "paused; not-admitted: more users wait than are admitted for the units that are \
             left, and nothing was decided (sold_out is 409); no decision; `line-full`, `order-check-unavailable` or \
             `ledger-incomplete`. Retry-After says when to come again",
@@ -118,6 +126,7 @@ pub(crate) async fn claim_share(
 pub(crate) async fn order_units(
     call: Call<CampaignId>,
     ticket: GrabTicket,
+    origin: LimitedOrigin,
     OptionalJson(request): OptionalJson<OrderRequest>,
 ) -> Result<Response, Problem> {
     if request.quantity == 0 {
@@ -130,7 +139,11 @@ pub(crate) async fn order_units(
         invitation: request.invitation,
         passphrase: request.passphrase,
     };
-    let proof = Proof { ticket, shown };
+    let proof = Proof {
+        ticket,
+        shown,
+        address: origin.address,
+    };
     decide(call, CampaignKind::Sale, request.quantity, proof).await
 }
 
@@ -158,6 +171,7 @@ pub(crate) async fn noop(call: Call<CampaignId>) -> Result<Response, Problem> {
 struct Proof {
     ticket: GrabTicket,
     shown: Credentials,
+    address: Option<AddressKey>,
 }
 
 async fn decide(
@@ -183,7 +197,7 @@ async fn decide(
         return Ok(response);
     }
     // Before anything is decided or heard again.
-    let admitted = app.admit(&claim, &proof.shown).await;
+    let admitted = app.admit(&claim, &proof.shown, proof.address).await;
     let Some(meta) = admitted.inspect_err(|problem| count_unmet(app, problem))? else {
         let outcome = Outcome::UnknownCampaign;
         app.metrics.claimed(&outcome);

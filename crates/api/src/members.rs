@@ -23,6 +23,7 @@ impl App {
         &self,
         claim: &Claim,
         shown: &Credentials,
+        address: Option<AddressKey>,
     ) -> Result<Option<Arc<CampaignMeta>>, Problem> {
         let (id, user) = (claim.campaign, &claim.user);
         let Some(meta) = self.meta(id).await? else {
@@ -53,9 +54,14 @@ impl App {
             }
             Members::Told(passphrase) => {
                 let said = shown.passphrase.as_deref().unwrap_or_default();
-                let guess = || self.guesses.check(user);
+                let guesser = Guesser {
+                    guesses: &self.guesses,
+                    user,
+                    address,
+                    campaign: id,
+                };
                 // Boxed, as what few claims await.
-                let right = Box::pin(passphrase.is(said, guess)).await?;
+                let right = Box::pin(passphrase.is(said, Some(guesser))).await?;
                 (right, ProblemKind::PassphraseWrong)
             }
         };
@@ -80,7 +86,7 @@ impl App {
         else {
             return Ok(());
         };
-        match passphrase.is(said, || Ok(())).await? {
+        match passphrase.is(said, None).await? {
             true => Ok(()),
             false => Err(ProblemKind::KeyReused.into()),
         }

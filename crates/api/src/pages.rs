@@ -240,6 +240,11 @@ fn advice(kind: ProblemKind) -> &'static str {
         Kind::PassphraseWrong => {
             "Send the campaign's <code>passphrase</code>. Guesses are limited."
         }
+        Kind::PassphrasesThrottled => {
+            "Too many wrong passphrases of this campaign were tried, by all users together. Nothing was judged. Send \
+             the passphrase again after <code>Retry-After</code> seconds. Once one user has said it rightly on a node, \
+             the right one is taken at once."
+        }
         Kind::DrawsHidden => "The sender shows the draws to those who have a share, or to nobody.",
         Kind::NotByInvitation => {
             "Invitations can only be signed for campaigns that were created with \

@@ -8,12 +8,16 @@ use std::{
 use aws_lc_rs::{constant_time::verify_slices_are_equal, pbkdf2};
 use base64::{Engine as _, prelude::BASE64_STANDARD_NO_PAD};
 use governor::Quota;
-use qiang_core::ports::EngineError;
+use qiang_core::{
+    id::{CampaignId, UserId},
+    ports::EngineError,
+};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Semaphore;
 
 use crate::{
+    client_address::AddressKey,
     metrics::Metrics,
     problem::{Policy, Problem, ProblemKind},
     single_flight::SingleFlight,
@@ -21,17 +25,26 @@ use crate::{
 };
 
 /// Characters of a passphrase.
-const CHARS_MAX: usize = 128;
+pub(crate) const CHARS_MIN: usize = 4;
+pub(crate) const CHARS_MAX: usize = 128;
+/// Characters of a new passphrase that is digits alone: of shorter ones there are 100,000 at most.
+const DIGITS_MIN: usize = 6;
 /// Rounds of PBKDF2, what a guess costs whoever has read the ledger: some 20 ms. Each hash says how many it took.
 const ROUNDS: NonZeroU32 = NonZeroU32::new(100_000).expect("above 0");
-/// Passphrases that wait to be hashed on a node, or are; the others are refused as overload. One is hashed at a time,
-/// so that guesses leave the other processors to those who claim.
+/// Passphrases that wait in one queue to be hashed, or are; the others are refused as overload. One of a queue is
+/// hashed at a time, so that guesses leave the other processors to those who claim.
 const WAITING_MAX: usize = 64;
 /// Passphrases that one user may have hashed at once on a node, and how often another one. Those who say what somebody
 /// has said rightly before them need none of it.
 const GUESSES: NonZeroU32 = NonZeroU32::new(5).expect("above 0");
 const GUESSES_PER_MINUTE: NonZeroU32 = NonZeroU32::new(6).expect("above 0");
-/// Users whose guesses are counted.
+/// The same of one address, which may have many users behind it. Users who say the same at once use one.
+const ADDRESS_GUESSES: NonZeroU32 = NonZeroU32::new(30).expect("above 0");
+const ADDRESS_GUESSES_PER_MINUTE: NonZeroU32 = NonZeroU32::new(30).expect("above 0");
+/// The same about one campaign, of all users and addresses together.
+const CAMPAIGN_GUESSES: NonZeroU32 = NonZeroU32::new(120).expect("above 0");
+const CAMPAIGN_GUESSES_PER_MINUTE: NonZeroU32 = NonZeroU32::new(60).expect("above 0");
+/// Users, addresses and campaigns whose guesses are counted.
 const GUESSERS_MAX: usize = 100_000;
 
 type Hash = [u8; 32];
@@ -44,17 +57,88 @@ pub(crate) fn decode(text: &str) -> Option<Vec<u8>> {
     BASE64_STANDARD_NO_PAD.decode(text).ok()
 }
 
-/// How often each user may guess.
-pub(crate) fn guesses(metrics: &Metrics) -> Throttle {
-    let policy = Policy {
-        name: "passphrases-of-user",
-        unit: None,
-        problem: ProblemKind::Throttled,
-    };
-    let quota = Quota::per_minute(GUESSES_PER_MINUTE).allow_burst(GUESSES);
-    let refused = metrics.refused_by(policy.name);
-    Throttle::new(policy, Some(quota), GUESSERS_MAX, refused)
+/// How often passphrases may be guessed.
+pub(crate) struct Guesses {
+    of_user: Throttle,
+    of_address: Throttle,
+    of_campaign: Throttle,
 }
+
+impl Guesses {
+    pub(crate) fn new(metrics: &Metrics) -> Self {
+        let throttle = |name, problem, per_minute, at_once| {
+            let policy = Policy {
+                name,
+                unit: None,
+                problem,
+            };
+            let quota = Quota::per_minute(per_minute).allow_burst(at_once);
+            Throttle::new(policy, Some(quota), GUESSERS_MAX, metrics.refused_by(name))
+        };
+        Self {
+            of_user: throttle(
+                "passphrases-of-user",
+                ProblemKind::Throttled,
+                GUESSES_PER_MINUTE,
+                GUESSES,
+            ),
+            of_address: throttle(
+                "passphrases-of-address",
+                ProblemKind::AddressThrottled,
+                ADDRESS_GUESSES_PER_MINUTE,
+                ADDRESS_GUESSES,
+            ),
+            of_campaign: throttle(
+                "passphrases-of-campaign",
+                ProblemKind::PassphrasesThrottled,
+                CAMPAIGN_GUESSES_PER_MINUTE,
+                CAMPAIGN_GUESSES,
+            ),
+        }
+    }
+}
+
+/// A user who says a passphrase that may be wrong.
+pub(crate) struct Guesser<'a> {
+    pub(crate) guesses: &'a Guesses,
+    pub(crate) user: &'a UserId,
+    /// None where the address is not limited.
+    pub(crate) address: Option<AddressKey>,
+    pub(crate) campaign: CampaignId,
+}
+
+impl Guesser<'_> {
+    /// Counts a guess of the user, and of address and campaign unless it is being judged for another user already.
+    fn guess(&self, is_judged: bool) -> Result<(), Problem> {
+        self.guesses.of_user.check(self.user)?;
+        if is_judged {
+            return Ok(());
+        }
+        if let Some(address) = &self.address {
+            self.guesses.of_address.check(address)?;
+        }
+        self.guesses.of_campaign.check(&self.campaign)
+    }
+}
+
+/// Passphrases that wait to be hashed.
+struct Queue {
+    places: Semaphore,
+    turn: Semaphore,
+}
+
+impl Queue {
+    const fn new() -> Self {
+        Self {
+            places: Semaphore::const_new(WAITING_MAX),
+            turn: Semaphore::const_new(1),
+        }
+    }
+}
+
+/// Of claims, and of new campaigns: whoever makes many keeps no claim waiting.
+static CLAIMS: Queue = Queue::new();
+static CREATIONS: Queue = Queue::new();
 
 /// PBKDF2 with HMAC-SHA256, as the ledger keeps it.
 #[derive(Serialize, Deserialize)]
@@ -68,12 +152,15 @@ impl KeptPassphrase {
     /// What is kept of a new passphrase.
     pub(crate) async fn of(said: &str) -> Result<Self, Problem> {
         let said = plain(said);
-        if !is_possible(said) {
-            let detail = "a passphrase has 1 to 128 characters";
+        if !is_possible(said) || !is_long_enough(said) {
+            let detail = format!(
+                "a passphrase has {CHARS_MIN} to {CHARS_MAX} characters, and at least {DIGITS_MIN} if all of them are \
+                 digits"
+            );
             return Err(Problem::invalid_at("#/audience/passphrase", detail));
         }
         let salt: [u8; 16] = rand::random();
-        let hash = hash(said.to_owned(), salt.into(), ROUNDS).await;
+        let hash = hash(said.to_owned(), salt.into(), ROUNDS, &CREATIONS).await;
         Ok(Self {
             salt: encode(&salt),
             rounds: ROUNDS,
@@ -106,13 +193,21 @@ impl Passphrase {
         })
     }
 
-    /// Whether this is the passphrase. `guess` refuses those who have guessed too often; it is not asked about what is
-    /// known to be right.
+    /// Whether this is the passphrase. Without a guesser it is the owner who says it, at a creation. What is known to
+    /// be right is no guess.
     pub(crate) async fn is(
         &self,
         said: &str,
-        guess: impl FnOnce() -> Result<(), Problem>,
+        guesser: Option<Guesser<'_>>,
     ) -> Result<bool, Problem> {
+        let guess = |is_judged| match &guesser {
+            Some(guesser) => guesser.guess(is_judged),
+            None => Ok(()),
+        };
+        let queue = match &guesser {
+            Some(_) => &CLAIMS,
+            None => &CREATIONS,
+        };
         let said = plain(said);
         if !is_possible(said) {
             return Ok(false);
@@ -123,12 +218,12 @@ impl Passphrase {
                 return Ok(true);
             }
             // There is one passphrase: what is not it is wrong.
-            guess()?;
+            guess(false)?;
             return Ok(false);
         }
-        guess()?;
+        guess(self.asked.has(&digest))?;
         let asked = self.asked.run(digest, async {
-            let hash = hash(said.to_owned(), Arc::clone(&self.salt), self.rounds).await;
+            let hash = hash(said.to_owned(), Arc::clone(&self.salt), self.rounds, queue).await;
             let right = verify_slices_are_equal(&hash.ok()?, &self.hash).is_ok();
             if right {
                 self.known.get_or_init(|| digest);
@@ -141,12 +236,22 @@ impl Passphrase {
 }
 
 /// Hashes a passphrase off the threads that serve others.
-async fn hash(said: String, salt: Arc<[u8]>, rounds: NonZeroU32) -> Result<Hash, Problem> {
-    static PLACES: Semaphore = Semaphore::const_new(WAITING_MAX);
-    static TURN: Semaphore = Semaphore::const_new(1);
+async fn hash(
+    said: String,
+    salt: Arc<[u8]>,
+    rounds: NonZeroU32,
+    queue: &'static Queue,
+) -> Result<Hash, Problem> {
     let internal = |error: &dyn std::fmt::Display| Problem::internal(error.to_string());
-    let _place = PLACES.try_acquire().map_err(|_| EngineError::Overloaded)?;
-    let turn = TURN.acquire().await.map_err(|error| internal(&error))?;
+    let _place = queue
+        .places
+        .try_acquire()
+        .map_err(|_| EngineError::Overloaded)?;
+    let turn = queue
+        .turn
+        .acquire()
+        .await
+        .map_err(|error| internal(&error))?;
     let hashed = tokio::task::spawn_blocking(move || {
         let mut hash = Hash::default();
         let (algorithm, said) = (pbkdf2::PBKDF2_HMAC_SHA256, said.as_bytes());
@@ -164,4 +269,53 @@ fn plain(said: &str) -> &str {
 
 fn is_possible(said: &str) -> bool {
     !said.is_empty() && said.chars().nth(CHARS_MAX).is_none()
+}
+
+/// Whether a new passphrase is too long to be guessed by trying all of its length. Older campaigns may have shorter
+/// ones.
+fn is_long_enough(said: &str) -> bool {
+    let chars = said.chars().count();
+    let are_digits = said.chars().all(char::is_numeric);
+    chars >= if are_digits { DIGITS_MIN } else { CHARS_MIN }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn creations_keep_no_claim_waiting() {
+        let kept = KeptPassphrase::of("open sesame").await.unwrap();
+        let passphrase = Passphrase::of(&kept).unwrap();
+        let guesses = Guesses::new(&Metrics::new(&utoipa::openapi::OpenApi::default()));
+        let user = UserId::new("ann").unwrap();
+        let guesser = || {
+            Some(Guesser {
+                guesses: &guesses,
+                user: &user,
+                address: None,
+                campaign: "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f01".parse().unwrap(),
+            })
+        };
+        // As many are made as may wait, and one of them is being hashed.
+        let _waiting = CREATIONS.places.acquire_many(WAITING_MAX as u32).await;
+        let _turn = CREATIONS.turn.acquire().await;
+        assert!(KeptPassphrase::of("open sesame").await.is_err());
+        assert!(passphrase.is("wrong", None).await.is_err());
+        assert!(!passphrase.is("wrong", guesser()).await.unwrap());
+        assert!(passphrase.is("open sesame", guesser()).await.unwrap());
+    }
+
+    #[test]
+    fn new_passphrases_have_a_least_length() {
+        let check = |said: &str, expected| assert_eq!(is_long_enough(said), expected, "{said}");
+        check("芝麻开门", true);
+        check("恭喜发", false);
+        check("open", true);
+        check("abc", false);
+        check("8888", false);
+        check("８８８８８", false);
+        check("123456", true);
+        check("1234a", true);
+    }
 }

@@ -16,6 +16,11 @@ impl<K, V> Default for SingleFlight<K, V> {
 }
 
 impl<K: Copy + Eq + Hash, V: Clone> SingleFlight<K, V> {
+    /// Whether it is being worked out at this moment.
+    pub(crate) fn has(&self, key: &K) -> bool {
+        self.0.lock().contains_key(key)
+    }
+
     /// The result of `work`, or of that of somebody who asked for the same and has not been answered yet. If that one
     /// goes away half way, somebody else who waits begins anew.
     pub(crate) async fn run(&self, key: K, work: impl Future<Output = V>) -> V {

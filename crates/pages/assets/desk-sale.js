@@ -49,7 +49,9 @@ function read() {
   if (product && !VISIBLE.test(product)) bad.product = "bad_id";
   if (picture && !/^(https:\/\/.|\/)/.test(picture)) bad.picture = "bad_picture";
   if (seller && !VISIBLE.test(seller)) bad.seller = "bad_id";
-  if (length(passphrase) > 128) bad.passphrase = "bad_id";
+  const said = passphrase.trim();
+  const least = /^\p{N}*$/u.test(said) ? 6 : 4;
+  if (passphrase && (length(said) < least || length(said) > 128)) bad.passphrase = "bad_passphrase";
   const body = {
     title, stock: units, unit_price: { amount, currency }, per_user_limit: whole(limit), hold_seconds: 60 * whole(hold),
     ...(starts && { starts_at: begin.toISOString() }),

@@ -66,6 +66,7 @@ texts! {
     bad_title: "1 to 1,024 characters.", "1 到 1024 个字符。";
     bad_description: "At most 4,096 characters.", "最多 4096 个字符。";
     bad_id: "Up to 128 letters, digits and signs, without blanks.", "最多 128 个字母、数字或符号，不含空格。";
+    bad_passphrase: "4 to 128 characters, at least 6 if all are digits.", "4 到 128 个字符，若全为数字则至少 6 个。";
     bad_picture: "https://… or a path that begins with /.", "https://… 或以 / 开头的路径。";
     bad_stock: "A whole number of 1 or more.", "1 或以上的整数。";
     bad_price: "An amount of this currency, such as 12.50.", "该币种的金额，如 12.50。";

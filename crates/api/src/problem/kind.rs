@@ -91,6 +91,7 @@ kinds! {
     NotNamed = FORBIDDEN, "not-named", "The campaign is for other users";
     InvitationInvalid = FORBIDDEN, "invitation-invalid", "The campaign asks for an invitation that is valid";
     PassphraseWrong = FORBIDDEN, "passphrase-wrong", "The campaign asks for its passphrase";
+    PassphrasesThrottled = TOO_MANY_REQUESTS, "passphrases-throttled", "Too many wrong passphrases of this campaign";
     DrawsHidden = FORBIDDEN, "draws-hidden", "The draws of this packet are not for everybody";
     NotByInvitation = CONFLICT, "not-by-invitation", "The campaign has no invitations";
     NotForEngine = CONFLICT, "not-for-engine", "This engine has no such thing";

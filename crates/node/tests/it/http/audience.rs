@@ -1,6 +1,8 @@
 //! Campaigns for some users: named, invited, or told a passphrase; and who may see the draws of a packet.
 
-use crate::http::common::Service;
+use std::{collections::BTreeMap, time::Instant};
+
+use crate::http::common::{Service, call};
 use serde_json::{Value, json};
 
 /// Claims a share of a packet for `user`, showing this.
@@ -262,6 +264,85 @@ async fn a_packet_ends_with_its_last_share() {
     service.stop().await;
 }
 
+/// Says so many words that nobody has said before, each as another user, and counts by the policy that refuses;
+/// "" for those that are judged.
+async fn guess(
+    service: &Service,
+    id: &str,
+    count: usize,
+    address: impl Fn(usize) -> String,
+) -> BTreeMap<String, usize> {
+    let mut guesses = tokio::task::JoinSet::new();
+    for n in 0..count {
+        let (addr, path) = (service.addr, format!("/v1/red-packets/{id}/claims"));
+        let (from, token) = (
+            address(n),
+            service.token(&format!("{}-{n}", address(n)), "claim"),
+        );
+        let body = json!({ "passphrase": format!("guess {from} {n}") });
+        guesses.spawn(async move {
+            let from = [("X-Forwarded-For", from.as_str())];
+            call(addr, "POST", &path, Some(&token), &from, Some(body)).await
+        });
+    }
+    let mut counts = BTreeMap::new();
+    for reply in guesses.join_all().await {
+        let policy = match reply.status {
+            403 => String::new(),
+            429 => reply.json()["violated-policies"][0]
+                .as_str()
+                .unwrap()
+                .to_owned(),
+            _ => panic!("{reply:?}"),
+        };
+        *counts.entry(policy).or_default() += 1;
+    }
+    counts
+}
+
+#[tokio::test]
+async fn guesses_are_counted_by_address_and_by_campaign() {
+    let service = Service::start_with(|config, _| {
+        config.server.trusted_proxies = "127.0.0.1".to_owned();
+    })
+    .await;
+    let begun = Instant::now();
+    let by_passphrase = |body: &mut Value| body["audience"] = json!({ "passphrase": "sesame" });
+    let (one, other) = (
+        service.red_packet(9, by_passphrase).await,
+        service.red_packet(9, by_passphrase).await,
+    );
+    // Once a user has said it, others need no guess, and no hash makes a wrong one wait.
+    let said = json!({ "passphrase": "sesame" });
+    for id in [&one, &other] {
+        assert_eq!(claim(&service, id, "ann", said.clone()).await.status, 201);
+    }
+    // An allowance grows again while the test runs.
+    let later = || usize::try_from(begun.elapsed().as_secs()).unwrap() + 1;
+    // Many users behind one address have the address's guesses.
+    let counts = guess(&service, &one, 60, |_| "198.51.100.1".to_owned()).await;
+    let judged = counts[""];
+    assert!((30..=30 + later()).contains(&judged), "{counts:?}");
+    assert_eq!(counts["passphrases-of-address"], 60 - judged, "{counts:?}");
+    let path = format!("/v1/red-packets/{one}/claims");
+    let (bob, from) = (
+        service.token("bob", "claim"),
+        [("X-Forwarded-For", "198.51.100.1")],
+    );
+    let right = call(service.addr, "POST", &path, Some(&bob), &from, Some(said)).await;
+    assert_eq!(right.status, 201, "{right:?}");
+    // Many addresses have the campaign's guesses.
+    let counts = guess(&service, &one, 240, |n| format!("203.0.113.{n}")).await;
+    let judged = 1 + judged + counts[""];
+    assert!((120..=120 + later()).contains(&judged), "{counts:?}");
+    assert!(counts["passphrases-of-campaign"] > 0, "{counts:?}");
+    assert_eq!(counts.len(), 2, "{counts:?}");
+    // Another campaign has its own.
+    let counts = guess(&service, &other, 20, |n| format!("203.0.113.{n}")).await;
+    assert_eq!(counts, BTreeMap::from([(String::new(), 20)]));
+    service.stop().await;
+}
+
 #[tokio::test]
 async fn creating_is_no_guess() {
     let service = Service::start().await;
@@ -307,6 +388,8 @@ async fn an_audience_that_cannot_be_is_refused() {
         json!({ "users": [] }),
         json!({ "users": vec!["u"; 5_001] }),
         json!({ "passphrase": " " }),
+        json!({ "passphrase": " abc " }),
+        json!({ "passphrase": "88888" }),
         json!({ "passphrase": "x".repeat(129) }),
         json!({ "invitation": false }),
         json!({ "users": ["ann"], "invitation": true }),
@@ -319,5 +402,78 @@ async fn an_audience_that_cannot_be_is_refused() {
             .await
             .assert_problem(422, "invalid");
     }
+    service.stop().await;
+}
+
+/// A share that no named user can take would stay in the packet until its end.
+#[tokio::test]
+async fn a_packet_for_named_users_has_a_share_for_each_at_most() {
+    let service = Service::start().await;
+    service.deposit("sam", 40_000).await;
+    let token = service.token("sam", "send");
+    let packet = |shares: u32, users: &[&str]| {
+        let mut body = crate::http::common::packet(10_000, shares);
+        body["audience"] = json!({ "users": users });
+        body
+    };
+    let path = "/v1/red-packets";
+    // A name that stands there twice is one user.
+    for users in [&["ann", "bob"][..], &["ann", "bob", "ann"]] {
+        let refused = service.post(path, &token, packet(3, users)).await;
+        refused.assert_problem(422, "invalid");
+        assert_eq!(refused.json()["errors"][0]["pointer"], "#/shares");
+    }
+    let mut keyed = packet(3, &["ann"]);
+    keyed["title"] = json!("in a batch");
+    let batch = json!({ "red_packets": [
+        { "idempotency_key": "a", "red_packet": keyed },
+        { "idempotency_key": "b", "red_packet": packet(1, &["ann"]) },
+    ]});
+    let batch = service.post("/v1/red-packets/batch", &token, batch).await;
+    if batch.status == 200 {
+        let results = batch.json()["results"].clone();
+        assert_eq!(results[0]["result"], "refused", "{results}");
+    } else {
+        batch.assert_problem(422, "invalid");
+    }
+    for (shares, users) in [(2, &["ann", "bob"][..]), (2, &["ann", "bob", "cid"])] {
+        let made = service.post(path, &token, packet(shares, users)).await;
+        assert_eq!(made.status, 201, "{made:?}");
+    }
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn the_owner_reads_whom_a_campaign_names() {
+    let service = Service::start().await;
+    let named = |body: &mut Value| body["audience"] = json!({ "users": ["cid", "ann", "bob"] });
+    let packet = service.red_packet(2, named).await;
+    let sale = service.sale(2, named).await;
+    let open = service.sale(2, |_| ()).await;
+    let secret = service
+        .sale(2, |body| {
+            body["audience"] = json!({ "passphrase": "open sesame" })
+        })
+        .await;
+    let seen = async |id: &str, user: &str, scope: &str| {
+        let path = format!("/v1/campaigns/{id}/audience");
+        service.get(&path, &service.token(user, scope)).await
+    };
+    let users = json!({ "audience": "users", "users": ["ann", "bob", "cid"] });
+    for (id, owner) in [(&packet, "sam"), (&sale, "olga")] {
+        let own = seen(id, owner, "").await;
+        assert_eq!((own.status, own.json()), (200, users.clone()));
+        assert_eq!(seen(id, "support", "read:any").await.json(), users);
+        seen(id, "ann", "claim")
+            .await
+            .assert_problem(403, "forbidden");
+    }
+    assert_eq!(seen(&open, "olga", "").await.json(), json!({}));
+    let told = seen(&secret, "olga", "").await.json();
+    assert_eq!(told, json!({ "audience": "passphrase" }));
+    let absent = "01934f1e-0000-7000-8000-000000000000";
+    seen(absent, "olga", "admin")
+        .await
+        .assert_problem(404, "unknown-campaign");
     service.stop().await;
 }
