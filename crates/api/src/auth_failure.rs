@@ -9,6 +9,7 @@ macro_rules! failures {
         impl AuthFailure {
             /// The words, in the order of the variants: [`Self::index`] is a place among them.
             pub(crate) const NAMES: &'static [&'static str] = &[$($word,)*];
+            pub(crate) const ALL: &'static [Self] = &[$(Self::$name,)*];
 
             pub(crate) fn index(self) -> usize {
                 self as usize

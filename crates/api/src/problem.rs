@@ -325,6 +325,7 @@ impl IntoResponse for Problem {
             response.extensions_mut().insert(Cause(cause));
         }
         if let Some(why) = auth_failure {
+            RequestId::mark_auth_failure(why);
             response.extensions_mut().insert(why);
         }
         response

@@ -3,11 +3,13 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicBool, Ordering},
+    atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use qiang_core::trace_context::{TRACEPARENT, TRACESTATE, TraceContext};
+
+use crate::auth_failure::AuthFailure;
 
 /// The header that carries it, both ways.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -27,6 +29,8 @@ pub(crate) struct RequestId {
     id: HeaderValue,
     trace: Option<Arc<TraceContext>>,
     replays: AtomicBool,
+    /// Why a token of the request did not hold: the place of an [`AuthFailure`] among all, from 1; 0 for none.
+    auth_failure: AtomicUsize,
 }
 
 impl Clone for RequestId {
@@ -35,6 +39,7 @@ impl Clone for RequestId {
             id: self.id.clone(),
             trace: self.trace.clone(),
             replays: self.replays().into(),
+            auth_failure: self.auth_failure.load(Ordering::Relaxed).into(),
         }
     }
 }
@@ -59,6 +64,19 @@ impl RequestId {
     /// Whether the answer was [marked](Self::mark_replay).
     pub(crate) fn replays(&self) -> bool {
         self.replays.load(Ordering::Relaxed)
+    }
+
+    /// A token of the request that this task answers does not hold.
+    pub(crate) fn mark_auth_failure(why: AuthFailure) {
+        let mark = |id: &Self| id.auth_failure.store(why.index() + 1, Ordering::Relaxed);
+        // Outside of a request nobody is answered.
+        let _outside = CURRENT.try_with(mark);
+    }
+
+    /// Why a token of the request that this task answers does not hold, if there was one.
+    pub(crate) fn auth_failure() -> Option<AuthFailure> {
+        let marked = CURRENT.try_with(|id| id.auth_failure.load(Ordering::Relaxed));
+        AuthFailure::ALL.get(marked.ok()?.checked_sub(1)?).copied()
     }
 
     /// The id of the request that this task answers, if it answers one.
@@ -107,6 +125,7 @@ impl From<HeaderValue> for RequestId {
             id,
             trace: None,
             replays: AtomicBool::new(false),
+            auth_failure: AtomicUsize::new(0),
         }
     }
 }

@@ -3,8 +3,8 @@
 use axum::http::{
     HeaderMap, HeaderName, HeaderValue,
     header::{
-        AUTHORIZATION, CACHE_CONTROL, COOKIE, REFERRER_POLICY, STRICT_TRANSPORT_SECURITY,
-        X_CONTENT_TYPE_OPTIONS,
+        AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE,
+        REFERRER_POLICY, STRICT_TRANSPORT_SECURITY, X_CONTENT_TYPE_OPTIONS,
     },
 };
 
@@ -17,6 +17,11 @@ pub(crate) const FOR_BROWSERS: [(HeaderName, HeaderValue); 2] = [
     (X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
     (REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
 ];
+
+/// For a page that brings no policy of its own: it has text and links, and no other site may frame it.
+const TEXT_ALONE: HeaderValue = HeaderValue::from_static(
+    "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+);
 
 /// What decides about these headers in a request.
 #[derive(Debug, Clone, Copy)]
@@ -63,6 +68,12 @@ impl ResponseHeaders {
     pub(crate) fn add(&self, asked: Asked, headers: &mut HeaderMap) {
         for (name, value) in FOR_BROWSERS {
             headers.insert(name, value);
+        }
+        let is_page = headers
+            .get(CONTENT_TYPE)
+            .is_some_and(|kind| kind.as_bytes().starts_with(b"text/html"));
+        if is_page && !headers.contains_key(CONTENT_SECURITY_POLICY) {
+            headers.insert(CONTENT_SECURITY_POLICY, TEXT_ALONE);
         }
         if asked.with_token && !headers.contains_key(CACHE_CONTROL) {
             headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));

@@ -5,6 +5,9 @@ use std::sync::Arc;
 use axum::{
     Router,
     extract::FromRef,
+    http::{HeaderValue, header},
+    middleware::map_response,
+    response::Response,
     routing::{get, post},
 };
 use serde_json::Value;
@@ -161,10 +164,22 @@ pub(crate) fn collected() -> utoipa::openapi::OpenApi {
 
 /// The page that shows the document, and the document.
 fn docs<S: Clone + Send + Sync + 'static>() -> Router<S> {
-    SwaggerUi::new("/docs")
-        .external_url_unchecked("/openapi.json", document())
-        .into()
+    let ui = SwaggerUi::new("/docs").external_url_unchecked("/openapi.json", document());
+    Router::from(ui).layer(map_response(with_docs_policy))
 }
+
+async fn with_docs_policy(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_SECURITY_POLICY, DOCS_POLICY);
+    response
+}
+
+/// The viewer's scripts and styles are the service's own files; it also writes styles into its page, and has pictures
+/// in them.
+const DOCS_POLICY: HeaderValue = HeaderValue::from_static(
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \
+     connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+);
 
 pub(crate) fn router(app: Arc<App>, served: Served) -> Result<Router, UsageError> {
     let cors = cors::layer(app.config.server.origins()?);

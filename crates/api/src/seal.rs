@@ -131,14 +131,14 @@ impl Sealer {
         Ok(text)
     }
 
-    /// Whether a text is what that bearer was given, and still good. Signatures are compared in constant time.
+    /// Until when a text is good that bearer was given. Signatures are compared in constant time.
     pub(crate) fn check(
         &self,
         purpose: Purpose,
         text: &str,
         bearer: Bearer<'_>,
         now: Timestamp,
-    ) -> Result<(), SealFault> {
+    ) -> Result<Timestamp, SealFault> {
         let invalid = SealFault::Invalid;
         let (payload, signature) = text
             .rsplit_once('.')
@@ -157,7 +157,7 @@ impl Sealer {
         } else if payload.exp <= now.as_millis() {
             Err(SealFault::Expired)
         } else {
-            Ok(())
+            Ok(Timestamp::from_millis(payload.exp))
         }
     }
 }
@@ -191,9 +191,9 @@ mod tests {
         };
         let exp = NOW.plus_millis(10);
         let text = here.seal(Purpose::Ticket, bearer(&ann, 1), exp).unwrap();
-        let check = |text: &str, purpose, bearer, after_ms, expected| {
+        let check = |text: &str, purpose, bearer, after_ms, expected: Result<(), SealFault>| {
             let found = there.check(purpose, text, bearer, NOW.plus_millis(after_ms));
-            assert_eq!(found, expected, "{text}");
+            assert_eq!(found, expected.map(|()| exp), "{text}");
         };
         use Purpose::{Challenge, Ticket};
         use SealFault::{Expired, Invalid, OtherCampaign, OtherUser};
@@ -240,6 +240,6 @@ mod tests {
         let exp = NOW.plus_millis(1);
         let text = a.unwrap().seal(Purpose::Ticket, bearer, exp).unwrap();
         let taken = b.unwrap().check(Purpose::Ticket, &text, bearer, NOW);
-        assert_eq!(taken, Ok(()));
+        assert_eq!(taken, Ok(exp));
     }
 }

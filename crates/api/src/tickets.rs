@@ -59,7 +59,7 @@ impl GrabTicket {
         };
         let ticket = self.0.as_deref().ok_or(ProblemKind::TicketMissing)?;
         let checked = checked(app, Purpose::Ticket, ticket, bearer)?;
-        checked.map_err(|fault| {
+        checked.map(|_| ()).map_err(|fault| {
             match fault {
                 SealFault::Invalid => ProblemKind::TicketInvalid,
                 SealFault::OtherUser => ProblemKind::TicketOfAnotherUser,
@@ -120,7 +120,8 @@ pub(crate) struct ChallengeBody {
 
 /// A ticket for orders of a sale that asks for one.
 ///
-/// Without a body it is answered by a challenge, if the installation has one, and with its solution by the ticket.
+/// Without a body it is answered by a challenge, if the installation has one, and with its solution by the ticket: the
+/// same one, however often the solution is sent.
 /// Before the start there is none.
 #[utoipa::path(post, path = "/v1/sales/{id}/tickets", tag = "sales", request_body = Option<SolutionBody>,
     operation_id = "getSaleTicket", security(("bearer" = ["claim"])),
@@ -185,7 +186,7 @@ async fn ticket(
         user: &caller.user,
     };
     let lasts_ms = i64::try_from(app.config.tickets.lasts_ms).unwrap_or(i64::MAX);
-    let expires_at = app.ports.clock.now().plus_millis(lasts_ms);
+    let mut expires_at = app.ports.clock.now().plus_millis(lasts_ms);
     if let Some(challenge) = app.challenge.as_deref() {
         if solved.nonce.is_empty() {
             let posed = PosedBody {
@@ -198,7 +199,9 @@ async fn ticket(
             };
             return Ok((StatusCode::OK, Json(posed)).into_response());
         }
-        check_solution(&app, challenge, &solved, bearer).await?;
+        let posed_until = check_solution(&app, challenge, &solved, bearer).await?;
+        // One solution is one ticket, the same text whenever it is sent and on whatever node.
+        expires_at = posed_until.plus_millis(lasts_ms);
     }
     let body = TicketBody {
         ticket: sealed(&app, Purpose::Ticket, bearer, expires_at)?,
@@ -237,22 +240,23 @@ async fn refusal(
     Ok(is_ahead.then_some(Outcome::NotStarted { starts_at }))
 }
 
+/// Returns until when the challenge that is solved could be.
 async fn check_solution(
     app: &App,
     challenge: &dyn Challenge,
     solved: &SolutionBody,
     bearer: Bearer<'_>,
-) -> Result<(), Problem> {
+) -> Result<Timestamp, Problem> {
     let failed = |detail: &'static str| Problem::new(ProblemKind::ChallengeFailed, detail);
     let nonce = checked(app, Purpose::Challenge, &solved.nonce, bearer)?;
-    nonce.map_err(|fault| {
+    let posed_until = nonce.map_err(|fault| {
         failed(match fault {
             SealFault::Expired => "the challenge has expired: ask for another one",
             _ => "this is no challenge that the user was given for this campaign",
         })
     })?;
     match challenge.is_solved(&solved.nonce, &solved.solution).await {
-        Ok(true) => Ok(()),
+        Ok(true) => Ok(posed_until),
         Ok(false) => Err(failed("the solution is wrong")),
         Err(error) => Err(Problem::unavailable(error.to_string())),
     }
@@ -275,7 +279,7 @@ fn checked(
     purpose: Purpose,
     text: &str,
     bearer: Bearer<'_>,
-) -> Result<Result<(), SealFault>, Problem> {
+) -> Result<Result<Timestamp, SealFault>, Problem> {
     let verifier = app.verifier.load();
     let sealer = verifier.sealer.as_ref().ok_or_else(no_key)?;
     Ok(sealer.check(purpose, text, bearer, app.ports.clock.now()))

@@ -34,6 +34,7 @@ use super::{
     Public,
     connection_limits::{Admitted, ConnectionLimits, ConnectionPermit, Refused},
     guard::{Guard, Progress, SWEEP_EVERY, Stage},
+    heads,
     open::{Counted, OpenStream, Streams},
     panics::caught,
     parser::Explained,
@@ -443,6 +444,7 @@ impl Connections {
     /// Refuses what comes from beyond a limit, before anything else is looked at. Returns whom it comes from, if that
     /// is limited.
     fn check_origin(&self, request: &Request, origin: Origin) -> Result<Option<IpAddr>, Problem> {
+        heads::check(request)?;
         let traffic = Traffic::of(request.method(), request.uri().path());
         if let (Some(why), Some(_)) = (origin.refused, traffic) {
             return Err(why.problem());
@@ -455,7 +457,10 @@ impl Connections {
 
     /// Counts an answer to nobody, and says so in the log. An address that fails too often is told that instead.
     fn note_unauthenticated(&self, response: Response, client: Option<IpAddr>) -> Response {
-        let Some(why) = response.extensions().get::<AuthFailure>().copied() else {
+        // A page is answered also where the session in its cookie does not hold.
+        let of_page = || RequestId::auth_failure().filter(|why| *why != AuthFailure::Missing);
+        let of_answer = response.extensions().get::<AuthFailure>().copied();
+        let Some(why) = of_answer.or_else(of_page) else {
             return response;
         };
         self.metrics.unauthenticated(why);

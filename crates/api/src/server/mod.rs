@@ -4,6 +4,7 @@ mod admin;
 mod connection_limits;
 mod connections;
 mod guard;
+mod heads;
 mod open;
 mod panics;
 mod parser;

@@ -56,6 +56,43 @@ async fn failures_are_counted_by_their_reason() {
     service.stop().await;
 }
 
+/// A page is answered also to a session that does not hold; the guess counts.
+#[tokio::test]
+async fn sessions_that_do_not_hold_are_counted_on_pages_too() {
+    let service = Service::start_with(|config, _| {
+        config.limits.unauthenticated_per_address_per_minute = 3;
+    })
+    .await;
+    let page = async |cookie: Option<&str>| {
+        let headers = cookie.map(|cookie| ("cookie", cookie));
+        call(
+            service.addr,
+            "GET",
+            "/sign-in",
+            None,
+            headers.as_slice(),
+            None,
+        )
+        .await
+    };
+    // Who has no session guesses nothing.
+    for _ in 0..9 {
+        assert_eq!(page(None).await.status, 200);
+    }
+    for _ in 0..3 {
+        assert_eq!(page(Some("qiang=x.y.z")).await.status, 200);
+    }
+    let fourth = page(Some("qiang=x.y.z")).await;
+    fourth.assert_problem(429, "address-throttled");
+    let holds = format!("qiang={}", service.token("ann", ""));
+    assert_eq!(page(Some(&holds)).await.status, 200);
+    let metrics = call(service.addr, "GET", "/metrics", None, &[], None).await;
+    let metrics = String::from_utf8_lossy(&metrics.body).into_owned();
+    let line = "qiang_auth_failures_total{reason=\"malformed\"} 4\n";
+    assert!(metrics.contains(line), "{metrics}");
+    service.stop().await;
+}
+
 #[tokio::test]
 async fn an_address_may_fail_so_often_and_tokens_that_hold_are_taken_all_the_same() {
     let service = Service::start_with(|config, _| {

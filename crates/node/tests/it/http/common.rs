@@ -11,7 +11,7 @@ use std::{
 
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
-use hyper::{HeaderMap, Request, client::conn::http1};
+use hyper::{HeaderMap, Request, client::conn::http1, header::HeaderValue};
 use hyper_util::rt::TokioIo;
 use jsonwebtoken::{EncodingKey, Header};
 use qiang_core::{book::Grace, ports::Clock, time::Timestamp};
@@ -27,6 +27,8 @@ use tokio::{
 };
 
 pub(crate) const SECRET: &str = "a-secret-for-tests-of-32-bytes-at-least";
+/// What requests are for, unless they say otherwise.
+const HOST: &str = "localhost";
 /// 2026-11-21T12:00:00Z
 pub(crate) const START_MS: i64 = 1_795_262_400_000;
 
@@ -322,7 +324,7 @@ pub(crate) async fn call(
     let mut request = Request::builder()
         .method(method)
         .uri(path)
-        .header("host", "test");
+        .header("host", HOST);
     if let Some(token) = token {
         request = request.header("authorization", format!("Bearer {token}"));
     }
@@ -335,7 +337,9 @@ pub(crate) async fn call(
     send(addr, request.body(Full::new(body)).unwrap()).await
 }
 
-pub(crate) async fn send(addr: SocketAddr, request: Request<Full<Bytes>>) -> Reply {
+pub(crate) async fn send(addr: SocketAddr, mut request: Request<Full<Bytes>>) -> Reply {
+    let host = HeaderValue::from_static(HOST);
+    request.headers_mut().entry("host").or_insert(host);
     let stream = TcpStream::connect(addr).await.unwrap();
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
     let connection = tokio::spawn(connection);

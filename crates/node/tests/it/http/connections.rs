@@ -153,6 +153,37 @@ async fn heads_that_the_parser_refuses_are_answered_with_problems() {
     service.stop().await;
 }
 
+/// What two readers may take for two things is refused.
+#[tokio::test]
+async fn a_request_has_one_host_and_one_of_each_header_that_means_something() {
+    let service = Service::start().await;
+    let id = service.sale(9, |_| ()).await;
+    let state = format!("/v1/campaigns/{id}/state");
+    let check = async |version: &str, headers: &str, status: u16| {
+        let mut stream = TcpStream::connect(service.addr).await.unwrap();
+        let head = format!("GET {state} HTTP/{version}\r\n{headers}connection: close\r\n\r\n");
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let (answer, closed) = read_to_end(&mut stream, Duration::from_secs(5)).await;
+        assert!(closed, "{answer}");
+        let expected = format!("HTTP/{version} {status} ");
+        assert!(answer.starts_with(&expected), "{headers:?}: {answer}");
+        if status == 400 {
+            assert!(answer.contains("/problems/bad-request"), "{answer}");
+        }
+    };
+    check("1.1", "host: a\r\n", 200).await;
+    check("1.0", "", 200).await;
+    check("1.1", "", 400).await;
+    check("1.1", "host: a\r\nhost: b\r\n", 400).await;
+    check("1.1", "host: a\r\nHost: a\r\n", 400).await;
+    check("1.0", "host: a\r\nhost: a\r\n", 400).await;
+    for name in ["authorization", "grab-ticket", "last-event-id"] {
+        let double = format!("host: a\r\n{name}: x\r\n{name}: y\r\n");
+        check("1.1", &double, 400).await;
+    }
+    service.stop().await;
+}
+
 /// What somebody hears on a connection of their own, and whether it is closed then.
 async fn hear(service: &Service, path: &str) -> (String, bool) {
     let mut stream = TcpStream::connect(service.addr).await.unwrap();

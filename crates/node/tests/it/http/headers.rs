@@ -40,6 +40,34 @@ async fn browsers_are_told_not_to_guess_and_not_to_tell() {
 }
 
 #[tokio::test]
+async fn pages_of_the_service_have_a_policy() {
+    let service = Service::start().await;
+    let policy = async |path: &str| {
+        let reply = ask(&service, path, None, "").await;
+        assert_eq!(reply.status, 200, "{path}");
+        assert!(
+            reply.header("content-type").starts_with("text/html"),
+            "{path}"
+        );
+        reply.header("content-security-policy").to_owned()
+    };
+    for path in ["/problems", "/problems/ended", "/docs/", "/sign-in"] {
+        let policy = policy(path).await;
+        for part in [
+            "default-src 'none'",
+            "base-uri 'none'",
+            "frame-ancestors 'none'",
+        ] {
+            assert!(policy.contains(part), "{path}: {policy}");
+        }
+        assert!(!policy.contains("script-src 'unsafe"), "{path}: {policy}");
+    }
+    assert!(policy("/docs/").await.contains("script-src 'self'"));
+    assert!(!policy("/problems").await.contains("script-src"));
+    service.stop().await;
+}
+
+#[tokio::test]
 async fn caches_keep_nothing_that_was_asked_for_with_a_token() {
     let service = Service::start().await;
     let id = service.sale(5, |_| ()).await;

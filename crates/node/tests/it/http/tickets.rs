@@ -197,6 +197,16 @@ async fn the_challenge_comes_first() {
     let got = send(&ann, &nonce, &right).await;
     assert_eq!(got.status, 201, "{got:?}");
     let ticket = got.text("ticket");
+    // One proof is one ticket, whenever it is sent and with whatever solution.
+    service.clock.advance_ms(1);
+    let again = send(&ann, &nonce, &right).await;
+    assert_eq!((again.status, again.json()), (201, got.json()));
+    let other = (0..).map(|n: u32| format!("x{n}")).find(|n| {
+        let hash = Sha256::digest(format!("{nonce}:{n}"));
+        hash[0] == 0
+    });
+    let again = send(&ann, &nonce, &other.unwrap()).await;
+    assert_eq!((again.status, again.json()), (201, got.json()));
     send(&ann, &ticket, "0")
         .await
         .assert_problem(403, "challenge-failed");

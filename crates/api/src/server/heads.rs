@@ -1,0 +1,33 @@
+//! Heads of requests that parsers read differently.
+
+use axum::{
+    extract::Request,
+    http::{
+        HeaderName, Version,
+        header::{AUTHORIZATION, HOST},
+    },
+};
+
+use crate::{problem::Problem, tickets::GRAB_TICKET};
+
+/// Refuses a request whose meaning depends on who reads it: without a `Host` (RFC 9112, 3.2), or with two of a header
+/// that may be there once.
+pub(super) fn check(request: &Request) -> Result<(), Problem> {
+    const SINGLE: [HeaderName; 4] = [
+        HOST,
+        AUTHORIZATION,
+        HeaderName::from_static(GRAB_TICKET),
+        HeaderName::from_static("last-event-id"),
+    ];
+    let headers = request.headers();
+    let is_double = |name: &&HeaderName| headers.get_all(*name).iter().nth(1).is_some();
+    if let Some(name) = SINGLE.iter().find(is_double) {
+        let detail = format!("the request has more than one `{name}`: send one");
+        return Err(Problem::bad_request(detail).of(name.as_str().to_owned()));
+    }
+    if request.version() == Version::HTTP_11 && !headers.contains_key(HOST) {
+        let detail = "a request of HTTP/1.1 names the host that it is for: send `Host`";
+        return Err(Problem::bad_request(detail).of("host"));
+    }
+    Ok(())
+}
