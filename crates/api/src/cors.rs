@@ -9,7 +9,10 @@ use axum::http::{
         WWW_AUTHENTICATE,
     },
 };
-use qiang_core::trace_context::{TRACEPARENT, TRACESTATE};
+use qiang_core::{
+    trace_context::{TRACEPARENT, TRACESTATE},
+    web_url,
+};
 use tower_http::cors::CorsLayer;
 
 use crate::request_id::REQUEST_ID;
@@ -74,6 +77,7 @@ fn origin(text: &str) -> Option<HeaderValue> {
     let is_host =
         |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b".-:[]".contains(&byte);
     let is_sound = !host.is_empty() && host.bytes().all(is_host);
+    let is_sound = is_sound && web_url::parse(text).is_ok();
     is_sound.then(|| HeaderValue::from_str(text).ok()).flatten()
 }
 
@@ -93,6 +97,8 @@ mod tests {
             "https://shop.example/",
             "https://Shop.example",
             "null",
+            "https://shop.example:0",
+            "https://shop.example:99999",
         ] {
             assert_eq!(origins(&format!("{sound}{wrong}")), Err(wrong));
         }

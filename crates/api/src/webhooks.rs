@@ -2,15 +2,12 @@
 
 use std::sync::Arc;
 
-use axum::{
-    Json,
-    extract::State,
-    http::{StatusCode, Uri},
-};
+use axum::{Json, extract::State, http::StatusCode};
 use qiang_core::{
     id::{CampaignId, UserId},
     ports::{Action, ActionKind},
     time::Timestamp,
+    web_url,
     webhook::{
         EventType, FILTER_CAMPAIGNS_MAX, Filter, Progress, WEBHOOKS_MAX, Webhook, WebhookEvent,
         WebhookRecord,
@@ -167,10 +164,11 @@ impl WebhookRequest {
 impl WebhookRequest {
     /// What is written down of it. Of the URL that is the host: its path may hold what only few may see.
     fn detail(&self) -> Value {
-        let uri = self.url.parse::<Uri>().unwrap_or_default();
+        let url = web_url::parse(&self.url).ok();
+        let host = url.as_ref().and_then(web_url::Url::host_str);
         let campaigns: Vec<_> = self.campaigns.iter().map(|id| id.0.to_string()).collect();
         let owner = self.owner.as_ref().map(|owner| owner.0.as_str());
-        json!({ "host": uri.host(), "types": self.types, "campaigns": campaigns, "owner": owner })
+        json!({ "host": host, "types": self.types, "campaigns": campaigns, "owner": owner })
     }
 }
 

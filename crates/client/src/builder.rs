@@ -2,8 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use hyper::{Uri, http::uri::Scheme};
 use tokio::sync::Semaphore;
+use url::Url;
 
 use crate::{
     client::{Bounds, Client, Shared, bearer},
@@ -88,19 +88,15 @@ impl Builder {
     pub fn build(self) -> Result<Client, Error> {
         let url = &self.url;
         let invalid = || Error::Usage(format!("`{url}` is no URL such as http://127.0.0.1:8080"));
-        let uri: Uri = url.parse().map_err(|_| invalid())?;
-        let scheme = uri.scheme().ok_or_else(invalid)?;
-        let is_secure = *scheme == Scheme::HTTPS;
-        if uri.host().is_none() || uri.query().is_some() || !is_secure && *scheme != Scheme::HTTP {
-            return Err(invalid());
-        }
+        let base = base(url).ok_or_else(invalid)?;
+        let is_secure = base.scheme() == "https";
         if !(1..=Semaphore::MAX_PERMITS).contains(&self.bounds.in_flight_max) {
             return Err(Error::usage("in_flight_max must be at least 1"));
         }
         let calls = self.bounds.in_flight_max;
         Ok(Client {
             shared: Arc::new(Shared {
-                base: url.trim_end_matches('/').to_owned(),
+                base: base.as_str().trim_end_matches('/').to_owned(),
                 wire: Wire::new(is_secure)?,
                 turns: Semaphore::new(calls),
                 streams: Arc::new(Semaphore::new(calls)),
@@ -109,5 +105,44 @@ impl Builder {
             bearer: self.token.as_deref().map(bearer).transpose()?,
             key: None,
         })
+    }
+}
+
+/// The URL that all paths of calls follow: without query and fragment, with a port that can be connected.
+fn base(text: &str) -> Option<Url> {
+    let is_plain = text.bytes().all(|b| b.is_ascii_graphic() && b != b'\\');
+    let url = Url::parse(text).ok()?;
+    let is_web = matches!(url.scheme(), "http" | "https") && text.contains("://");
+    let is_bare = url.query().is_none() && url.fragment().is_none() && url.port() != Some(0);
+    (is_plain && is_web && is_bare).then_some(url)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_service_has_a_url_with_a_port_that_can_be_connected() {
+        let check = |url: &str, expected: Option<&str>| {
+            let built = Client::builder(url).build();
+            let base = built.map(|client| client.shared.base.clone());
+            assert_eq!(base.ok().as_deref(), expected, "{url}");
+        };
+        check("http://127.0.0.1:8080", Some("http://127.0.0.1:8080"));
+        check("http://a.example/q/", Some("http://a.example/q"));
+        for wrong in [
+            "http://a.example:0",
+            "http://a.example:99999",
+            "http://a.example:-1",
+            "http://a.example/?x=1",
+            "http://a.example/#x",
+            "ftp://a.example",
+            "http:a.example",
+            "a.example",
+            "http://",
+            "",
+        ] {
+            check(wrong, None);
+        }
     }
 }

@@ -26,5 +26,6 @@ pub mod time;
 pub mod trace_context;
 pub mod two_generations;
 pub mod waiting;
+pub mod web_url;
 pub mod webhook;
 mod words;

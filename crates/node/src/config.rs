@@ -19,7 +19,7 @@ pub use qiang_api::config::{
     WaitingConfig,
 };
 use qiang_api::{Admin, UsageError};
-use qiang_core::{book::Grace, time::Timestamp};
+use qiang_core::{book::Grace, time::Timestamp, web_url};
 use qiang_embedded::EmbeddedOptions;
 use qiang_redis::Options;
 use serde::{Deserialize, Deserializer, de::Error as _};
@@ -95,8 +95,8 @@ pub struct PagesConfig {
 impl PagesConfig {
     fn check(&self) -> Result<(), UsageError> {
         let url = self.payment_url.as_str();
-        let is_web = url.starts_with("https://") || url.starts_with("http://");
-        match url.is_empty() || is_web && url.contains("{order}") {
+        let is_web = || web_url::parse(&url.replace("{order}", "1")).is_ok();
+        match url.is_empty() || url.contains("{order}") && is_web() {
             true => Ok(()),
             false => Err(UsageError::new(
                 "pages.payment_url is https://…, with {order} where the order's id is to be",

@@ -1,8 +1,6 @@
 //! Where an endpoint is, read from its URL.
 
-use std::net::IpAddr;
-
-use hyper::{Uri, http::uri::Scheme};
+use qiang_core::web_url;
 
 use crate::address::is_public;
 
@@ -32,42 +30,24 @@ impl Target {
         if url.len() > URL_BYTES_MAX {
             return Err(format!("a URL has at most {URL_BYTES_MAX} bytes"));
         }
-        let Ok(uri) = url.parse::<Uri>() else {
-            return refused("it is no URL");
-        };
-        let tls = match uri.scheme() {
-            Some(scheme) if *scheme == Scheme::HTTPS => true,
-            Some(scheme) if *scheme == Scheme::HTTP && allow_private => false,
-            Some(scheme) if *scheme == Scheme::HTTP => {
-                return refused(
-                    "an endpoint is an https: URL, unless webhooks.allow_private is set",
-                );
-            }
-            _ => return refused("an endpoint is an https: URL"),
-        };
-        let Some(authority) = uri.authority() else {
-            return refused("the URL has no host");
-        };
-        if authority.as_str().contains('@') {
+        let url = web_url::parse(url).map_err(|error| error.to_string())?;
+        let tls = url.scheme() == "https";
+        if !tls && !allow_private {
+            return refused("an endpoint is an https: URL, unless webhooks.allow_private is set");
+        }
+        if web_url::has_credentials(&url) {
             return refused("credentials in a URL are not sent: requests are signed");
         }
-        let host = authority.host().trim_matches(['[', ']']);
-        if host.is_empty() {
-            return refused("the URL has no host");
-        }
-        let address = host.parse::<IpAddr>().ok();
+        let (host, address) = (web_url::host(&url), web_url::address(&url));
         if !allow_private && address.is_some_and(|address| !is_public(address)) {
-            return Err(not_public(host));
+            return Err(not_public(&host));
         }
         Ok(Self {
-            host: host.to_owned(),
-            port: uri.port_u16().unwrap_or(if tls { 443 } else { 80 }),
+            host,
+            port: web_url::port(&url),
             tls,
-            authority: authority.to_string(),
-            path: uri
-                .path_and_query()
-                .map_or("/", |it| it.as_str())
-                .to_owned(),
+            authority: web_url::authority(&url),
+            path: web_url::path(&url),
         })
     }
 }
@@ -100,11 +80,33 @@ mod tests {
         check("ftp://example.com/", true, false);
         check("file:///etc/passwd", true, false);
         check("/hooks", true, false);
+        // A port that nothing can listen on is not delivered to another one.
+        check("https://example.com:0/", true, false);
+        check("https://example.com:99999/", true, false);
+        // Other ways to write addresses.
+        check("https://127.1/", false, false);
+        check("https://2130706433/", false, false);
+        check("https://0x7f.0.0.1/", false, false);
+        check("https://1.1.1.1/", false, true);
         check("", true, false);
         check(
             &format!("https://example.com/{}", "a".repeat(2_048)),
             true,
             false,
+        );
+    }
+
+    #[test]
+    fn a_target_is_what_the_url_says() {
+        let check = |url: &str, expected: (&str, u16, &str, &str)| {
+            let target = Target::parse(url, true).unwrap();
+            let (host, authority, path) = (&*target.host, &*target.authority, &*target.path);
+            assert_eq!((host, target.port, authority, path), expected, "{url}");
+        };
+        check("http://a.example", ("a.example", 80, "a.example", "/"));
+        check(
+            "https://[2001:db8::1]:8443/x?y=z",
+            ("2001:db8::1", 8_443, "[2001:db8::1]:8443", "/x?y=z"),
         );
     }
 }

@@ -1,8 +1,6 @@
 //! A set of keys that an identity provider serves at a URL.
 
-use std::{
-    io::Write as _, net::IpAddr, os::unix::fs::OpenOptionsExt as _, path::Path, time::Duration,
-};
+use std::{io::Write as _, os::unix::fs::OpenOptionsExt as _, path::Path, time::Duration};
 
 use anyhow::{Context as _, anyhow, bail};
 use bytes::Bytes;
@@ -13,6 +11,7 @@ use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
     rt::TokioExecutor,
 };
+use qiang_core::web_url;
 
 use crate::{config::UsageError, https};
 
@@ -86,21 +85,18 @@ impl JwksUrl {
 /// Keys come over TLS, or from this machine: whoever can change them on the way can sign tokens.
 pub(super) fn check(url: &str) -> Result<Uri, UsageError> {
     let wrong = |why: &str| UsageError::new(format!("{KEY} {why}"));
-    let uri: Uri = url.parse().map_err(|_| wrong("is no URL"))?;
-    let host = uri.host().ok_or_else(|| wrong("is no URL with a host"))?;
-    if uri
-        .authority()
-        .is_some_and(|authority| authority.as_str().contains('@'))
-    {
+    let url = web_url::parse(url).map_err(|error| wrong(&format!("cannot be used: {error}")))?;
+    if web_url::has_credentials(&url) {
         return Err(wrong("must not have a password"));
     }
-    let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
-    let is_here = host == "localhost" || address.is_ok_and(|address| address.is_loopback());
-    match uri.scheme_str() {
-        Some("https") => Ok(uri),
-        Some("http") if is_here => Ok(uri),
-        _ => Err(wrong("is https://, or http:// on a loopback address")),
+    let address = web_url::address(&url);
+    let is_here =
+        url.host_str() == Some("localhost") || address.is_some_and(|address| address.is_loopback());
+    if url.scheme() != "https" && !is_here {
+        return Err(wrong("is https://, or http:// on a loopback address"));
     }
+    let uri = url.as_str().parse::<Uri>();
+    uri.map_err(|_| wrong("is no URL"))
 }
 
 /// Keeps the last good set for a start without the provider. A crash leaves the one before or this one.
@@ -141,6 +137,8 @@ mod tests {
             "https://ann:hunter2@id.example.com/x",
             "id.example.com",
             "https://",
+            "https://id.example.com:0/x",
+            "https://id.example.com:99999/x",
             "",
         ] {
             let error = check(url).unwrap_err().to_string();

@@ -3,6 +3,7 @@
 use std::{ops::RangeInclusive, path::PathBuf};
 
 use hyper::Uri;
+use qiang_core::web_url;
 use serde::Deserialize;
 
 use super::UsageError;
@@ -59,23 +60,17 @@ impl TracesConfig {
         if self.endpoint.is_empty() {
             return Ok(None);
         }
-        let parse = |text: &str| {
-            let uri: Uri = text.parse().ok()?;
-            let is_web = matches!(uri.scheme_str(), Some("http" | "https"));
-            let has_password = uri.authority()?.as_str().contains('@');
-            (is_web && !has_password && uri.host().is_some_and(|host| !host.is_empty()))
-                .then_some(uri)
-        };
-        let uri = parse(&self.endpoint).ok_or_else(|| {
-            UsageError::new("traces.endpoint is http://… or https://…, without a password")
-        })?;
-        match uri.path() {
-            "" | "/" => {
-                let base = self.endpoint.trim_end_matches('/');
-                Ok(parse(&format!("{base}/v1/traces")))
-            }
-            _ => Ok(Some(uri)),
+        let wrong = |why: &str| UsageError::new(format!("traces.endpoint {why}"));
+        let url = web_url::parse(&self.endpoint);
+        let mut url = url.map_err(|error| wrong(&format!("cannot be used: {error}")))?;
+        if web_url::has_credentials(&url) {
+            return Err(wrong("is http://… or https://…, without a password"));
         }
+        if url.path() == "/" {
+            url.set_path("/v1/traces");
+        }
+        let uri = url.as_str().parse::<Uri>();
+        uri.map(Some).map_err(|_| wrong("is no URL"))
     }
 }
 
@@ -107,6 +102,8 @@ mod tests {
             "/v1/traces",
             "http://a:b@c",
             "grpc://c:4317",
+            "http://c:0",
+            "http://c:99999",
         ] {
             let error = config(wrong).collector().unwrap_err().to_string();
             assert!(error.contains("traces.endpoint"), "{error}");

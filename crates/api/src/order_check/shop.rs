@@ -13,13 +13,16 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::{
-    Request, StatusCode, Uri,
+    Request, StatusCode,
     client::conn::http1::{self, SendRequest},
     header::{CONTENT_TYPE, HOST, USER_AGENT},
 };
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
-use qiang_core::trace_context::TraceContext;
+use qiang_core::{
+    trace_context::TraceContext,
+    web_url::{self, Url},
+};
 use tokio::net::TcpStream;
 use tokio_util::io::InspectReader;
 
@@ -35,7 +38,7 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// Where the shop is, and what requests to it are signed with.
 pub(super) struct Shop {
-    uri: Uri,
+    url: Url,
     /// Host and port, for connecting.
     place: (String, u16),
     key: hmac::Key,
@@ -65,20 +68,17 @@ impl Shop {
     /// # Errors
     /// [`UsageError`] that names the key.
     pub(super) fn new(url: &str, secret: &Secret, idle_max: usize) -> Result<Self, UsageError> {
-        let uri: Option<Uri> = url.parse().ok();
-        let uri = uri.filter(|uri| uri.scheme_str() == Some("http"));
-        let host = uri.as_ref().and_then(Uri::host).map(str::to_owned);
-        let (Some(uri), Some(host)) = (uri, host) else {
+        let url = web_url::parse(url)
+            .map_err(|error| UsageError::new(format!("order_check.url: {error}")))?;
+        if url.scheme() != "http" {
             return Err(UsageError::new(
                 "order_check.url is no http:// URL (https: through a local proxy)",
             ));
-        };
+        }
         let key = key_of("order_check.secret", secret)?;
-        // An IPv6 address stands in brackets in a URL, and without them elsewhere.
-        let host = host.trim_matches(['[', ']']).to_owned();
         Ok(Self {
-            place: (host, uri.port_u16().unwrap_or(80)),
-            uri,
+            place: (web_url::host(&url), web_url::port(&url)),
+            url,
             key,
             idle: Mutex::default(),
             idle_max,
@@ -145,14 +145,9 @@ impl Shop {
         signed.update(format!("{id}.{timestamp}.").as_bytes());
         signed.update(body);
         let signature = BASE64_STANDARD.encode(signed.sign());
-        let authority = self.uri.authority().map_or("", |it| it.as_str());
-        // Credentials in a URL are not sent as part of the host.
-        let host = authority
-            .rsplit_once('@')
-            .map_or(authority, |(_, host)| host);
-        let path = self.uri.path_and_query().map_or("/", |it| it.as_str());
-        let mut request = Request::post(path)
-            .header(HOST, host)
+        // Credentials in a URL are not sent.
+        let mut request = Request::post(web_url::path(&self.url))
+            .header(HOST, web_url::authority(&self.url))
             .header(CONTENT_TYPE, "application/json")
             .header(USER_AGENT, concat!("qiang/", env!("CARGO_PKG_VERSION")))
             .header("webhook-id", id)

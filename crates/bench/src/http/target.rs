@@ -5,6 +5,7 @@ use std::{collections::HashMap, net::SocketAddr, path::Path, sync::Arc};
 use anyhow::{Context as _, bail};
 use bytes::Bytes;
 use hyper::header::HeaderValue;
+use qiang_core::web_url;
 use qiang_load::{client::Client, load_generator::User, verdict::AmountBody};
 use qiang_node::local::{LocalService, UserTokens};
 use serde::Deserialize;
@@ -154,13 +155,12 @@ pub(super) fn user_name(n: u32) -> String {
 }
 
 fn address(url: &str) -> anyhow::Result<SocketAddr> {
-    let uri: hyper::Uri = url.parse().with_context(|| format!("{url} is not a URL"))?;
-    let host = uri.host().with_context(|| format!("{url} names no host"))?;
-    if uri.scheme_str() != Some("http") {
+    let parsed = web_url::parse(url).with_context(|| format!("{url} cannot be used"))?;
+    if parsed.scheme() != "http" {
         bail!("{url}: the benchmark speaks http only; point it at the service itself");
     }
-    let port = uri.port_u16().unwrap_or(80);
-    let addrs = std::net::ToSocketAddrs::to_socket_addrs(&(host, port));
+    let (host, port) = (web_url::host(&parsed), web_url::port(&parsed));
+    let addrs = std::net::ToSocketAddrs::to_socket_addrs(&(host.as_str(), port));
     addrs
         .with_context(|| format!("cannot resolve {host}"))?
         .next()

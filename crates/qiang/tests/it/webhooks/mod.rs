@@ -290,7 +290,7 @@ async fn webhooks_are_looked_after_by_hand() {
         (
             ["ftp://hooks.example/", "--type", "order.held"],
             1,
-            "https: URL",
+            "a URL begins with https://",
         ),
         (
             [&endpoint, "--type", "order.lost"],

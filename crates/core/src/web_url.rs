@@ -1,0 +1,176 @@
+//! URLs of HTTP servers that the service connects to: configured ones, and those that users give.
+
+use std::net::IpAddr;
+
+pub use url::Url;
+use url::{Host, ParseError};
+
+/// Reason why a text is no URL of an HTTP server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum WebUrlError {
+    /// Spaces, control characters, backslashes and what is not ASCII are not allowed: parsers differ about them.
+    #[error("a URL has visible ASCII characters alone, and no backslash")]
+    Characters,
+    /// It cannot be parsed.
+    #[error("it is no URL: {0}")]
+    Parse(ParseError),
+    /// The scheme is not `http` or `https`.
+    #[error("a URL begins with https:// or http://")]
+    Scheme,
+    /// Port 0 cannot be connected.
+    #[error("a port is 1 to 65535")]
+    Port,
+}
+
+/// Parses `http://…` or `https://…`. Hosts that are IPv4 addresses in an unusual form (`127.1`) come out as addresses.
+///
+/// # Errors
+/// [`WebUrlError`] for any other text.
+pub fn parse(text: &str) -> Result<Url, WebUrlError> {
+    if !text.bytes().all(|b| b.is_ascii_graphic() && b != b'\\') {
+        return Err(WebUrlError::Characters);
+    }
+    let lower = text.get(..8).unwrap_or(text).to_ascii_lowercase();
+    // `https:host` is a URL for a browser; `https:///host` is another host's than it says.
+    let behind = ["https://", "http://"];
+    let rest = behind
+        .iter()
+        .find_map(|scheme| lower.starts_with(scheme).then(|| &text[scheme.len()..]));
+    let rest = rest.ok_or(WebUrlError::Scheme)?;
+    if rest.is_empty() || rest.starts_with(['/', '?', '#']) {
+        return Err(WebUrlError::Parse(ParseError::EmptyHost));
+    }
+    let url = Url::parse(text).map_err(|error| match error {
+        ParseError::InvalidPort => WebUrlError::Port,
+        error => WebUrlError::Parse(error),
+    })?;
+    match url.port() {
+        Some(0) => Err(WebUrlError::Port),
+        _ => Ok(url),
+    }
+}
+
+/// Host for connecting: a name, or an address without brackets.
+#[must_use]
+pub fn host(url: &Url) -> String {
+    match url.host() {
+        Some(Host::Domain(name)) => name.to_owned(),
+        Some(Host::Ipv4(address)) => address.to_string(),
+        Some(Host::Ipv6(address)) => address.to_string(),
+        // `parse` takes none without a host.
+        None => String::new(),
+    }
+}
+
+/// Host as an address, if it is one.
+#[must_use]
+pub fn address(url: &Url) -> Option<IpAddr> {
+    match url.host()? {
+        Host::Domain(_) => None,
+        Host::Ipv4(address) => Some(address.into()),
+        Host::Ipv6(address) => Some(address.into()),
+    }
+}
+
+/// Port, of the scheme if the URL names none.
+#[must_use]
+pub fn port(url: &Url) -> u16 {
+    url.port_or_known_default().unwrap_or(443)
+}
+
+/// Host and port as the header `Host` has them: without the scheme's own port.
+#[must_use]
+pub fn authority(url: &Url) -> String {
+    let host = url.host_str().unwrap_or_default();
+    match url.port() {
+        Some(port) => format!("{host}:{port}"),
+        None => host.to_owned(),
+    }
+}
+
+/// Path with the query.
+#[must_use]
+pub fn path(url: &Url) -> String {
+    match url.query() {
+        Some(query) => format!("{}?{query}", url.path()),
+        None => url.path().to_owned(),
+    }
+}
+
+/// Whether the URL has a user or a password.
+#[must_use]
+pub fn has_credentials(url: &Url) -> bool {
+    !url.username().is_empty() || url.password().is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_are_those_that_can_be_connected() {
+        let check = |text: &str, expected: Result<u16, WebUrlError>| {
+            assert_eq!(parse(text).map(|url| port(&url)), expected, "{text}");
+        };
+        check("https://example.com", Ok(443));
+        check("http://example.com/", Ok(80));
+        check("http://example.com:/", Ok(80));
+        check("https://example.com:1", Ok(1));
+        check("https://example.com:65535/x", Ok(65_535));
+        check("HTTPS://example.com:443", Ok(443));
+        for port in ["0", "65536", "99999", "-1", "+80", "8o"] {
+            check(
+                &format!("https://example.com:{port}/"),
+                Err(WebUrlError::Port),
+            );
+        }
+    }
+
+    #[test]
+    fn addresses_in_every_form_are_addresses() {
+        for text in [
+            "https://127.1/",
+            "https://2130706433/",
+            "https://0x7f.0.0.1/",
+            "https://017700000001/",
+            "https://127.0.0.1:443/",
+        ] {
+            let url = parse(text).unwrap();
+            assert_eq!(host(&url), "127.0.0.1", "{text}");
+            assert!(address(&url).unwrap().is_loopback(), "{text}");
+        }
+        let six = parse("http://[::1]:9/a?b=c#d").unwrap();
+        assert_eq!(
+            (host(&six), authority(&six), path(&six)),
+            ("::1".to_owned(), "[::1]:9".to_owned(), "/a?b=c".to_owned())
+        );
+        assert_eq!(address(&parse("http://localhost/").unwrap()), None);
+    }
+
+    #[test]
+    fn texts_that_parsers_read_differently_are_none() {
+        for text in [
+            "",
+            "https://",
+            "https:///example.com",
+            "https:example.com",
+            "https:/example.com",
+            "https:\\\\example.com",
+            "https://example.com\\@other.example",
+            "https://exa\tmple.com",
+            " https://example.com",
+            "https://пример.рф/",
+            "ftp://example.com",
+            "file:///etc/passwd",
+            "/path",
+            "example.com:80",
+            "https://[::1/",
+            "https://1.2.3.4.5/",
+        ] {
+            assert!(parse(text).is_err(), "{text}");
+        }
+        let with = parse("https://ann:hunter2@example.com/").unwrap();
+        assert!(has_credentials(&with));
+        assert!(!has_credentials(&parse("https://example.com/@x").unwrap()));
+    }
+}
