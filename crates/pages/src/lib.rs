@@ -8,6 +8,7 @@ mod api;
 mod assets;
 mod desk;
 mod desk_texts;
+mod development;
 mod language;
 mod mine;
 mod money;
@@ -84,17 +85,23 @@ pub fn router(api: Router, options: Options) -> Router {
         .route("/admin/packets/{id}", get(desk::packet))
         .route("/sign-in", get(sign_in::page));
     if is_development {
-        router = router
+        let sandbox = Router::new()
             .route("/sign-in/as", post(sign_in::be))
             .route("/sandbox/payments", post(sandbox::pay))
-            .route("/sandbox/deposits", post(sandbox::deposit));
+            .route("/sandbox/deposits", post(sandbox::deposit))
+            .layer(middleware::from_fn(development::from_own_pages));
+        router = router.merge(sandbox);
     }
-    router
+    let router = router
         .layer(middleware::from_fn(security::headers))
         .route("/assets/{version}/{name}", get(assets::get))
         .method_not_allowed_fallback(ask_api)
         .with_state(pages)
-        .fallback_service(api)
+        .fallback_service(api);
+    match is_development {
+        true => router.layer(middleware::from_fn(development::for_loopback)),
+        false => router,
+    }
 }
 
 /// What pages do not answer, the API refuses: with problem details.

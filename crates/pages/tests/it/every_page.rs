@@ -106,7 +106,7 @@ impl Page {
 }
 
 async fn get(path: &str, scopes: Option<&str>) -> Page {
-    let mut request = Request::get(path).header(header::HOST, "qiang.example");
+    let mut request = Request::get(path).header(header::HOST, "localhost");
     if let Some(scopes) = scopes {
         request = request.header(header::COOKIE, format!("scopes={scopes}"));
     }

@@ -14,7 +14,7 @@ use tokio::{
     net::TcpStream,
 };
 
-const HEALTH: &[u8] = b"GET /healthz HTTP/1.1\r\nhost: test\r\n\r\n";
+const HEALTH: &[u8] = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n";
 
 #[test]
 fn asked_wrongly_it_says_what_to_do_and_ends_with_2() {
@@ -137,7 +137,7 @@ async fn claims_in_flight_are_answered_before_it_ends() {
     for _ in 0..10 {
         let mut stream = TcpStream::connect(addr).await.unwrap();
         let head = format!(
-            "POST /v1/sales/{id}/orders HTTP/1.1\r\nhost: test\r\nauthorization: Bearer {token}\r\n\
+            "POST /v1/sales/{id}/orders HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\n\
              content-type: application/json\r\ncontent-length: 15\r\n\r\n{{\"quantity\""
         );
         stream.write_all(head.as_bytes()).await.unwrap();

@@ -11,6 +11,7 @@ pub(crate) mod common;
 mod connections;
 mod cors;
 mod creations;
+mod development;
 mod errors;
 mod events;
 mod headers;
