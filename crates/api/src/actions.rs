@@ -5,7 +5,7 @@ use std::{fmt::Display, sync::Arc};
 use axum::{Json, extract::State, http::Uri, response::Response};
 use qiang_core::{
     book::{Command, Reply},
-    id::UserId,
+    id::{CampaignId, OrderId, UserId},
     ports::{Action, ActionKind, EngineError},
 };
 use serde::{Deserialize, Serialize};
@@ -170,7 +170,19 @@ pub(crate) async fn list(
     let after = list.after.map(|Text(Id(after))| after);
     // One more shows whether there is another page.
     let mut actions = ledger.actions(&list.subject, after, limit + 1).await?;
+    if actions.is_empty()
+        && let Some(subject) = as_printed(&list.subject)
+    {
+        actions = ledger.actions(&subject, after, limit + 1).await?;
+    }
     let next = cut(&mut actions, limit, |action| Text(action.id));
     let actions = actions.into_iter().map(ActionBody::new).collect();
     Ok(with_link(&uri, next, Json(ActionsBody { actions, next })))
+}
+
+/// An id of a campaign, a webhook or an order in the form in which it is printed, if that is another one.
+fn as_printed(subject: &str) -> Option<String> {
+    let order = subject.parse::<OrderId>().map(|id| id.to_string());
+    let id = order.or_else(|_| subject.parse::<CampaignId>().map(|id| id.to_string()));
+    id.ok().filter(|id| id != subject)
 }

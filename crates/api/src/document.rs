@@ -102,7 +102,7 @@ fn complete_parameter(path: &str, parameter: &mut Value) {
         KEY => json!({"type": "string", "pattern": schemas::KEY}),
         IF_NONE_MATCH | TICKET => json!({"type": "string"}),
         "id" if path.starts_with("/v1/orders/") => {
-            json!({"type": "string", "format": "order-id", "pattern": schemas::ORDER_ID})
+            json!({"type": "string", "format": "order-id", "pattern": schemas::ASKED_ORDER_ID})
         }
         "partition" if parameter["in"] == "path" => {
             json!({"type": "integer", "minimum": 0, "maximum": u16::MAX})
@@ -110,7 +110,7 @@ fn complete_parameter(path: &str, parameter: &mut Value) {
         "entry" => {
             json!({"type": "string", "format": "entry-place", "pattern": schemas::ENTRY_PLACE})
         }
-        "id" => json!({"type": "string", "format": "uuid", "pattern": schemas::CAMPAIGN_ID}),
+        "id" => json!({"type": "string", "format": "uuid", "pattern": schemas::ASKED_CAMPAIGN_ID}),
         "user" | "reference" => {
             json!({"type": "string", "pattern": schemas::VISIBLE, "maxLength": 128})
         }

@@ -114,7 +114,7 @@ impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for Text<T> {
     }
 }
 
-/// An id that the service has made: a UUID of version 7 in the one form in which it is printed.
+/// An id that the service has made: a UUID of version 7, read as a campaign's is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Id(pub(crate) Uuid);
 
@@ -129,7 +129,7 @@ impl FromStr for Id {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let id = text.parse::<CampaignId>();
         id.map(|id| Self(id.uuid()))
-            .map_err(|_| "an id is a UUID of version 7, in small letters and with its hyphens")
+            .map_err(|_| "an id is a UUID of version 7, with its hyphens")
     }
 }
 

@@ -33,8 +33,8 @@ pub enum IdError {
     },
 }
 
-/// A campaign's id: a UUID of version 7, so ids sort by the time of creation. It is read in the form that it is printed
-/// in alone, so that one id is one text.
+/// A campaign's id: a UUID of version 7, so ids sort by the time of creation. It is read with dashes, in capitals or
+/// small letters (RFC 9562, 4), and printed in small ones.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CampaignId(Uuid);
 
@@ -71,9 +71,10 @@ impl FromStr for CampaignId {
     fn from_str(text: &str) -> Result<Self, IdError> {
         let id = Uuid::parse_str(text).ok().map(Self::new);
         let id = id.ok_or(IdError::CampaignId)??;
-        // Not in braces, without dashes or in capitals.
+        // Not in braces, and not without dashes.
         let mut canonical = Uuid::encode_buffer();
-        (id.0.hyphenated().encode_lower(&mut canonical) == text)
+        let canonical = id.0.hyphenated().encode_lower(&mut canonical);
+        text.eq_ignore_ascii_case(canonical)
             .then_some(id)
             .ok_or(IdError::CampaignId)
     }
@@ -200,8 +201,11 @@ mod tests {
         check("01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80", false);
         check("01932c07-8e5a-4a3c-9f1e-2b7c5d4e6f80-1", false); // version 4
         check("", false);
-        // One id is one text.
-        check("01932C07-8E5A-7A3C-9F1E-2B7C5D4E6F80-1", false);
+        // RFC 9562: capitals are read, small letters are printed.
+        let capitals = "01932C07-8E5A-7A3C-9F1E-2B7C5D4E6F80-1";
+        let id: OrderId = capitals.parse().unwrap();
+        assert_eq!(id.to_string(), capitals.to_lowercase());
+        // All other texts of an id are refused.
         check("{01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80}-1", false);
         check("01932c078e5a7a3c9f1e2b7c5d4e6f80-1", false);
         check("urn:uuid:01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80-1", false);

@@ -9,7 +9,7 @@ import { ask, element, facts, field, price, say, show } from "./qiang.js";
 /** @typedef {import("./qiang.js").Money} Money */
 
 /** An order's id: its sale's, and its number. */
-const ORDER = /^([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})-\d{1,10}$/;
+const ORDER = /^([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})-\d{1,10}$/i;
 
 /** @param {[name: string, value: string | Node][]} figures */
 function showFigures(figures) {

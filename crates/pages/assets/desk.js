@@ -25,7 +25,7 @@ const ON_PAGE = 100;
 /** It asks, too, once it has found as many more. */
 const SHOWN = 100;
 const DAY_MS = 86_400_000;
-const ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+const ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
 /** The first id of a time: ids begin with when they were made (UUIDv7). @param {number} ms */
 function firstId(ms) {

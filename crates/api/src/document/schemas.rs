@@ -26,10 +26,15 @@ pub(super) const CAMPAIGN_ID: &str =
     "^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$";
 pub(super) const ORDER_ID: &str =
     "^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}-[1-9][0-9]{0,9}$";
+/// The same in requests, where capitals do not matter.
+pub(super) const ASKED_CAMPAIGN_ID: &str =
+    "^[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-7[0-9A-Fa-f]{3}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}$";
+pub(super) const ASKED_ORDER_ID: &str = "^[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-7[0-9A-Fa-f]{3}-[0-9A-Fa-f]{4}-\
+                                         [0-9A-Fa-f]{12}-[1-9][0-9]{0,9}$";
 /// Where a page of a user's orders, or postings, begins.
 const ORDER_PLACE: &str = concat!(
     r"^(0|[1-9][0-9]{0,14})\.",
-    "[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}-[1-9][0-9]{0,8}$"
+    "[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-7[0-9A-Fa-f]{3}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}-[1-9][0-9]{0,8}$"
 );
 const POSTING_PLACE: &str =
     r"^(0|[1-9][0-9]{0,14})\.(-1|0|[1-9][0-9]{0,4})\.(0|[1-9][0-9]{0,14})\.(in|out)$";
@@ -264,13 +269,13 @@ fn complete_text(property: &str, text: &mut Map<String, Value>) {
         }
         "order" => set("pattern", json!(ORDER_ID)),
         "after" => match format.as_deref() {
-            Some("order-id") => set("pattern", json!(ORDER_ID)),
+            Some("order-id") => set("pattern", json!(ASKED_ORDER_ID)),
             Some("order-place") => set("pattern", json!(ORDER_PLACE)),
             Some("posting-place") => set("pattern", json!(POSTING_PLACE)),
             Some("entry-place") => set("pattern", json!(ENTRY_PLACE)),
             _ => {
                 set("format", json!("uuid"));
-                set("pattern", json!(CAMPAIGN_ID));
+                set("pattern", json!(ASKED_CAMPAIGN_ID));
             }
         },
         "commitment" | "entropy" | "promise" | "seed" => set("pattern", json!(HASH)),
