@@ -18,6 +18,7 @@ use crate::{
     app::App,
     auth::{Caller, Scope},
     extract::{self, Call, Param},
+    new_money,
     problem::{Problem, ProblemBody},
     wire::{self, Location, MoneyBody, Text},
 };
@@ -96,6 +97,7 @@ pub(crate) async fn deposit(
             "a deposit is at least 1 minor unit",
         ));
     }
+    new_money::check(request.currency.0, "#/currency")?;
     let amount = MoneyBody::new(request.amount, request.currency.0);
     let route = "POST /v1/accounts/{user}/deposits";
     let (ledger, id) = (&call.app.ports.ledger, call.app.fresh_id());

@@ -37,6 +37,7 @@ mod lists;
 mod members;
 mod metrics;
 mod money_room;
+mod new_money;
 mod no_body;
 mod once;
 mod open_streams;

@@ -30,6 +30,7 @@ use crate::{
     auth::{Caller, Scope},
     create::{Draft, SALE_LASTS_MS, creation_key},
     extract::{self, Call, Key, Param},
+    new_money,
     once::Pending,
     problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
     requirements::{RequirementList, list},
@@ -245,7 +246,8 @@ pub(crate) async fn create(
         lasts_ms: SALE_LASTS_MS,
         ack: request.ack,
         requirements: app.requirements(&request.requirements)?,
-        rules: Ok(Rules::Sale(sale)),
+        rules: new_money::check(price.currency, "#/unit_price/currency")
+            .map(|()| Rules::Sale(sale)),
         audience: AudienceRequest::keep(request.audience.as_ref(), Draws::Everybody).await?,
         waiting_room: request.waiting_room.unwrap_or_default(),
     };

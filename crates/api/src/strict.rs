@@ -86,6 +86,9 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Object<V> {
     }
 }
 
+/// Below this bound doubles tell whole numbers apart.
+const EXACT_MAX: f64 = 9_007_199_254_740_991.0;
+
 /// Takes a whole number of a range.
 struct Whole<V> {
     visitor: V,
@@ -112,6 +115,14 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Whole<V> {
             true => self.visitor.visit_u64(value),
             false => Err(E::invalid_value(Unexpected::Unsigned(value), &self)),
         }
+    }
+
+    /// A number without a fraction is a whole number, however it is written (JSON Schema, 6.1.1).
+    fn visit_f64<E: Error>(self, value: f64) -> Result<V::Value, E> {
+        if value.fract() != 0.0 || value.abs() > EXACT_MAX {
+            return Err(E::invalid_type(Unexpected::Float(value), &self));
+        }
+        self.visit_i64(value as i64)
     }
 }
 
@@ -327,6 +338,28 @@ mod tests {
     }
 
     #[test]
+    fn a_number_without_a_fraction_is_whole() {
+        #[derive(Debug, Deserialize, PartialEq)]
+        struct Numbers {
+            signed: i64,
+            small: u8,
+        }
+        let check = |signed: &str, small: &str, expected: Option<(i64, u8)>| {
+            let json = format!(r#"{{"signed":{signed},"small":{small}}}"#);
+            let read = from_slice::<Numbers>(json.as_bytes()).ok();
+            assert_eq!(read.map(|it| (it.signed, it.small)), expected, "{json}");
+        };
+        check("1.0", "2.00", Some((1, 2)));
+        check("-1.5e1", "0e0", Some((-15, 0)));
+        check("9007199254740991.0", "1", Some((9_007_199_254_740_991, 1)));
+        check("9007199254740992.0", "1", None);
+        check("1e400", "1", None);
+        check("1.5", "1", None);
+        check("1", "256.0", None);
+        check("1", "-1.0", None);
+    }
+
+    #[test]
     fn what_is_wrong_is_named_by_its_field_and_without_types() {
         let check = |json: &str, pointer: &str, refusal: &str| {
             let fault = from_slice::<Outer>(json.as_bytes()).unwrap_err();
@@ -346,6 +379,8 @@ mod tests {
             let refusal = format!("{what}, expected {whole}");
             check(&number(wrong), "#/inner/number", &refusal);
         }
+        let large = "invalid value: integer `5000000000`, expected a whole number";
+        check(&number("5e9"), "#/inner/number", large);
         let text = r#"{"inner":{"number":1,"text":2}}"#;
         check(
             text,

@@ -22,7 +22,11 @@ use qiang_core::{
     outcome::Grant,
     time::{Timestamp, Window},
 };
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _, ser::Error as _};
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{self, Error as _, Visitor},
+    ser::Error as _,
+};
 use sha2::{Digest as _, Sha256};
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -185,12 +189,42 @@ impl Serialize for When {
 
 impl<'de> Deserialize<'de> for When {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        static PARSER: DateTimeParser = DateTimeParser::new();
-        let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
-        let instant = PARSER.parse_timestamp(text.as_bytes()).map_err(|_| {
-            D::Error::custom("a time is written as in RFC 3339, such as 2026-11-21T20:00:00+08:00")
-        })?;
-        Ok(Self(Timestamp::from_millis(instant.as_millisecond())))
+        deserializer.deserialize_str(WhenVisitor)
+    }
+}
+
+static TIME_PARSER: DateTimeParser = DateTimeParser::new();
+
+struct WhenVisitor;
+
+impl Visitor<'_> for WhenVisitor {
+    type Value = When;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(
+            "a time, which is a text as in RFC 3339, such as \"2026-11-21T20:00:00+08:00\", and no number",
+        )
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<When, E> {
+        let instant = TIME_PARSER.parse_timestamp(text.as_bytes());
+        let instant = instant.map_err(|_| E::custom(what_is_no_time(text)))?;
+        Ok(When(Timestamp::from_millis(instant.as_millisecond())))
+    }
+}
+
+/// Why a text cannot be read as a time.
+fn what_is_no_time(text: &str) -> &'static str {
+    // The calendar ends some hours before the year 9999 does.
+    let in_time = text.strip_prefix("9999").map(|rest| format!("9998{rest}"));
+    let is_late = in_time.is_some_and(|it| TIME_PARSER.parse_timestamp(it.as_bytes()).is_ok());
+    if is_late {
+        "a time is before the year 9999 (UTC)"
+    } else if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        "a time is written as in RFC 3339, such as 2026-11-21T20:00:00+08:00, and not as a number of seconds or \
+         milliseconds"
+    } else {
+        "a time is written as in RFC 3339, such as 2026-11-21T20:00:00+08:00"
     }
 }
 
@@ -341,6 +375,25 @@ mod tests {
         check("\"2026-11-21T12:00:00\"", None);
         check("\"tomorrow\"", None);
         check("1763726400", None);
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_time_is_said() {
+        let check = |json: &str, expected: &str| {
+            let error = serde_json::from_str::<When>(json).unwrap_err().to_string();
+            assert!(error.contains(expected), "{json}: {error}");
+        };
+        check("\"9999-12-31T23:59:59Z\"", "before the year 9999");
+        check("\"9999-99-31T23:59:59Z\"", "as in RFC 3339");
+        check(
+            "1795262400000",
+            "as in RFC 3339, such as \"2026-11-21T20:00:00+08:00\", and no number",
+        );
+        check(
+            "\"1795262400000\"",
+            "not as a number of seconds or milliseconds",
+        );
+        check("\"tomorrow\"", "as in RFC 3339");
     }
 
     #[test]

@@ -90,6 +90,8 @@ impl Timestamp {
     const INVALID: InvalidValue =
         InvalidValue("a time is written as in RFC 3339, such as 2026-11-21T20:00:00+08:00");
 
+    const LATE: InvalidValue = InvalidValue("a time is before the year 9999 (UTC)");
+
     /// The instant so many milliseconds after the start of 1970.
     ///
     /// # Errors
@@ -109,7 +111,14 @@ impl FromStr for Timestamp {
     type Err = InvalidValue;
 
     fn from_str(text: &str) -> Result<Self, InvalidValue> {
-        let instant: jiff::Timestamp = text.parse().map_err(|_| Self::INVALID)?;
+        let instant: jiff::Timestamp = text.parse().map_err(|_| {
+            // The calendar ends some hours before the year 9999 does.
+            let in_time = text.strip_prefix("9999").map(|rest| format!("9998{rest}"));
+            match in_time.is_some_and(|it| it.parse::<jiff::Timestamp>().is_ok()) {
+                true => Self::LATE,
+                false => Self::INVALID,
+            }
+        })?;
         Ok(Self(instant.as_millisecond()))
     }
 }
@@ -186,6 +195,8 @@ mod tests {
         assert_eq!(time.as_millis(), 1_795_262_400_000);
         assert_eq!(Timestamp::try_from(SystemTime::from(time)), Ok(time));
         assert!("2026-11-21T12:00:00".parse::<Timestamp>().is_err());
+        let late = "9999-12-31T23:59:59Z".parse::<Timestamp>();
+        assert_eq!(late, Err(Timestamp::LATE));
         for bad in ["", "cny", "CN", "CNYY", "C€"] {
             assert!(bad.parse::<Currency>().is_err(), "{bad}");
         }

@@ -24,6 +24,11 @@ impl Currency {
         self.0.exponent().map_or(0, u32::from)
     }
 
+    /// Whether it is a currency at all: `XXX` says that there is none. Older rows may have it.
+    pub fn is_money(self) -> bool {
+        self.0 != iso_currency::Currency::XXX
+    }
+
     /// The three-letter code.
     pub fn code(self) -> &'static str {
         self.0.code()
@@ -119,5 +124,7 @@ mod tests {
         assert_eq!("cny".parse::<Currency>(), Err(UnknownCurrency));
         assert_eq!("QQQ".parse::<Currency>(), Err(UnknownCurrency));
         assert_eq!("CNY".parse::<Currency>().map(Currency::exponent), Ok(2));
+        assert_eq!("CNY".parse::<Currency>().map(Currency::is_money), Ok(true));
+        assert_eq!("XXX".parse::<Currency>().map(Currency::is_money), Ok(false));
     }
 }

@@ -12,16 +12,18 @@ pub const DESCRIPTION_CHARS_MAX: usize = 4_096;
 pub const IMAGE_URL_CHARS_MAX: usize = 2_048;
 
 /// What is sold, as people see it. 1 to 4,096 characters; lines may break, and there are no other control characters.
+/// A break of two characters (CRLF, as forms of HTML send it) is kept as one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Description(String);
 
 impl FromStr for Description {
     type Err = CampaignError;
     fn from_str(text: &str) -> Result<Self, CampaignError> {
+        let text = text.replace("\r\n", "\n");
         let is_odd = |character: char| is_control(character) && character != '\n';
         let is_good = text.chars().count() <= DESCRIPTION_CHARS_MAX && !text.chars().all(is_blank);
         match is_good && !text.contains(is_odd) {
-            true => Ok(Self(text.to_owned())),
+            true => Ok(Self(text)),
             false => Err(CampaignError::Description),
         }
     }
@@ -163,6 +165,10 @@ mod tests {
         check("手机\n黑色, 256 GB", true);
         check(&"字".repeat(DESCRIPTION_CHARS_MAX), true);
         check(&"字".repeat(DESCRIPTION_CHARS_MAX + 1), false);
+        check("手机\r\n黑色", true);
+        let lines = "a\r\nb\n".parse::<Description>().map(|it| it.to_string());
+        assert_eq!(lines, Ok("a\nb\n".to_owned()), "a break is one character");
+        check("a\rb", false);
         check("", false);
         check("a\u{1b}[2J", false);
         check("a\0", false);

@@ -53,5 +53,6 @@ mod tokens;
 #[cfg(feature = "traces")]
 mod traces;
 mod unknown;
+mod values;
 mod waiting;
 mod webhooks;
