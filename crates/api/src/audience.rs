@@ -111,6 +111,13 @@ pub(crate) enum Members {
 }
 
 impl AudienceRequest {
+    /// How many users it names, each once; none where it names none.
+    pub(crate) fn named(&self) -> Option<usize> {
+        let users = self.users.as_ref()?;
+        let users: HashSet<_> = users.iter().map(|user| user.0.as_str()).collect();
+        Some(users.len())
+    }
+
     /// The text that is kept for a new campaign; none where it is for everybody, and everybody sees the draws.
     pub(crate) async fn keep(
         request: Option<&Self>,

@@ -1,20 +1,67 @@
 //! Whether somebody may take part in a campaign, and may see the draws of a packet.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
+use axum::{Json, extract::State};
 use qiang_core::{
     book::Claim,
     id::{CampaignId, UserId},
 };
+use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::{
     app::App,
-    audience::{AudienceRequest, Credentials, Draws, Members},
+    audience::{Audience, AudienceRequest, Credentials, Draws, Members},
     auth::{Caller, Scope},
     campaign_cache::CampaignMeta,
+    client_address::AddressKey,
+    extract::Param,
     invitation,
-    problem::{Problem, ProblemKind},
+    passphrase::Guesser,
+    problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
 };
+
+/// Who may take part in a campaign.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = CampaignAudience)]
+pub(crate) struct AudienceBody {
+    /// users, invitation or passphrase; absent where it is for everybody.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    audience: Option<&'static str>,
+    /// The users whom it names, in the order of their names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    users: Option<Vec<String>>,
+}
+
+/// Who may take part in a campaign, with the names of users. Owners see their own campaigns'; others' are seen with the
+/// scope `read:any`.
+#[utoipa::path(get, path = "/v1/campaigns/{id}/audience", tag = "campaigns",
+    operation_id = "getAudience", security(("bearer" = []), ("bearer" = ["read:any"])),
+    params(("id" = String, Path, description = "The campaign's id")),
+    responses((status = 200, body = AudienceBody), (status = 403, body = ProblemBody),
+        (status = 404, body = ProblemBody), NoAnswer))]
+pub(crate) async fn audience(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Param(id): Param<CampaignId>,
+) -> Result<Json<AudienceBody>, Problem> {
+    let Some(meta) = app.meta(id).await? else {
+        return Err(app.missing(id).await);
+    };
+    if caller.user != meta.owner {
+        caller.require(Scope::ReadAny)?;
+    }
+    let audience = meta.audience.as_ref();
+    let users = audience.and_then(|audience| match &audience.members {
+        Members::Users(users) => Some(BTreeSet::from_iter(users.iter().cloned())),
+        Members::Everybody | Members::Invited(_) | Members::Told(_) => None,
+    });
+    Ok(Json(AudienceBody {
+        audience: audience.and_then(Audience::kind),
+        users: users.map(Vec::from_iter),
+    }))
+}
 
 impl App {
     /// Refuses a claim of somebody whom the campaign is not for; returns the campaign, unless neither the ledger nor

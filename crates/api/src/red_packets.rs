@@ -24,6 +24,7 @@ use crate::{
     auth::{Caller, Scope},
     create::{Created, Draft, creation_key},
     extract::{self, Key, Param, Params},
+    new_money,
     paging::{NumberPage, PAGE_DEFAULT, PAGE_MAX, cut, limit, with_link},
     problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
     promises,
@@ -134,10 +135,25 @@ impl RedPacketRequest {
             lasts_ms: app.config.packets.refund_after_ms,
             ack: self.ack,
             requirements: app.requirements(&self.requirements)?,
-            rules: packet.map(Rules::RedPacket),
+            rules: self.check_new().and(packet.map(Rules::RedPacket)),
             audience: AudienceRequest::keep(self.audience.as_ref(), self.draws).await?,
             waiting_room: self.waiting_room.unwrap_or_default(),
         })
+    }
+
+    /// Checks what packets that were made before need not fulfil.
+    fn check_new(&self) -> Result<(), Problem> {
+        new_money::check(self.total.currency.0, "#/total/currency")?;
+        let named = self.audience.as_ref().and_then(AudienceRequest::named);
+        match named {
+            Some(named) if (named as u64) < u64::from(self.shares) => {
+                let detail = format!(
+                    "a packet for {named} named users has at most {named} shares: a user gets one"
+                );
+                Err(Problem::invalid_at("#/shares", detail))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// What is answered once the packet is there.

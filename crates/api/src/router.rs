@@ -27,7 +27,8 @@ use crate::{
     document::complete,
     events, figures,
     health::{self, Operation},
-    histories, invitation, lists, no_body, orders, pages, partitions, payments, payouts, places,
+    histories, invitation, lists, members, no_body, orders, pages, partitions, payments, payouts,
+    places,
     problem::{Problem, ProblemKind},
     profile, promises, quarantine, reconciliation, red_packet_batch, red_packets, sale_orders,
     sales, session, tickets, webhooks,
@@ -113,6 +114,7 @@ fn routes(served: Served) -> OpenApiRouter<Arc<App>> {
         .routes(routes!(campaigns::pause))
         .routes(routes!(campaigns::resume))
         .routes(routes!(campaigns::close))
+        .routes(routes!(members::audience))
         .routes(routes!(invitation::create))
         .routes(routes!(campaigns::archive))
         .routes(routes!(webhooks::list, webhooks::create))

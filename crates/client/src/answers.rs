@@ -420,6 +420,15 @@ bodies! {
         /// The first instant at which it is not valid any more.
         expires_at: Timestamp,
     }
+    /// Users who may take part in a campaign.
+    CampaignAudience {
+        /// How they are told from others; none where it is for everybody.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        audience: Option<AudienceKind>,
+        /// The users whom it names.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        users: Option<Vec<String>>,
+    }
     /// An endpoint that is told what was settled, and how it stands.
     Webhook {
         /// Its id.

@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 
 use crate::{
     answers::{
-        Invitation, ListedRedPacket, Promise, RedPacket, RedPacketResult, Sale, Share, State,
+        CampaignAudience, Invitation, ListedRedPacket, Promise, RedPacket, RedPacketResult, Sale,
+        Share, State,
     },
     call::{Call, read},
     client::Client,
@@ -285,6 +286,14 @@ impl Client {
 
     async fn act(&self, id: &CampaignId, action: &str) -> Result<State, Error> {
         self.json(Call::post(path(id, action)).keyed(self)).await
+    }
+
+    /// Users who may take part in a campaign.
+    ///
+    /// # Errors
+    /// `forbidden` where it is another's; see [`Error`].
+    pub async fn audience(&self, id: &CampaignId) -> Result<CampaignAudience, Error> {
+        self.json(Call::get(path(id, "audience"))).await
     }
 
     /// Signs an invitation to a campaign that is by invitation; without an end it is valid until that of the campaign.

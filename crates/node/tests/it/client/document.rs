@@ -70,6 +70,7 @@ fn answers_are_as_documented() {
     check::<OwedOrder>("listOwedOrders", "200", Some("orders"));
     check::<Promise>("promiseRedPacket", "200", None);
     check::<Invitation>("signInvitation", "201", None);
+    check::<CampaignAudience>("getAudience", "200", None);
     check::<Webhook>("createWebhook", "201", None);
     check::<Webhook>("listWebhooks", "200", Some("webhooks"));
     check::<Webhook>("redriveWebhook", "200", None);
@@ -130,6 +131,7 @@ fn each_operation_has_a_call() {
         "archiveCampaign": archive,
         "closeCampaign": close,
         "watchCampaign": watch,
+        "getAudience": audience,
         "signInvitation": sign_invitation,
         "pauseCampaign": pause,
         "getPlace": place,

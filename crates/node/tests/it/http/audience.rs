@@ -21,7 +21,7 @@ async fn claim(
 async fn named_users_take_part_and_no_others() {
     let service = Service::start().await;
     let named = |body: &mut Value| body["audience"] = json!({ "users": ["ann", "bob"] });
-    let id = service.red_packet(9, named).await;
+    let id = service.red_packet(2, named).await;
     assert_eq!(claim(&service, &id, "ann", json!({})).await.status, 201);
     claim(&service, &id, "eve", json!({}))
         .await

@@ -115,8 +115,8 @@ async fn by_default_large_packets_do_not_follow_one_another() {
 async fn what_was_created_is_answered_as_it_is_read_afterwards() {
     let service = Service::start().await;
     service.deposit("sam", 10_000).await;
-    let mut packet = packet(10_000, 3);
-    packet["audience"] = json!({ "users": ["ann"] });
+    let mut packet = packet(10_000, 2);
+    packet["audience"] = json!({ "users": ["ann", "cid"] });
     let mut sale = sale(2);
     sale["description"] = json!("as new");
     sale["waiting_room"] = json!(true);
