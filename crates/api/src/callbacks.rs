@@ -91,6 +91,15 @@ impl Callbacks {
         ) else {
             return Err("a signed request has one each of webhook-id, -timestamp and -signature");
         };
+        // In seconds that would be after the year 5138.
+        if timestamp
+            .parse::<i64>()
+            .is_ok_and(|number| number >= 100_000_000_000)
+        {
+            return Err(
+                "webhook-timestamp is seconds since the Unix epoch, and this looks like milliseconds",
+            );
+        }
         let signed_at = timestamp
             .parse::<i64>()
             .ok()

@@ -162,6 +162,26 @@ impl Caller {
     }
 }
 
+/// Refuses a place in another list: `after` is a campaign of this kind and of this owner, where there is one.
+pub(crate) async fn check_place(
+    app: &App,
+    after: Option<CampaignId>,
+    kind: CampaignKind,
+    owner: Option<&UserId>,
+) -> Result<(), Problem> {
+    let Some(after) = after else { return Ok(()) };
+    let meta = app.meta(after).await?;
+    let is_listed = meta
+        .is_some_and(|meta| meta.kind == kind && owner.is_none_or(|owner| meta.owner == *owner));
+    match is_listed {
+        true => Ok(()),
+        false => {
+            let detail = "it is no place in this list: take `next` of the page before";
+            Err(Problem::bad_request(detail).of("after"))
+        }
+    }
+}
+
 async fn records(
     app: &App,
     caller: &Caller,
@@ -178,6 +198,8 @@ async fn records(
         let detail = "rounds of a product come in the order in which they start";
         return Err(Problem::invalid(detail));
     }
+    let after = list.after.map(|after| after.0);
+    check_place(app, after, kind, owner.as_ref()).await?;
     let settled = app.settled().await?;
     let query = CampaignQuery {
         kind,
@@ -187,7 +209,7 @@ async fn records(
         phase: phase.transpose()?,
         now: app.ports.engine_clock.now(),
         archived: list.archived,
-        after: list.after.map(|after| after.0),
+        after,
         // One more shows whether there is another page.
         limit: limit + 1,
     };

@@ -9,6 +9,7 @@ use axum::{
     response::Response,
 };
 use qiang_core::{
+    campaign::CampaignKind,
     id::{OrderId, PaymentRef, UserId},
     money::Currency,
     ports::{Action, ActionKind, KeyUse, LedgerError, OwedOrder, OwedQuery, PaidOut, Payout},
@@ -24,6 +25,7 @@ use crate::{
     auth::{Caller, Scope},
     extract::{self, Call, Key, Param, Params, TwoParams},
     fingerprint::key_use,
+    lists,
     paging::{PAGE_DEFAULT, PAGE_MAX, cut, limit, with_link},
     problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
     wire::{self, Id, Location, MoneyBody, Text},
@@ -303,6 +305,8 @@ pub(crate) async fn owed(
         // One more shows whether there is another page.
         limit: limit + 1,
     };
+    let sale = query.after.map(|order| order.campaign);
+    lists::check_place(&app, sale, CampaignKind::Sale, query.owner.as_ref()).await?;
     let settled = app.settled().await?;
     let mut orders = app.ports.ledger.owed_orders(&query).await?;
     let next = cut(&mut orders, limit, |last| Text(last.order));

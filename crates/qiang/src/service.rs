@@ -211,6 +211,10 @@ pub(crate) fn money(words: &[String]) -> anyhow::Result<Money> {
 pub(crate) fn secret(file: &std::path::Path) -> anyhow::Result<String> {
     let text = std::fs::read_to_string(file)
         .map_err(|error| UsageError::new(format!("cannot read {}: {error}", file.display())))?;
+    if text.starts_with('\u{feff}') {
+        let why = "begins with a byte order mark (U+FEFF): save it as UTF-8 without one";
+        return Err(UsageError::new(format!("{} {why}", file.display())).into());
+    }
     Ok(text.lines().next().unwrap_or_default().trim().to_owned())
 }
 

@@ -65,6 +65,17 @@ impl Rules {
 
     pub(super) fn check(&self, claims: &Claims<'_>, now: Timestamp) -> Result<(), TokenFault> {
         let now_s = now.as_millis() as f64 / 1_000.0;
+        let times = [Some(claims.exp), claims.nbf, claims.iat];
+        if times
+            .into_iter()
+            .flatten()
+            .any(|time| are_millis(time, now))
+        {
+            return Err(TokenFault(
+                AuthFailure::Malformed,
+                "`exp`, `nbf` and `iat` are seconds since 1970, and one of them looks like milliseconds",
+            ));
+        }
         if claims.exp + self.leeway_s <= now_s {
             return Err(TokenFault(AuthFailure::Expired, "the token has expired"));
         }
@@ -117,6 +128,12 @@ impl Rules {
             _ => Ok(()),
         }
     }
+}
+
+/// Whether what should be seconds are milliseconds of ten years about now.
+fn are_millis(seconds: f64, now: Timestamp) -> bool {
+    const TEN_YEARS_MS: f64 = 10.0 * 365.0 * 86_400_000.0;
+    (seconds - now.as_millis() as f64).abs() < TEN_YEARS_MS
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

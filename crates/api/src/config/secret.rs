@@ -43,6 +43,7 @@ impl fmt::Debug for Secret {
 
 /// Refuses a secret that can be guessed. `what` names it.
 pub(crate) fn check_secret(what: &str, secret: &[u8]) -> Result<(), UsageError> {
+    check_mark(what, secret)?;
     let bytes = secret.len();
     if bytes < SECRET_BYTES_MIN {
         let advice = "make one with `openssl rand -hex 32`";
@@ -62,10 +63,47 @@ pub(crate) fn secret_of(secret: &Secret, file: &Path, key: &str) -> anyhow::Resu
         (true, false) => {
             let text = std::fs::read_to_string(file)
                 .with_context(|| format!("{key}_file: read {}", file.display()))?;
+            check_mark(&format!("{key}_file"), text.as_bytes())?;
             Ok(Some(Secret::new(text.trim())))
         }
         (false, false) => {
             Err(UsageError::new(format!("set only one of {key} and {key}_file")).into())
         }
+    }
+}
+
+/// Refuses a text that editors have put a byte order mark before: nobody sees it, and others have the secret without.
+fn check_mark(what: &str, text: &[u8]) -> Result<(), UsageError> {
+    match text.starts_with("\u{feff}".as_bytes()) {
+        true => Err(UsageError::new(format!(
+            "{what} begins with a byte order mark (U+FEFF): save it as UTF-8 without one"
+        ))),
+        false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_byte_order_mark_is_named() {
+        let long = "s".repeat(40);
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("secret");
+        std::fs::write(&file, format!("\u{feff}{long}\n")).unwrap();
+        let marked = secret_of(&Secret::default(), &file, "auth.x").unwrap_err();
+        let marked = marked.to_string();
+        assert!(
+            marked.starts_with("auth.x_file begins with a byte order mark"),
+            "{marked}"
+        );
+        assert!(!marked.contains("sss"), "{marked}");
+        let given = check_secret("auth.x", format!("\u{feff}{long}").as_bytes());
+        assert!(given.unwrap_err().to_string().contains("byte order mark"));
+        std::fs::write(&file, format!("{long}\n")).unwrap();
+        let plain = secret_of(&Secret::default(), &file, "auth.x").unwrap();
+        assert_eq!(plain, Some(Secret::new(long.clone())));
+        assert!(check_secret("auth.x", long.as_bytes()).is_ok());
     }
 }

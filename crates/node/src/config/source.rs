@@ -85,6 +85,12 @@ impl Sources {
                 |(line, what)| UsageError::new(format!("{}:{line}: {what}", path.display()));
             Ok((path.to_owned(), leaves(text).map_err(wrong)?))
         };
+        let environment: Vec<_> = environment.into_iter().collect();
+        if let Some((name, meant)) = environment.iter().find_map(|(name, _)| misspelt(name)) {
+            return Err(UsageError::new(format!(
+                "{name} sets nothing: sections and keys have two underscores between, {meant}"
+            )));
+        }
         let ours = |(name, _): &(String, String)| name.to_ascii_lowercase().starts_with("qiang__");
         Ok(Self {
             file: file.map(leaves).transpose()?,
@@ -199,6 +205,19 @@ impl Sources {
     }
 }
 
+/// A variable that names a key with one underscore where two are meant, and how it is written.
+fn misspelt(name: &str) -> Option<(&str, String)> {
+    let lower = name.to_ascii_lowercase();
+    if !lower.starts_with("qiang_") || lower.starts_with("qiang__") {
+        return None;
+    }
+    // A test reads the defaults.
+    let mut keys = leaves(DEFAULTS).unwrap_or_default().into_iter();
+    let key = keys.find(|leaf| format!("qiang_{}", leaf.key.replace('.', "_")) == lower)?;
+    let meant = format!("QIANG__{}", key.key.replace('.', "__").to_uppercase());
+    Some((name, meant))
+}
+
 /// The key that an error is about, if it says so.
 pub(super) fn key_of(error: &ConfigError) -> Option<&str> {
     match error {
@@ -298,6 +317,31 @@ mod tests {
             .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
         let file = Some((Path::new("q.toml"), text));
         Sources::new(file, environment, flags).unwrap()
+    }
+
+    #[test]
+    fn a_variable_with_one_underscore_is_named() {
+        let check = |name: &str, expected: Option<&str>| {
+            let environment = [(name.to_owned(), "x".to_owned())];
+            let read = Sources::new(None, environment, &[]);
+            let error = read.err().map(|error| error.to_string());
+            let expected = expected.map(|meant| {
+                format!(
+                    "{name} sets nothing: sections and keys have two underscores between, {meant}"
+                )
+            });
+            assert_eq!(error, expected);
+        };
+        check("QIANG_SERVER_LISTEN", Some("QIANG__SERVER__LISTEN"));
+        check("qiang_auth_hs256_secret", Some("QIANG__AUTH__HS256_SECRET"));
+        for other in [
+            "QIANG__SERVER__LISTEN",
+            "QIANG_URL",
+            "QIANG_DEMO_LEDGER",
+            "QIANG_TOKEN",
+        ] {
+            check(other, None);
+        }
     }
 
     #[test]

@@ -240,3 +240,39 @@ async fn campaigns_are_listed_and_archived() {
     );
     service.stop().await;
 }
+
+/// A place in one list is none in another.
+#[tokio::test]
+async fn a_place_in_another_list_is_refused() {
+    let service = Service::start().await;
+    let own = |body: &mut Value| body["seller"] = json!("sam");
+    let (first, second) = (service.sale(2, own).await, service.sale(2, own).await);
+    let packet = service.red_packet(2, |_| ()).await;
+    let others = service.sale(2, |_| ()).await;
+    let sam = service.token("sam", "");
+    let list = async |path: &str| service.get(path, &sam).await;
+    let page = list(&format!("/v1/sales?after={first}")).await;
+    assert_eq!(ids(&page, "sales"), [second.clone()]);
+    let page = list(&format!("/v1/sales?after={}", first.to_uppercase())).await;
+    assert_eq!(ids(&page, "sales"), [second.clone()]);
+    let absent = "01934f1e-0000-7000-8000-000000000000";
+    for path in [
+        format!("/v1/sales?after={packet}"),
+        format!("/v1/sales?after={others}"),
+        format!("/v1/sales?after={absent}"),
+        format!("/v1/red-packets?after={first}"),
+        format!("/v1/red-packets?order=newest&after={second}"),
+        format!("/v1/refunds?after={packet}-1"),
+        format!("/v1/refunds?after={others}-1"),
+    ] {
+        let refused = list(&path).await;
+        refused.assert_problem(400, "bad-request");
+        assert_eq!(refused.json()["errors"][0]["parameter"], "after", "{path}");
+    }
+    let all = service.token("support", "read:any");
+    let page = service
+        .get(&format!("/v1/sales?all=true&after={second}"), &all)
+        .await;
+    assert_eq!(ids(&page, "sales"), [others]);
+    service.stop().await;
+}
