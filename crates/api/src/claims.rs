@@ -114,7 +114,7 @@ pub(crate) async fn claim_share(
             `invitation-invalid`, `passphrase-wrong`, `ticket-…`, `order-check-refused` with the shop's reason",
             body = ProblemBody),
         (status = 404, description = "unknown_campaign", body = ProblemBody),
-        (status = 409, description = "sold_out, limit_reached or not_started", body = ProblemBody),
+        (status = 409, description = "sold_out, limit_reached, not_started or `already-waiting`", body = ProblemBody),
         (status = 410, description = "ended", body = ProblemBody),
         (status = 422, description = "Nothing ordered, or the key was used for another quantity", body = ProblemBody),
         (status = 429, description = "Also `passphrases-throttled`, where the campaign asks for a passphrase",

@@ -182,6 +182,10 @@ fn advice(kind: ProblemKind) -> &'static str {
              then in place of a stream. Operators: see <code>limits.streams_per_address_max</code>."
         }
         Kind::LineFull => "The line is as long as it may be. Nothing was decided; come again.",
+        Kind::AlreadyWaiting => {
+            "A user waits in a line with one order at a time. Repeat that order with its own idempotency key and \
+             quantity to see its place. Send another one when it is decided."
+        }
         Kind::NoPlace => {
             "The caller has no place in this line, or it was decided too long ago. Claim again to take a place at \
              the end."

@@ -367,6 +367,7 @@ impl From<Refusal> for Problem {
             Refusal::UnknownOrder => ProblemKind::NotFound,
             Refusal::NothingAsked => ProblemKind::Invalid,
             Refusal::KeyReused => ProblemKind::KeyReused,
+            Refusal::WaitsWithAnother => ProblemKind::AlreadyWaiting,
             Refusal::Phase(_) | Refusal::Rules(CampaignError::HasOpened) => {
                 ProblemKind::PhaseConflict
             }

@@ -2,7 +2,7 @@
 //! keep them as.
 
 use crate::{
-    book::Claim,
+    book::{Claim, Refusal},
     campaign::{AckLevel, CampaignKind},
     id::{CampaignId, IdempotencyKey, UserId},
     order::OrderState,
@@ -43,6 +43,24 @@ impl Place {
             claim.key = IdempotencyKey::new(&name).ok();
         }
         claim
+    }
+
+    /// Checks that a claim of the user who waits asks for the same again. A claim without a key repeats any order of as
+    /// many units; a claim of a packet is for the user's one share, whatever its key.
+    ///
+    /// # Errors
+    /// [`Refusal::KeyReused`] for the same key and other units, [`Refusal::WaitsWithAnother`] for another order.
+    pub fn check_repeated(&self, claim: &Claim) -> Result<(), Refusal> {
+        let own = &self.claim;
+        if claim.kind == CampaignKind::RedPacket {
+            return Ok(());
+        }
+        let is_same_key = claim.key == own.key;
+        match claim.quantity == own.quantity {
+            true if is_same_key || claim.key.is_none() => Ok(()),
+            false if is_same_key && own.key.is_some() => Err(Refusal::KeyReused),
+            _ => Err(Refusal::WaitsWithAnother),
+        }
     }
 
     /// Everything but the campaign and the user, as text.
@@ -242,6 +260,41 @@ mod tests {
         check(CampaignKind::Sale, None);
         check(CampaignKind::Sale, Some("k-1"));
         check(CampaignKind::RedPacket, None);
+    }
+
+    #[test]
+    fn a_place_is_for_one_order() {
+        let claim = |kind, quantity, key: Option<&str>| Claim {
+            campaign: campaign(),
+            kind,
+            user: UserId::new("ann").expect("a user"),
+            quantity,
+            key: key.map(|key| IdempotencyKey::new(key).expect("a key")),
+        };
+        let check = |kind, own: (u32, Option<&str>), asked: (u32, Option<&str>), expected| {
+            let place = Place {
+                number: 1,
+                entered_at: Timestamp::from_millis(5),
+                claim: claim(kind, own.0, own.1),
+            };
+            let repeated = place.check_repeated(&claim(kind, asked.0, asked.1));
+            assert_eq!(repeated, expected, "{own:?} {asked:?}");
+        };
+        let (sale, a, b) = (CampaignKind::Sale, Some("a"), Some("b"));
+        check(sale, (2, a), (2, a), Ok(()));
+        check(sale, (2, a), (2, None), Ok(()));
+        check(sale, (2, None), (2, None), Ok(()));
+        check(sale, (2, a), (3, a), Err(Refusal::KeyReused));
+        for (own, asked) in [
+            ((2, a), (2, b)),
+            ((2, a), (3, b)),
+            ((2, a), (3, None)),
+            ((2, None), (2, b)),
+            ((2, None), (3, None)),
+        ] {
+            check(sale, own, asked, Err(Refusal::WaitsWithAnother));
+        }
+        check(CampaignKind::RedPacket, (1, a), (1, b), Ok(()));
     }
 
     #[test]

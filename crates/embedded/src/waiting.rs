@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use qiang_core::{
-    book::Claim,
+    book::{Claim, Refusal},
     event::PartitionId,
     id::{CampaignId, UserId},
     ports::{EngineError, LedgerError, LineHead, Lines, WaitingRoom},
@@ -35,7 +35,7 @@ impl WaitingRoom for Embedded {
         let entered = job(self, 0, move |context| {
             enter(context.conn, &claim, now, limits)
         });
-        entered.await.map_err(engine_error)
+        Ok(entered.await.map_err(engine_error)??)
     }
 
     async fn standing(
@@ -106,18 +106,23 @@ fn enter(
     claim: &Claim,
     now: Timestamp,
     limits: WaitingLimits,
-) -> Result<Option<Standing>, StoreError> {
+) -> Result<Result<Option<Standing>, Refusal>, StoreError> {
     let (campaign, user) = (claim.campaign.to_string(), claim.user.as_str());
     let mut find = conn.prepare_cached(
-        "SELECT number, decision IS NULL FROM waiting_places WHERE campaign = ?1 AND user = ?2",
+        "SELECT number, decision IS NULL, place FROM waiting_places WHERE campaign = ?1 AND user = ?2",
     )?;
-    let found: Option<(u64, bool)> = find
+    let found: Option<(u64, bool, String)> = find
         .query_row(params![campaign, user], |row| {
-            Ok((count(row, 0)?, row.get(1)?))
+            Ok((count(row, 0)?, row.get(1)?, row.get(2)?))
         })
         .optional()?;
-    if let Some((number, true)) = found {
-        return waiting(conn, &campaign, number).map(Some);
+    if let Some((number, true, place)) = &found {
+        let place = Place::parse(claim.campaign, claim.user.clone(), place);
+        let place = place.ok_or_else(|| unreadable(claim.campaign, *number))?;
+        return match place.check_repeated(claim) {
+            Ok(()) => waiting(conn, &campaign, *number).map(|standing| Ok(Some(standing))),
+            Err(refusal) => Ok(Err(refusal)),
+        };
     }
     let mut room =
         conn.prepare_cached("SELECT last, waiting FROM waiting_rooms WHERE campaign = ?1")?;
@@ -127,9 +132,9 @@ fn enter(
         .prepare_cached("SELECT coalesce(sum(waiting), 0) FROM waiting_rooms WHERE waiting > 0")?;
     let all = all.query_row([], |row| count(row, 0))?;
     if here >= limits.places_max || all >= limits.partition_max {
-        return Ok(None);
+        return Ok(Ok(None));
     }
-    if let Some((before, _)) = found {
+    if let Some((before, ..)) = found {
         conn.prepare_cached("DELETE FROM waiting_places WHERE campaign = ?1 AND number = ?2")?
             .execute(params![campaign, before as i64])?;
     }
@@ -152,7 +157,7 @@ fn enter(
         user,
         place.to_text()
     ])?;
-    waiting(conn, &campaign, place.number).map(Some)
+    waiting(conn, &campaign, place.number).map(|standing| Ok(Some(standing)))
 }
 
 /// A place that waits. What is before it in line was entered earlier, so their numbers say how many they are at most.

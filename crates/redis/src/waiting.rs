@@ -54,11 +54,8 @@ impl WaitingRoom for RedisEngine {
             entered_at: now,
             claim: claim.clone(),
         };
-        // The script gives the number.
-        let text = place.to_text();
-        let text = text.split_once(' ').map_or("", |(_, rest)| rest).to_owned();
-        self.visit(claim.campaign, &claim.user, Wish::Enter(text, limits))
-            .await
+        let wish = Wish::Enter(Box::new(place), limits);
+        self.visit(claim.campaign, &claim.user, wish).await
     }
 
     async fn standing(

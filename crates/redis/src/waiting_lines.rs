@@ -39,8 +39,8 @@ pub(crate) type Standings = Result<Option<Standing>, EngineError>;
 
 /// What a user wants of a line.
 pub(crate) enum Wish {
-    /// A place; what is kept of it behind its number, and how many there may be.
-    Enter(String, WaitingLimits),
+    /// A place, whose number the script gives, and how many there may be.
+    Enter(Box<Place>, WaitingLimits),
     /// To know.
     Look,
 }
@@ -203,8 +203,9 @@ impl Lines {
         }
         for visitor in group {
             command.arg(visitor.user.as_str());
-            if let Wish::Enter(text, _) = &visitor.wish {
-                command.arg(text);
+            if let Wish::Enter(place, _) = &visitor.wish {
+                let text = place.to_text();
+                command.arg(text.split_once(' ').map_or("", |(_, rest)| rest));
             }
         }
         let asked = asked_level(partitions, campaign).await?;
@@ -278,7 +279,12 @@ fn read(visitor: &Visitor, reply: &str) -> Standings {
         Some(("w", rest)) => {
             let (first, place) = rest.split_once(' ').ok_or_else(unreadable)?;
             let place = Place::parse(visitor.campaign, visitor.user.clone(), place);
-            let number = place.ok_or_else(unreadable)?.number;
+            let place = place.ok_or_else(unreadable)?;
+            // A place that the script has just given is for the same claim.
+            if let Wish::Enter(wanted, _) = &visitor.wish {
+                place.check_repeated(&wanted.claim)?;
+            }
+            let number = place.number;
             let first: u64 = first.parse().map_err(|_| unreadable())?;
             let ahead = number.saturating_sub(first);
             Standing::Waiting { number, ahead }

@@ -70,6 +70,7 @@ kinds! {
     TooManyConnections = TOO_MANY_REQUESTS, "too-many-connections", "Too many connections from this address";
     TooManyStreams = TOO_MANY_REQUESTS, "too-many-streams", "Too many live streams of this client";
     LineFull = SERVICE_UNAVAILABLE, "line-full", "Too many wait in line";
+    AlreadyWaiting = CONFLICT, "already-waiting", "The user waits in line with another order";
     NoPlace = NOT_FOUND, "no-place", "The caller is not in line";
     Overloaded = SERVICE_UNAVAILABLE, "overloaded", "Too many requests are waiting";
     Unavailable = SERVICE_UNAVAILABLE, "unavailable", "Nothing is granted at the moment";

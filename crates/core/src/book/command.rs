@@ -154,6 +154,9 @@ pub enum Refusal {
     /// The idempotency key was used for another request.
     #[error("this idempotency key was used before, for a different request")]
     KeyReused,
+    /// The user waits in line with another order.
+    #[error("the user waits in line with another order, and keeps that place")]
+    WaitsWithAnother,
     /// The campaign's phase does not allow it.
     #[error(transparent)]
     Phase(#[from] TransitionError),

@@ -52,8 +52,8 @@ pub trait WaitingRoom: Send + Sync + 'static {
     /// The partitions that have lines.
     fn partitions(&self) -> Vec<PartitionId>;
 
-    /// Takes a place at the end of a campaign's line, at this time; who waits already keeps the place. None where
-    /// too many wait.
+    /// Takes a place at the end of a campaign's line, at this time; a user who waits already with the same claim keeps
+    /// the place, and with another one is refused ([`Place::check_repeated`]). None where too many wait.
     async fn enter(
         &self,
         claim: &Claim,

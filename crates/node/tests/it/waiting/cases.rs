@@ -4,12 +4,12 @@ use std::{sync::Arc, time::Duration};
 
 use qiang_control::waiting::{LineDecider, WaitingPorts};
 use qiang_core::{
-    book::{CampaignAction, Claim, Command, Setup},
+    book::{CampaignAction, Claim, Command, Refusal, Setup},
     campaign::AckLevel,
     event::PartitionId,
     id::{CampaignId, UserId},
     outcome::Outcome,
-    ports::{Clock as _, WaitingMonitor},
+    ports::{Clock as _, EngineError, WaitingMonitor},
     split::SplitRule,
     waiting::{Decision, Place, Standing, WaitingLimits},
 };
@@ -188,13 +188,15 @@ pub(crate) async fn a_user_has_one_place_and_keeps_it<G: Ground>() {
     assert_eq!((one, b > a), (1, true));
     let (c, two) = line.enter(to.one("c")).await.unwrap();
     assert_eq!((two, c > b), (2, true));
-    // Neither another key nor another quantity is another place.
-    for again in [
-        to.keyed("b", 2, "k"),
-        to.keyed("b", 1, "other"),
-        to.one("b"),
+    assert_eq!(line.enter(to.units("b", 2)).await, Some((b, 1)));
+    // Another key or another quantity is another order, which no place is for while the user waits.
+    let (room, now) = (line.ground.room(), line.ground.clock().now());
+    for (other, refusal) in [
+        (to.keyed("b", 2, "other"), Refusal::WaitsWithAnother),
+        (to.keyed("b", 1, "k"), Refusal::KeyReused),
     ] {
-        assert_eq!(line.enter(again).await, Some((b, 1)));
+        let entered = room.enter(&other, now, LIMITS).await;
+        assert_eq!(entered, Err(EngineError::Refused(refusal)), "{other:?}");
     }
     let waiting = |number, ahead| Some(Standing::Waiting { number, ahead });
     assert_eq!(line.standing("c").await, waiting(c, 2));
