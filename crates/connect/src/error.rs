@@ -117,6 +117,14 @@ pub(crate) fn is_before_writes(error: &RedisError) -> bool {
         )
 }
 
+/// Whether a key is of another type than the command is for.
+pub fn is_wrong_type(error: &EngineError) -> bool {
+    match error {
+        EngineError::Unavailable { reason } => reason.contains("WRONGTYPE"),
+        _ => false,
+    }
+}
+
 /// Why everything is refused that takes memory, if that is what an error says.
 pub fn memory_full(error: &EngineError) -> Option<&str> {
     match error {

@@ -17,7 +17,8 @@
 //!   so until `repair_until`; `repair_since` is the loss and when it was found, and `repair_unnamed` what the first
 //!   attempt found, from before it moves the log or the ledger. `call:NODE:CONNECTION` is the number of the
 //!   connection's last call that changed something, and when that was, so that a call that is sent again is not carried
-//!   out again; it goes an hour after the node has left, or is forgotten.
+//!   out again; it goes an hour after the node has left, or is forgotten. `damaged:ID` is of a campaign whose keys do
+//!   not belong together: `?`, or the last entry that may be about it once its keys are gone, see `damage.lua`.
 //! - `P:{pNN}:nodes`, hash: node → milliseconds of its last sighting, the term in which it has reported, the last entry
 //!   it has observed; and when it was found not to have been seen for an hour. An hour after that it is forgotten.
 //! - `P:{pNN}:log`, stream: the log. A record holds the entries of one step; its id is the sequence number of the last.
@@ -54,7 +55,8 @@
 //!   `repaired` is the epoch of the last repair that wrote the numbers. `stock` is that of a spread sale, in its first
 //!   part. `opens` is the start of the window if it was changed, `starts` what grants are dated from; `terms` is the
 //!   revision of window, limit and price, and `behind` is 1 in the first part while others may have earlier ones.
-//!   `touched` is the last entry about it, once it is closed.
+//!   `touched` is the last entry about it, once it is closed. `buyers`, `paid`, `keyed` and `moving` are how many
+//!   fields `users`, `payments` and `keys` of a sale, and `transfers`, have: see `whole.lua`.
 //! - `P:{pNN}:c:ID:sums`, hash: the sums of the last 1000, 2000, … of these shares.
 //! - `P:{pNN}:c:ID:users`, hash: user → share, milliseconds after the start, key; for a sale: user → units held, orders
 //!   given back, newest order, keys and their orders; `+` before the first key where further ones are in `keys`.

@@ -28,8 +28,8 @@ pub use self::{
     connections::Connections,
     directory::Directory,
     error::{
-        ConnectError, is_out_of_memory, is_transient, log_unavailable, memory_full, no_answer,
-        unavailable, unreadable,
+        ConnectError, is_out_of_memory, is_transient, is_wrong_type, log_unavailable, memory_full,
+        no_answer, unavailable, unreadable,
     },
     identity::{Identity, Mark, foreign},
     keys::{KeySpace, PARTITIONS_MAX, SCRIPT_KEYS, fnv1a, home_of, part_of},

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use qiang_connect::{Call, CallConnection, memory_full, unavailable, unreadable};
+use qiang_connect::{Call, CallConnection, is_wrong_type, memory_full, unavailable, unreadable};
 use qiang_core::{
     book::Refusal,
     campaign::{AckLevel, CampaignKind},
@@ -17,6 +17,7 @@ use redis::Cmd;
 
 use crate::{
     batcher::{Batch, PendingClaim},
+    damage::is_damaged,
     gate::hints_inactive,
     meta::CampaignMeta,
     node::Node,
@@ -88,6 +89,9 @@ fn with_meta(
     match meta {
         Ok(Some(meta)) => return Some((meta, (group, claims))),
         Ok(None) => node.recall_for(group.0, claims, answer_unknown),
+        Err(error) if is_wrong_type(&error) => {
+            node.recall_for(group.0, claims, |batch| answer_all(batch, Err(error)));
+        }
         Err(error) => answer_all(claims, Err(error)),
     }
     None
@@ -185,6 +189,7 @@ async fn decide_one(
             let level = reply.level(meta.ack);
             answer(node, &meta, partition, (&level, reply.text), claims);
         }
+        Ok(reply) if is_damaged(&reply) => node.recall_for(meta.id, claims, answer_damaged),
         Ok(_) => node.recall_for(meta.id, claims, answer_unknown),
         Err(error) => answer_all(claims, Err(overloaded(error))),
     }
@@ -238,6 +243,7 @@ async fn decide_packets(
         };
         match part.first() {
             Some(b'?') => node.recall_for(meta.id, claims, answer_unknown),
+            Some(b'#') => node.recall_for(meta.id, claims, answer_damaged),
             Some(b'-') => answer_all(claims, Err(not_decided(reason()))),
             Some(b'!') => answer_all(claims, Err(EngineError::uncertain(reason()))),
             _ => answer(node, &meta, partition, (&level, part.to_vec()), claims),
@@ -394,6 +400,12 @@ async fn pull(
 
 fn answer_unknown(batch: Vec<PendingClaim>) {
     answer_all(batch, Ok(Outcome::UnknownCampaign));
+}
+
+fn answer_damaged(batch: Vec<PendingClaim>) {
+    let reason =
+        "the keys of the campaign in Redis do not belong together, and it cannot be rebuilt";
+    answer_all(batch, Err(unavailable(reason)));
 }
 
 /// Gives all claims the same answer, which is not a grant.

@@ -6,14 +6,15 @@
 //!
 //! Connections are those of `qiang-connect`. Modules import only those before them: scripts; meta, reply, record;
 //! clock, partitions, ticking; waiting_lines; tally, transfer, kept, snapshot; places, batcher, admission, gate,
-//! recalls, openings, node; downtimes; claims, orders, open, open_together, commands, offer, rebuild; tasks, engine,
-//! log, repair, recall, retire, waiting.
+//! recalls, openings, node; downtimes; damage, claims, orders, open, open_together, commands, offer, rebuild; tasks,
+//! engine, log, repair, recall, retire, waiting.
 
 mod admission;
 mod batcher;
 mod claims;
 mod clock;
 mod commands;
+mod damage;
 mod downtimes;
 mod engine;
 mod gate;

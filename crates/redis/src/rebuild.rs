@@ -176,6 +176,12 @@ impl<'a> Rebuild<'a> {
         }
     }
 
+    /// Removes a key.
+    pub(crate) async fn clear(&self, key: &str) -> Result<(), EngineError> {
+        let none: [&str; 0] = [];
+        self.put(key, "clear", 0, &none).await
+    }
+
     /// Has the log go on behind this entry.
     pub(crate) async fn move_end(&self, end: Seq) -> Result<(), EngineError> {
         let key = self.partitions.keys().partition(self.partition);
@@ -283,6 +289,9 @@ impl<'a> Rebuild<'a> {
             of("shares:repair"),
             of("sums:repair"),
             keys.closed(self.partition),
+            of("users"),
+            of("payments"),
+            of("keys"),
         ];
         if facts.parts > 1 {
             script_keys.push(keys.transfers(self.partition, meta.id));

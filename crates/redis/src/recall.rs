@@ -1,29 +1,31 @@
-//! Campaigns that have left Redis come back from the ledger when somebody asks for one.
+//! Campaigns that have left Redis come back from the ledger when somebody asks for one. So do those whose keys were
+//! damaged (`damage.rs`).
 //!
 //! The rows come first, in as many calls as they need, and nobody finds anything under them. The hash comes last, and
 //! only where all of them are in place. So a node that dies in between leaves nothing that counts, and what it leaves
 //! goes with the next campaigns that leave. Two nodes that bring the same campaign back write the same rows.
 
+mod rows;
+
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use qiang_connect::{Arguments, Script, ScriptReply, unavailable};
+use qiang_connect::{ScriptReply, unavailable};
 use qiang_core::{
-    campaign::{AckLevel, CampaignKind, Phase},
+    campaign::Phase,
     event::{PartitionId, Seq},
     id::CampaignId,
     ports::{EngineError, Ledger, SettledPart},
-    reconcile::{Repair, Survey},
     time::Timestamp,
 };
 use tokio::time::Instant;
 
+use self::rows::united;
 use crate::{
     batcher::PendingClaim,
+    damage::is_damaged,
     meta::CampaignMeta,
     node::Node,
-    rebuild::{Numbers, Rows},
-    repair::sides::{BothSides, lost_part},
-    scripts::{RECALL_END, RECALL_ROWS},
+    repair::{sides::lost_part, withhold_again},
     snapshot::{SettledSnapshot, of_ledger, settled_rows},
 };
 
@@ -33,12 +35,6 @@ const ATTEMPTS_MAX: usize = 5;
 const PAUSE: Duration = Duration::from_millis(20);
 /// How often claims are submitted again because their campaign was brought back.
 const RESUBMITS_MAX: u8 = 20;
-/// Fields that one call writes.
-const CHUNK: usize = 1_000;
-/// So long a campaign stays that was brought back, if closed ones are kept for longer.
-const RECALLED: Duration = Duration::from_secs(600);
-/// So long rows stay, beyond what closed campaigns are kept, that somebody has begun to bring back.
-const BEGUN_MS: i64 = 60_000;
 
 /// What an attempt came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,11 +49,11 @@ enum Attempt {
 
 /// What a ledger says of parts that are not here.
 enum SettledParts {
-    /// It has closed all of them; each with up to where it was settled before that was read.
+    /// It has all there is of them; each with up to where it was settled before that was read.
     Missing(Vec<(PartitionId, Seq, SettledPart)>),
     /// It is behind what has left.
     Behind,
-    /// It has not closed one of them.
+    /// One of them is open, and its keys were not taken away.
     Open,
 }
 
@@ -67,7 +63,7 @@ impl Node {
         &self,
         campaign: CampaignId,
     ) -> Result<Option<Arc<CampaignMeta>>, EngineError> {
-        let known = self.partitions.meta(campaign).await?;
+        let known = self.readable_meta(campaign).await?;
         if known.is_some() || !self.recall(campaign).await? {
             return Ok(known);
         }
@@ -205,8 +201,16 @@ impl Node {
             let upto = ledger.settled(home).await.map_err(of_ledger)?;
             let known = ledger.settled_part(campaign, home).await;
             let known = known.map_err(of_ledger)?;
+            let are_gone = match &known {
+                Some(known) => {
+                    let is_behind = self.is_behind(home, upto).await?;
+                    let taken = self.take_damaged(ledger, campaign, known, is_behind);
+                    Box::pin(taken).await?
+                }
+                None => false,
+            };
             let found = match known {
-                Some(known) if known.record.phase == Phase::Closed => {
+                Some(known) if are_gone || known.record.phase == Phase::Closed => {
                     let parts = Box::pin(self.recall_parts(ledger, campaign, known.parts)).await?;
                     parts.then_some(true)
                 }
@@ -236,7 +240,7 @@ impl Node {
             let may_have_left = is_first_over || self.is_behind(home, upto).await?;
             return Ok((!may_have_left).then_some(false));
         }
-        let Some(meta) = self.partitions.meta(campaign).await? else {
+        let Some(meta) = self.readable_meta(campaign).await? else {
             return Ok(None);
         };
         // The home opens last. So whoever has not found another part misses one that has left or is lost.
@@ -316,7 +320,13 @@ impl Node {
             let upto = ledger.settled(partition).await.map_err(of_ledger)?;
             let known = ledger.settled_part(campaign, partition).await;
             let known = known.map_err(of_ledger)?;
-            match known.filter(|known| known.phase == Phase::Closed) {
+            let is_gone = self.partitions.are_gone(partition, campaign).await?;
+            let is_all = |known: &SettledPart| match known.phase {
+                Phase::Closed => true,
+                Phase::Draft => false,
+                _ => is_gone && known.parts <= 1,
+            };
+            match known.filter(is_all) {
                 Some(known) => missing.push((partition, upto, known)),
                 None if self.is_behind(partition, upto).await? => return Ok(SettledParts::Behind),
                 None => return Ok(SettledParts::Open),
@@ -343,8 +353,14 @@ impl Node {
             let place = self.partitions.index_of(partition, campaign, known.parts);
             let place = place.ok_or_else(|| unavailable("a part is in another partition"))?;
             let now = Timestamp::from_millis(self.now_ms(partition).await?);
-            let part = lost_part(place, SettledSnapshot::of(known, &rows, place), now);
-            if self.put_back(partition, &part, upto).await? == Attempt::Again {
+            let is_closed = known.phase == Phase::Closed;
+            let mut part = lost_part(place, SettledSnapshot::of(known, &rows, place), now);
+            let accounted = match is_closed {
+                true => BTreeSet::new(),
+                false => withhold_again(ledger, partition, &mut part).await?,
+            };
+            let part = (&part, united(&part, accounted));
+            if self.put_back(partition, part, upto).await? == Attempt::Again {
                 return Ok(otherwise);
             }
             otherwise = Attempt::Further;
@@ -352,119 +368,11 @@ impl Node {
         }
         Ok(Attempt::There)
     }
-
-    async fn put_back(
-        &self,
-        partition: PartitionId,
-        part: &BothSides,
-        upto: Seq,
-    ) -> Result<Attempt, EngineError> {
-        let (meta, facts, repair) = (&part.meta, &part.facts, united(part));
-        let rows = match facts.kind {
-            CampaignKind::RedPacket => Rows::of_packet(meta, &repair),
-            CampaignKind::Sale => Rows::of_sale(meta, facts, &repair),
-        };
-        let kept_ms = self.partitions.options().keep_closed.as_millis() as i64;
-        let now_ms = part.now.as_millis();
-        // With the numbers of their keys among those of scripts.
-        let rows = [
-            (8, &rows.users),
-            (9, &rows.orders),
-            (10, &rows.payments),
-            (13, &rows.keys),
-        ];
-        for (key, values) in &rows {
-            for chunk in values.chunks(CHUNK) {
-                let reply = self
-                    .step_back(partition, &RECALL_ROWS, meta.id, &|command| {
-                        command.arg(upto).arg(now_ms + BEGUN_MS).arg(key).arg(chunk)
-                    })
-                    .await?;
-                if let Some(attempt) = attempt_of(&reply)? {
-                    return Ok(attempt);
-                }
-            }
-        }
-        let own = part.fields.iter();
-        let own = own.map(|(field, value)| ((*field).to_owned(), value.clone()));
-        let fields: Vec<_> = own.chain(terms_of(part)).collect();
-        let numbers = Numbers::of(meta, facts, None, &fields, &repair);
-        let fields = numbers.fields.iter();
-        let fields: Vec<_> = fields
-            .filter(|[field, _]| !field.starts_with("withheld"))
-            .flatten()
-            .collect();
-        let from_ms = now_ms - (kept_ms - kept_ms.min(RECALLED.as_millis() as i64));
-        let reply = self
-            .step_back(partition, &RECALL_END, meta.id, &|command| {
-                command.arg(upto).arg(from_ms).arg(numbers.due_ms());
-                for (_, values) in &rows {
-                    command.arg(values.len() / 2);
-                }
-                command.arg(&fields)
-            })
-            .await?;
-        Ok(attempt_of(&reply)?.unwrap_or(Attempt::There))
-    }
-
-    async fn step_back(
-        &self,
-        partition: PartitionId,
-        script: &'static Script,
-        campaign: CampaignId,
-        arguments: Arguments<'_>,
-    ) -> Result<ScriptReply, EngineError> {
-        let asks = Some(AckLevel::Memory);
-        self.partitions
-            .call(partition, script, campaign, asks, arguments)
-            .await
-    }
 }
 
-/// A part as it is written, from what the ledger has of it.
-fn united(part: &BothSides) -> Repair {
-    Survey {
-        facts: part.facts,
-        engine: part.engine.clone(),
-        ledger: part.ledger.clone(),
-        closed: part.closed,
-        ledger_is_ahead: false,
-        in_flight: &[],
-        kept: &[],
-        unnamed: 0,
-        accounted: BTreeSet::new(),
-        withheld: 0,
-        now: part.now,
-    }
-    .repair()
-}
-
-/// What the hash says of terms that were changed.
-fn terms_of(part: &BothSides) -> Vec<(String, String)> {
-    if part.settled_revision == 0 {
-        return Vec::new();
-    }
-    let opens = part.campaign.window.starts_at().as_millis();
-    let revision = part.settled_revision.to_string();
-    vec![
-        ("opens".to_owned(), opens.to_string()),
-        ("terms".to_owned(), revision),
-    ]
-}
-
-/// What has become of an attempt, if it ends with this reply.
-fn attempt_of(reply: &ScriptReply) -> Result<Option<Attempt>, EngineError> {
-    match (reply.status.as_str(), reply.text().as_str()) {
-        ("ok", "here") => Ok(Some(Attempt::There)),
-        ("ok", _) => Ok(None),
-        ("stale" | "gap", _) => Ok(Some(Attempt::Again)),
-        (status, text) => Err(unavailable(format!("Redis answered {status} {text}"))),
-    }
-}
-
-/// Whether a script has not found its campaign.
+/// Whether a script has not found its campaign, or not as it must be.
 fn is_missing(reply: &ScriptReply) -> bool {
-    reply.status == "unknown" && reply.text == b"campaign"
+    reply.status == "unknown" && reply.text == b"campaign" || is_damaged(reply)
 }
 
 fn late(campaign: CampaignId) -> EngineError {

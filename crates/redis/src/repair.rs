@@ -19,6 +19,7 @@
 //! there then.
 
 mod campaigns;
+mod damage;
 mod group;
 mod journal;
 mod missing;
@@ -43,8 +44,8 @@ use qiang_core::{
 };
 use tokio::sync::Mutex;
 
-use self::journal::Journal;
 pub use self::sides::Inspection;
+use self::{journal::Journal, sides::BothSides};
 use crate::{
     engine::RedisEngine,
     offer::Loss,
@@ -68,6 +69,8 @@ struct Evidence {
     journal: Journal,
     /// What entries in quarantine change about sales.
     quarantined: stock::Changes,
+    /// Campaigns of which everything is written again.
+    damaged: BTreeSet<CampaignId>,
 }
 
 #[async_trait]
@@ -171,6 +174,7 @@ impl RedisEngine {
         let (partition, partitions) = (rebuild.partition, &self.node.partitions);
         let head = partitions.log_end(partition).await?;
         let settled = self.settle_rest(partition, ledger).await?;
+        let damaged = self.drop_damaged(rebuild, ledger, settled >= head).await?;
         let kept = partitions.kept(partition, loss).await?;
         let now = partitions.time(partition).await?;
         let noted = match rebuild.noted(loss).await? {
@@ -214,6 +218,7 @@ impl RedisEngine {
             end: Mutex::new(end),
             kept: by_campaign(kept),
             quarantined: stock::in_quarantine(partition, ledger).await?,
+            damaged,
             journal: Journal::read(ledger, partition, &noted.epoch).await?,
             noted,
         })
@@ -317,6 +322,21 @@ async fn settle_singly(
         };
     }
     Ok(settled)
+}
+
+/// Takes out of a part that is brought back what repairs have withheld of it. Returns the numbers that none of them
+/// could name, if it is a lazy packet.
+pub(crate) async fn withhold_again(
+    ledger: &dyn Ledger,
+    partition: PartitionId,
+    part: &mut BothSides,
+) -> Result<BTreeSet<u32>, EngineError> {
+    let journal = Journal::read(ledger, partition, "").await?;
+    journal.withhold_again(part);
+    Ok(match spread::is_lazy(&part.facts) {
+        true => journal.numbers(part.facts.campaign),
+        false => BTreeSet::new(),
+    })
 }
 
 fn by_campaign(entries: Vec<Entry>) -> BTreeMap<CampaignId, Vec<Entry>> {

@@ -12,7 +12,7 @@ use qiang_core::{
     ports::{EngineError, Ledger, LedgerError, RetireEngine, Retired, SettledPart},
 };
 
-use crate::{engine::RedisEngine, scripts::RETIRE, snapshot::of_ledger};
+use crate::{damage::quarantined, engine::RedisEngine, scripts::RETIRE, snapshot::of_ledger};
 
 const ENROL: &str = include_str!("lua/enrol.lua");
 /// Campaigns of a partition that are looked at by one step.
@@ -25,8 +25,6 @@ const AGAIN_MS: i64 = 60_000;
 const DAMAGED_AGAIN_MS: i64 = 86_400_000;
 /// Rows that are read from the ledger at a time.
 const ROWS_PAGE: u32 = 10_000;
-/// Entries in quarantine that are read at a time.
-const QUARANTINE_PAGE: u32 = 1_000;
 
 #[async_trait]
 impl RetireEngine for RedisEngine {
@@ -275,29 +273,6 @@ async fn closed_part(
         match page.last() {
             Some(last) if page.len() == ROWS_PAGE as usize => after = last.number,
             _ => return Ok(Some((known, Some(count)))),
-        }
-    }
-}
-
-/// Campaigns of which the ledger does not have all that it has passed.
-async fn quarantined(
-    partition: PartitionId,
-    ledger: &dyn Ledger,
-) -> Result<BTreeSet<CampaignId>, EngineError> {
-    let (mut campaigns, mut after) = (BTreeSet::new(), (partition, 0));
-    loop {
-        let page = ledger.list_quarantined(Some(after), QUARANTINE_PAGE).await;
-        let page = page.map_err(of_ledger)?;
-        let is_last = page.len() < QUARANTINE_PAGE as usize;
-        for it in page {
-            if it.partition != partition {
-                return Ok(campaigns);
-            }
-            after.1 = it.entry.seq;
-            campaigns.insert(it.entry.campaign);
-        }
-        if is_last {
-            return Ok(campaigns);
         }
     }
 }

@@ -45,25 +45,26 @@ scripts! {
     RETIRE = "retire", AT_MAXMEMORY "prelude", "retire";
     RECALL_ROWS = "recall_rows", AT_MAXMEMORY "prelude", "recall", "recall_rows";
     RECALL_END = "recall_end", AT_MAXMEMORY "prelude", "recall", "recall_end";
-    PAY = "pay", AT_MAXMEMORY "prelude", "downtimes", "campaign", "pay";
-    CANCEL = "cancel", AT_MAXMEMORY "prelude", "downtimes", "campaign", "cancel";
-    TAKE_BACK = "take_back", AT_MAXMEMORY "prelude", "downtimes", "campaign", "take_back";
-    ACT = "act", AT_MAXMEMORY "prelude", "downtimes", "campaign", "act";
-    SET_STOCK = "set_stock", AT_MAXMEMORY "prelude", "downtimes", "campaign", "set_stock";
-    SET_TERMS = "set_terms", AT_MAXMEMORY "prelude", "downtimes", "campaign", "set_terms";
-    FOLLOW_TERMS = "follow_terms", AT_MAXMEMORY "prelude", "downtimes", "campaign", "follow_terms";
-    TICK = "tick", AT_MAXMEMORY "prelude", "downtimes", "campaign", "tick";
+    PAY = "pay", AT_MAXMEMORY "prelude", "downtimes", "whole", "campaign", "pay";
+    CANCEL = "cancel", AT_MAXMEMORY "prelude", "downtimes", "whole", "campaign", "cancel";
+    TAKE_BACK = "take_back", AT_MAXMEMORY "prelude", "downtimes", "whole", "campaign", "take_back";
+    ACT = "act", AT_MAXMEMORY "prelude", "downtimes", "whole", "campaign", "act";
+    SET_STOCK = "set_stock", AT_MAXMEMORY "prelude", "downtimes", "whole", "campaign", "set_stock";
+    SET_TERMS = "set_terms", AT_MAXMEMORY "prelude", "downtimes", "whole", "campaign", "set_terms";
+    FOLLOW_TERMS = "follow_terms", AT_MAXMEMORY "prelude", "downtimes", "whole", "campaign", "follow_terms";
+    TICK = "tick", AT_MAXMEMORY "prelude", "downtimes", "whole", "campaign", "tick";
     SERVED = "served", AT_MAXMEMORY "prelude", "downtimes", "served";
-    TALLY = "tally", "prelude", "downtimes", "campaign", "tally";
-    RELEASE = "release", AT_MAXMEMORY "prelude", "downtimes", "campaign", "release";
-    ORDER = "order", "prelude", "downtimes", "campaign", "order";
+    TALLY = "tally", "prelude", "downtimes", "whole", "campaign", "tally";
+    RELEASE = "release", AT_MAXMEMORY "prelude", "downtimes", "whole", "campaign", "release";
+    ORDER = "order", "prelude", "downtimes", "whole", "campaign", "order";
     ADMIT = "admit", AT_MAXMEMORY "prelude", "admit";
+    DAMAGE = "damage", AT_MAXMEMORY "prelude", "damage";
     HALT = "halt", AT_MAXMEMORY "prelude", "halt";
     PROBE = "probe", "prelude", "probe";
-    TRANSFER_OUT = "transfer_out", AT_MAXMEMORY "prelude", "downtimes", "campaign", "transfer_out";
-    TRANSFER_IN = "transfer_in", AT_MAXMEMORY "prelude", "downtimes", "campaign", "transfer_in";
-    TRANSFER_SHUT = "transfer_shut", AT_MAXMEMORY "prelude", "downtimes", "campaign", "transfer_shut";
-    TRANSFER_END = "transfer_end", AT_MAXMEMORY "prelude", "downtimes", "campaign", "transfer_end";
+    TRANSFER_OUT = "transfer_out", AT_MAXMEMORY "prelude", "downtimes", "whole", "campaign", "transfer_out";
+    TRANSFER_IN = "transfer_in", AT_MAXMEMORY "prelude", "downtimes", "whole", "campaign", "transfer_in";
+    TRANSFER_SHUT = "transfer_shut", AT_MAXMEMORY "prelude", "downtimes", "whole", "campaign", "transfer_shut";
+    TRANSFER_END = "transfer_end", AT_MAXMEMORY "prelude", "downtimes", "whole", "campaign", "transfer_end";
 }
 
 #[cfg(test)]

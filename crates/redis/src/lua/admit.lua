@@ -16,7 +16,12 @@ end
 local time = redis.call('TIME')
 local at = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 local wanted, lasts = tonumber(ARGV[8]), tonumber(ARGV[10])
-local blocks, others = redis.call('HGETALL', KEYS[14]), {}
+local blocks, others = redis.pcall('HGETALL', KEYS[14]), {}
+if blocks.err then
+  -- Blocks that are lost cost nothing.
+  redis.call('UNLINK', KEYS[14])
+  blocks = {}
+end
 for i = 1, #blocks, 2 do
   local users, last, asked = string.match(blocks[i + 1], '^(%d+) (%d+) (%d+)$')
   last = tonumber(last or 0)

@@ -3,8 +3,12 @@
 -- KEYS as in prelude.lua
 -- ARGV as in prelude.lua
 -- Replies: {"unknown", "campaign"} where it is not here
--- luacheck: read globals seq now int append held_until
+-- luacheck: read globals seq now int append held_until damaged broken_of
 -- luacheck: ignore 211
+local broken = broken_of(KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[13])
+if broken then
+  return damaged(broken)
+end
 local fields = {'kind', 'phase', 'starts', 'ends', 'remaining', 'granted', 'grants', 'returned', 'refunded', 'last',
   'version', 'rule', 'money', 'funded', 'limit', 'price', 'hold', 'parts', 'index', 'first', 'supply', 'opens',
   'terms', 'behind'}

@@ -4,7 +4,7 @@
 -- ARGV[1..6] as in prelude.lua, ARGV[7..] of each packet: its id, how many claims it has, values a claim, and the
 -- claims, as in batch.lua
 -- Replies: {"ok", parts}, one for each packet, see reply.rs
--- luacheck: read globals seq int answer claim_shares
+-- luacheck: read globals seq int answer claim_shares damaged
 -- luacheck: globals written
 local OWN_KEYS, OWN_ARGV = 12, 6
 local parts, before = {}, false
@@ -12,7 +12,7 @@ local key, at = OWN_KEYS + 1, OWN_ARGV + 3
 while ARGV[at] do
   local n, values = tonumber(ARGV[at - 1]), tonumber(ARGV[at])
   before, written = before or written, false
-  local done, part = pcall(claim_shares, ARGV[at - 2], KEYS[key], KEYS[key + 1], KEYS[key + 2], at, n, values)
+  local done, part, broken = pcall(claim_shares, ARGV[at - 2], KEYS[key], KEYS[key + 1], KEYS[key + 2], at, n, values)
   if not done then
     local reason = type(part) == 'table' and part.err or tostring(part)
     if not before and not written and (string.find(reason, 'NOREPLICAS', 1, true) == 1
@@ -21,6 +21,10 @@ while ARGV[at] do
       return {err = reason}
     end
     part = (written and '!' or '-') .. reason
+  end
+  if broken then
+    damaged(broken, ARGV[at - 2])
+    part = '#'
   end
   part = part or '?'
   parts[#parts + 1] = #part .. '\n' .. part

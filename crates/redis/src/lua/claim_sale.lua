@@ -6,14 +6,25 @@
 -- KEYS as in prelude.lua
 -- ARGV[1..6] as in prelude.lua, ARGV[7] values a claim, ARGV[8..] the claims, as in batch.lua
 -- Replies: {"ok", head "\n" outcome "\n" outcome …}, see reply.rs; {"unknown", ""}
--- luacheck: read globals seq now int append answer invalidate users_of refusal_of set_fields
+-- luacheck: read globals seq now int append answer invalidate users_of refusal_of set_fields damaged length
 local step = tonumber(ARGV[7])
 local n = (#ARGV - 7) / step
 local users, first = users_of(7, n, step)
-local c = redis.call('HMGET', KEYS[5], 'kind', 'phase', 'starts', 'ends', 'remaining', 'granted', 'last', 'version',
-  'grants', 'limit', 'price', 'hold', 'parts', 'index', 'first', 'opens')
-if c[1] ~= 'sale' then
+local c = redis.pcall('HMGET', KEYS[5], 'kind', 'phase', 'starts', 'ends', 'remaining', 'granted', 'last', 'version',
+  'grants', 'limit', 'price', 'hold', 'parts', 'index', 'first', 'opens', 'buyers', 'keyed')
+if c.err then
+  return damaged('campaign')
+elseif c[1] ~= 'sale' then
   return {'unknown', ''}
+end
+-- Its keys belong together: see whole.lua.
+local known = length('HLEN', KEYS[8])
+if known < 0 or c[17] and known < tonumber(c[17]) then
+  return damaged('users')
+elseif length('HLEN', KEYS[9]) ~= tonumber(c[9]) then
+  return damaged('orders')
+elseif c[18] and length('HLEN', KEYS[13]) < tonumber(c[18]) then
+  return damaged('keys')
 end
 local starts, left, grants, limit = tonumber(c[3]), tonumber(c[5]), tonumber(c[9]), tonumber(c[10])
 local price, parts, index = tonumber(c[11]), tonumber(c[13]), tonumber(c[14])
@@ -101,6 +112,7 @@ for i = 1, n do
       if buyer then
         buyer[1], buyer[3] = own + quantity, number
       else
+        known = known + 1
         buyer = {quantity, 0, number, ''}
         buyers[user] = buyer
       end
@@ -125,6 +137,9 @@ for i = 1, n do
   out[i] = outcome
 end
 
+if next(further) and length('HLEN', KEYS[13]) < 0 then
+  return damaged('keys')
+end
 local version = c[8]
 if count > 0 then
   local set, size = {}, 0
@@ -148,6 +163,7 @@ if count > 0 then
       size = size + 2
     end
     set_fields(KEYS[13], set, size)
+    redis.call('HSET', KEYS[5], 'keyed', redis.call('HLEN', KEYS[13]))
   end
   local before = tonumber(c[9])
   if tonumber(c[15]) > before then
@@ -157,7 +173,7 @@ if count > 0 then
   end
   append(count, at, 'o', table.concat(rows, '\n'))
   redis.call('HSET', KEYS[5], 'remaining', int(left), 'granted', int(tonumber(c[6]) + units), 'grants', int(grants),
-    'last', int(at))
+    'last', int(at), 'buyers', known)
   -- The first grant as well: gates that know of none would answer its user by a clock that was set back.
   if left == 0 or before == 0 then
     version = invalidate()

@@ -5,7 +5,7 @@
 -- sums, shares and fields it has, then place and sum of each sum, the shares, and the fields with their values
 -- Replies: {"ok", words}, one for each campaign: `new`; `here`; `left` where the ledger has to be asked whether it was
 -- here, see unopened.lua; `plan` where another node has begun to spread it; `gap` where some of its shares are in place
--- luacheck: read globals append now
+-- luacheck: read globals append now damaged has_due
 local OWN_KEYS, OWN_ARGV = 12, 6
 local left = redis.call('HMGET', KEYS[1], 'left', 'left_created')
 local left_upto, left_created = tonumber(left[1] or 0), tonumber(left[2] or 0)
@@ -19,6 +19,10 @@ while ARGV[at] do
   it.next_at = it.fields_at + fields
   local plan, length = redis.call('GET', it.plan), redis.call('LLEN', it.shares)
   if seen[it.id] or redis.call('EXISTS', it.campaign) == 1 then
+    it.word = 'here'
+  elseif has_due(it.id) or redis.call('HGET', KEYS[1], 'damaged:' .. it.id) then
+    -- It was open, and its hash is gone.
+    damaged('campaign', it.id)
     it.word = 'here'
   elseif left_upto > 0 and tonumber(ARGV[at + 1]) <= left_created then
     it.word = 'left'

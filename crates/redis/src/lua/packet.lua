@@ -3,19 +3,26 @@
 -- KEYS as in prelude.lua
 -- ARGV as in prelude.lua
 -- Replies: none of its own
--- luacheck: read globals seq now int append invalidate lazy_amount digits users_of refusal_of set_fields
+-- luacheck: read globals seq now int append invalidate lazy_amount digits users_of refusal_of set_fields length
 -- luacheck: ignore 211 231
 
 -- Whether any claim has changed something so far.
 local written = false
 
 -- Decides `n` claims, which are in ARGV as in batch.lua. The packet is given by its id and its keys: campaign, shares
--- and users. Returns what they are answered, see reply.rs, or nil where the packet is not here.
+-- and users. Returns what they are answered, see reply.rs; nil where the packet is not here; nil and the name of a key
+-- that does not belong to the others, see whole.lua.
 local function claim_shares(id, campaign, list, holders, at, n, values)
-  local c = redis.call('HMGET', campaign, 'kind', 'phase', 'starts', 'ends', 'remaining', 'granted', 'last', 'version',
+  local c = redis.pcall('HMGET', campaign, 'kind', 'phase', 'starts', 'ends', 'remaining', 'granted', 'last', 'version',
     'rule')
-  if c[1] ~= 'red_packet' then
+  if c.err then
+    return nil, 'campaign'
+  elseif c[1] ~= 'red_packet' then
     return nil
+  elseif length('HLEN', holders) ~= tonumber(c[6]) then
+    return nil, 'users'
+  elseif c[9] == 'shares' and c[2] ~= 'c' and length('LLEN', list) ~= tonumber(c[5]) then
+    return nil, 'shares'
   end
   local users, first = users_of(at, n, values)
   local starts, left = tonumber(c[3]), tonumber(c[5])

@@ -6,7 +6,7 @@
 -- ARGV[10] how many payments of an order may be owed back, ARGV[11] "1" where a downtime that goes on may count
 -- Replies: {"ok", (p|r|d) " " order}, {"unknown", ""}, {"refused", "payments"}
 -- luacheck: read globals c now int answer phase_at order_of text_of put_order buyer_of move step_past record finish
--- luacheck: read globals expect_downtimes held_until
+-- luacheck: read globals expect_downtimes held_until put
 local order = c.kind == 'sale' and order_of(tonumber(ARGV[7]))
 if not order then
   return {'unknown', ''}
@@ -46,6 +46,7 @@ if not outcome then
     step_past(order)
   end
   redis.call('HSET', KEYS[10], field, outcome)
+  put('paid', redis.call('HLEN', KEYS[10]))
   local names = {p = 'paid ', r = 'reinstated ', d = 'refund_due '}
   record(names[outcome] .. ARGV[7] .. ' ' .. ARGV[8])
   finish()

@@ -8,8 +8,10 @@
 -- every script, see keys.rs; each is given those up to the last one that it names
 -- ARGV[1..2] as in fence.lua, ARGV[3] milliseconds, or empty for Redis' clock,
 -- ARGV[4] the number of this call on its connection, ARGV[5] "1" when it is sent again, ARGV[6] the campaign
--- Replies: the kept {"ok", text, head}; {"lost", ""} where the call was carried out and its reply has expired. Where a
--- reply has a third part, it is the last entry of the log, on which the caller then relies
+-- Replies: the kept {"ok", text, head}; {"lost", ""} where the call was carried out and its reply has expired;
+-- {"damaged", key} where a key of the campaign is gone, is of another type or does not belong to the others: nothing
+-- was done, and the campaign must be rebuilt. Where a reply has a third part, it is the last entry of the log, on which
+-- the caller then relies
 -- luacheck: globals seq
 -- luacheck: read globals partition
 -- luacheck: ignore 211 311
@@ -56,6 +58,27 @@ local function answer(text)
   redis.call('SET', KEYS[3], text, 'PX', 60000)
   redis.call('HSET', KEYS[1], call, ARGV[4] .. ' ' .. int(now))
   return {'ok', text, int(seq)}
+end
+
+-- Notes that a key of the call's campaign, or of another one of the partition, is gone, is of another type or does not
+-- belong to the others. Whoever called has the campaign rebuilt. A replica only says so.
+local function damaged(key, campaign)
+  local field = 'damaged:' .. (campaign or ARGV[6])
+  if string.sub(ARGV[1], 1, 6) ~= 'epoch ' and not redis.call('HGET', KEYS[1], field) then
+    redis.call('HSET', KEYS[1], field, '?')
+  end
+  return {'damaged', key}
+end
+
+-- Whether something of a campaign is due, as of each that is open. By ZADD, because access lists may lack ZSCORE.
+local function has_due(campaign)
+  return redis.call('ZADD', KEYS[4], 'XX', 'INCR', '0', campaign)
+end
+
+-- How many fields or elements a key has; -1 if it is of another type.
+local function length(command, key)
+  local count = redis.pcall(command, key)
+  return type(count) == 'number' and count or -1
 end
 
 -- Invalidates what the gates of all nodes know of the call's campaign, or of another one. They poll as well, so a Redis

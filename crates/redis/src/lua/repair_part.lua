@@ -1,8 +1,8 @@
 -- Puts a repaired campaign's numbers in place, and the shares that were made ready beside the old ones. Doing it again
 -- changes nothing.
 -- KEYS[1] partition, KEYS[2] agenda, KEYS[3] campaign, KEYS[4] shares, KEYS[5] sums, KEYS[6] shares made ready,
--- KEYS[7] sums made ready, KEYS[8] closed, KEYS[9] transfers of a spread campaign's part: what was moving is among its
--- numbers again
+-- KEYS[7] sums made ready, KEYS[8] closed, KEYS[9] users, KEYS[10] payments, KEYS[11] keys, KEYS[12] transfers of a
+-- spread campaign's part: what was moving is among its numbers again
 -- ARGV[1] the repairer's token, ARGV[2] the campaign, ARGV[3] when something is due, or empty, ARGV[4] "1" if shares
 -- were made ready, ARGV[5] milliseconds, ARGV[6..] fields and values
 -- Replies: {"ok", ""}, {"gone", ""} when another one repairs
@@ -19,10 +19,17 @@ if ARGV[4] == '1' then
     end
   end
 end
-if KEYS[9] then
-  redis.call('UNLINK', KEYS[9])
-end
 redis.call('HSET', KEYS[3], unpack(ARGV, 6))
+redis.call('HDEL', KEYS[1], 'damaged:' .. ARGV[2])
+if KEYS[12] then
+  redis.call('UNLINK', KEYS[12])
+  redis.call('HSET', KEYS[3], 'moving', 0)
+end
+if redis.call('HGET', KEYS[3], 'kind') == 'sale' then
+  -- See whole.lua.
+  redis.call('HSET', KEYS[3], 'buyers', redis.call('HLEN', KEYS[9]), 'paid', redis.call('HLEN', KEYS[10]),
+    'keyed', redis.call('HLEN', KEYS[11]))
+end
 if redis.call('HGET', KEYS[3], 'phase') == 'c' then
   -- The entries that the repair appends are about it.
   redis.call('HDEL', KEYS[3], 'touched')

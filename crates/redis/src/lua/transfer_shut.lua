@@ -7,6 +7,7 @@
 local field = 'from:' .. ARGV[7]
 local is_behind = tonumber(redis.call('HGET', KEYS[5], field) or 0) < tonumber(ARGV[8])
 local is_moving = redis.call('HDEL', KEYS[11], ARGV[7]) == 1
+redis.call('HSET', KEYS[5], 'moving', redis.call('HLEN', KEYS[11]))
 if is_behind then
   redis.call('HSET', KEYS[5], field, ARGV[8])
 end

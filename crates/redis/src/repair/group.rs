@@ -170,6 +170,7 @@ impl RedisEngine {
             let live = self.live_campaigns(held.rebuild.partition, ledger).await?;
             campaigns.extend(live);
             campaigns.extend(evidence.kept.keys());
+            campaigns.extend(&evidence.damaged);
         }
         let mut reports: Vec<RepairReport> = evidence
             .iter()

@@ -259,6 +259,12 @@ impl RedisEngine {
             .chain([repaired])
             .collect();
         let before = part.snapshot.as_ref();
+        let mut repair = repair.clone();
+        if evidence.damaged.contains(&part.facts.campaign) {
+            // Rows that Redis has may lack what belongs to them.
+            repair.changed = repair.rows.grants.keys().copied().collect();
+        }
+        let repair = &repair;
         rebuild
             .part(&part.meta, &part.facts, before, &fields, repair)
             .await?;
@@ -294,7 +300,7 @@ async fn journal_of(
     Ok(())
 }
 
-fn is_lazy(facts: &PartFacts) -> bool {
+pub(super) fn is_lazy(facts: &PartFacts) -> bool {
     facts.kind == CampaignKind::RedPacket && !facts.fixed_shares
 }
 

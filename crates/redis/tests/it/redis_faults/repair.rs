@@ -2,6 +2,7 @@
 //! has what he was told, and nothing is handed out twice.
 
 mod closed;
+mod damage;
 mod late;
 mod repeated;
 mod stock;
@@ -63,12 +64,14 @@ struct World {
 
 impl World {
     async fn new() -> Self {
+        Self::with(options(String::new())).await
+    }
+
+    /// The same, with options of its own.
+    async fn with(options: Options) -> Self {
         let servers = blocking(|| Standalone::start(&ServerOptions::new().replicas(1)));
         let urls = vec![servers.url(), servers.replica(0).url()];
-        let options = Options {
-            urls,
-            ..options(String::new())
-        };
+        let options = Options { urls, ..options };
         let mut harness = Harness::new(options).await;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ledger.db");

@@ -81,6 +81,8 @@ async fn the_parts_that_are_open_say_over_how_many_a_sale_is_spread() {
                 server.call(&["UNLINK", &key]).unwrap();
             }
         }
+        let (agenda, id) = (scene.key(home, "agenda"), target.id.to_string());
+        server.call(&["ZREM", &agenda, &id]).unwrap();
         let (key, created) = (scene.key(home, "partition"), "9000000000000");
         let words = ["HSET", &key, "left", &settled, "left_created", created];
         server.call(&words).unwrap();

@@ -1,0 +1,121 @@
+//! Campaigns whose keys do not belong together: a key was deleted, has expired, was evicted or overwritten.
+//!
+//! Such a campaign is rebuilt like one that Redis has lost. Its keys go once the ledger has every entry of the log, so
+//! that the ledger's rows are all there is; until the halt ends, a repair that breaks off does the same again.
+
+use std::{collections::BTreeSet, sync::LazyLock};
+
+use qiang_connect::{KeySpace, eval, is_wrong_type};
+use qiang_core::{
+    campaign::{CampaignKind, Phase},
+    event::PartitionId,
+    id::CampaignId,
+    ports::{EngineError, Ledger, RepairEngine as _},
+};
+
+use super::of_ledger;
+use crate::{damage::quarantined, engine::RedisEngine, rebuild::Rebuild};
+
+/// Names the key of each campaign that does not belong to the others.
+static LOOK: LazyLock<String> = LazyLock::new(|| {
+    let parts = [
+        include_str!("../lua/whole.lua"),
+        include_str!("../lua/repair_look.lua"),
+    ];
+    parts.concat()
+});
+/// Fields of a partition that name damaged campaigns begin so.
+const NOTED: &str = "damaged:";
+/// Campaigns that one call looks at.
+const LOOK_AT: usize = 100;
+/// A campaign's keys that a repair writes, in the order of `repair_look.lua`.
+const KEYS: [&str; 8] = [
+    "",
+    ":shares",
+    ":sums",
+    ":users",
+    ":orders",
+    ":payments",
+    ":transfers",
+    ":keys",
+];
+
+fn keys_of(keys: &KeySpace, partition: PartitionId, campaign: CampaignId) -> Vec<String> {
+    let hash = keys.campaign(partition, campaign);
+    KEYS.iter().map(|rest| format!("{hash}{rest}")).collect()
+}
+
+impl RedisEngine {
+    /// Removes the keys of campaigns that are damaged, so that they are rebuilt as the ledger has them; returns these
+    /// campaigns. Where the ledger lacks entries of one, or has some in quarantine, rows that Redis can still read stay
+    /// and are united with the ledger's.
+    pub(super) async fn drop_damaged(
+        &self,
+        rebuild: &Rebuild<'_>,
+        ledger: &dyn Ledger,
+        is_settled: bool,
+    ) -> Result<BTreeSet<CampaignId>, EngineError> {
+        let (partition, partitions) = (rebuild.partition, &self.node.partitions);
+        let mut names = redis::cmd("HKEYS");
+        names.arg(partitions.keys().partition(partition));
+        let names: Vec<String> = partitions.query_unfenced(partition, &names).await?;
+        let noted = names.iter().filter_map(|name| name.strip_prefix(NOTED));
+        let mut damaged: BTreeSet<CampaignId> = noted.filter_map(|id| id.parse().ok()).collect();
+        let live = self.live_campaigns(partition, ledger).await?;
+        for campaigns in live.chunks(LOOK_AT) {
+            let keys = campaigns.iter();
+            let keys = keys.flat_map(|campaign| keys_of(partitions.keys(), partition, *campaign));
+            let look = eval(&LOOK, &keys.collect::<Vec<_>>());
+            let broken: Vec<String> = partitions.query_unfenced(partition, &look).await?;
+            let broken = campaigns.iter().zip(&broken);
+            let broken = broken.filter(|(_, key)| !key.is_empty());
+            damaged.extend(broken.map(|(campaign, _)| *campaign));
+        }
+        if damaged.is_empty() {
+            return Ok(damaged);
+        }
+        let quarantined = quarantined(partition, ledger).await?;
+        for campaign in &damaged {
+            let known = ledger.settled_part(*campaign, partition).await;
+            let known = known.map_err(of_ledger)?;
+            let is_complete = is_settled
+                && !quarantined.contains(campaign)
+                && known.as_ref().is_some_and(|it| it.phase != Phase::Draft);
+            let kind = known.as_ref().map(|it| it.record.campaign.kind());
+            tracing::warn!(
+                partition = partition.0,
+                %campaign,
+                is_complete,
+                "the keys of a campaign in Redis do not belong together; it is rebuilt"
+            );
+            for (key, rest) in keys_of(partitions.keys(), partition, *campaign)
+                .iter()
+                .zip(KEYS)
+            {
+                let follows =
+                    kind == Some(CampaignKind::Sale) && matches!(rest, ":users" | ":keys");
+                if is_complete || follows || self.has_wrong_type(partition, key, rest).await? {
+                    rebuild.clear(key).await?;
+                }
+            }
+        }
+        Ok(damaged)
+    }
+
+    async fn has_wrong_type(
+        &self,
+        partition: PartitionId,
+        key: &str,
+        rest: &str,
+    ) -> Result<bool, EngineError> {
+        let mut length = redis::cmd(if rest == ":shares" { "LLEN" } else { "HLEN" });
+        length.arg(key);
+        let partitions = &self.node.partitions;
+        let length: Result<i64, EngineError> = partitions.query_unfenced(partition, &length).await;
+        match length {
+            Ok(_) => Ok(false),
+            Err(error) if is_wrong_type(&error) => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+}
