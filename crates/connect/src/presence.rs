@@ -151,6 +151,7 @@ impl Connections {
             Some("count") => Ok(Asked::Count(text().parse().unwrap_or(0))),
             Some("foreign") => Ok(Asked::Mark(note(Mark::Foreign(text())))),
             Some("mark") => Ok(Asked::Mark(note(Mark::Other(text())))),
+            Some("evicts") => Err(evicts(&text())),
             _ => Err(failure("the server is not a primary")),
         }
     }
@@ -232,6 +233,14 @@ fn read(reply: &[String]) -> Option<Answer> {
     };
     let term = (!epoch.is_empty()).then_some(term);
     Some(Answer { term, state })
+}
+
+fn evicts(policy: &str) -> RedisError {
+    RedisError::from((
+        ErrorKind::ClusterConnectionNotFound,
+        "the primary may evict grants",
+        format!("set `maxmemory-policy noeviction` there, not `{policy}`"),
+    ))
 }
 
 fn failure(reason: &'static str) -> RedisError {

@@ -16,8 +16,8 @@
 -- done for the ledger of another installation, or while the partition is not of the engine
 -- Replies: {"foreign", installation, primary}; {"mark", engine, primary}, the engine empty where the partition is of
 -- none; {"ok", epoch, term, server, began, state, head, reason, lost from, lost to, primary}; {"count", partitions}
--- where Redis was set up with another number; {"replica"} where the server is no primary. `primary` is the replication
--- id of the server that answers
+-- where Redis was set up with another number; {"replica"} where the server is no primary; {"evicts", policy} where it
+-- may evict keys. `primary` is the replication id of the server that answers
 local SHORT = 8 -- of a replication id, to tell servers apart
 local TERMS_MAX = 64
 local ALIVE_MS, FORGOTTEN_MS = 3000, 3600000
@@ -46,6 +46,14 @@ if ARGV[15] ~= '' then
     end
     redis.call('HSET', KEYS[1], 'installation', ARGV[15], 'engine', ARGV[16])
   end
+end
+local policy = string.match(redis.call('INFO', 'memory'), 'maxmemory_policy:(%S+)')
+if policy and policy ~= 'noeviction' then
+  -- Nothing is granted until the policy is as it must be. Keys may be gone by then: the next call begins a new term.
+  if p.open then
+    redis.call('HDEL', KEYS[1], 'open', 'server')
+  end
+  return {'evicts', policy}
 end
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)

@@ -113,3 +113,33 @@ async fn a_new_primary_that_evicts_grants_nothing() {
         .await;
     assert!(grant_of(&claimed).is_some(), "{claimed:?}");
 }
+
+/// A policy that is changed under running nodes: no partition grants from their next presence calls on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_primary_that_begins_to_evict_grants_nothing() {
+    let server = blocking(|| Standalone::start(&ServerOptions::new()));
+    let mut harness = Harness::new(Options {
+        try_for: std::time::Duration::from_secs(1),
+        ..options(server.url())
+    })
+    .await;
+    let target = harness.open(open_now(sale(100))).await;
+    set_policy(server.primary(), "volatile-lru");
+    for node in &harness.nodes {
+        for partition in node.partitions() {
+            wait_for("the reason", || {
+                matches!(node.state(partition), PartitionState::Unreachable { reason }
+                    if reason.contains("maxmemory-policy noeviction"))
+            })
+            .await;
+        }
+        let answer = node.claim(target.one("early")).await;
+        assert!(answer.is_err(), "{answer:?}");
+    }
+    set_policy(server.primary(), "noeviction");
+    let claimed = harness
+        .record
+        .insist(&harness.nodes, 0, &target.one("late"))
+        .await;
+    assert!(grant_of(&claimed).is_some(), "{claimed:?}");
+}
