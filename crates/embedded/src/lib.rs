@@ -12,6 +12,7 @@ mod account_host;
 mod archive;
 mod binding_host;
 mod clock;
+mod cold;
 pub mod copies;
 mod downtimes;
 mod engine;
@@ -36,6 +37,7 @@ mod queue;
 mod reader;
 mod rebuild;
 mod recall;
+mod recall_thread;
 mod replay;
 mod standalone;
 mod task;
@@ -80,7 +82,7 @@ use self::{
     queue::{PushError, Queue},
     reader::Readers,
     rebuild::Rebuilt,
-    recall::RecallThread,
+    recall_thread::{RecallThreads, Recalls},
     task::Task,
     thread::WriterThread,
     under_way::UnderWay,
@@ -97,7 +99,7 @@ const PARTITION: PartitionId = PartitionId(0);
 struct Shared {
     queue: Queue<Task>,
     /// What is to be read because the book does not have it.
-    recalls: Queue<Errand>,
+    recalls: Recalls,
     /// Changed by the writer alone. Between a decision and its commit it is ahead of the file.
     book: RwLock<Book>,
     /// The last log entry that is committed.
@@ -117,7 +119,7 @@ impl Shared {
     fn new(book: Book) -> Self {
         Self {
             queue: Queue::new(QUEUED_TASKS_MAX),
-            recalls: Queue::new(QUEUED_TASKS_MAX),
+            recalls: Recalls::new(QUEUED_TASKS_MAX),
             committed: AtomicU64::new(book.head()),
             book: RwLock::new(book),
             positions: Positions::default(),
@@ -167,8 +169,9 @@ impl Shared {
 pub struct EmbeddedOptions {
     /// How long orders have for payments that are reported late.
     pub grace: Grace,
-    /// How long a campaign stays in memory that nobody asks for, once the ledger has everything of it. Who asks again
-    /// waits until it is read: a few tens of microseconds for a packet, about a second for a million orders.
+    /// How long a campaign stays in memory that nobody asks for, once the ledger has everything of it. One that is due
+    /// within that time stays. A claim or command waits until the campaign is read: a few tens of microseconds for a
+    /// packet, about a second for a million orders.
     pub keep_idle: Duration,
     /// How long a commit may be without progress before whatever is submitted is refused as unavailable.
     pub commit_hangs_after: Duration,
@@ -231,7 +234,7 @@ impl Embedded {
         let shared = Arc::new(Shared::new(book));
         let readers = Arc::new(Readers::new(path));
         let writer = Writer::new(path, &shared, &clock, (conn, refs, places), options)?;
-        let recalls = RecallThread::start(path, &shared, &clock)?;
+        let recalls = RecallThreads::start(path, &shared, &clock)?;
         let queues = Arc::clone(&shared);
         let writer = WriterThread::start(
             lock,
@@ -288,6 +291,12 @@ impl Embedded {
     /// Campaigns in memory. The others are read when somebody asks for them.
     pub fn campaigns_in_memory(&self) -> usize {
         self.shared.book.read().len()
+    }
+
+    /// How many campaigns were read whole since the start, because the book did not have them. What is answered from a
+    /// few rows does not count.
+    pub fn campaigns_read(&self) -> u64 {
+        self.shared.recalls.whole()
     }
 
     /// Tasks that wait for the writer.

@@ -110,7 +110,7 @@ impl Tail<'_> {
         if self.book.has(id) || self.unreadable.contains(&id) {
             return Ok(());
         }
-        match recall::load(self.conn, id)? {
+        match recall::load(self.conn, id, &mut || {})? {
             Loaded::Opened(restored) | Loaded::Draft(restored) => {
                 self.book.recall(Timestamp::default(), *restored);
             }

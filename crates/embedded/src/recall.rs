@@ -3,42 +3,34 @@
 //! The tables have everything of a campaign up to the settled position, except of one with entries in quarantine or
 //! discarded: that is made from its log. The log behind the position is the book's to replay.
 
-use std::{
-    collections::{HashMap, HashSet},
-    io,
-    panic::{self, AssertUnwindSafe},
-    path::Path,
-    sync::Arc,
-    thread::JoinHandle,
-    time::Duration,
-};
+use std::collections::HashSet;
 
 use qiang_core::{
     book::{Book, FormerGrant, Restored, Standing, Unsound},
     campaign::{CampaignKind, Phase},
     event::{Entry, Event, Seq},
     id::CampaignId,
-    outcome::Outcome,
-    ports::{Clock, EngineError, SettledPayment, SettledRow},
+    ports::{CampaignRecord, EngineError, SettledPayment, SettledRow},
     rows::{SettledRowColumns, has_fixed_shares, setup_of},
     time::Timestamp,
 };
 use rusqlite::{Connection, Row, params};
 
 use crate::{
-    PARTITION, Shared, archive,
-    errand::Errand,
+    PARTITION, archive,
     error::StoreError,
-    file,
     ledger::{campaigns, settle},
     log::{self, Refs},
-    queue::Taken,
     replay,
-    task::{Recalled, Task},
+    task::Recalled,
 };
 
-/// How long the thread keeps its connection while nobody asks.
-const KEPT: Duration = Duration::from_secs(60);
+/// Rows that are read without a break: some milliseconds. A campaign that has more is a large one.
+pub(crate) const ROWS_AT_ONCE: u64 = 4_096;
+
+/// The number of the last order of a sale.
+pub(crate) const LAST_ORDER: &str =
+    "SELECT coalesce(max(number), 0) FROM orders WHERE campaign = ?1";
 
 /// What the ledger has of a campaign.
 pub(crate) enum Loaded {
@@ -52,18 +44,52 @@ pub(crate) enum Loaded {
     Unreadable(String),
 }
 
-/// Reads a campaign as it is settled. An error says that the file cannot be read.
-pub(crate) fn load(conn: &Connection, id: CampaignId) -> Result<Loaded, StoreError> {
+impl From<Loaded> for Recalled {
+    fn from(loaded: Loaded) -> Self {
+        match loaded {
+            Loaded::Opened(restored) => Self::Opened(restored),
+            Loaded::Draft(_) | Loaded::Unknown => Self::NotOpen,
+            Loaded::Unreadable(reason) => Self::Unreadable(EngineError::unavailable(reason)),
+        }
+    }
+}
+
+/// Reads a campaign as it is settled, and calls `between` behind each [`ROWS_AT_ONCE`] rows. An error says that the
+/// file cannot be read.
+pub(crate) fn load(
+    conn: &Connection,
+    id: CampaignId,
+    between: &mut dyn FnMut(),
+) -> Result<Loaded, StoreError> {
     // All of it is read as of one commit.
     let tx = conn.unchecked_transaction()?;
-    match read(&tx, id) {
+    match read(&tx, id, &mut Breaks::new(between)) {
         Err(error) if error.is_io() => Err(error),
         Err(error) => Ok(Loaded::Unreadable(error.chain())),
         Ok(loaded) => Ok(loaded),
     }
 }
 
-fn read(conn: &Connection, id: CampaignId) -> Result<Loaded, StoreError> {
+/// Breaks while rows are read.
+struct Breaks<'a> {
+    rows: u64,
+    between: &'a mut dyn FnMut(),
+}
+
+impl<'a> Breaks<'a> {
+    fn new(between: &'a mut dyn FnMut()) -> Self {
+        Self { rows: 0, between }
+    }
+
+    fn row(&mut self) {
+        self.rows += 1;
+        if self.rows.is_multiple_of(ROWS_AT_ONCE) {
+            (self.between)();
+        }
+    }
+}
+
+fn read(conn: &Connection, id: CampaignId, breaks: &mut Breaks<'_>) -> Result<Loaded, StoreError> {
     let upto = settle::position(conn, PARTITION)?;
     let Some(row) = campaigns::row_by_id(conn, id)? else {
         return Ok(Loaded::Unknown);
@@ -78,30 +104,31 @@ fn read(conn: &Connection, id: CampaignId) -> Result<Loaded, StoreError> {
         let restored = Restored::unopened(setup, upto).skipping(&skipped);
         return Ok(Loaded::Draft(Box::new(restored)));
     }
-    let standing = Standing {
-        phase: record.phase,
-        granted: record.granted,
-        returned: record.returned,
-        refunded_minor: record.refunded_minor,
-    };
+    let standing = standing_of(&record);
     let campaign = record.campaign;
     let is_sale = campaign.kind() == CampaignKind::Sale;
-    let rows = rows_of(conn, campaign_ref, is_sale)?;
     let mut shares = Vec::new();
     if has_fixed_shares(&campaign) {
-        shares.extend(rows.iter().filter_map(|row| row.amount_minor));
+        each_row(conn, campaign_ref, is_sale, |row| {
+            breaks.row();
+            shares.extend(row.amount_minor);
+            Ok(())
+        })?;
     }
     let setup = setup_of(campaign, shares)?;
     let mut restored = Restored::opened(setup, standing, upto).skipping(&skipped);
-    for row in &rows {
-        add(&mut restored, row)?;
-    }
+    each_row(conn, campaign_ref, is_sale, |row| {
+        breaks.row();
+        // Nobody has some of the shares.
+        former_grant(&row).map_or(Ok(()), |grant| restored.add(&grant).map_err(unsound))
+    })?;
     if is_sale {
         let mut payments = conn.prepare_cached(
             "SELECT number, payment, outcome FROM payments WHERE campaign = ?1 ORDER BY number",
         )?;
         let columns = |row: &Row<'_>| <(i64, String, String)>::try_from(row);
         for columns in payments.query_map([campaign_ref], columns)? {
+            breaks.row();
             let payment = SettledPayment::of(columns?)?;
             let added = restored.add_payment(payment.number, &payment.payment, payment.outcome);
             added.map_err(unsound)?;
@@ -112,7 +139,10 @@ fn read(conn: &Connection, id: CampaignId) -> Result<Loaded, StoreError> {
 }
 
 /// Numbers that restores have skipped: the first and the last of each run, in their order.
-fn skipped_numbers(conn: &Connection, campaign_ref: i64) -> Result<Vec<(u32, u32)>, StoreError> {
+pub(crate) fn skipped_numbers(
+    conn: &Connection,
+    campaign_ref: i64,
+) -> Result<Vec<(u32, u32)>, StoreError> {
     let mut statement = conn.prepare_cached(
         "SELECT first_number, last_number FROM withheld_numbers WHERE partition = ?1 AND campaign = ?2 AND step = 1 \
          ORDER BY first_number",
@@ -137,12 +167,13 @@ pub(crate) fn skip_of_drafts(conn: &Connection, book: &mut Book) -> Result<(), S
     Ok(())
 }
 
-/// Shares, those that nobody has included, or orders.
-fn rows_of(
+/// Goes through shares, those that nobody has included, or orders.
+fn each_row(
     conn: &Connection,
     campaign_ref: i64,
     is_sale: bool,
-) -> Result<Vec<SettledRow>, StoreError> {
+    mut each: impl FnMut(SettledRow) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
     let sql = match is_sale {
         true => {
             "SELECT number, amount, user, granted_at, quantity, state, key FROM orders \
@@ -154,27 +185,42 @@ fn rows_of(
         }
     };
     let mut statement = conn.prepare_cached(sql)?;
-    let rows = statement.query_map([campaign_ref], |row| SettledRowColumns::try_from(row))?;
-    rows.map(|columns| Ok(SettledRow::of(columns?)?)).collect()
+    for columns in statement.query_map([campaign_ref], |row| SettledRowColumns::try_from(row))? {
+        each(SettledRow::of(columns?)?)?;
+    }
+    Ok(())
 }
 
-fn add(restored: &mut Restored, row: &SettledRow) -> Result<(), StoreError> {
-    let (Some((user, granted_at)), Some(amount_minor)) = (&row.granted, row.amount_minor) else {
-        return Ok(()); // a share that nobody has
-    };
-    let grant = FormerGrant {
+/// The number of the last order of a sale; 0 where there is none.
+pub(crate) fn last_order(conn: &Connection, campaign_ref: i64) -> Result<u32, StoreError> {
+    let mut statement = conn.prepare_cached(LAST_ORDER)?;
+    Ok(statement.query_row([campaign_ref], |row| row.get(0))?)
+}
+
+pub(crate) fn standing_of(record: &CampaignRecord) -> Standing {
+    Standing {
+        phase: record.phase,
+        granted: record.granted,
+        returned: record.returned,
+        refunded_minor: record.refunded_minor,
+    }
+}
+
+/// The grant in a row; none for a share that nobody has.
+pub(crate) fn former_grant(row: &SettledRow) -> Option<FormerGrant<'_>> {
+    let (user, granted_at) = row.granted.as_ref()?;
+    Some(FormerGrant {
         number: row.number,
         user,
         quantity: row.quantity,
-        amount_minor,
+        amount_minor: row.amount_minor?,
         granted_at: *granted_at,
         key: row.key.as_ref(),
         state: row.state,
-    };
-    restored.add(&grant).map_err(unsound)
+    })
 }
 
-fn unsound(error: Unsound) -> StoreError {
+pub(crate) fn unsound(error: Unsound) -> StoreError {
     StoreError::damaged(error.reason)
 }
 
@@ -261,112 +307,7 @@ fn set_aside(conn: &Connection, id: CampaignId) -> Result<HashSet<Seq>, StoreErr
     Ok(seqs.collect::<Result<_, _>>()?)
 }
 
-/// The thread that reads campaigns which the book does not have, so that nobody else waits for it.
-pub(crate) struct RecallThread(parking_lot::Mutex<Option<JoinHandle<()>>>);
-
-impl RecallThread {
-    pub(crate) fn start(
-        path: &Path,
-        shared: &Arc<Shared>,
-        clock: &Arc<dyn Clock>,
-    ) -> io::Result<Self> {
-        let (path, shared, clock) = (path.to_owned(), Arc::clone(shared), Arc::clone(clock));
-        let thread = std::thread::Builder::new().name("recall".to_owned());
-        let thread = thread.spawn(move || run(&path, &shared, &*clock))?;
-        Ok(Self(parking_lot::Mutex::new(Some(thread))))
-    }
-
-    /// Waits for its end, which follows the close of its queue.
-    pub(crate) fn join(&self) {
-        if let Some(thread) = self.0.lock().take() {
-            drop(thread.join());
-        }
-    }
-}
-
-fn run(path: &Path, shared: &Shared, clock: &dyn Clock) {
-    let (mut inbox, mut conn) = (Vec::new(), None);
-    loop {
-        match shared.recalls.take(&mut inbox, 0, KEPT) {
-            Taken::Tasks => {}
-            Taken::Nothing => {
-                conn = None;
-                continue;
-            }
-            Taken::Closed => return,
-        }
-        let mut wanted: HashMap<CampaignId, Vec<Errand>> = HashMap::new();
-        for errand in inbox.drain(..) {
-            wanted.entry(errand.campaign()).or_default().push(errand);
-        }
-        for (id, errands) in wanted {
-            let loaded = panic::catch_unwind(AssertUnwindSafe(|| load_by(&mut conn, path, id)));
-            let loaded = loaded.unwrap_or_else(|_| {
-                let reason = format!("the program failed to read campaign {id}");
-                Ok(Loaded::Unreadable(reason))
-            });
-            let opened = match loaded {
-                Ok(Loaded::Opened(restored)) => Ok(Some(restored)),
-                Ok(Loaded::Draft(_) | Loaded::Unknown) => Ok(None),
-                Ok(Loaded::Unreadable(reason)) => {
-                    say_unreadable(id, &reason);
-                    Err(EngineError::unavailable(reason))
-                }
-                Err(error) => {
-                    conn = None;
-                    Err(EngineError::unavailable(error.chain()))
-                }
-            };
-            deliver(shared, clock.now(), (id, opened), errands);
-        }
-    }
-}
-
 /// For the operator: one campaign is out of order, and only that one.
 pub(crate) fn say_unreadable(id: CampaignId, reason: &str) {
     tracing::error!(campaign = %id, reason, "a campaign cannot be read: claims of it are refused");
-}
-
-fn load_by(
-    conn: &mut Option<Connection>,
-    path: &Path,
-    id: CampaignId,
-) -> Result<Loaded, StoreError> {
-    let conn = match conn {
-        Some(conn) => conn,
-        None => conn.insert(file::open_reader(path)?),
-    };
-    load(conn, id)
-}
-
-/// Answers who only reads, and gives the writer what it waits for.
-fn deliver(
-    shared: &Shared,
-    now: Timestamp,
-    (id, opened): (CampaignId, Recalled),
-    errands: Vec<Errand>,
-) {
-    let mut is_awaited = false;
-    for errand in errands {
-        let opened = opened.as_ref().map(Option::as_deref).map_err(Clone::clone);
-        match errand {
-            Errand::Fetch(_) => is_awaited = true,
-            Errand::Tally(_, answer) => {
-                answer.send(opened.map(|opened| Some(opened?.tally(now))));
-            }
-            Errand::Order(order, answer) => {
-                answer.send(opened.map(|opened| opened?.order(order.number)));
-            }
-            Errand::Look(claim, answer) => {
-                let unknown = Some(Outcome::UnknownCampaign);
-                let peek = |opened: Option<&Restored>| {
-                    opened.map_or(unknown, |opened| opened.peek(now, &claim))
-                };
-                answer.send(opened.map(peek));
-            }
-        }
-    }
-    if is_awaited && let Err((_, task)) = shared.queue.push_beyond(Task::Recalled(id, opened)) {
-        task.refuse(&EngineError::Stopping);
-    }
 }

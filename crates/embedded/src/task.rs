@@ -8,8 +8,17 @@ use qiang_core::{
 
 use crate::{errand::Errand, job::LedgerJob, new_campaigns::NewCampaigns};
 
-/// A campaign that has opened, or none where there is none; an error where it cannot be read.
-pub(crate) type Recalled = Result<Option<Box<Restored>>, EngineError>;
+/// A campaign that was sent for.
+pub(crate) enum Recalled {
+    /// It has opened.
+    Opened(Box<Restored>),
+    /// There is none, or it has not opened.
+    NotOpen,
+    /// This program cannot read it.
+    Unreadable(EngineError),
+    /// It was not read this time.
+    Failed(EngineError),
+}
 
 /// Something for the writer thread to do, and where to send its answer.
 pub(crate) enum Task {
@@ -22,7 +31,7 @@ pub(crate) enum Task {
     Ledger(Box<dyn LedgerJob>),
     /// New campaigns: in a batch, or with so many shares that these are written before, between batches.
     Enter(Box<NewCampaigns>),
-    /// A campaign that the writer has sent for.
+    /// A campaign that the writer has sent for, or that is in memory for good once it is read.
     Recalled(CampaignId, Recalled),
 }
 

@@ -288,6 +288,11 @@ impl Grants {
     }
 }
 
+/// How many grants there are up to the one with a number, where these numbers are skipped.
+pub(super) fn grants_up_to(number: u32, skipped: &[(u32, u32)]) -> u32 {
+    Skipped::of(skipped).place_of(number)
+}
+
 /// 64 bits stand for a key: keys are only compared among one user's grants in one campaign, or among one order's
 /// payments.
 pub(super) fn fingerprint(key: &str) -> u64 {

@@ -7,6 +7,7 @@
 //! Architecture invariant: entries are the only way in which a book changes.
 
 mod command;
+mod excerpt;
 mod grants;
 mod lifecycle;
 mod offer;
@@ -23,6 +24,7 @@ use hashbrown::HashMap;
 pub use self::command::{
     CampaignAction, Claim, Command, OrderView, PaymentOutcome, Refusal, Reply, Setup,
 };
+pub use self::excerpt::{Excerpt, Stored};
 pub use self::recall::{FormerGrant, Restored, Standing, Unsound};
 use self::{
     grants::NewGrant,
@@ -217,10 +219,7 @@ impl Book {
         if state.touched > committed {
             return None;
         }
-        match state.decide(claim, now) {
-            Ok(Decision::Answer(outcome)) => Some(outcome),
-            Ok(Decision::Grant { .. }) | Err(_) => None,
-        }
+        state.answer(claim, now).ok()?.1
     }
 
     /// Whether nothing about a campaign is from an entry behind `committed`, which may still be undone.

@@ -3,11 +3,7 @@
 //! A book needs only the campaigns to which something happens. One that nobody asks for may leave once the ledger has
 //! everything of it; who asks again has it brought back from there, and nothing tells it from one that never left.
 
-use super::{
-    Book, Claim, OrderView, PaymentOutcome, Setup,
-    grants::NewGrant,
-    state::{Decision, State},
-};
+use super::{Book, Claim, OrderView, PaymentOutcome, Setup, grants::NewGrant, state::State};
 use crate::{
     campaign::{CampaignKind, Phase, Tally},
     event::Seq,
@@ -93,6 +89,19 @@ impl Restored {
         }
     }
 
+    /// A campaign of which some grants are left out: it comes into no book.
+    pub(super) fn part_of(state: State) -> Self {
+        Self {
+            state: Box::new(state),
+            standing: None,
+            upto: 0,
+        }
+    }
+
+    pub(super) fn state_mut(&mut self) -> &mut State {
+        &mut self.state
+    }
+
     /// The same campaign without grants, which skips these numbers: the first and last of each run, in their order. A
     /// share's number says what it is worth: a packet skips none.
     #[must_use]
@@ -162,10 +171,17 @@ impl Restored {
         let Some(standing) = self.standing.take() else {
             return Ok(self);
         };
-        let supply = self.state.offer.supply();
         if self.state.granted != standing.granted {
             return Err(self.bad("its grants do not come to the units that users have"));
         }
+        self.take_standing(standing)?;
+        self.state.skip_to_held();
+        Ok(self)
+    }
+
+    /// Has the campaign stand so, with the units and the money that users have.
+    pub(super) fn take_standing(&mut self, standing: Standing) -> Result<(), Unsound> {
+        let supply = self.state.offer.supply();
         let gone = standing.granted.checked_add(standing.returned);
         let Some(left) = gone.and_then(|gone| supply.checked_sub(gone)) else {
             return Err(self.bad("users and owner have more than there was"));
@@ -176,13 +192,12 @@ impl Restored {
         state.refunded_minor = standing.refunded_minor;
         state.remaining = left;
         let is_over = standing.phase == Phase::Closed;
-        state.skip_to_held();
         let tally = state.tally_at(Timestamp::default());
         let left_over = is_over && (tally.remaining, tally.remaining_minor) != (0, 0);
         if !tally.conserves() || tally.remaining_minor < 0 || left_over {
             return Err(self.bad("it does not add up"));
         }
-        Ok(self)
+        Ok(())
     }
 
     /// The same; no entry up to `upto` is about it that it does not contain.
@@ -197,6 +212,16 @@ impl Restored {
         self.upto
     }
 
+    /// How many grants it has.
+    pub fn len(&self) -> u32 {
+        self.state.grants.len()
+    }
+
+    /// Whether nothing was granted.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// Its numbers.
     pub fn tally(&self, now: Timestamp) -> Tally {
         self.state.tally_at(now)
@@ -209,10 +234,7 @@ impl Restored {
 
     /// As [`Book::peek`].
     pub fn peek(&self, now: Timestamp, claim: &Claim) -> Option<Outcome> {
-        match self.state.decide(claim, now) {
-            Ok(Decision::Answer(outcome)) => Some(outcome),
-            Ok(Decision::Grant { .. }) | Err(_) => None,
-        }
+        self.state.answer(claim, now).ok()?.1
     }
 
     fn bad(&self, what: &str) -> Unsound {
@@ -303,5 +325,10 @@ impl Book {
     /// Since when nobody has asked for a campaign, to the minute.
     pub fn idle_since(&self, campaign: CampaignId) -> Option<Timestamp> {
         Some(self.campaigns.get(&campaign)?.used.at())
+    }
+
+    /// When a campaign in the book needs its next tick.
+    pub fn due_of(&self, campaign: CampaignId) -> Option<Timestamp> {
+        self.campaigns.get(&campaign)?.due
     }
 }

@@ -77,6 +77,11 @@ impl Used {
 
 impl State {
     pub(super) fn new(setup: &Setup) -> Self {
+        let supply = setup.campaign.supply();
+        Self::with_grants(setup, Grants::for_supply(supply))
+    }
+
+    pub(super) fn with_grants(setup: &Setup, grants: Grants) -> Self {
         let (campaign, offer) = (&setup.campaign, Offer::of(setup));
         let supply = offer.supply();
         Self {
@@ -90,7 +95,7 @@ impl State {
             returned: 0,
             claimed_minor: 0,
             refunded_minor: 0,
-            grants: Grants::for_supply(supply),
+            grants,
             payments: Payments::default(),
             first_held: 1,
             touched: 0,
@@ -138,17 +143,33 @@ impl State {
         Some(Terms::of_sale(self.window, self.offer.sale()?))
     }
 
-    /// Decides a claim, without changing anything. The checks stand in the outcomes' order of precedence.
+    /// Decides a claim, without changing anything.
     pub(super) fn decide(&self, claim: &Claim, now: Timestamp) -> Result<Decision, Refusal> {
+        let (found, answer) = self.answer(claim, now)?;
+        Ok(match answer {
+            Some(outcome) => Decision::Answer(outcome),
+            None => Decision::Grant {
+                found,
+                amount_minor: self.amount_of_next(claim.quantity),
+            },
+        })
+    }
+
+    /// The user, and the answer to a claim that is not granted. The checks are in the outcomes' order of precedence.
+    pub(super) fn answer(
+        &self,
+        claim: &Claim,
+        now: Timestamp,
+    ) -> Result<(Found, Option<Outcome>), Refusal> {
         if claim.quantity == 0 {
             return Err(Refusal::NothingAsked);
         }
-        if claim.kind != self.offer.kind() {
-            return Ok(Decision::Answer(Outcome::UnknownCampaign));
-        }
         let found = self.grants.find(&claim.user);
+        if claim.kind != self.offer.kind() {
+            return Ok((found, Some(Outcome::UnknownCampaign)));
+        }
         if let Some(grant) = self.replay(claim, found)? {
-            return Ok(Decision::Answer(Outcome::AlreadyGranted(grant)));
+            return Ok((found, Some(Outcome::AlreadyGranted(grant))));
         }
         let gate = CampaignGate {
             window: self.window,
@@ -156,17 +177,13 @@ impl State {
             phase: self.phase,
             remaining: self.remaining,
         };
-        if let Some(outcome) = gate.answer(claim.quantity, self.grants.holding(found), now) {
-            return Ok(Decision::Answer(outcome));
-        }
-        if !self.grants.has_room() {
+        let holding = self.grants.holding(found);
+        let full = || {
             let remaining = self.remaining;
-            return Ok(Decision::Answer(Outcome::SoldOut { remaining }));
-        }
-        Ok(Decision::Grant {
-            found,
-            amount_minor: self.amount_of_next(claim.quantity),
-        })
+            (!self.grants.has_room()).then_some(Outcome::SoldOut { remaining })
+        };
+        let answer = gate.answer(claim.quantity, holding, now).or_else(full);
+        Ok((found, answer))
     }
 
     /// The grant that this claim repeats. A user's share answers whatever the user asks the packet for: shares never

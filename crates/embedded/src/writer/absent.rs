@@ -17,11 +17,11 @@ use qiang_core::{
 
 use super::Writer;
 use crate::{
-    QUEUED_TASKS_MAX,
+    QUEUED_TASKS_MAX, cold,
     errand::Errand,
     error::StoreError,
     queue::PushError,
-    recall::{self, Loaded},
+    recall::{self, Loaded, ROWS_AT_ONCE},
     task::{Recalled, Task},
 };
 
@@ -33,19 +33,36 @@ const SWEEPS: usize = 600;
 const SWEPT_MIN: usize = 64;
 /// Campaigns that are read for one tick.
 const RECALLED_MAX: usize = 256;
+/// Rows that are read for one tick, past which the other campaigns are for the next one.
+const RECALLED_ROWS_MAX: u64 = 2 * ROWS_AT_ONCE;
+/// When a campaign that is due is read again, in milliseconds after it could not be.
+const DUE_AGAIN_MS: i64 = 1_000;
 
 /// What the writer knows of campaigns that the book does not have.
 pub(super) struct Absent {
     /// Tasks that a batch found to be about such campaigns; empty between batches.
     pub(super) found: Vec<(CampaignId, Task)>,
-    /// Tasks that wait for their campaign, in their order.
-    waiting: HashMap<CampaignId, Vec<Task>>,
+    /// Campaigns that are sent for.
+    waiting: HashMap<CampaignId, Waiting>,
     tasks: usize,
+    /// How many of them are due.
+    due: usize,
+    /// Ticks that wait until all of those are here.
+    ticks: Vec<Task>,
     /// How long a campaign is kept that nobody asks for.
     keep_idle: Duration,
     /// Campaigns that are looked at next.
     sweep: VecDeque<CampaignId>,
     swept_at: Instant,
+}
+
+/// What waits for a campaign.
+#[derive(Default)]
+struct Waiting {
+    /// In their order.
+    tasks: Vec<Task>,
+    /// The time has come for something of it.
+    is_due: bool,
 }
 
 impl Absent {
@@ -54,23 +71,37 @@ impl Absent {
             found: Vec::new(),
             waiting: HashMap::new(),
             tasks: 0,
+            due: 0,
+            ticks: Vec::new(),
             keep_idle,
             sweep: VecDeque::new(),
             swept_at: Instant::now(),
         }
     }
 
-    fn take(&mut self, id: CampaignId) -> Vec<Task> {
-        let tasks = self.waiting.remove(&id).unwrap_or_default();
-        self.tasks -= tasks.len();
-        tasks
+    fn take(&mut self, id: CampaignId) -> Waiting {
+        let waiting = self.waiting.remove(&id).unwrap_or_default();
+        self.tasks -= waiting.tasks.len();
+        self.due -= usize::from(waiting.is_due);
+        waiting
+    }
+
+    /// Whether a tick has to wait for campaigns that are due and not here yet.
+    pub(super) fn awaits_due(&self) -> bool {
+        self.due > 0
+    }
+
+    /// Has a tick wait for them.
+    pub(super) fn hold_tick(&mut self, tick: Task) {
+        self.ticks.push(tick);
     }
 
     /// Refuses everything that waits.
     pub(super) fn refuse_all(&mut self, error: &EngineError) {
-        self.tasks = 0;
-        let waiting = self.waiting.drain().flat_map(|(_, tasks)| tasks);
-        for task in waiting.chain(self.found.drain(..).map(|(_, task)| task)) {
+        (self.tasks, self.due) = (0, 0);
+        let waiting = self.waiting.drain().flat_map(|(_, waiting)| waiting.tasks);
+        let found = self.found.drain(..).map(|(_, task)| task);
+        for task in waiting.chain(found).chain(self.ticks.drain(..)) {
             task.refuse(error);
         }
     }
@@ -86,9 +117,9 @@ impl Writer {
                 continue;
             }
             self.absent.tasks += 1;
-            let waiting = self.absent.waiting.entry(id).or_default();
-            waiting.push(task);
-            if waiting.len() == 1 {
+            let is_sent_for = self.absent.waiting.contains_key(&id);
+            self.absent.waiting.entry(id).or_default().tasks.push(task);
+            if !is_sent_for {
                 self.fetch(id, inbox);
             }
         }
@@ -98,16 +129,19 @@ impl Writer {
         match self.shared.recalls.push(Errand::Fetch(id)) {
             Ok(()) => {}
             Err((PushError::Full | PushError::Halted, _)) => {
-                for task in self.absent.take(id) {
-                    task.refuse(&EngineError::Overloaded);
-                }
+                self.receive(id, Recalled::Failed(EngineError::Overloaded), inbox);
             }
             Err((PushError::Closed, _)) => {
-                let recalled = match recall::load(&self.conn, id) {
-                    Ok(Loaded::Opened(restored)) => Ok(Some(restored)),
-                    Ok(Loaded::Draft(_) | Loaded::Unknown) => Ok(None),
-                    Ok(Loaded::Unreadable(reason)) => Err(EngineError::unavailable(reason)),
-                    Err(error) => Err(EngineError::unavailable(error.chain())),
+                let is_awaited = |waiting: &Waiting| !waiting.tasks.is_empty();
+                if !self.absent.waiting.get(&id).is_some_and(is_awaited) {
+                    // What is due is noted again at the next start.
+                    self.receive(id, Recalled::NotOpen, inbox);
+                    return;
+                }
+                self.shared.recalls.reads_whole();
+                let recalled = match recall::load(&self.conn, id, &mut || {}) {
+                    Ok(loaded) => loaded.into(),
+                    Err(error) => Recalled::Failed(EngineError::unavailable(error.chain())),
                 };
                 self.receive(id, recalled, inbox);
             }
@@ -131,29 +165,46 @@ impl Writer {
     fn receive(&mut self, id: CampaignId, recalled: Recalled, inbox: &mut Vec<Task>) {
         let now = self.clock.now();
         let is_here = match recalled {
-            Err(error) => {
-                for task in self.absent.take(id) {
-                    task.refuse(&error);
-                }
-                return;
+            Recalled::Unreadable(error) => {
+                self.refuse_waiting(id, &error, None);
+                false
             }
-            Ok(Some(restored)) => {
+            Recalled::Failed(error) => {
+                self.refuse_waiting(id, &error, Some(now.plus_millis(DUE_AGAIN_MS)));
+                false
+            }
+            Recalled::Opened(restored) => {
                 if !self.shared.book.write().recall(now, *restored) {
                     // It was here and has left since it was read.
-                    self.fetch(id, inbox);
+                    if self.absent.waiting.contains_key(&id) {
+                        self.fetch(id, inbox);
+                    }
                     return;
                 }
                 true
             }
-            Ok(None) => self.shared.book.read().has(id),
+            Recalled::NotOpen => self.shared.book.read().has(id),
         };
-        let mut tasks = self.absent.take(id);
+        let mut tasks = self.absent.take(id).tasks;
         if is_here {
             inbox.append(&mut tasks);
-            return;
         }
         for task in tasks {
             self.answer_unknown(now, task);
+        }
+        if !self.absent.awaits_due() {
+            inbox.append(&mut self.absent.ticks);
+        }
+    }
+
+    /// Refuses what waits for a campaign that could not be read. What is due of it comes again then.
+    fn refuse_waiting(&mut self, id: CampaignId, error: &EngineError, again: Option<Timestamp>) {
+        let waiting = self.absent.take(id);
+        if let Some(again) = again.filter(|_| waiting.is_due) {
+            self.shared.book.write().expect(again, id);
+        }
+        for task in waiting.tasks {
+            task.refuse(error);
         }
     }
 
@@ -174,11 +225,31 @@ impl Writer {
         }
     }
 
-    /// Brings campaigns back whose time has come.
-    pub(super) fn recall_due(&mut self, now: Timestamp) -> Result<(), StoreError> {
+    /// Brings campaigns into the book whose time has come. Large ones are sent for: nobody else waits until they are
+    /// read, and the tick passes them over. A command that ticks waits for them.
+    pub(super) fn recall_due(
+        &mut self,
+        now: Timestamp,
+        inbox: &mut Vec<Task>,
+    ) -> Result<(), StoreError> {
         let due = self.shared.book.read().due_and_absent(now, RECALLED_MAX);
+        let mut read = 0;
         for id in due {
-            let loaded = recall::load(&self.conn, id)?;
+            let rows = match self.absent.waiting.contains_key(&id) {
+                true => u64::MAX, // it is sent for
+                false => cold::rows_to_read(&self.conn, id)?,
+            };
+            if rows > ROWS_AT_ONCE {
+                self.shared.book.write().dismiss(now, id);
+                self.send_for_due(id, inbox);
+                continue;
+            }
+            read += rows;
+            if read > RECALLED_ROWS_MAX {
+                return Ok(());
+            }
+            self.shared.recalls.reads_whole();
+            let loaded = recall::load(&self.conn, id, &mut || {})?;
             let mut book = self.shared.book.write();
             match loaded {
                 Loaded::Opened(restored) => {
@@ -195,7 +266,17 @@ impl Writer {
         Ok(())
     }
 
-    /// Lets campaigns go that nobody has asked for in a while, and of which the ledger has everything.
+    fn send_for_due(&mut self, id: CampaignId, inbox: &mut Vec<Task>) {
+        let is_sent_for = self.absent.waiting.contains_key(&id);
+        let waiting = self.absent.waiting.entry(id).or_default();
+        self.absent.due += usize::from(!std::mem::replace(&mut waiting.is_due, true));
+        if !is_sent_for {
+            self.fetch(id, inbox);
+        }
+    }
+
+    /// Lets campaigns go that nobody has asked for in a while, and of which the ledger has everything. One that is due
+    /// within that time stays: it would be read again for that.
     pub(super) fn retire_idle(&mut self) {
         let keeps_none = self.absent.keep_idle.is_zero();
         if self.repair_at.is_some() || (self.absent.swept_at.elapsed() < SWEEP_EVERY && !keeps_none)
@@ -204,14 +285,18 @@ impl Writer {
         }
         self.absent.swept_at = Instant::now();
         let kept_ms = i64::try_from(self.absent.keep_idle.as_millis()).unwrap_or(i64::MAX);
-        let idle_before = self.clock.now().plus_millis(-kept_ms);
+        let now = self.clock.now();
+        let (idle_before, due_before) = (now.plus_millis(-kept_ms), now.plus_millis(kept_ms));
         let book = self.shared.book.read();
         if self.absent.sweep.is_empty() {
             self.absent.sweep.extend(book.campaigns());
         }
         let swept = SWEPT_MIN.max(book.len() / SWEEPS + 1);
         let swept = self.absent.sweep.len().min(swept);
-        let is_idle = |id: &CampaignId| book.idle_since(*id).is_some_and(|at| at <= idle_before);
+        let is_idle = |id: &CampaignId| {
+            book.idle_since(*id).is_some_and(|at| at <= idle_before)
+                && book.due_of(*id).is_none_or(|due| due > due_before)
+        };
         let idle: Vec<_> = self.absent.sweep.drain(..swept).filter(is_idle).collect();
         drop(book);
         if idle.is_empty() {
@@ -228,10 +313,13 @@ impl Writer {
 
     fn retire(&mut self, id: CampaignId, settled: Seq) {
         let retired = self.shared.book.write().retire(id, settled);
-        if retired.is_some() {
+        if let Some(retired) = retired {
             self.refs.forget(id);
             self.last_ack.take_if(|last| last.0 == id);
+            self.shared.recalls.free(retired);
         }
-        drop(retired); // its memory, after the lock
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -139,7 +139,7 @@ impl Writer {
         let ticks = |task: &Task| matches!(task, Task::Command(Command::Tick { .. }, _));
         let is_due = self.may_tick() && self.is_due(now);
         if (is_due || inbox.iter().any(ticks))
-            && let Err(error) = self.recall_due(now)
+            && let Err(error) = self.recall_due(now, inbox)
         {
             self.stop(&error);
             self.refuse_all(inbox);
@@ -216,6 +216,10 @@ impl Writer {
                     claims += 1;
                     admission.decided(claim.campaign, &outcome);
                     Decided::Claim(outcome, answer)
+                }
+                Task::Command(Command::Tick { .. }, _) if self.absent.awaits_due() => {
+                    self.absent.hold_tick(task);
+                    continue;
                 }
                 Task::Command(command, answer) => match self.missing(&book, &command) {
                     Missing::Nothing => {
@@ -425,13 +429,23 @@ impl Writer {
         if !self.is_due(now) {
             return;
         }
-        if let Err(error) = self.recall_due(now) {
+        let mut inbox = Vec::new();
+        if let Err(error) = self.recall_due(now, &mut inbox) {
             self.stop(&error);
+            self.refuse_all(&mut inbox);
             return;
         }
         tick_in(&mut self.shared.book.write(), now, &mut self.entries);
-        if let Err(error) = self.commit(now, &mut []) {
+        if !self.entries.is_empty()
+            && let Err(error) = self.commit(now, &mut [])
+        {
             self.stop(&error);
+        }
+        // Ticks that wait no longer.
+        for task in inbox {
+            if let Err((error, task)) = self.shared.queue.push_beyond(task) {
+                task.refuse(&error.into());
+            }
         }
     }
 }

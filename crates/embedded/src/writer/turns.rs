@@ -36,6 +36,7 @@ pub(super) struct Engine {
     pub(super) folder: TempDir,
     pub(super) writer: Writer,
     pub(super) reader: Connection,
+    pub(super) clock: Arc<ManualClock>,
 }
 
 impl Engine {
@@ -47,24 +48,32 @@ impl Engine {
     }
 
     pub(super) fn open(folder: TempDir) -> Self {
+        let engine = Self::open_without_readers(folder);
+        engine.writer.shared.recalls.close(); // no thread reads: the writer does
+        engine
+    }
+
+    /// What the writer sends for waits until the test has it read.
+    pub(super) fn open_without_readers(folder: TempDir) -> Self {
         let path = folder.path().join("qiang.db");
         let conn = file::open_writer(&path, FileKind::Engine, OPENS).unwrap();
         let (options, mut refs) = (EmbeddedOptions::default(), Refs::default());
         let rebuilt = rebuild::rebuild(&conn, &mut refs, options.grace).unwrap();
         let shared = Arc::new(Shared::new(rebuilt.book));
-        shared.recalls.close(); // no thread reads: the writer does
-        let clock: Arc<dyn Clock> = ManualClock::new(OPENS);
+        let clock = ManualClock::new(OPENS);
+        let read: Arc<dyn Clock> = clock.clone();
         let parts = (conn, refs, rebuilt.places);
         Self {
-            writer: Writer::new(&path, &shared, &clock, parts, options).unwrap(),
+            writer: Writer::new(&path, &shared, &read, parts, options).unwrap(),
             reader: file::open_reader(&path).unwrap(),
             folder,
+            clock,
         }
     }
 
     /// The process dies, and another one opens the file.
     pub(super) fn crash(self) -> Self {
-        let Self { folder, writer, .. } = self;
+        let Self { folder, writer, .. } = self; // the readers end with it
         drop(writer);
         Self::open(folder)
     }

@@ -179,13 +179,28 @@ impl Pair {
         self.batch(vec![Command::Tick { events_max }.into()]);
     }
 
-    /// Log and numbers of both are the same.
+    /// Claims that were made lately.
+    fn last_claims(&self) -> impl Iterator<Item = &Claim> {
+        let exchanges = self.history.exchanges.iter().rev();
+        let claims = exchanges.filter_map(|exchange| match exchange {
+            Exchange::Claim(claim, _) => Some(claim),
+            Exchange::Command(..) => None,
+        });
+        claims.take(8)
+    }
+
+    /// Log, numbers and answers of both are the same.
     fn compare(&self) {
         let engine = self.engine.as_ref().unwrap();
         let read = engine.read(PartitionId(0), 0, usize::MAX);
         let log = self.runtime.block_on(read).unwrap();
         assert_eq!(log, self.log);
         let now = self.now();
+        for claim in self.last_claims() {
+            let outcome = self.runtime.block_on(engine.look(claim)).unwrap();
+            let expected = self.book.peek(now, claim, self.book.head());
+            assert_eq!(outcome, expected, "{claim:?}");
+        }
         for setup in &self.history.setups {
             let id = setup.campaign.id;
             let tally = self.runtime.block_on(engine.tally(id)).unwrap();

@@ -48,3 +48,87 @@ fn what_was_read_too_early_is_read_again() {
     assert!(book.recall(now, left));
     assert_eq!(book.tally(now, id).map(|tally| tally.granted), Some(2));
 }
+
+/// A few rows answer as the whole campaign does.
+#[test]
+fn an_excerpt_answers_about_its_grants_as_the_book_does() {
+    let setup = sale(1, 10, 2);
+    let mut fixture = Fixture::with(std::slice::from_ref(&setup));
+    let id = setup.campaign.id;
+    let users = ["a", "b", "a", "c", "d"];
+    let grants = users.map(|user| match fixture.claim(&setup, user) {
+        Outcome::Granted(grant) => grant,
+        other => panic!("{other:?}"),
+    });
+    let now = at(START + 1);
+    let (book, last) = (&mut fixture.book, grants[4]);
+    for user in ["a", "c", "nobody"] {
+        let of_user = grants.iter().zip(users).filter(|(_, name)| *name == user);
+        let of_user: Vec<_> = of_user.map(|(grant, _)| *grant).collect();
+        let numbers: Vec<_> = of_user.iter().map(|grant| grant.number).collect();
+        let mut excerpt = Excerpt::new(setup.campaign.clone(), &numbers);
+        for grant in &of_user {
+            let former = FormerGrant {
+                number: grant.number,
+                user: &UserId::new(user).unwrap(),
+                quantity: 1,
+                amount_minor: grant.amount_minor,
+                granted_at: grant.granted_at,
+                key: None,
+                state: OrderState::Held,
+            };
+            excerpt.add(&former).unwrap();
+        }
+        let stored = Stored {
+            standing: Standing {
+                phase: Phase::Scheduled,
+                granted: 5,
+                returned: 0,
+                refunded_minor: 0,
+            },
+            escrow_minor: 0,
+            last_number: last.number,
+            skipped: &[],
+        };
+        let excerpt = excerpt.finish(&stored).unwrap();
+        assert_eq!(Some(excerpt.tally(now)), book.tally(now, id));
+        for number in 1..=6 {
+            let order = OrderId {
+                campaign: id,
+                number,
+            };
+            let expected = book.order(order).filter(|_| numbers.contains(&number));
+            assert_eq!(excerpt.order(number), expected, "{user}: order {number}");
+        }
+        let claim = Claim {
+            campaign: id,
+            kind: CampaignKind::Sale,
+            user: UserId::new(user).unwrap(),
+            quantity: 1,
+            key: None,
+        };
+        assert_eq!(
+            excerpt.peek(now, &claim),
+            book.peek(now, &claim, book.head()),
+            "{user}"
+        );
+    }
+    let stored = |granted, returned, last_number| Stored {
+        standing: Standing {
+            phase: Phase::Scheduled,
+            granted,
+            returned,
+            refunded_minor: 0,
+        },
+        escrow_minor: 0,
+        last_number,
+        skipped: &[(2, 4), (7, 7)],
+    };
+    let empty = || Excerpt::new(setup.campaign.clone(), &[]);
+    let skipping = empty().finish(&stored(4, 0, 8)).unwrap();
+    assert_eq!(skipping.tally(now).grants, 4, "1, 5, 6 and 8");
+    assert!(
+        empty().finish(&stored(9, 2, 11)).is_err(),
+        "more than there was"
+    );
+}

@@ -1,0 +1,386 @@
+//! Threads that read campaigns which the book does not have, so that nobody else waits for it.
+//!
+//! What follows from a few rows is answered by the first thread. It also reads small campaigns whole, for the writer.
+//! The second thread reads large ones, the smallest first, and breaks one off for those that are much smaller.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    panic::{self, AssertUnwindSafe},
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use qiang_core::{
+    book::{Excerpt, Restored},
+    id::CampaignId,
+    outcome::Outcome,
+    ports::{Clock, EngineError},
+    time::Timestamp,
+};
+use rusqlite::Connection;
+
+use crate::{
+    Shared,
+    cold::{self, Found},
+    errand::Errand,
+    error::StoreError,
+    file,
+    queue::{PushError, Queue, Taken},
+    recall::{self, Loaded, ROWS_AT_ONCE, say_unreadable},
+    task::{Recalled, Task},
+};
+
+/// How long a thread keeps its connection while nobody asks.
+const KEPT: Duration = Duration::from_secs(60);
+/// A read of many rows breaks off for one of this fraction.
+const MUCH_SMALLER: u64 = 8;
+
+/// What the threads have to do.
+pub(crate) struct Recalls {
+    errands: Queue<Errand>,
+    large: Queue<Large>,
+    /// Campaigns that were read whole.
+    whole: AtomicU64,
+}
+
+/// Work with a large campaign.
+enum Large {
+    /// It is read, with about so many rows.
+    Read(u64, Errand),
+    /// It has left the book, and its memory is freed.
+    Free(Box<Restored>),
+}
+
+impl Recalls {
+    pub(crate) fn new(errands_max: usize) -> Self {
+        Self {
+            errands: Queue::new(errands_max),
+            large: Queue::new(errands_max),
+            whole: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn push(&self, errand: Errand) -> Result<(), (PushError, Errand)> {
+        self.errands.push(errand)
+    }
+
+    /// Frees the memory of a campaign: here if it is small.
+    pub(crate) fn free(&self, retired: Restored) {
+        if u64::from(retired.len()) > ROWS_AT_ONCE {
+            drop(self.large.push(Large::Free(Box::new(retired))));
+        }
+    }
+
+    /// How many campaigns were read whole.
+    pub(crate) fn whole(&self) -> u64 {
+        self.whole.load(Ordering::Relaxed)
+    }
+
+    /// Notes that a campaign is read whole.
+    pub(crate) fn reads_whole(&self) {
+        self.whole.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Refuses further errands; those gathered are still run.
+    pub(crate) fn close(&self) {
+        self.errands.close();
+    }
+
+    /// Refuses further errands, and gives back those gathered.
+    pub(crate) fn abort(&self) -> Vec<Errand> {
+        let mut errands = self.errands.abort();
+        errands.extend(self.large.abort().into_iter().filter_map(Large::errand));
+        errands
+    }
+
+    #[cfg(test)]
+    pub(crate) fn take(&self) -> Vec<Errand> {
+        self.errands.extract(|_| true)
+    }
+}
+
+impl Large {
+    fn errand(self) -> Option<Errand> {
+        match self {
+            Self::Read(_, errand) => Some(errand),
+            Self::Free(_) => None,
+        }
+    }
+}
+
+/// The two threads.
+pub(crate) struct RecallThreads {
+    shared: Arc<Shared>,
+    threads: parking_lot::Mutex<Option<[JoinHandle<()>; 2]>>,
+}
+
+impl RecallThreads {
+    pub(crate) fn start(
+        path: &Path,
+        shared: &Arc<Shared>,
+        clock: &Arc<dyn Clock>,
+    ) -> io::Result<Self> {
+        let reader = Reader {
+            path: path.to_owned(),
+            shared: Arc::clone(shared),
+            clock: Arc::clone(clock),
+        };
+        let named = |name: &str| std::thread::Builder::new().name(name.to_owned());
+        let large = reader.clone();
+        let small = named("recall").spawn(move || reader.run())?;
+        let large = named("recall-large").spawn(move || LargeReader::new(large).run());
+        let Ok(large) = large else {
+            shared.recalls.close();
+            drop(small.join());
+            return large.map(|_| unreachable!("it is no thread"));
+        };
+        Ok(Self {
+            shared: Arc::clone(shared),
+            threads: parking_lot::Mutex::new(Some([small, large])),
+        })
+    }
+
+    /// Waits for their end, which follows the close of the queue.
+    pub(crate) fn join(&self) {
+        if let Some([small, large]) = self.threads.lock().take() {
+            drop(small.join());
+            self.shared.recalls.large.close();
+            drop(large.join());
+        }
+    }
+}
+
+/// What both threads read with.
+#[derive(Clone)]
+struct Reader {
+    path: PathBuf,
+    shared: Arc<Shared>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Reader {
+    fn run(self) {
+        let (mut inbox, mut conn) = (Vec::new(), None);
+        loop {
+            match self.shared.recalls.errands.take(&mut inbox, 0, KEPT) {
+                Taken::Tasks => {}
+                Taken::Nothing => {
+                    conn = None;
+                    continue;
+                }
+                Taken::Closed => return,
+            }
+            for errand in inbox.drain(..) {
+                self.serve(&mut conn, errand);
+            }
+        }
+    }
+
+    fn serve(&self, conn: &mut Option<Connection>, errand: Errand) {
+        let id = errand.campaign();
+        let find = AssertUnwindSafe(|| cold::find(self.connect(conn)?, &errand));
+        let found = match panic::catch_unwind(find) {
+            Ok(Ok(found)) => found,
+            Ok(Err(error)) if error.is_io() => {
+                *conn = None;
+                let failed = EngineError::unavailable(error.chain());
+                return self.deliver(id, Recalled::Failed(failed), vec![errand]);
+            }
+            Ok(Err(error)) => return self.refuse_unreadable(errand, error.chain()),
+            Err(_) => return self.refuse_unreadable(errand, panicked(id)),
+        };
+        match found {
+            Found::Excerpt(excerpt) => answer(self.clock.now(), &excerpt, errand),
+            Found::NotOpen => self.deliver(id, Recalled::NotOpen, vec![errand]),
+            Found::Whole(rows) if rows > ROWS_AT_ONCE => self.hand_over(rows, errand),
+            Found::Whole(_) => {
+                let load = AssertUnwindSafe(|| recall::load(self.connect(conn)?, id, &mut || {}));
+                let loaded = panic::catch_unwind(load);
+                if matches!(loaded, Ok(Err(_))) {
+                    *conn = None;
+                }
+                self.deliver(id, self.recalled(id, loaded), vec![errand]);
+            }
+        }
+    }
+
+    fn connect<'a>(&self, conn: &'a mut Option<Connection>) -> Result<&'a Connection, StoreError> {
+        Ok(match conn {
+            Some(conn) => conn,
+            None => conn.insert(file::open_reader(&self.path)?),
+        })
+    }
+
+    fn hand_over(&self, rows: u64, errand: Errand) {
+        let pushed = self.shared.recalls.large.push(Large::Read(rows, errand));
+        if let Err((error, Large::Read(_, errand))) = pushed {
+            let failed = Recalled::Failed(error.into());
+            self.deliver(errand.campaign(), failed, vec![errand]);
+        }
+    }
+
+    fn refuse_unreadable(&self, errand: Errand, reason: String) {
+        let id = errand.campaign();
+        say_unreadable(id, &reason);
+        let unreadable = Recalled::Unreadable(EngineError::unavailable(reason));
+        self.deliver(id, unreadable, vec![errand]);
+    }
+
+    fn recalled(
+        &self,
+        id: CampaignId,
+        loaded: std::thread::Result<Result<Loaded, StoreError>>,
+    ) -> Recalled {
+        self.shared.recalls.reads_whole();
+        match loaded {
+            Ok(Ok(loaded)) => {
+                if let Loaded::Unreadable(reason) = &loaded {
+                    say_unreadable(id, reason);
+                }
+                loaded.into()
+            }
+            Ok(Err(error)) => Recalled::Failed(EngineError::unavailable(error.chain())),
+            Err(_) => {
+                let reason = panicked(id);
+                say_unreadable(id, &reason);
+                Recalled::Unreadable(EngineError::unavailable(reason))
+            }
+        }
+    }
+
+    /// Answers who only reads, and gives the writer what it waits for. A campaign that was read whole for readers is
+    /// one that never leaves the book again: it goes there, so that the next reader finds it.
+    fn deliver(&self, id: CampaignId, recalled: Recalled, errands: Vec<Errand>) {
+        let now = self.clock.now();
+        let mut is_wanted = matches!(recalled, Recalled::Opened(_));
+        for errand in errands {
+            match errand {
+                Errand::Fetch(_) => is_wanted = true,
+                errand => answer_whole(now, &recalled, errand),
+            }
+        }
+        let task = Task::Recalled(id, recalled);
+        if is_wanted && let Err((_, task)) = self.shared.queue.push_beyond(task) {
+            task.refuse(&EngineError::Stopping);
+        }
+    }
+}
+
+fn panicked(id: CampaignId) -> String {
+    format!("the program failed to read campaign {id}")
+}
+
+fn answer(now: Timestamp, excerpt: &Excerpt, errand: Errand) {
+    match errand {
+        Errand::Fetch(_) => debug_assert!(false, "the writer needs all of it"),
+        Errand::Tally(_, answer) => answer.send(Ok(Some(excerpt.tally(now)))),
+        Errand::Order(order, answer) => answer.send(Ok(excerpt.order(order.number))),
+        Errand::Look(claim, answer) => answer.send(Ok(excerpt.peek(now, &claim))),
+    }
+}
+
+fn answer_whole(now: Timestamp, recalled: &Recalled, errand: Errand) {
+    let opened = match recalled {
+        Recalled::Opened(restored) => Some(&**restored),
+        Recalled::NotOpen => None,
+        Recalled::Unreadable(error) | Recalled::Failed(error) => return errand.refuse(error),
+    };
+    match errand {
+        Errand::Fetch(_) => {}
+        Errand::Tally(_, answer) => answer.send(Ok(opened.map(|opened| opened.tally(now)))),
+        Errand::Order(order, answer) => {
+            answer.send(Ok(opened.and_then(|opened| opened.order(order.number))));
+        }
+        Errand::Look(claim, answer) => {
+            let unknown = Some(Outcome::UnknownCampaign);
+            answer.send(Ok(opened.map_or(unknown, |opened| opened.peek(now, &claim))));
+        }
+    }
+}
+
+/// The thread that reads large campaigns.
+struct LargeReader {
+    reader: Reader,
+    inbox: Vec<Large>,
+    /// By their rows.
+    waiting: BTreeMap<(u64, CampaignId), Vec<Errand>>,
+}
+
+impl LargeReader {
+    fn new(reader: Reader) -> Self {
+        Self {
+            reader,
+            inbox: Vec::new(),
+            waiting: BTreeMap::new(),
+        }
+    }
+
+    fn run(mut self) {
+        loop {
+            match self.take(KEPT) {
+                Taken::Tasks => self.read_up_to(u64::MAX),
+                Taken::Nothing => {}
+                Taken::Closed => return,
+            }
+        }
+    }
+
+    fn take(&mut self, wait_max: Duration) -> Taken {
+        let taken = self
+            .reader
+            .shared
+            .recalls
+            .large
+            .take(&mut self.inbox, 0, wait_max);
+        for large in self.inbox.drain(..) {
+            match large {
+                Large::Read(rows, errand) => {
+                    let key = (rows, errand.campaign());
+                    self.waiting.entry(key).or_default().push(errand);
+                }
+                Large::Free(retired) => drop(retired),
+            }
+        }
+        taken
+    }
+
+    /// Reads those that wait with up to so many rows, the smallest first.
+    fn read_up_to(&mut self, rows_max: u64) {
+        while let Some(first) = self.waiting.first_entry()
+            && first.key().0 <= rows_max
+        {
+            let ((rows, id), errands) = first.remove_entry();
+            if self.reader.shared.recalls.large.is_aborted() {
+                for errand in errands {
+                    errand.refuse(&EngineError::Stopping);
+                }
+                continue;
+            }
+            self.read(rows, id, errands);
+            self.take(Duration::ZERO);
+        }
+    }
+
+    fn read(&mut self, rows: u64, id: CampaignId, errands: Vec<Errand>) {
+        let path = self.reader.path.clone();
+        let load = AssertUnwindSafe(|| {
+            let conn = file::open_reader(&path)?;
+            recall::load(&conn, id, &mut || {
+                self.take(Duration::ZERO);
+                self.read_up_to(rows / MUCH_SMALLER);
+            })
+        });
+        let loaded = panic::catch_unwind(load);
+        let recalled = self.reader.recalled(id, loaded);
+        self.reader.deliver(id, recalled, errands);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,196 @@
+//! Campaigns whose time comes while the book does not have them.
+
+use qiang_core::{
+    book::{Command, Reply, Setup},
+    ports::Ticket,
+};
+use qiang_testkit::campaign::sale;
+
+use super::*;
+use crate::writer::turns::{Engine, block_on, creation, fresh, outcome};
+
+const HOLD_MS: i64 = 60_000;
+/// More than are read without a break.
+const ORDERS: u32 = ROWS_AT_ONCE as u32 + 4;
+
+impl Engine {
+    /// No campaign leaves unless the test says so.
+    fn unswept() -> Self {
+        let mut engine = Self::open_without_readers(tempfile::TempDir::new().unwrap());
+        engine.sweep_later();
+        engine
+    }
+
+    fn sweep_later(&mut self) {
+        self.writer.absent.swept_at = Instant::now() + Duration::from_secs(3_600);
+    }
+
+    fn sale(&mut self, n: u64) -> Setup {
+        let creation = creation(sale(100_000).hold_ms(HOLD_MS).setup(n), None);
+        let entered = self.enter(creation.clone());
+        assert_eq!(fresh(&self.entered(entered)), Some(true));
+        creation.setup
+    }
+
+    /// Has so many users order, all of it settled.
+    fn sell(&mut self, setup: &Setup, orders: u32) {
+        let mut tickets: Vec<_> = (0..orders)
+            .map(|n| self.claim(setup, &format!("user-{n}")))
+            .collect();
+        self.turn();
+        for ticket in &mut tickets {
+            assert!(outcome(ticket).grant().is_some());
+        }
+        while self.writer.backlog() > 0 {
+            self.turn();
+        }
+    }
+
+    fn forget(&mut self, setup: &Setup) {
+        let (id, settled) = (setup.campaign.id, self.writer.settled);
+        self.writer.retire(id, settled);
+        assert!(!self.has(setup));
+    }
+
+    fn sweep(&mut self) {
+        self.writer.absent.swept_at = Instant::now().checked_sub(SWEEP_EVERY).unwrap();
+        self.writer.retire_idle();
+        self.sweep_later();
+    }
+
+    fn has(&self, setup: &Setup) -> bool {
+        self.writer.shared.book.read().has(setup.campaign.id)
+    }
+
+    /// Campaigns that are sent for.
+    fn sent_for(&self) -> Vec<CampaignId> {
+        let errands = self.writer.shared.recalls.take();
+        errands.iter().map(Errand::campaign).collect()
+    }
+
+    fn whole(&self) -> u64 {
+        self.writer.shared.recalls.whole()
+    }
+
+    fn tick(&self) -> Ticket<Reply> {
+        let (answer, ticket) = Ticket::new();
+        let events_max = 10_000;
+        self.push(Task::Command(Command::Tick { events_max }, answer));
+        ticket
+    }
+
+    fn expired(&self) -> u32 {
+        self.count("SELECT count(*) FROM events WHERE kind = 4")
+    }
+
+    /// Reads a campaign as the thread does.
+    fn read(&self, setup: &Setup) -> Task {
+        let id = setup.campaign.id;
+        let loaded = recall::load(&self.reader, id, &mut || {}).unwrap();
+        Task::Recalled(id, loaded.into())
+    }
+}
+
+/// An engine with a large sale that is not in memory, and a small one that is.
+fn cold_and_hot() -> (Engine, Setup, Setup) {
+    let mut engine = Engine::unswept();
+    let (cold, hot) = (engine.sale(1), engine.sale(2));
+    engine.sell(&cold, ORDERS);
+    engine.forget(&cold);
+    (engine, cold, hot)
+}
+
+/// Nobody waits until a large campaign is read that is due.
+#[test]
+fn the_writer_reads_no_large_campaign() {
+    let (mut engine, cold, hot) = cold_and_hot();
+    engine.clock.advance(HOLD_MS);
+    let mut claimed = engine.claim(&hot, "somebody");
+    let mut ticked = engine.tick();
+    engine.turn();
+    assert!(outcome(&mut claimed).grant().is_some());
+    assert_eq!(engine.sent_for(), [cold.campaign.id]);
+    assert_eq!((engine.whole(), engine.has(&cold)), (0, false));
+    // It is sent for once.
+    engine.turn();
+    let mut again = engine.claim(&cold, "late");
+    engine.turn();
+    assert_eq!(engine.sent_for(), []);
+    assert_eq!(engine.expired(), 0);
+    // What waited for it is decided behind what is due, and before the tick is answered.
+    engine.push(engine.read(&cold));
+    engine.turn();
+    assert!(outcome(&mut again).grant().is_some());
+    let more = block_on(&mut ticked);
+    assert!(matches!(more, Ok(Reply::Ticked { .. })), "{more:?}");
+    while engine.expired() < ORDERS {
+        engine.turn();
+    }
+    assert_eq!(engine.expired(), ORDERS);
+}
+
+/// Holds end although a read fails.
+#[test]
+fn what_could_not_be_read_is_due_again() {
+    let (mut engine, cold, _) = cold_and_hot();
+    engine.clock.advance(HOLD_MS);
+    engine.turn();
+    assert_eq!(engine.sent_for(), [cold.campaign.id]);
+    let mut ticked = engine.tick();
+    engine.turn();
+    let failed = Recalled::Failed(EngineError::unavailable("no disk"));
+    engine.push(Task::Recalled(cold.campaign.id, failed));
+    engine.turn();
+    assert!(block_on(&mut ticked).is_ok());
+    engine.turn();
+    assert_eq!(engine.sent_for(), [], "not at once");
+    engine.clock.advance(DUE_AGAIN_MS);
+    engine.turn();
+    assert_eq!(engine.sent_for(), [cold.campaign.id]);
+    engine.push(engine.read(&cold));
+    while engine.expired() < ORDERS {
+        engine.turn();
+    }
+}
+
+/// A small campaign is read in the turn in which it is due.
+#[test]
+fn small_campaigns_are_read_with_the_tick() {
+    let mut engine = Engine::unswept();
+    let sales: Vec<_> = (1..=5).map(|n| engine.sale(n)).collect();
+    for sale in &sales {
+        engine.sell(sale, 3_000);
+        engine.forget(sale);
+    }
+    engine.clock.advance(HOLD_MS);
+    engine.turn();
+    let read = engine.whole();
+    assert!(
+        (1..=2).contains(&read),
+        "{read}: as many as have 8,192 rows"
+    );
+    while engine.expired() < 15_000 {
+        engine.turn();
+    }
+    assert_eq!(engine.sent_for(), []);
+}
+
+/// A campaign that is due soon would be read again for that.
+#[test]
+fn what_is_due_soon_stays() {
+    let mut engine = Engine::unswept();
+    let sale = engine.sale(1);
+    engine.sell(&sale, 1);
+    engine.writer.absent.keep_idle = Duration::from_secs(30);
+    engine.clock.advance(HOLD_MS - 20_000);
+    engine.sweep();
+    assert!(engine.has(&sale), "its hold ends in 20 s");
+    engine.clock.advance(20_000);
+    engine.turn();
+    assert_eq!(engine.expired(), 1);
+    while engine.writer.backlog() > 0 {
+        engine.turn();
+    }
+    engine.sweep();
+    assert!(!engine.has(&sale), "nothing is due of it for long");
+}
