@@ -93,6 +93,7 @@ impl Rest {
 
 /// Opens the file read-only, and makes sure that it is a ledger.
 pub(super) fn open(path: &Path) -> anyhow::Result<Ledger> {
+    let path = &real(path);
     let is_at_rest = !has_wal(path);
     open_as(path, is_at_rest)
 }
@@ -100,7 +101,12 @@ pub(super) fn open(path: &Path) -> anyhow::Result<Ledger> {
 /// The same for a file that this process has open for writing. It is never at rest, and nobody but SQLite may touch it:
 /// whoever closes another descriptor of it ends the locks that the writer has on it.
 pub(super) fn open_served(path: &Path) -> anyhow::Result<Ledger> {
-    open_as(path, false)
+    open_as(&real(path), false)
+}
+
+/// The path without symlinks: the `-wal` is beside the file, and not beside a symlink to it.
+fn real(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
 fn open_as(path: &Path, is_at_rest: bool) -> anyhow::Result<Ledger> {
@@ -181,7 +187,7 @@ fn check_complete(path: &Path, conn: &Connection) -> anyhow::Result<()> {
     let is_complete = match mark {
         None => true,
         // The engine empties the log where it stands while it repairs itself.
-        Some(mark) => !is_in_wal_mode(path)? || (wal(path).exists() && mark == identity(path)?),
+        Some(mark) => !is_in_wal_mode(path)? || (wal(path).exists() && is_of(&mark, path)?),
     };
     ensure!(
         is_complete,
@@ -200,7 +206,13 @@ fn is_in_wal_mode(path: &Path) -> anyhow::Result<bool> {
     Ok(header[18] == 2)
 }
 
-/// As the file that is open for writing names itself.
+/// Whether a writer made the mark in this file with this log, and not in a copy or under another name. Marks of earlier
+/// versions do not name the log.
+fn is_of(mark: &str, path: &Path) -> anyhow::Result<bool> {
+    let (data, wal) = (identity(path)?, identity(&wal(path))?);
+    Ok(mark == data || mark.starts_with(&format!("{data}:{wal}:")))
+}
+
 #[cfg(unix)]
 fn identity(path: &Path) -> anyhow::Result<String> {
     use std::os::unix::fs::MetadataExt as _;
@@ -210,7 +222,7 @@ fn identity(path: &Path) -> anyhow::Result<String> {
 
 #[cfg(not(unix))]
 fn identity(_: &Path) -> anyhow::Result<String> {
-    Ok("open".to_owned())
+    Ok("0:0".to_owned())
 }
 
 fn kind(path: &Path, conn: &Connection) -> anyhow::Result<FileKind> {

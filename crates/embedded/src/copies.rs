@@ -14,6 +14,7 @@ use qiang_core::event::{PartitionId, Seq};
 use rusqlite::Connection;
 
 use crate::{
+    data_file,
     error::StoreError,
     file::{self, FileKind},
     log,
@@ -54,6 +55,7 @@ pub struct Restore {
 /// place, or it cannot be written.
 pub fn back_up(from: &Path, to: &Path) -> Result<Copied, StoreError> {
     is_free(to)?;
+    let from = &data_file::real_path(from)?;
     open_mark::check_complete(from)?;
     let unfinished = beside(to, UNFINISHED);
     let copied = copy(from, &unfinished)?;
@@ -68,7 +70,8 @@ pub fn back_up(from: &Path, to: &Path) -> Result<Copied, StoreError> {
 /// # Errors
 /// As [`back_up`]; when a process serves `to`, or when it is there and is not to be replaced.
 pub fn restore(from: &Path, to: &Path, how: Restore) -> Result<Copied, StoreError> {
-    let _lock = file::lock(to)?;
+    let (from, to) = (&data_file::real_path(from)?, &data_file::real_path(to)?);
+    let _lock = data_file::lock_replaced(to)?;
     let (wal, replaced) = (beside(to, "-wal"), beside(to, REPLACED));
     if how.replace {
         is_free(&replaced)?;

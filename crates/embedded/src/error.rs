@@ -11,8 +11,11 @@ pub enum StoreError {
     /// The file system.
     #[error("the file system failed")]
     Io(#[from] std::io::Error),
-    /// Another process has the file open for writing.
-    #[error("another process is serving {path}; two writers would hand out the same units")]
+    /// Another writer has the file open, under this path or another one.
+    #[error(
+        "another process is serving {path}, or the same file under another path; two writers would hand out the same \
+         units"
+    )]
     InUse {
         /// The file.
         path: String,
@@ -49,6 +52,33 @@ pub enum StoreError {
          there, or a copy that `qiang backup` made; `qiang restore --as-it-is` takes what the file alone has"
     )]
     Incomplete {
+        /// The file.
+        path: String,
+    },
+    /// The path no longer leads to the data file that the writer opened.
+    #[error(
+        "{path} was removed, moved or replaced while this process served it: commits would be lost. Move the same file \
+         back, or restart the service to serve the file that is there"
+    )]
+    Moved {
+        /// The file.
+        path: String,
+    },
+    /// The same of a file that SQLite has beside it.
+    #[error(
+        "{path} was removed, moved or replaced while this process served its data file: commits would be lost. Restart \
+         the service"
+    )]
+    LogMoved {
+        /// The file.
+        path: String,
+    },
+    /// The data file has other content, which this writer did not write.
+    #[error(
+        "{path} was overwritten while this process served it: stop the service, then use `qiang restore` to replace \
+         the file"
+    )]
+    Overwritten {
         /// The file.
         path: String,
     },
@@ -89,7 +119,10 @@ impl StoreError {
             OutOfMemory, ReadOnly, SystemIoFailure,
         };
         let Self::Sqlite(error) = self else {
-            return matches!(self, Self::Io(_));
+            return matches!(
+                self,
+                Self::Io(_) | Self::Moved { .. } | Self::LogMoved { .. } | Self::Overwritten { .. }
+            );
         };
         matches!(
             error.sqlite_error_code(),

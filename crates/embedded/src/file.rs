@@ -1,7 +1,7 @@
-//! Opening the file: its lock, its settings, its schema.
+//! Opening the file: its settings, its schema.
 
 use std::{
-    fs::{File, OpenOptions, TryLockError},
+    fs::{File, OpenOptions},
     io,
     path::Path,
     time::Duration,
@@ -10,11 +10,7 @@ use std::{
 use qiang_core::time::Timestamp;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
-use crate::{
-    downtimes,
-    error::StoreError,
-    open_mark::{self, beside},
-};
+use crate::{downtimes, error::StoreError, open_mark};
 
 /// Migrations in order; the file's `user_version` says how many it has. Append only.
 const MIGRATIONS: [&str; 34] = [
@@ -99,34 +95,6 @@ impl FileKind {
     }
 }
 
-/// Held for as long as the process may write: two writers would each grant the same units.
-#[derive(Debug)]
-pub(crate) struct WriterLock {
-    file: File,
-}
-
-impl Drop for WriterLock {
-    /// Closing the file would not do: the lock is the open file's, and a child that this process has forked for a
-    /// program holds the same one until that program begins.
-    fn drop(&mut self) {
-        if let Err(error) = self.file.unlock() {
-            tracing::warn!(%error, "the lock ends when the file is closed");
-        }
-    }
-}
-
-/// Takes the lock beside the file.
-pub(crate) fn lock(path: &Path) -> Result<WriterLock, StoreError> {
-    let file = open_private(&beside(path, ".lock"))?;
-    match file.try_lock() {
-        Ok(()) => Ok(WriterLock { file }),
-        Err(TryLockError::WouldBlock) => Err(StoreError::InUse {
-            path: path.display().to_string(),
-        }),
-        Err(TryLockError::Error(error)) => Err(error.into()),
-    }
-}
-
 /// Opens a file for writing, or creates one that only its owner may read: it holds seeds and money.
 pub(crate) fn open_private(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
@@ -134,6 +102,19 @@ pub(crate) fn open_private(path: &Path) -> io::Result<File> {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     options.open(path)
+}
+
+/// Creates a file that only its owner may read, unless it is there. SQLite gives the files beside it the same
+/// permissions.
+pub(crate) fn create_private(path: &Path) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.create_new(true).write(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    match options.open(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// Opens the file for writing, creating and migrating it as needed. Whatever it says afterwards is on disk: what was
@@ -144,7 +125,7 @@ pub(crate) fn open_writer(
     now: Timestamp,
 ) -> Result<Connection, StoreError> {
     open_mark::check_complete(path)?;
-    drop(open_private(path)?); // SQLite gives the files beside it the same permissions
+    create_private(path)?;
     let conn = prepare(Connection::open(path)?, path, kind)?;
     match kind {
         FileKind::Engine => {
@@ -336,17 +317,5 @@ mod tests {
             .query_row("PRAGMA integrity_check", [], |row| row.get(0))
             .unwrap();
         assert_eq!(sound, "ok");
-    }
-
-    #[test]
-    fn a_lock_ends_with_its_owner_whoever_has_the_file_open_as_well() {
-        let folder = tempfile::TempDir::new().unwrap();
-        let path = folder.path().join("qiang.db");
-        let held = lock(&path).unwrap();
-        let in_a_child = held.file.try_clone().unwrap(); // as fork leaves it to a child
-        assert!(matches!(lock(&path), Err(StoreError::InUse { .. })));
-        drop(held);
-        lock(&path).map(drop).unwrap();
-        drop(in_a_child);
     }
 }

@@ -14,6 +14,7 @@ mod binding_host;
 mod clock;
 mod cold;
 pub mod copies;
+mod data_file;
 mod downtimes;
 mod engine;
 mod errand;
@@ -45,6 +46,7 @@ mod thread;
 mod transaction;
 mod under_way;
 mod waiting;
+mod watch;
 mod webhook_host;
 mod writer;
 
@@ -213,7 +215,8 @@ impl Embedded {
     /// Opens the file, creating or migrating it as needed, replays what is not settled, and starts the writer.
     ///
     /// # Errors
-    /// When the file cannot be opened, is in use by another process, is newer than this program, or is damaged.
+    /// When the file cannot be opened, is in use by another process under any path, is newer than this program, or is
+    /// damaged.
     pub fn open(path: &Path, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
         Self::open_with(path, clock, EmbeddedOptions::default())
     }
@@ -227,7 +230,8 @@ impl Embedded {
         clock: Arc<dyn Clock>,
         options: EmbeddedOptions,
     ) -> Result<Self, StoreError> {
-        let lock = file::lock(path)?;
+        let path = &data_file::real_path(path)?;
+        let lock = data_file::lock(path)?;
         let conn = file::open_writer(path, FileKind::Engine, clock.now())?;
         let mut refs = Refs::default();
         let Rebuilt { book, places } = rebuild::rebuild(&conn, &mut refs, options.grace)?;
@@ -263,10 +267,11 @@ impl Embedded {
     /// # Errors
     /// When the file cannot be read, or is no file of Qiang's.
     pub fn is_engine(path: &Path) -> Result<bool, StoreError> {
-        Ok(file::kind_of(path)? == Some(FileKind::Engine))
+        let path = data_file::real_path(path)?;
+        Ok(file::kind_of(&path)? == Some(FileKind::Engine))
     }
 
-    /// The file.
+    /// The file's path, without symlinks.
     pub fn path(&self) -> &Path {
         self.readers.path()
     }

@@ -13,13 +13,16 @@ use std::{
 
 use rusqlite::{Connection, OpenFlags, config::DbConfig};
 
-use crate::error::StoreError;
+use crate::{
+    data_file::{self, FileId},
+    error::StoreError,
+};
 
 /// How a file begins that has been in WAL mode: SQLite's magic, and at `WRITE_VERSION` the version of its journal.
 const MAGIC: &[u8] = b"SQLite format 3\0";
 const WRITE_VERSION: usize = 18;
 const WAL: u8 = 2;
-const HEADER_BYTES: u64 = 20;
+const HEADER_BYTES: usize = 20;
 
 /// The file beside another that has the same name and this at its end.
 pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
@@ -30,7 +33,8 @@ pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
 
 /// Refuses a file that was open when it was copied, or when its process died, and that lacks its write-ahead log since.
 pub(crate) fn check_complete(path: &Path) -> Result<(), StoreError> {
-    let wal_bytes = beside(path, "-wal").metadata().ok().map(|wal| wal.len());
+    let wal = beside(path, "-wal");
+    let wal_bytes = wal.metadata().ok().map(|wal| wal.len());
     if wal_bytes.is_some_and(|bytes| bytes > 0) || !is_in_wal_mode(path)? {
         return Ok(());
     }
@@ -41,8 +45,8 @@ pub(crate) fn check_complete(path: &Path) -> Result<(), StoreError> {
     let Ok(Some(mark)) = mark else {
         return Ok(());
     };
-    if wal_bytes.is_some() && mark == identity(path)? {
-        return Ok(()); // the log was emptied where it stands, by a repair
+    if wal_bytes.is_some() && is_of(&mark, path, &wal)? {
+        return Ok(()); // a repair emptied the log in place
     }
     Err(StoreError::Incomplete {
         path: path.display().to_string(),
@@ -51,7 +55,11 @@ pub(crate) fn check_complete(path: &Path) -> Result<(), StoreError> {
 
 /// Marks the file as open and moves the mark into the file itself.
 pub(crate) fn mark_open(conn: &Connection, path: &Path) -> Result<(), StoreError> {
-    conn.execute("UPDATE file_kind SET open_as = ?1", [identity(path)?])?;
+    let (data, wal) = (FileId::at(path)?, FileId::at(&beside(path, "-wal"))?);
+    conn.execute(
+        "UPDATE file_kind SET open_as = ?1 || lower(hex(randomblob(8)))",
+        [format!("{data}:{wal}:")],
+    )?;
     let moved = conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
     if let Err(error) = moved {
         // The next checkpoint moves it. Nothing is lost by that.
@@ -97,24 +105,26 @@ fn open_immutable(path: &Path) -> Result<Connection, StoreError> {
 }
 
 fn is_in_wal_mode(path: &Path) -> io::Result<bool> {
-    let mut header = Vec::new();
-    match File::open(path) {
-        Ok(file) => file.take(HEADER_BYTES).read_to_end(&mut header)?,
+    let header = match header(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-        Err(error) => return Err(error),
+        header => header?,
     };
     Ok(header.starts_with(MAGIC) && header.get(WRITE_VERSION) == Some(&WAL))
 }
 
-/// Which file it is, and not a copy of it.
-#[cfg(unix)]
-fn identity(path: &Path) -> io::Result<String> {
-    use std::os::unix::fs::MetadataExt as _;
-    let metadata = path.metadata()?;
-    Ok(format!("{}:{}", metadata.dev(), metadata.ino()))
+fn header(path: &Path) -> io::Result<Vec<u8>> {
+    if let Some(file) = data_file::descriptor(FileId::at(path)?) {
+        return data_file::read_at(&file, 0, HEADER_BYTES);
+    }
+    let mut header = Vec::new();
+    let file = File::open(path)?;
+    file.take(HEADER_BYTES as u64).read_to_end(&mut header)?;
+    Ok(header)
 }
 
-#[cfg(not(unix))]
-fn identity(_: &Path) -> io::Result<String> {
-    Ok("open".to_owned())
+/// Whether a mark was made in this file with this log, and not in a copy or under another name. Marks of earlier
+/// versions do not name the log.
+fn is_of(mark: &str, path: &Path, wal: &Path) -> io::Result<bool> {
+    let (data, wal) = (FileId::at(path)?, FileId::at(wal)?);
+    Ok(mark == data.to_string() || mark.starts_with(&format!("{data}:{wal}:")))
 }

@@ -4,7 +4,7 @@ use std::{io, thread::JoinHandle};
 
 use parking_lot::Mutex;
 
-use crate::file::WriterLock;
+use crate::data_file::WriterLock;
 
 /// The writer's niceness, where the system lets it have it.
 #[cfg(target_os = "linux")]

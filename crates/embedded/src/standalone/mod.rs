@@ -13,6 +13,7 @@ use qiang_core::ports::{Clock, EngineError};
 
 use self::writer::Writer;
 use crate::{
+    data_file,
     error::StoreError,
     file::{self, FileKind},
     job::LedgerJob,
@@ -49,7 +50,8 @@ impl SqliteLedger {
     /// # Errors
     /// When the file cannot be opened, is in use by another process, is newer than this program, or is an engine's.
     pub fn open(path: &Path, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
-        let lock = file::lock(path)?;
+        let path = &data_file::real_path(path)?;
+        let lock = data_file::lock(path)?;
         let conn = file::open_writer(path, FileKind::Ledger, clock.now())?;
         let shared = Arc::new(Shared {
             queue: Queue::new(QUEUED_JOBS_MAX),

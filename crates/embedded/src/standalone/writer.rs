@@ -26,12 +26,13 @@ use crate::{
     ledger::{listed::Unlisted, settle},
     queue::Taken,
     transaction::{Apart, Basis},
+    watch::Watch,
 };
 
 /// How long a turn goes on taking up further settling jobs.
 const TURN_MAX: Duration = Duration::from_millis(20);
-/// How long the writer sleeps when there is nothing to do.
-const IDLE_WAIT_MAX: Duration = Duration::from_secs(60);
+/// How long the writer sleeps when there is nothing to do. Then it looks whether its files are still there.
+const IDLE_WAIT_MAX: Duration = Duration::from_secs(1);
 /// How long nothing may have come before the writer lists what is new.
 const IDLE_BEFORE_LISTING: Duration = Duration::from_secs(1);
 /// How often a stopped writer looks whether the disk is well again.
@@ -42,6 +43,7 @@ pub(super) struct Writer {
     shared: Arc<Shared>,
     clock: Arc<dyn Clock>,
     conn: Connection,
+    watch: Watch,
     settling: VecDeque<Box<dyn LedgerJob>>,
     /// After a failed commit: when to look whether it is well again.
     repair_at: Option<Instant>,
@@ -60,11 +62,13 @@ impl Writer {
         clock: Arc<dyn Clock>,
         conn: Connection,
     ) -> Result<Self, StoreError> {
+        let watch = Watch::of(&path, &conn)?;
         let writer = Self {
             path,
             shared,
             clock,
             conn,
+            watch,
             settling: VecDeque::new(),
             repair_at: None,
             unlisted: Unlisted::default(),
@@ -105,7 +109,8 @@ impl Writer {
                 }
             } else {
                 self.turn(&mut inbox);
-                if is_idle {
+                if is_idle && self.repair_at.is_none() {
+                    self.look_at_files();
                     self.list();
                 }
             }
@@ -149,7 +154,7 @@ impl Writer {
             }
             Err(error) => {
                 let reason = error.chain();
-                self.stop(reason.clone());
+                self.stop(&error);
                 // A failed commit may still have been kept: only the file can tell.
                 let uncertain = EngineError::Uncertain { reason };
                 for job in jobs {
@@ -195,7 +200,7 @@ impl Writer {
         if self.unlisted.is_due(&tx, false) {
             self.unlisted.write(&tx)?;
         }
-        tx.commit()?;
+        self.watch.commit(&self.conn, tx)?;
         Ok(done.moved)
     }
 
@@ -206,19 +211,31 @@ impl Writer {
             && self.unlisted.is_due(&self.conn, true)
         {
             if let Err(error) = self.list_slice() {
-                self.stop(error.chain());
+                self.stop(&error);
             }
+        }
+    }
+
+    /// Stops when a file was moved while nothing was committed.
+    fn look_at_files(&mut self) {
+        if let Err(error) = self.watch.check(&self.conn) {
+            self.stop(&error);
         }
     }
 
     fn list_slice(&mut self) -> Result<(), StoreError> {
         let tx = file::begin(&self.conn)?;
         self.unlisted.write(&tx)?;
-        Ok(tx.commit()?)
+        self.watch.commit(&self.conn, tx)
     }
 
-    fn stop(&mut self, reason: String) {
+    fn stop(&mut self, error: &StoreError) {
+        // If a file is gone, that is the cause of the other errors.
+        let cause = self.watch.check(&self.conn).err();
+        let error = cause.as_ref().unwrap_or(error);
+        let reason = error.chain();
         tracing::error!(reason, "the ledger is stopped: a commit failed");
+        self.watch.save(&self.conn, error);
         self.unlisted.has_failed();
         *self.shared.stopped.write() = Some(reason);
         self.repair_at = Some(Instant::now() + REPAIR_EVERY);
@@ -250,8 +267,10 @@ impl Writer {
 
     /// Opens the file anew, proves that it takes a commit, and takes over how far it is settled.
     fn repair(&mut self) -> Result<(), StoreError> {
+        self.watch.check(&self.conn)?;
         self.conn = file::reopen_writer(&self.path, FileKind::Ledger)?;
         file::probe(&self.conn, self.clock.now())?;
+        self.watch.check(&self.conn)?;
         self.publish(&settle::positions(&self.conn)?);
         Ok(())
     }

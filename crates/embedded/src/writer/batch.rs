@@ -320,6 +320,7 @@ impl Writer {
             entries,
             known,
             unlisted,
+            watch,
             ..
         } = self;
         let probe = decided.iter().any(|it| matches!(it, Decided::Probe(_)));
@@ -365,7 +366,7 @@ impl Writer {
             unlisted.write(&tx)?;
         }
         commit.gets_on();
-        tx.commit()?;
+        watch.commit(conn, tx)?;
         drop(commit);
         if let Some(last) = entries.last() {
             shared.committed.store(last.seq, Ordering::Release);

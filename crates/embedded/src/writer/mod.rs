@@ -45,6 +45,7 @@ use crate::{
     places::Place,
     queue::Taken,
     task::Task,
+    watch::Watch,
 };
 
 /// How long the writer sleeps when there is nothing to do and nothing due.
@@ -63,6 +64,9 @@ pub(crate) struct Writer {
     shared: Arc<Shared>,
     clock: Arc<dyn Clock>,
     conn: Connection,
+    watch: Watch,
+    /// When the files were looked at last.
+    watched_at: Instant,
     refs: Refs,
     settled: Seq,
     /// What settlement has read of campaigns.
@@ -108,6 +112,8 @@ impl Writer {
             path: path.to_owned(),
             shared: Arc::clone(shared),
             clock: Arc::clone(clock),
+            watch: Watch::of(path, &conn)?,
+            watched_at: Instant::now(),
             conn,
             refs,
             settled,
@@ -267,11 +273,22 @@ impl Writer {
         }
     }
 
+    /// Stops when a file was moved while nothing was committed.
+    fn look_at_files(&mut self) {
+        if self.watched_at.elapsed() < IDLE_WAIT_MAX {
+            return;
+        }
+        self.watched_at = Instant::now();
+        if let Err(error) = self.watch.check(&self.conn) {
+            self.stop(&error);
+        }
+    }
+
     fn list_slice(&mut self) -> Result<(), StoreError> {
         let _commit = self.shared.under_way.begin();
         let tx = file::begin(&self.conn)?;
         self.unlisted.write(&tx)?;
-        Ok(tx.commit()?)
+        self.watch.commit(&self.conn, tx)
     }
 
     fn follow(&mut self) {
@@ -282,6 +299,9 @@ impl Writer {
 
     /// What the time has made due, repair, and settlement.
     fn housekeeping(&mut self) {
+        if self.repair_at.is_none() {
+            self.look_at_files();
+        }
         if self.repair_at.is_some() {
             self.try_repair();
             return;

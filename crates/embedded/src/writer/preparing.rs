@@ -131,7 +131,7 @@ impl Writer {
         let _commit = shared.under_way.begin();
         let tx = file::begin(&self.conn)?;
         preparations::take_back(&tx, campaign_ref, limit)?;
-        Ok(tx.commit()?)
+        self.watch.commit(&self.conn, tx)
     }
 
     /// Writes some shares of the first campaigns. Returns whether all are written.
@@ -161,7 +161,7 @@ impl Writer {
         }
         let is_written = campaigns.write(&tx, limit)?;
         commit.gets_on();
-        tx.commit()?;
+        self.watch.commit(&self.conn, tx)?;
         self.preparing.begun = true;
         Ok(is_written)
     }

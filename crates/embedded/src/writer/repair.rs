@@ -23,8 +23,12 @@ const REPAIR_EVERY: Duration = Duration::from_millis(250);
 
 impl Writer {
     pub(super) fn stop(&mut self, error: &StoreError) {
+        // If a file is gone, that is the cause of the other errors.
+        let cause = self.watch.check(&self.conn).err();
+        let error = cause.as_ref().unwrap_or(error);
         let reason = error.chain();
         tracing::error!(reason, "stopped granting: a commit failed");
+        self.watch.save(&self.conn, error);
         self.entries.clear();
         self.shared.stop(&reason);
         self.parked.fail(&reason);
@@ -66,8 +70,10 @@ impl Writer {
 
     /// Reopens the file, proves that it takes a commit, and rebuilds the book from it.
     pub(super) fn repair(&mut self) -> Result<(), StoreError> {
+        self.watch.check(&self.conn)?;
         self.conn = file::reopen_writer(&self.path, FileKind::Engine)?;
         downtimes::end(&self.conn, self.clock.now())?;
+        self.watch.check(&self.conn)?;
         let mut refs = Refs::default();
         // While it was stopped no report of a payment was taken.
         let grace = Grace {

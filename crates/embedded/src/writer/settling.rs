@@ -140,7 +140,7 @@ impl Writer {
         let tx = file::begin(&self.conn)?;
         let settled = work(&tx, &mut self.known)?;
         commit.gets_on();
-        tx.commit()?;
+        self.watch.commit(&self.conn, tx)?;
         drop(commit);
         self.settled = settled;
         self.unlisted.has_changed();

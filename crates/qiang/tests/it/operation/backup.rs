@@ -49,7 +49,8 @@ async fn a_file_is_backed_up_while_users_buy() {
     let mut node = Program::serve(folder.path(), &[("engine.data", "qiang.db")]);
     let (id, before, bought) = backed_up(&node, || {
         run(&["backup", "b.db"]).did("entries");
-        run(&["restore", "b.db", "--replace"]).failed(1, "another process is serving qiang.db");
+        run(&["restore", "b.db", "--replace"])
+            .failed(1, "qiang.db, or the same file under another path");
     })
     .await;
     node.signal("-KILL");

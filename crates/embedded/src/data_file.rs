@@ -1,0 +1,314 @@
+//! The data file as an inode: its real path, and the lock that one process holds on it.
+//!
+//! A file has many names: symlinks, hard links, bind mounts. The lock on the inode itself excludes a second process
+//! under each of them. The lock on the file `.lock` beside it covers the time in which a restore replaces the inode.
+
+#[cfg(unix)]
+use std::os::unix::fs::MetadataExt as _;
+use std::{
+    fmt,
+    fs::{self, File, Metadata, OpenOptions, TryLockError},
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use parking_lot::Mutex;
+
+use crate::{
+    error::StoreError,
+    file::{create_private, open_private},
+    open_mark::beside,
+};
+
+/// Symlinks that are followed to a file.
+const LINKS_MAX: usize = 40;
+
+/// Descriptors of data files, which SQLite has open too. If a process closes any descriptor of a file, it loses all
+/// locks that SQLite has on it, and another process may remove its write-ahead log. So none is closed before the file
+/// has lost its last name.
+static DESCRIPTORS: Mutex<Vec<Descriptor>> = Mutex::new(Vec::new());
+
+struct Descriptor {
+    id: FileId,
+    file: Arc<File>,
+    is_locked: bool,
+}
+
+/// Device and inode of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FileId {
+    device: u64,
+    inode: u64,
+}
+
+impl FileId {
+    #[cfg(unix)]
+    fn of(metadata: &Metadata) -> Self {
+        Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+        }
+    }
+
+    #[cfg(not(unix))]
+    fn of(_: &Metadata) -> Self {
+        Self {
+            device: 0,
+            inode: 0,
+        }
+    }
+
+    /// The file that a path leads to.
+    pub(crate) fn at(path: &Path) -> io::Result<Self> {
+        Ok(Self::of(&fs::metadata(path)?))
+    }
+}
+
+impl fmt::Display for FileId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.device, self.inode)
+    }
+}
+
+/// The path of a file without symlinks. The file may be missing; its folder may not.
+pub(crate) fn real_path(path: &Path) -> io::Result<PathBuf> {
+    let mut path = path.to_owned();
+    for _ in 0..LINKS_MAX {
+        let Ok(target) = fs::read_link(&path) else {
+            return match path.file_name() {
+                Some(name) => Ok(fs::canonicalize(folder_of(&path))?.join(name)),
+                None => fs::canonicalize(&path),
+            };
+        };
+        path = folder_of(&path).join(target);
+    }
+    let reason = format!("{} leads through too many symlinks", path.display());
+    Err(io::Error::other(reason))
+}
+
+fn folder_of(path: &Path) -> &Path {
+    let folder = path.parent().filter(|folder| *folder != Path::new(""));
+    folder.unwrap_or(Path::new("."))
+}
+
+/// Held while the process may write: two writers would each grant the same units.
+#[derive(Debug)]
+pub(crate) struct WriterLock {
+    beside: File,
+    data: Option<DataLock>,
+}
+
+impl WriterLock {
+    /// The lock file beside the data file.
+    fn beside(path: &Path) -> Result<Self, StoreError> {
+        let beside = open_private(&beside(path, ".lock"))?;
+        match beside.try_lock() {
+            Ok(()) => Ok(Self { beside, data: None }),
+            Err(TryLockError::WouldBlock) => Err(in_use(path)),
+            Err(TryLockError::Error(error)) => Err(error.into()),
+        }
+    }
+}
+
+impl Drop for WriterLock {
+    /// Unlocks before it closes: the lock belongs to the open file, and a forked child holds the same one until its
+    /// program begins.
+    fn drop(&mut self) {
+        drop(self.data.take());
+        if let Err(error) = self.beside.unlock() {
+            tracing::warn!(%error, "the lock ends when the file is closed");
+        }
+    }
+}
+
+/// Locks a data file for its writer, and creates the file if it is missing. The path must be a
+/// [real one](real_path).
+pub(crate) fn lock(path: &Path) -> Result<WriterLock, StoreError> {
+    let mut lock = WriterLock::beside(path)?;
+    create_private(path)?;
+    lock.data = DataLock::take(path)?;
+    Ok(lock)
+}
+
+/// Locks a data file that a restore replaces, if there is one.
+pub(crate) fn lock_replaced(path: &Path) -> Result<WriterLock, StoreError> {
+    let mut lock = WriterLock::beside(path)?;
+    if path.exists() {
+        lock.data = DataLock::take(path)?;
+    }
+    Ok(lock)
+}
+
+fn in_use(path: &Path) -> StoreError {
+    StoreError::InUse {
+        path: path.display().to_string(),
+    }
+}
+
+/// The lock on the inode of a data file.
+#[derive(Debug)]
+struct DataLock {
+    file: Arc<File>,
+}
+
+impl DataLock {
+    /// Takes the lock. None where it would exclude SQLite in this process too: on Linux alone are locks of open files
+    /// and those of SQLite apart.
+    fn take(path: &Path) -> Result<Option<Self>, StoreError> {
+        if !cfg!(target_os = "linux") {
+            return Ok(None);
+        }
+        let mut kept = DESCRIPTORS.lock();
+        kept.retain(|it| it.is_locked || has_a_name(&it.file));
+        let found = position(&kept, FileId::at(path)?);
+        let at = match found {
+            Some(at) => at,
+            None => {
+                let file = OpenOptions::new().read(true).write(true).open(path)?;
+                let id = FileId::of(&file.metadata()?);
+                kept.push(Descriptor {
+                    id,
+                    file: Arc::new(file),
+                    is_locked: false,
+                });
+                // An earlier one, where the path leads to another file since.
+                position(&kept, id).unwrap_or(kept.len() - 1)
+            }
+        };
+        let descriptor = &mut kept[at];
+        if descriptor.is_locked {
+            return Err(in_use(path));
+        }
+        match descriptor.file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(in_use(path)),
+            Err(TryLockError::Error(error)) => return Err(error.into()),
+        }
+        descriptor.is_locked = true;
+        let (file, id) = (Arc::clone(&descriptor.file), descriptor.id);
+        drop(kept);
+        let lock = Self { file };
+        // A restore may have replaced it before the lock was taken.
+        match FileId::at(path) {
+            Ok(found) if found == id => Ok(Some(lock)),
+            _ => Err(in_use(path)),
+        }
+    }
+}
+
+impl Drop for DataLock {
+    fn drop(&mut self) {
+        let mut kept = DESCRIPTORS.lock();
+        if let Err(error) = self.file.unlock() {
+            tracing::warn!(%error, "the lock of the data file ends with the process");
+        }
+        for descriptor in kept.iter_mut() {
+            descriptor.is_locked &= !Arc::ptr_eq(&descriptor.file, &self.file);
+        }
+    }
+}
+
+fn position(kept: &[Descriptor], id: FileId) -> Option<usize> {
+    kept.iter().position(|descriptor| descriptor.id == id)
+}
+
+#[cfg(unix)]
+fn has_a_name(file: &File) -> bool {
+    file.metadata().is_ok_and(|metadata| metadata.nlink() > 0)
+}
+
+#[cfg(not(unix))]
+fn has_a_name(_: &File) -> bool {
+    true
+}
+
+/// The descriptor that this process keeps of a data file, to read it without SQLite.
+pub(crate) fn descriptor(id: FileId) -> Option<Arc<File>> {
+    let kept = DESCRIPTORS.lock();
+    position(&kept, id).map(|at| Arc::clone(&kept[at].file))
+}
+
+/// Reads from a place in a file. Returns fewer bytes where the file ends.
+#[cfg(unix)]
+pub(crate) fn read_at(file: &File, at: u64, bytes: usize) -> io::Result<Vec<u8>> {
+    use std::os::unix::fs::FileExt as _;
+    let (mut read, mut buffer) = (0, vec![0; bytes]);
+    while read < bytes {
+        match file.read_at(&mut buffer[read..], at + read as u64)? {
+            0 => break,
+            more => read += more,
+        }
+    }
+    buffer.truncate(read);
+    Ok(buffer)
+}
+
+#[cfg(not(unix))]
+pub(crate) fn read_at(_: &File, _: u64, _: usize) -> io::Result<Vec<u8>> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_ends_with_its_owner_while_another_process_has_the_file_open() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let path = folder.path().join("qiang.db");
+        let held = lock(&path).unwrap();
+        // As fork leaves them to a child.
+        let beside = held.beside.try_clone().unwrap();
+        let data = held
+            .data
+            .as_ref()
+            .map(|data| data.file.try_clone().unwrap());
+        assert!(matches!(lock(&path), Err(StoreError::InUse { .. })));
+        drop(held);
+        lock(&path).map(drop).unwrap();
+        drop((beside, data));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_real_path_has_no_symlinks_and_its_file_may_be_missing() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let real = fs::canonicalize(folder.path()).unwrap().join("qiang.db");
+        let [one, two, circle] = ["one", "two", "circle"].map(|name| folder.path().join(name));
+        std::os::unix::fs::symlink("qiang.db", &one).unwrap();
+        std::os::unix::fs::symlink(&one, &two).unwrap();
+        std::os::unix::fs::symlink("circle", &circle).unwrap();
+        for _ in 0..2 {
+            for path in [&real, &one, &two] {
+                assert_eq!(real_path(path).unwrap(), real);
+            }
+            fs::write(&real, "").unwrap();
+        }
+        assert!(real_path(&circle).is_err());
+        assert!(real_path(&folder.path().join("missing/qiang.db")).is_err());
+    }
+
+    /// SQLite's locks of this process are gone once a descriptor of the file is closed.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_descriptor_is_kept_for_as_long_as_its_file_has_a_name() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let [path, other] = ["qiang.db", "other.db"].map(|name| folder.path().join(name));
+        let held = lock(&path).unwrap();
+        let id = FileId::at(&path).unwrap();
+        fs::hard_link(&path, folder.path().join("hard.db")).unwrap();
+        let by_hard_link = lock(&folder.path().join("hard.db"));
+        assert!(matches!(by_hard_link, Err(StoreError::InUse { .. })));
+        drop(held);
+        assert!(descriptor(id).is_some());
+        let again = lock(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        fs::remove_file(folder.path().join("hard.db")).unwrap();
+        drop(lock(&other).unwrap());
+        assert!(descriptor(id).is_some(), "it is locked");
+        drop(again);
+        drop(lock(&other).unwrap());
+        assert!(descriptor(id).is_none(), "it has no name");
+    }
+}
