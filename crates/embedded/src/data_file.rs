@@ -97,6 +97,7 @@ fn folder_of(path: &Path) -> &Path {
 pub(crate) struct WriterLock {
     beside: File,
     data: Option<DataLock>,
+    is_new: bool,
 }
 
 impl WriterLock {
@@ -104,10 +105,19 @@ impl WriterLock {
     fn beside(path: &Path) -> Result<Self, StoreError> {
         let beside = open_private(&beside(path, ".lock"))?;
         match beside.try_lock() {
-            Ok(()) => Ok(Self { beside, data: None }),
+            Ok(()) => Ok(Self {
+                beside,
+                data: None,
+                is_new: false,
+            }),
             Err(TryLockError::WouldBlock) => Err(in_use(path)),
             Err(TryLockError::Error(error)) => Err(error.into()),
         }
+    }
+
+    /// Whether the file was missing or empty.
+    pub(crate) fn is_new(&self) -> bool {
+        self.is_new
     }
 }
 
@@ -128,6 +138,7 @@ pub(crate) fn lock(path: &Path) -> Result<WriterLock, StoreError> {
     let mut lock = WriterLock::beside(path)?;
     create_private(path)?;
     lock.data = DataLock::take(path)?;
+    lock.is_new = fs::metadata(path)?.len() == 0;
     Ok(lock)
 }
 

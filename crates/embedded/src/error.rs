@@ -30,6 +30,14 @@ pub enum StoreError {
         /// The newest version that this program understands.
         known: u32,
     },
+    /// Another program made the file.
+    #[error(
+        "{path} is not a data file of Qiang and stays as it is: name another file with `engine.data` or --data"
+    )]
+    Foreign {
+        /// The file.
+        path: String,
+    },
     /// The file is for something else.
     #[error("{path} is {found}, and was to be opened as {wanted}: name another file")]
     OtherKind {

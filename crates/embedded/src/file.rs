@@ -58,6 +58,9 @@ pub(crate) const MARKED_SINCE: u32 = 19;
 /// The migration that made archives.
 pub(crate) const ARCHIVED_SINCE: u32 = 24;
 
+/// The `application_id` of data files, "QIAN" in ASCII. Those of earlier versions have none.
+const APPLICATION_ID: i32 = 0x5149_414e;
+
 /// Pages in the write-ahead log after which SQLite checkpoints them into the file: 64 MiB at 4 KiB a page. Fewer would
 /// interrupt peak load more often; more would make the first start after a crash slower.
 const CHECKPOINT_PAGES: u32 = 16_384;
@@ -126,7 +129,11 @@ pub(crate) fn open_writer(
 ) -> Result<Connection, StoreError> {
     open_mark::check_complete(path)?;
     create_private(path)?;
-    let conn = prepare(Connection::open(path)?, path, kind)?;
+    let conn = Connection::open(path)?;
+    open_mark::keep_wal(&conn, true)?;
+    conn.busy_timeout(BUSY_MAX)?;
+    check_ours(&conn, path)?;
+    let conn = prepare(conn, path, kind)?;
     match kind {
         FileKind::Engine => {
             let tx = begin(&conn)?;
@@ -137,6 +144,15 @@ pub(crate) fn open_writer(
     }
     open_mark::mark_open(&conn, path)?;
     Ok(conn)
+}
+
+/// Says which file a service works on. A missing volume, or a wrong name, is a new file too.
+pub(crate) fn say_opened(path: &Path, is_new: bool) {
+    let path = path.display();
+    match is_new {
+        true => tracing::warn!(%path, "created a new data file without any campaign"),
+        false => tracing::info!(%path, "opened the data file"),
+    }
 }
 
 /// Opens the file for writing again. It must be there: an empty one in its place would have forgotten every grant.
@@ -219,7 +235,30 @@ fn prepare(conn: Connection, path: &Path, kind: FileKind) -> Result<Connection, 
 /// What a file that is there is for; `None` where it does not say so.
 pub(crate) fn kind_of(path: &Path) -> Result<Option<FileKind>, StoreError> {
     open_mark::check_complete(path)?;
-    kind_in(&open_reader(path)?)
+    let conn = open_reader(path)?;
+    check_ours(&conn, path)?;
+    kind_in(&conn)
+}
+
+/// Refuses a file that another program made, before anything is written to it.
+fn check_ours(conn: &Connection, path: &Path) -> Result<(), StoreError> {
+    let foreign = || StoreError::Foreign {
+        path: path.display().to_string(),
+    };
+    let number = |name| conn.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
+    let id = number("application_id").map_err(|error| match error.sqlite_error_code() {
+        Some(rusqlite::ErrorCode::NotADatabase) => foreign(),
+        _ => error.into(),
+    })?;
+    let has_version = number("user_version")? > 0;
+    let tables = "SELECT count(*), count(*) FILTER (WHERE name IN ('campaigns', 'events', 'settled', 'postings')) \
+                  FROM sqlite_schema";
+    let (all, ours): (u32, u32) = conn.query_row(tables, [], |row| row.try_into())?;
+    match id {
+        APPLICATION_ID => Ok(()),
+        0 if has_version && ours == 4 || !has_version && all == 0 => Ok(()),
+        _ => Err(foreign()),
+    }
 }
 
 /// The same of a file that is open.
@@ -248,7 +287,8 @@ pub(crate) fn migrate(conn: &Connection, kind: FileKind) -> Result<(), StoreErro
     if found > known {
         return Err(StoreError::TooNew { found, known });
     }
-    if found == known {
+    let named: i32 = conn.pragma_query_value(None, "application_id", |row| row.get(0))?;
+    if found == known && named == APPLICATION_ID {
         return Ok(());
     }
     let tx = begin(conn)?;
@@ -261,6 +301,7 @@ pub(crate) fn migrate(conn: &Connection, kind: FileKind) -> Result<(), StoreErro
         tx.execute("INSERT INTO file_kind (kind) VALUES (?1)", [kind.name()])?;
     }
     tx.pragma_update(None, "user_version", known)?;
+    tx.pragma_update(None, "application_id", APPLICATION_ID)?;
     tx.commit()?;
     Ok(())
 }

@@ -233,6 +233,7 @@ impl Embedded {
         let path = &data_file::real_path(path)?;
         let lock = data_file::lock(path)?;
         let conn = file::open_writer(path, FileKind::Engine, clock.now())?;
+        file::say_opened(path, lock.is_new());
         let mut refs = Refs::default();
         let Rebuilt { book, places } = rebuild::rebuild(&conn, &mut refs, options.grace)?;
         let shared = Arc::new(Shared::new(book));

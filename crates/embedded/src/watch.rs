@@ -57,13 +57,13 @@ impl Watch {
     /// Refuses if a file is not where it was opened, or was overwritten. No transaction may be open.
     pub(crate) fn check(&self, conn: &Connection) -> Result<(), StoreError> {
         let (path, id) = &self.data;
-        let path = path.display().to_string();
-        if !leads_to(&self.data.0, *id) {
-            return Err(StoreError::Moved { path });
+        let named = || path.display().to_string();
+        if !leads_to(path, *id) {
+            return Err(StoreError::Moved { path: named() });
         }
         let is_saved = self.is_saved.get();
         if !is_saved && !self.has_mark(conn)? {
-            return Err(StoreError::Overwritten { path });
+            return Err(StoreError::Overwritten { path: named() });
         }
         for (path, id) in &self.beside {
             if is_saved || !leads_to(path, *id) {

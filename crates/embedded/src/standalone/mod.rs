@@ -53,6 +53,7 @@ impl SqliteLedger {
         let path = &data_file::real_path(path)?;
         let lock = data_file::lock(path)?;
         let conn = file::open_writer(path, FileKind::Ledger, clock.now())?;
+        file::say_opened(path, lock.is_new());
         let shared = Arc::new(Shared {
             queue: Queue::new(QUEUED_JOBS_MAX),
             positions: Positions::default(),

@@ -430,3 +430,67 @@ fn closing_answers_all_that_was_accepted() {
         assert!(claimed.outcome.grant().is_some(), "{claimed:?}");
     }
 }
+
+/// A file of another program is refused as an engine's and as a ledger's, and no byte of it changes.
+#[test]
+fn a_foreign_file_is_refused_and_stays_as_it_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("foreign.db");
+    let refuses = |what: &str| {
+        let before = std::fs::read(&path).unwrap();
+        let ledger = qiang_embedded::SqliteLedger::open(&path, ManualClock::new(OPENS));
+        for refused in [
+            try_open(&path).map(drop),
+            ledger.map(drop),
+            Embedded::is_engine(&path).map(drop),
+        ] {
+            assert!(
+                matches!(refused, Err(StoreError::Foreign { .. })),
+                "{what}: {refused:?}"
+            );
+        }
+        assert_eq!(std::fs::read(&path).unwrap(), before, "{what}");
+    };
+    let conn = rusqlite::Connection::open(&path).unwrap();
+    conn.execute_batch("CREATE TABLE songs (id)").unwrap();
+    refuses("tables without a version");
+    conn.pragma_update(None, "user_version", 20).unwrap();
+    refuses("tables with a version");
+    conn.execute_batch("CREATE TABLE campaigns (id); CREATE TABLE events (id)")
+        .unwrap();
+    refuses("some tables with our names");
+    conn.pragma_update(None, "user_version", 99).unwrap();
+    refuses("a newer version");
+    conn.execute_batch("DROP TABLE songs; DROP TABLE campaigns; DROP TABLE events")
+        .unwrap();
+    refuses("a version without tables");
+    conn.pragma_update(None, "user_version", 0).unwrap();
+    conn.pragma_update(None, "application_id", 7).unwrap();
+    refuses("another program's identifier");
+    drop(conn);
+    std::fs::write(
+        &path,
+        "a text that is long enough to be no header".repeat(9),
+    )
+    .unwrap();
+    refuses("no database");
+}
+
+#[test]
+fn a_file_of_a_version_without_an_identifier_is_opened_and_gets_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("qiang.db");
+    with_grants(&path);
+    let id = |id: Option<i32>| {
+        let conn = rusqlite::Connection::open(&path).unwrap();
+        if let Some(id) = id {
+            conn.pragma_update(None, "application_id", id).unwrap();
+        }
+        conn.pragma_query_value(None, "application_id", |row| row.get::<_, i32>(0))
+            .unwrap()
+    };
+    assert_eq!(id(None), 0x5149_414e);
+    assert_eq!(id(Some(0)), 0);
+    open(&path).close();
+    assert_eq!(id(None), 0x5149_414e);
+}
