@@ -14,11 +14,11 @@ use qiang_core::event::{PartitionId, Seq};
 use rusqlite::Connection;
 
 use crate::{
-    data_file,
+    data_file::{self, beside, open_private},
     error::StoreError,
     file::{self, FileKind},
     log,
-    open_mark::{self, beside},
+    open_mark::{self, OVERWRITTEN},
 };
 
 /// What the name of a copy ends in until it is complete.
@@ -96,9 +96,11 @@ pub fn restore(from: &Path, to: &Path, how: Restore) -> Result<Copied, StoreErro
     }
     sync_folder(to)?;
     fs::rename(&unfinished, to)?;
-    match fs::remove_file(beside(to, "-shm")) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
-        _ => {}
+    for suffix in ["-shm", OVERWRITTEN] {
+        match fs::remove_file(beside(to, suffix)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
+            _ => {}
+        }
     }
     sync_folder(to)?;
     Ok(Copied {
@@ -126,7 +128,7 @@ fn copy(from: &Path, to: &Path) -> Result<Copied, StoreError> {
         .ok_or_else(|| StoreError::damaged("the file does not say what it is for"))?;
     match fs::remove_file(to) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
-        _ => drop(file::open_private(to)?), // SQLite fills an empty file that is there
+        _ => drop(open_private(to)?), // SQLite fills an empty file that is there
     }
     let name = to.to_str().ok_or_else(|| {
         io::Error::new(io::ErrorKind::InvalidInput, "its name is not valid UTF-8")

@@ -15,11 +15,7 @@ use std::{
 
 use parking_lot::Mutex;
 
-use crate::{
-    error::StoreError,
-    file::{create_private, open_private},
-    open_mark::beside,
-};
+use crate::error::StoreError;
 
 /// Symlinks that are followed to a file.
 const LINKS_MAX: usize = 40;
@@ -90,6 +86,35 @@ pub(crate) fn real_path(path: &Path) -> io::Result<PathBuf> {
 fn folder_of(path: &Path) -> &Path {
     let folder = path.parent().filter(|folder| *folder != Path::new(""));
     folder.unwrap_or(Path::new("."))
+}
+
+/// The file beside another that has the same name and this at its end.
+pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+/// Opens a file for writing, or creates one that only its owner may read: it holds seeds and money.
+pub(crate) fn open_private(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.create(true).truncate(false).write(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}
+
+/// Creates a file that only its owner may read, unless it is there. SQLite gives the files beside it the same
+/// permissions.
+pub(crate) fn create_private(path: &Path) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.create_new(true).write(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    match options.open(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// Held while the process may write: two writers would each grant the same units.
@@ -307,19 +332,20 @@ mod tests {
         let folder = tempfile::TempDir::new().unwrap();
         let [path, other] = ["qiang.db", "other.db"].map(|name| folder.path().join(name));
         let held = lock(&path).unwrap();
-        let id = FileId::at(&path).unwrap();
+        let kept = descriptor(FileId::at(&path).unwrap()).unwrap();
+        let kept = Arc::downgrade(&kept);
         fs::hard_link(&path, folder.path().join("hard.db")).unwrap();
         let by_hard_link = lock(&folder.path().join("hard.db"));
         assert!(matches!(by_hard_link, Err(StoreError::InUse { .. })));
         drop(held);
-        assert!(descriptor(id).is_some());
+        assert!(kept.upgrade().is_some());
         let again = lock(&path).unwrap();
         fs::remove_file(&path).unwrap();
         fs::remove_file(folder.path().join("hard.db")).unwrap();
         drop(lock(&other).unwrap());
-        assert!(descriptor(id).is_some(), "it is locked");
+        assert!(kept.upgrade().is_some(), "it is locked");
         drop(again);
         drop(lock(&other).unwrap());
-        assert!(descriptor(id).is_none(), "it has no name");
+        assert!(kept.upgrade().is_none(), "it has no name");
     }
 }

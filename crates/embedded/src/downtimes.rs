@@ -9,13 +9,18 @@ use crate::error::StoreError;
 /// Downtimes that are remembered, the newest ones.
 const REMEMBERED_MAX: u32 = 64;
 
-/// The engine is up again: notes how long it was not, in a transaction. A later look finds it up since now.
-pub(crate) fn end(tx: &Connection, now: Timestamp) -> Result<(), StoreError> {
+/// When the engine was up last, as far as it can be told. None in a new file.
+pub(crate) fn up(conn: &Connection) -> Result<Option<Timestamp>, StoreError> {
     let newest = "SELECT max(at) FROM (SELECT at FROM probe UNION ALL \
                   SELECT at FROM (SELECT at FROM events ORDER BY seq DESC LIMIT 1))";
-    let up: Option<i64> = tx.query_row(newest, [], |row| row.get(0))?;
+    let up: Option<i64> = conn.query_row(newest, [], |row| row.get(0))?;
+    Ok(up.map(Timestamp::from_millis))
+}
+
+/// The engine is up again: notes how long it was not, in a transaction. A later look finds it up since now.
+pub(crate) fn end(tx: &Connection, now: Timestamp) -> Result<(), StoreError> {
     let now_ms = now.as_millis();
-    if let Some(up) = up.filter(|up| *up < now_ms) {
+    if let Some(up) = up(tx)?.map(Timestamp::as_millis).filter(|up| *up < now_ms) {
         tx.execute(
             "INSERT OR IGNORE INTO downtimes (ended, began) VALUES (?1, ?2)",
             params![now_ms, up],

@@ -83,12 +83,23 @@ pub enum StoreError {
     },
     /// The data file has other content, which this writer did not write.
     #[error(
-        "{path} was overwritten while this process served it: stop the service, then use `qiang restore` to replace \
-         the file"
+        "{path} was overwritten while a process served it, and {path}-wal does not belong to it: stop the process and \
+         replace the file with `qiang restore --replace`"
     )]
     Overwritten {
         /// The file.
         path: String,
+    },
+    /// The clock is behind what the file has been dated with.
+    #[error(
+        "the clock is {behind_s} s behind the newest entry of {path}: set the clock right. If the entry is what is \
+         wrong, raise `engine.clock_behind_ms_max` for one start"
+    )]
+    ClockBehind {
+        /// The file.
+        path: String,
+        /// By how many seconds.
+        behind_s: i64,
     },
     /// Nothing is written over it.
     #[error("{path} is there already")]

@@ -1,16 +1,11 @@
 //! Opening the file: its settings, its schema.
 
-use std::{
-    fs::{File, OpenOptions},
-    io,
-    path::Path,
-    time::Duration,
-};
+use std::{path::Path, time::Duration};
 
 use qiang_core::time::Timestamp;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
-use crate::{downtimes, error::StoreError, open_mark};
+use crate::{data_file, downtimes, error::StoreError, open_mark};
 
 /// Migrations in order; the file's `user_version` says how many it has. Append only.
 const MIGRATIONS: [&str; 34] = [
@@ -67,6 +62,8 @@ const CHECKPOINT_PAGES: u32 = 16_384;
 /// Page cache, in KiB. The system caches the file too, and a larger one costs more than it saves: after a slice of
 /// settlement that split pages of an index, SQLite walks through all of it.
 const CACHE_KIB: u32 = 16_384;
+/// A start is logged whose clock is this far ahead of the newest entry: a day.
+const AHEAD_MS_LOGGED: i64 = 86_400_000;
 const STATEMENTS_MAX: usize = 64;
 /// How long a reader waits for a lock; the single writer never has to.
 pub(crate) const BUSY_MAX: Duration = Duration::from_secs(5);
@@ -98,28 +95,6 @@ impl FileKind {
     }
 }
 
-/// Opens a file for writing, or creates one that only its owner may read: it holds seeds and money.
-pub(crate) fn open_private(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.create(true).truncate(false).write(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)
-}
-
-/// Creates a file that only its owner may read, unless it is there. SQLite gives the files beside it the same
-/// permissions.
-pub(crate) fn create_private(path: &Path) -> io::Result<()> {
-    let mut options = OpenOptions::new();
-    options.create_new(true).write(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    match options.open(path) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-        _ => Ok(()),
-    }
-}
-
 /// Opens the file for writing, creating and migrating it as needed. Whatever it says afterwards is on disk: what was
 /// recovered from the write-ahead log of a process that died may not have been synced, so a commit goes behind it.
 pub(crate) fn open_writer(
@@ -127,8 +102,25 @@ pub(crate) fn open_writer(
     kind: FileKind,
     now: Timestamp,
 ) -> Result<Connection, StoreError> {
+    open_unless_behind(path, kind, (now, Duration::MAX))
+}
+
+/// The same for an engine, if the clock is not further than this behind the newest entry of its log.
+pub(crate) fn open_engine(
+    path: &Path,
+    now: Timestamp,
+    behind_max: Duration,
+) -> Result<Connection, StoreError> {
+    open_unless_behind(path, FileKind::Engine, (now, behind_max))
+}
+
+fn open_unless_behind(
+    path: &Path,
+    kind: FileKind,
+    (now, behind_max): (Timestamp, Duration),
+) -> Result<Connection, StoreError> {
     open_mark::check_complete(path)?;
-    create_private(path)?;
+    data_file::create_private(path)?;
     let conn = Connection::open(path)?;
     open_mark::keep_wal(&conn, true)?;
     conn.busy_timeout(BUSY_MAX)?;
@@ -137,6 +129,7 @@ pub(crate) fn open_writer(
     match kind {
         FileKind::Engine => {
             let tx = begin(&conn)?;
+            check_clock(&tx, path, (now, behind_max))?;
             downtimes::end(&tx, now)?;
             tx.commit()?;
         }
@@ -144,6 +137,33 @@ pub(crate) fn open_writer(
     }
     open_mark::mark_open(&conn, path)?;
     Ok(conn)
+}
+
+/// Refuses a clock that is too far behind the file: sales would close again, and holds would keep units for longer. One
+/// that is far ahead cannot be told from a long downtime, and is logged.
+fn check_clock(
+    conn: &Connection,
+    path: &Path,
+    (now, behind_max): (Timestamp, Duration),
+) -> Result<(), StoreError> {
+    let Some(up) = downtimes::up(conn)? else {
+        return Ok(());
+    };
+    let ahead_ms = now.millis_since(up);
+    if i128::from(ahead_ms) < -i128::try_from(behind_max.as_millis()).unwrap_or(i128::MAX) {
+        return Err(StoreError::ClockBehind {
+            path: path.display().to_string(),
+            behind_s: -(ahead_ms / 1_000),
+        });
+    }
+    if ahead_ms > AHEAD_MS_LOGGED {
+        let hours = ahead_ms / 3_600_000;
+        tracing::warn!(
+            hours,
+            "the service was down for long, or its clock is ahead of the newest entry of the log"
+        );
+    }
+    Ok(())
 }
 
 /// Says which file a service works on. A missing volume, or a wrong name, is a new file too.

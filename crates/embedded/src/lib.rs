@@ -185,6 +185,8 @@ pub struct EmbeddedOptions {
     pub ledger_waits_max: usize,
     /// How long each of them waits. Then it is not known whether it is kept.
     pub ledger_wait: Duration,
+    /// How far the clock may be behind the newest entry of the log at the start.
+    pub clock_behind_max: Duration,
 }
 
 impl Default for EmbeddedOptions {
@@ -196,6 +198,7 @@ impl Default for EmbeddedOptions {
             backlog_max: BACKLOG_MAX,
             ledger_waits_max: 65_536,
             ledger_wait: Duration::from_secs(10),
+            clock_behind_max: Duration::MAX,
         }
     }
 }
@@ -224,7 +227,7 @@ impl Embedded {
     /// The same.
     ///
     /// # Errors
-    /// As [`Embedded::open`].
+    /// As [`Embedded::open`]; if the clock is too far behind the newest entry of the log.
     pub fn open_with(
         path: &Path,
         clock: Arc<dyn Clock>,
@@ -232,7 +235,7 @@ impl Embedded {
     ) -> Result<Self, StoreError> {
         let path = &data_file::real_path(path)?;
         let lock = data_file::lock(path)?;
-        let conn = file::open_writer(path, FileKind::Engine, clock.now())?;
+        let conn = file::open_engine(path, clock.now(), options.clock_behind_max)?;
         file::say_opened(path, lock.is_new());
         let mut refs = Refs::default();
         let Rebuilt { book, places } = rebuild::rebuild(&conn, &mut refs, options.grace)?;

@@ -8,13 +8,13 @@
 use std::{
     fs::File,
     io::{self, Read as _},
-    path::{Path, PathBuf},
+    path::Path,
 };
 
 use rusqlite::{Connection, OpenFlags, config::DbConfig};
 
 use crate::{
-    data_file::{self, FileId},
+    data_file::{self, FileId, beside},
     error::StoreError,
 };
 
@@ -24,15 +24,17 @@ const WRITE_VERSION: usize = 18;
 const WAL: u8 = 2;
 const HEADER_BYTES: usize = 20;
 
-/// The file beside another that has the same name and this at its end.
-pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    PathBuf::from(name)
-}
+/// The end of the name of an empty file beside a data file that was overwritten while it was served. SQLite would
+/// combine such a file with the log of the earlier one.
+pub(crate) const OVERWRITTEN: &str = ".overwritten";
 
 /// Refuses a file that was open when it was copied, or when its process died, and that lacks its write-ahead log since.
 pub(crate) fn check_complete(path: &Path) -> Result<(), StoreError> {
+    if beside(path, OVERWRITTEN).exists() {
+        return Err(StoreError::Overwritten {
+            path: path.display().to_string(),
+        });
+    }
     let wal = beside(path, "-wal");
     let wal_bytes = wal.metadata().ok().map(|wal| wal.len());
     if wal_bytes.is_some_and(|bytes| bytes > 0) || !is_in_wal_mode(path)? {

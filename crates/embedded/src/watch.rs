@@ -14,10 +14,10 @@ use std::{
 use rusqlite::{Connection, Transaction};
 
 use crate::{
-    data_file::{self, FileId},
+    data_file::{self, FileId, beside, open_private},
     error::StoreError,
     file,
-    open_mark::beside,
+    open_mark::OVERWRITTEN,
 };
 
 /// The files of a writer as it opened them.
@@ -63,6 +63,10 @@ impl Watch {
         }
         let is_saved = self.is_saved.get();
         if !is_saved && !self.has_mark(conn)? {
+            // The next start refuses the file too.
+            if let Err(error) = open_private(&beside(path, OVERWRITTEN)) {
+                tracing::warn!(%error, "cannot record that the data file was overwritten");
+            }
             return Err(StoreError::Overwritten { path: named() });
         }
         for (path, id) in &self.beside {

@@ -11,7 +11,7 @@ use qiang_core::{
     ports::{ArchiveLog, Clock, Engine, EventLog, GateAnswers, QuarantineCount},
     time::Timestamp,
 };
-use qiang_embedded::{Embedded, GuardedClock, LogArchives};
+use qiang_embedded::{Embedded, EmbeddedOptions, GuardedClock, LogArchives};
 
 use crate::{
     audit::NodeAuditor,
@@ -83,15 +83,14 @@ impl Gauges for EmbeddedGauges {
     }
 }
 
-/// Opens the configured file, which takes reports of payments from an instant on.
+/// Opens the configured file.
 async fn open_embedded(
     config: &Config,
     clock: Arc<dyn Clock>,
-    since: Timestamp,
+    options: EmbeddedOptions,
 ) -> anyhow::Result<Embedded> {
     let path = config.engine.data.clone();
     let described = format!("open {}", path.display());
-    let options = config.embedded_options(since);
     let open = move || Embedded::open_with(&path, clock, options);
     let opening = tokio::task::spawn_blocking(open);
     opening.await?.context(described)
@@ -108,7 +107,8 @@ pub(crate) async fn open_existing(
         "there is no file {}: name it with --data",
         path.display()
     );
-    open_embedded(config, clock, Timestamp::default()).await
+    let options = config.embedded_options(Timestamp::default());
+    open_embedded(config, clock, options).await
 }
 
 /// The engine's log with the folder for its archives, if one is configured.
@@ -149,8 +149,12 @@ impl Backend {
         let clock = GuardedClock::system();
         match config.engine.kind {
             EngineKind::Embedded => {
-                let since = clock.now();
-                let embedded = open_embedded(config, clock.clone(), since).await?;
+                let behind_max = Duration::from_millis(config.engine.clock_behind_ms_max);
+                let options = EmbeddedOptions {
+                    clock_behind_max: behind_max,
+                    ..config.embedded_options(clock.now())
+                };
+                let embedded = open_embedded(config, clock.clone(), options).await?;
                 let archives = archives(config, &embedded);
                 let archives = archives.map(|log| Arc::new(log) as Arc<dyn ArchiveLog>);
                 Ok(Self {

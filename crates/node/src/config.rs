@@ -76,6 +76,7 @@ pub struct EngineConfig {
     pub kind: EngineKind,
     pub data: PathBuf,
     pub keep_idle_ms: u32,
+    pub clock_behind_ms_max: u64,
     pub archive_dir: PathBuf,
     pub archive_after_days: u32,
 }

@@ -1,10 +1,15 @@
-//! What the machine gives: room on the disk, and the time.
+//! What the machine gives: room on the disk, open files, and the time.
 
 use std::{path::Path, time::Instant};
 
 use qiang_api::Disk;
 use qiang_core::{ports::Clock as _, time::Timestamp};
 use qiang_embedded::SystemClock;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Open files beside the connections of clients: data files, connections to Redis, the ledger and endpoints, operators,
+/// and clients that are refused.
+const FILES_KEPT_BACK: u64 = 512;
 
 /// The disk that a file is on.
 pub(crate) fn disk_of(file: &Path) -> Option<Disk> {
@@ -15,6 +20,41 @@ pub(crate) fn disk_of(file: &Path) -> Option<Disk> {
         available: found.f_bavail * found.f_frsize,
         size: found.f_blocks * found.f_frsize,
     })
+}
+
+/// How many of these connections the process may have open files for. Raises its own limit first, as far as it may.
+pub(crate) fn connections_that_fit(wanted: u32) -> u32 {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let needed = u64::from(wanted) + FILES_KEPT_BACK;
+    let raised = needed.min(maximum.unwrap_or(u64::MAX));
+    let may_open = match current {
+        Some(current) if current < raised => {
+            let limit = Rlimit {
+                current: Some(raised),
+                maximum,
+            };
+            setrlimit(Resource::Nofile, limit).map_or(current, |()| raised)
+        }
+        current => current.unwrap_or(u64::MAX),
+    };
+    let fit = fit(wanted, may_open);
+    if fit < wanted {
+        tracing::warn!(
+            may_open,
+            connections_max = fit,
+            configured = wanted,
+            "fewer connections are served than server.connections_max: raise the limit of open files \
+             (LimitNOFILE, ulimit -n)"
+        );
+    }
+    fit
+}
+
+/// A low limit leaves half of the files to connections.
+fn fit(wanted: u32, may_open: u64) -> u32 {
+    let kept_back = FILES_KEPT_BACK.min(may_open / 2);
+    let left = u32::try_from(may_open - kept_back).unwrap_or(u32::MAX);
+    wanted.min(left).max(1)
 }
 
 /// The system's clock, held against the one that nobody can set.
@@ -49,6 +89,17 @@ mod tests {
         assert!(disk.size > 0 && disk.available <= disk.size, "{disk:?}");
         assert!(disk_of(Path::new("qiang.db")).is_some());
         assert!(disk_of(Path::new("/no/such/folder/qiang.db")).is_none());
+    }
+
+    #[test]
+    fn connections_leave_open_files_for_everything_else() {
+        assert_eq!(fit(10_000, u64::MAX), 10_000);
+        assert_eq!(fit(10_000, 10_512), 10_000);
+        assert_eq!(fit(10_000, 10_511), 9_999);
+        assert_eq!(fit(10_000, 1_024), 512);
+        assert_eq!(fit(10_000, 256), 128);
+        assert_eq!(fit(100, 256), 100);
+        assert_eq!(fit(100, 0), 1);
     }
 
     #[test]

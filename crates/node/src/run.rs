@@ -13,6 +13,7 @@ use crate::{
     config::{AuthConfig, Config, EngineKind},
     distributed,
     logging::Logging,
+    machine::connections_that_fit,
     server::Server,
     signals::{Request, Signals, Stop},
     starting::{self, Socket, Sockets},
@@ -31,8 +32,9 @@ pub fn serve(
     load: impl Fn() -> anyhow::Result<Config>,
     on_start: impl FnOnce(SocketAddr),
 ) -> anyhow::Result<()> {
-    let config = load()?;
+    let mut config = load()?;
     let logging = Logging::start(&config.log)?;
+    config.server.connections_max = connections_that_fit(config.server.connections_max);
     let runtime = runtime()?;
     let served = runtime.block_on(async {
         // The handlers stand before the service does: a signal during the start is not lost.

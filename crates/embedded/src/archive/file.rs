@@ -17,9 +17,10 @@ use sha2::{Digest as _, Sha256};
 use super::rows;
 use crate::{
     copies::{UNFINISHED, is_free, sync_folder},
+    data_file::{beside, open_private},
     error::StoreError,
-    file::{BUSY_MAX, open_private},
-    open_mark::{beside, uri},
+    file::BUSY_MAX,
+    open_mark::uri,
 };
 
 const TABLES: &str = include_str!("tables.sql");

@@ -9,7 +9,7 @@ use qiang_core::{
     ports::{CampaignStore as _, Engine as _},
     time::Timestamp,
 };
-use qiang_embedded::{Embedded, EmbeddedOptions};
+use qiang_embedded::{Embedded, EmbeddedOptions, StoreError};
 use qiang_testkit::{
     ManualClock,
     campaign::{HOLD_MS, OPENS, Target, sale},
@@ -97,4 +97,43 @@ async fn holds_go_on_where_they_were_when_the_engine_went_down() {
     assert_eq!(outcome, PaymentOutcome::Reinstated, "its hold was over");
     assert_eq!(state(&embedded, target, 3).await, OrderState::Expired);
     embedded.close();
+}
+
+/// Neither the newest entry nor the mark of a start is dated back: the right clock finds all of it as it was.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clock_behind_the_newest_entry_is_refused() {
+    const HOUR_MS: i64 = 3_600_000;
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("qiang.db");
+    let open_at = |now: Timestamp| {
+        let options = EmbeddedOptions {
+            clock_behind_max: std::time::Duration::from_secs(60),
+            ..EmbeddedOptions::default()
+        };
+        Embedded::open_with(&path, ManualClock::new(now), options)
+    };
+    let embedded = open_at(OPENS).unwrap();
+    let setup = sale(10).setup(1);
+    let target = Target::of(&setup);
+    embedded.create(&setup).await.unwrap();
+    let command = Command::Open(Box::new(setup));
+    embedded.submit(command).await.unwrap();
+    embedded.claim(target.one("ann")).await.unwrap();
+    embedded.close();
+    for _ in 0..2 {
+        let refused = open_at(OPENS.plus_millis(-8 * HOUR_MS)).map(drop);
+        assert!(
+            matches!(
+                refused,
+                Err(StoreError::ClockBehind {
+                    behind_s: 28_800,
+                    ..
+                })
+            ),
+            "{refused:?}"
+        );
+    }
+    assert!(open_at(OPENS.plus_millis(-60_001)).is_err());
+    open_at(OPENS.plus_millis(-60_000)).unwrap().close();
+    open_at(OPENS.plus_millis(1_000 * HOUR_MS)).unwrap().close();
 }

@@ -377,14 +377,34 @@ fn granting_goes_on_once_the_file_is_back() {
     embedded.close();
 }
 
-/// `cp` of a backup over the file, which keeps its inode.
+/// `cp` of a backup over the file, which keeps its inode. The log beside it belongs to the earlier content.
 #[test]
-fn nothing_is_granted_once_the_file_is_overwritten() {
-    let (_folder, embedded, _, reason) = stops_behind(|path| {
+fn a_file_that_is_overwritten_is_refused_until_it_is_restored() {
+    let (folder, embedded, target, reason) = stops_behind(|path| {
         fs::write(path, fs::read(path.with_file_name("backup.db")).unwrap()).unwrap();
     });
     assert!(reason.contains("overwritten"), "{reason}");
+    let path = embedded.path().to_owned();
     embedded.close();
+    drop(embedded);
+    for _ in 0..2 {
+        let refused = try_open(&path).map(drop);
+        assert!(
+            matches!(refused, Err(StoreError::Overwritten { .. })),
+            "{refused:?}"
+        );
+    }
+    let how = Restore {
+        replace: true,
+        as_it_is: false,
+    };
+    copies::restore(&folder.path().join("backup.db"), &path, how).unwrap();
+    let restored = open(&path);
+    assert_eq!(
+        claim(&restored, &target, "a").unwrap().outcome.name(),
+        "already_granted"
+    );
+    restored.close();
 }
 
 /// What the log had is moved into the file, and the next start has every answered grant.

@@ -60,7 +60,13 @@ impl Program {
         Self::start_of(env!("CARGO_BIN_EXE_qiang").as_ref(), folder, args, keys)
     }
 
-    fn start_of(program: &Path, folder: &Path, args: &[&str], keys: &[(&str, &str)]) -> Self {
+    /// The same of another program.
+    pub(crate) fn start_of(
+        program: &Path,
+        folder: &Path,
+        args: &[&str],
+        keys: &[(&str, &str)],
+    ) -> Self {
         let log = folder.join(format!("{}.log", rand::random::<u64>()));
         let mut command = Command::new(program);
         command

@@ -1,14 +1,18 @@
 //! Starts when something that was asked for is missing.
 
-use std::time::Instant;
+use std::{path::Path, time::Instant};
 
 use qiang_testkit::servers::{
     Port,
     postgres::{self, Postgres},
     redis::{Options, Standalone},
 };
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
 
-use crate::common::{output, sale};
+use crate::common::{SECRET, output, sale};
 use crate::operation::program::{PATIENCE, Program, redis, until};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -248,4 +252,33 @@ async fn a_redis_that_keeps_nothing_is_a_warning_that_names_the_setting() {
         let warned = |line: &serde_json::Value| line["fields"]["message"] == SAID;
         assert!(!node.lines().iter().any(warned), "{name}");
     }
+}
+
+/// More clients than the process may open files: it serves as many as leave files for everything else.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_may_open_few_files_serves_fewer_connections_and_stays_healthy() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "ulimit -n 256 && exec \"$0\" \"$@\"";
+    let args = ["-c", script, env!("CARGO_BIN_EXE_qiang"), "serve"];
+    let keys = [("auth.hs256_secret", SECRET)];
+    let node = Program::start_of(Path::new("/bin/sh"), folder.path(), &args, &keys);
+    let addr = node.addr().await;
+    let mut clients = Vec::new();
+    for _ in 0..300 {
+        clients.push(TcpStream::connect(addr).await.unwrap());
+    }
+    let healthy = async || {
+        let mut client = TcpStream::connect(addr).await.ok()?;
+        let head = b"GET /healthz HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n";
+        client.write_all(head).await.ok()?;
+        let mut reply = String::new();
+        client.read_to_string(&mut reply).await.ok()?;
+        reply.starts_with("HTTP/1.1 200").then_some(())
+    };
+    until("/healthz is not answered", healthy).await;
+    let line = "fewer connections are served than server.connections_max: raise the limit of open files \
+                (LimitNOFILE, ulimit -n)";
+    assert_eq!(node.line(line).await["connections_max"], 128);
+    drop(clients);
+    node.ready(200).await;
 }
