@@ -4,7 +4,10 @@ use std::process::ExitCode;
 
 use qiang_client::{Account, Claim, Id, Posting, PostingKind, UserId};
 
-use crate::service::{EXITS, Service, ServiceArgs, ask, money, or_dash};
+use crate::{
+    amounts,
+    service::{EXITS, Service, ServiceArgs, ask, or_dash},
+};
 
 /// Show accounts of a service, and put money into them.
 #[derive(Debug, clap::Args)]
@@ -52,12 +55,12 @@ enum AccountCommand {
     /// Put money from outside into a user's account; prints the deposit's id. Each call is another deposit, unless it
     /// has the same --idempotency-key.
     #[command(
-        after_help = "Example: qiang account deposit alice 100000 CNY --idempotency-key transfer-4711"
+        after_help = "Example: qiang account deposit alice 1000.00 CNY --idempotency-key transfer-4711"
     )]
     Deposit {
         /// The user.
         user: UserId,
-        /// How much, in minor units.
+        /// How much, with the currency's decimals.
         amount: String,
         /// Of what, such as CNY.
         currency: String,
@@ -74,12 +77,12 @@ enum AccountCommand {
     },
     /// Take money out of an account, to be paid out. The same reference again changes nothing.
     #[command(
-        after_help = "Example: qiang account withdraw alice 100000 CNY --reference payout-12"
+        after_help = "Example: qiang account withdraw alice 1000.00 CNY --reference payout-12"
     )]
     Withdraw {
         /// The user.
         user: UserId,
-        /// How much, in minor units.
+        /// How much, with the currency's decimals.
         amount: String,
         /// Of what, such as CNY.
         currency: String,
@@ -112,7 +115,7 @@ async fn carry_out(command: &AccountCommand, service: &Service) -> anyhow::Resul
                     it.at,
                     it.kind,
                     it.account,
-                    it.amount.to_string(),
+                    amounts::shown(&it.amount),
                     or_dash(about.or_else(|| it.reference.clone()))
                 )
             };
@@ -121,7 +124,7 @@ async fn carry_out(command: &AccountCommand, service: &Service) -> anyhow::Resul
         AccountCommand::Claims { user } => {
             let claims = service.client.claims_of(user);
             let line = |it: &Claim| {
-                let amount = it.amount.to_string();
+                let amount = amounts::shown(&it.amount);
                 format!("{}  {amount:<12}  {}", it.granted_at, it.campaign)
             };
             service
@@ -136,7 +139,12 @@ async fn carry_out(command: &AccountCommand, service: &Service) -> anyhow::Resul
             let deposit = service.client.get_deposit(user, deposit).await?;
             service.print(&deposit, |it| {
                 let back = if it.reversed { ", taken back" } else { "" };
-                format!("{}: {} at {}{back}", it.user, it.amount, it.at)
+                format!(
+                    "{}: {} at {}{back}",
+                    it.user,
+                    amounts::shown(&it.amount),
+                    it.at
+                )
             })
         }
         AccountCommand::Deposit {
@@ -144,14 +152,14 @@ async fn carry_out(command: &AccountCommand, service: &Service) -> anyhow::Resul
             amount,
             currency,
         } => {
-            let amount = money(&[amount.clone(), currency.clone()])?;
+            let amount = amounts::money(&[amount.clone(), currency.clone()])?;
             let deposit = service.client.deposit(user, amount).await?;
             service.print(&deposit, |deposit| deposit.id.to_string())
         }
         AccountCommand::Reverse { user, deposit } => {
             let reversal = service.client.reverse_deposit(user, deposit).await?;
             service.print(&reversal, |reversal| {
-                format!("{user}: {} taken back", reversal.amount)
+                format!("{user}: {} taken back", amounts::shown(&reversal.amount))
             })
         }
         AccountCommand::Withdraw {
@@ -160,10 +168,10 @@ async fn carry_out(command: &AccountCommand, service: &Service) -> anyhow::Resul
             currency,
             reference,
         } => {
-            let amount = money(&[amount.clone(), currency.clone()])?;
+            let amount = amounts::money(&[amount.clone(), currency.clone()])?;
             let withdrawal = service.client.withdraw(user, reference, amount).await?;
             service.print(&withdrawal, |withdrawal| {
-                format!("{user}: {} taken out", withdrawal.amount)
+                format!("{user}: {} taken out", amounts::shown(&withdrawal.amount))
             })
         }
     }
@@ -174,9 +182,16 @@ fn shown(account: &Account) -> String {
     if account.balances.is_empty() {
         text.push_str("nothing");
     }
-    let balance = |balance: &qiang_client::Balance| match balance.refunds_due.amount {
-        0 => balance.available.to_string(),
-        due => format!("{}, and {due} owed back", balance.available),
+    let balance = |balance: &qiang_client::Balance| {
+        let (has, due) = (&balance.available, &balance.refunds_due);
+        match due.amount {
+            0 => amounts::shown(has),
+            _ => format!(
+                "{}, and {} owed back",
+                amounts::shown(has),
+                amounts::shown(due)
+            ),
+        }
     };
     let balances: Vec<_> = account.balances.iter().map(balance).collect();
     text.push_str(&balances.join("; "));

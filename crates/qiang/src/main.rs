@@ -1,6 +1,7 @@
 //! The `qiang` program: arguments and printing, one file a command.
 
 mod account;
+mod amounts;
 mod archive;
 mod audit;
 mod backend;

@@ -4,7 +4,10 @@ use std::process::ExitCode;
 
 use qiang_client::{CampaignId, Id, NewPayment, Order, OrderId, OrderState, Timestamp, UserId};
 
-use crate::service::{EXITS, Service, ServiceArgs, ask, money, or_dash, plain};
+use crate::{
+    amounts,
+    service::{EXITS, Service, ServiceArgs, ask, or_dash, plain},
+};
 
 /// Show orders of a service, and carry them on.
 #[derive(Debug, clap::Args)]
@@ -48,7 +51,7 @@ enum OrderCommand {
     /// Record a payment that arrived. The same reference again changes nothing.
     #[command(
         after_help = "Example: qiang order pay 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80-3 --reference pay-77 \
-        --amount 99900 CNY"
+        --amount 999.00 CNY"
     )]
     Pay {
         /// The order's id.
@@ -56,8 +59,8 @@ enum OrderCommand {
         /// The payment service's name for it.
         #[arg(long)]
         reference: String,
-        /// What was paid, in minor units, with its currency: the order's price.
-        #[arg(long, num_args = 2, required = true, value_names = ["MINOR", "CURRENCY"])]
+        /// What was paid, with its currency's decimals and the currency: the order's price.
+        #[arg(long, num_args = 2, required = true, value_names = ["AMOUNT", "CURRENCY"])]
         amount: Vec<String>,
         /// When it was paid, as in RFC 3339; just now unless given. What was paid in time for the hold pays the order.
         #[arg(long, value_name = "TIME")]
@@ -85,7 +88,7 @@ enum OrderCommand {
     /// Record that what is owed was paid back. The same reference again changes nothing.
     #[command(
         after_help = "Example: qiang order refund 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80-3 --reference back-5 \
-        --amount 99900 CNY"
+        --amount 999.00 CNY"
     )]
     Refund {
         /// The order's id.
@@ -93,8 +96,8 @@ enum OrderCommand {
         /// The payment service's name for it.
         #[arg(long)]
         reference: String,
-        /// What was paid back, in minor units, with its currency.
-        #[arg(long, num_args = 2, required = true, value_names = ["MINOR", "CURRENCY"])]
+        /// What was paid back, with its currency's decimals and the currency.
+        #[arg(long, num_args = 2, required = true, value_names = ["AMOUNT", "CURRENCY"])]
         amount: Vec<String>,
     },
     /// Give a held order's units back. Again changes nothing.
@@ -130,7 +133,7 @@ async fn carry_out(command: &OrderCommand, service: &Service) -> anyhow::Result<
                     it.granted_at,
                     it.state,
                     it.quantity,
-                    it.amount.to_string(),
+                    amounts::shown(&it.amount),
                     it.order,
                     plain(&it.title)
                 )
@@ -146,7 +149,7 @@ async fn carry_out(command: &OrderCommand, service: &Service) -> anyhow::Result<
                     it.granted_at,
                     it.state,
                     it.quantity,
-                    it.amount.to_string(),
+                    amounts::shown(&it.amount),
                     it.order,
                     it.user
                 )
@@ -158,7 +161,10 @@ async fn carry_out(command: &OrderCommand, service: &Service) -> anyhow::Result<
             return service.print(&payment, |it| {
                 format!(
                     "{}: {} of {} for {}",
-                    it.order, it.outcome, it.amount, it.user
+                    it.order,
+                    it.outcome,
+                    amounts::shown(&it.amount),
+                    it.user
                 )
             });
         }
@@ -169,7 +175,7 @@ async fn carry_out(command: &OrderCommand, service: &Service) -> anyhow::Result<
             paid_at,
             user,
         } => {
-            let mut payment = NewPayment::with_defaults(reference.clone(), money(amount)?);
+            let mut payment = NewPayment::with_defaults(reference.clone(), amounts::money(amount)?);
             payment.paid_at.clone_from(paid_at);
             payment.user.clone_from(user);
             let paid = client.pay_order(order, &payment).await?;
@@ -180,7 +186,8 @@ async fn carry_out(command: &OrderCommand, service: &Service) -> anyhow::Result<
         OrderCommand::Refunds { order } => {
             let refunds = client.refunds(order).await?;
             return service.print(&refunds, |refunds| {
-                let (due, refunded) = (refunds.due, refunds.refunded);
+                let due = amounts::shown(&refunds.due);
+                let refunded = amounts::shown(&refunds.refunded);
                 let late = if refunds.settled {
                     ""
                 } else {
@@ -193,7 +200,7 @@ async fn carry_out(command: &OrderCommand, service: &Service) -> anyhow::Result<
             let orders = client.owed_orders(owner.as_ref(), *all);
             let heading = "owed          of all        order";
             let line = |it: &qiang_client::OwedOrder| {
-                let (left, due) = (it.left.to_string(), it.due.to_string());
+                let (left, due) = (amounts::shown(&it.left), amounts::shown(&it.due));
                 format!("{left:<12}  {due:<12}  {}  {}", it.order, it.user)
             };
             return service.print_all(heading, orders, line).await;
@@ -203,10 +210,10 @@ async fn carry_out(command: &OrderCommand, service: &Service) -> anyhow::Result<
             reference,
             amount,
         } => {
-            let refund = NewPayment::with_defaults(reference.clone(), money(amount)?);
+            let refund = NewPayment::with_defaults(reference.clone(), amounts::money(amount)?);
             let refund = client.refund_order(order, &refund).await?;
             return service.print(&refund, |refund| {
-                format!("{order}: {} paid back", refund.amount)
+                format!("{order}: {} paid back", amounts::shown(&refund.amount))
             });
         }
         OrderCommand::Cancel { order } => client.cancel_order(order).await?,
@@ -223,7 +230,7 @@ fn shown(order: &Order) -> String {
         or_dash(grant.state),
         order.user,
         grant.quantity,
-        grant.amount,
+        amounts::shown(&grant.amount),
         grant.granted_at,
         or_dash(grant.hold_until),
         order.refunds_due

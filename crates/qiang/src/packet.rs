@@ -7,9 +7,10 @@ use qiang_client::{
 };
 
 use crate::{
+    amounts,
     campaign::{Action, Rules, Which, act, numbers},
     packet_file,
-    service::{EXITS, Service, ServiceArgs, ask, money, plain},
+    service::{EXITS, Service, ServiceArgs, ask, plain},
 };
 
 /// Send, show, list and end red packets of a service.
@@ -26,7 +27,7 @@ pub(crate) struct PacketArgs {
 enum PacketCommand {
     /// Send a red packet from the account of whoever the token is for; prints its id.
     #[command(
-        after_help = "Example: qiang packet send --title 恭喜发财 --total 10000 CNY --shares 10"
+        after_help = "Example: qiang packet send --title 恭喜发财 --total 100.00 CNY --shares 10"
     )]
     Send(Box<NewPacket>),
     /// Send the red packets of a file; prints what became of each. The same again sends those that were not sent.
@@ -92,8 +93,8 @@ struct NewPacket {
     /// What people see.
     #[arg(long)]
     title: String,
-    /// What is shared out, in minor units, with its currency.
-    #[arg(long, num_args = 2, required = true, value_names = ["MINOR", "CURRENCY"])]
+    /// What is shared out, with its currency's decimals and the currency.
+    #[arg(long, num_args = 2, required = true, value_names = ["AMOUNT", "CURRENCY"])]
     total: Vec<String>,
     /// How many get a share.
     #[arg(long)]
@@ -101,12 +102,12 @@ struct NewPacket {
     /// How the total becomes shares: normal, double_average, equal or lazy.
     #[arg(long, default_value = "double_average")]
     rule: SplitRuleName,
-    /// The smallest share, in minor units. Default: 1. Not for `equal`.
-    #[arg(long, value_name = "MINOR")]
-    min: Option<i64>,
-    /// The largest share, in minor units; for `normal` alone, which needs it.
-    #[arg(long, value_name = "MINOR")]
-    max: Option<i64>,
+    /// The smallest share, in the currency of the total. Default: one minor unit. Not for `equal`.
+    #[arg(long, value_name = "AMOUNT")]
+    min: Option<String>,
+    /// The largest share, in the currency of the total; for `normal` alone, which needs it.
+    #[arg(long, value_name = "AMOUNT")]
+    max: Option<String>,
     /// Who may see the draws: everybody, grabbers or sender. Default: everybody.
     #[arg(long, value_name = "WHO")]
     draws: Option<Draws>,
@@ -119,11 +120,18 @@ impl NewPacket {
         let rules = &self.rules;
         let mut packet = NewRedPacket::new(
             self.title.as_str(),
-            money(&self.total)?,
+            amounts::money(&self.total)?,
             self.shares,
             self.rule,
         );
-        (packet.split.min, packet.split.max) = (self.min, self.max);
+        let share = |amount: &Option<String>| match (amount, &self.total[..]) {
+            (Some(amount), [_, currency]) => {
+                let share = amounts::money(&[amount.clone(), currency.clone()])?;
+                Ok::<_, anyhow::Error>(Some(share.amount))
+            }
+            _ => Ok(None),
+        };
+        (packet.split.min, packet.split.max) = (share(&self.min)?, share(&self.max)?);
         Ok(NewRedPacket {
             starts_at: rules.starts_at,
             ends_at: rules.ends_at,
@@ -167,6 +175,7 @@ async fn carry_out(command: &PacketCommand, service: &Service) -> anyhow::Result
                     title,
                     ..
                 } = packet;
+                let total = amounts::shown(total);
                 format!(
                     "{id}  {:<9}  {}  {shares:>6}  {:>7}  {total}  {}",
                     state.phase,
@@ -188,6 +197,7 @@ async fn carry_out(command: &PacketCommand, service: &Service) -> anyhow::Result
                     granted_at,
                     ..
                 } = share;
+                let amount = amounts::shown(amount);
                 format!("{number:>6}  {granted_at}  {amount:>12}  {user}")
             };
             let heading = "number  granted at                      amount  user";
@@ -212,13 +222,13 @@ fn shown(packet: &RedPacket) -> String {
         packet.sender,
         window.0,
         window.1,
-        packet.total,
+        amounts::shown(&packet.total),
         packet.shares,
         packet.split.rule,
         packet.ack,
-        packet.claimed,
-        packet.remaining,
-        packet.refunded,
+        amounts::shown(&packet.claimed),
+        amounts::shown(&packet.remaining),
+        amounts::shown(&packet.refunded),
         numbers(&packet.state)
     )
 }

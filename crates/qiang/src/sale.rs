@@ -5,8 +5,9 @@ use std::process::ExitCode;
 use qiang_client::{CampaignId, Id, NewSale, Sale, SaleChange, Timestamp, UserId};
 
 use crate::{
+    amounts,
     campaign::{Action, Rules, Which, act, numbers},
-    service::{EXITS, Service, ServiceArgs, ask, money, or_dash, plain},
+    service::{EXITS, Service, ServiceArgs, ask, or_dash, plain},
 };
 
 /// Open, show, list, change and end sales of a service.
@@ -23,7 +24,7 @@ pub(crate) struct SaleArgs {
 enum SaleCommand {
     /// Open a sale; prints its id.
     #[command(
-        after_help = "Example: qiang sale create --title 'Phone 10' --stock 100 --price 99900 CNY --limit 2"
+        after_help = "Example: qiang sale create --title 'Phone 10' --stock 100 --price 999.00 CNY --limit 2"
     )]
     Create(Box<Create>),
     /// Show a sale with its numbers at present.
@@ -44,7 +45,7 @@ enum SaleCommand {
     },
     /// Change window, limit or price, while the sale is live or ahead of its start. The same again changes nothing.
     #[command(
-        after_help = "Example: qiang sale set-terms 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80 --price 89900 CNY"
+        after_help = "Example: qiang sale set-terms 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80 --price 899.00 CNY"
     )]
     SetTerms {
         /// The sale's id.
@@ -106,8 +107,8 @@ struct Create {
     /// Units for sale.
     #[arg(long, value_name = "UNITS")]
     stock: u64,
-    /// The price of one unit, in minor units, with its currency.
-    #[arg(long, num_args = 2, required = true, value_names = ["MINOR", "CURRENCY"])]
+    /// The price of one unit, with its currency's decimals and the currency.
+    #[arg(long, num_args = 2, required = true, value_names = ["AMOUNT", "CURRENCY"])]
     price: Vec<String>,
     /// Units that one user may have. Default: 1.
     #[arg(long, value_name = "UNITS")]
@@ -152,7 +153,11 @@ impl Create {
             product_id: self.product_id.clone(),
             description: self.description.clone(),
             image_url: self.image_url.clone(),
-            ..NewSale::new(self.title.as_str(), self.stock, money(&self.price)?)
+            ..NewSale::new(
+                self.title.as_str(),
+                self.stock,
+                amounts::money(&self.price)?,
+            )
         })
     }
 }
@@ -170,8 +175,8 @@ struct Terms {
     /// Units that one user may have. Whoever has more keeps them.
     #[arg(long, value_name = "UNITS")]
     limit: Option<u32>,
-    /// The price of one unit for orders from then on, in minor units, with its currency.
-    #[arg(long, num_args = 2, value_names = ["MINOR", "CURRENCY"])]
+    /// The price of one unit for orders from then on, with its currency's decimals and the currency.
+    #[arg(long, num_args = 2, value_names = ["AMOUNT", "CURRENCY"])]
     price: Option<Vec<String>>,
 }
 
@@ -243,7 +248,7 @@ async fn carry_out(command: &SaleCommand, service: &Service) -> anyhow::Result<(
                 starts_at: terms.starts_at,
                 ends_at: terms.ends_at,
                 per_user_limit: terms.limit,
-                unit_price: terms.price.as_deref().map(money).transpose()?,
+                unit_price: terms.price.as_deref().map(amounts::money).transpose()?,
                 ..SaleChange::with_defaults()
             };
             let changed = client.change_sale(sale, &change).await?;
@@ -297,7 +302,8 @@ fn terms_of(sale: &Sale) -> String {
         ..
     } = sale;
     let (starts, ends) = (state.starts_at, state.ends_at);
-    format!("from {starts} up to {ends}, {per_user_limit} a user, {unit_price} a unit")
+    let price = amounts::shown(unit_price);
+    format!("from {starts} up to {ends}, {per_user_limit} a user, {price} a unit")
 }
 
 fn shown(sale: &Sale) -> String {

@@ -6,7 +6,7 @@ use std::{
 
 use anyhow::anyhow;
 use futures_util::{Stream, TryStreamExt as _};
-use qiang_client::{Client, Currency, Error, IdempotencyKey, Money};
+use qiang_client::{Client, Error, IdempotencyKey};
 use qiang_node::UsageError;
 use serde::Serialize;
 
@@ -193,18 +193,6 @@ impl Service {
         }
         Ok(())
     }
-}
-
-/// Two words of the command line: minor units and a currency.
-pub(crate) fn money(words: &[String]) -> anyhow::Result<Money> {
-    let [minor, currency] = words else {
-        return Err(UsageError::new("money is a number of minor units and a currency").into());
-    };
-    let number = |_| UsageError::new(format!("{minor} is no number of minor units"));
-    let minor = minor.parse().map_err(number)?;
-    let code = |error| UsageError::new(format!("{currency}: {error}"));
-    let currency: Currency = currency.parse().map_err(code)?;
-    Ok(Money::new(minor, currency))
 }
 
 /// A secret that must not stand in the list of processes: the first line of a file.

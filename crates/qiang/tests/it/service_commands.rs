@@ -76,7 +76,7 @@ async fn a_sale_and_its_orders() {
         "--stock",
         "5",
         "--price",
-        "700",
+        "7.00",
         "CNY",
         "--limit",
         "2",
@@ -118,7 +118,7 @@ async fn a_sale_and_its_orders() {
     assert_eq!(ids, made);
 
     let plain = [
-        "sale", "create", "--title", "x", "--stock", "3", "--price", "500", "CNY",
+        "sale", "create", "--title", "x", "--stock", "3", "--price", "5.00", "CNY",
     ];
     let plain = shell.run(&plain).did();
     let orders = format!("/v1/sales/{plain}/orders");
@@ -132,16 +132,16 @@ async fn a_sale_and_its_orders() {
         .text("order");
     let shown = shell.run(&["order", "show", &order]).did();
     assert!(
-        shown.contains("held") && shown.contains("ann") && shown.contains("1 for 500 CNY"),
+        shown.contains("held") && shown.contains("ann") && shown.contains("1 for 5.00 CNY"),
         "{shown}"
     );
     let pay = ["order", "pay", &order, "--reference", "p-1", "--amount"];
     shell
-        .run(&[&pay[..], &["499", "CNY"]].concat())
+        .run(&[&pay[..], &["4.99", "CNY"]].concat())
         .failed(1, "amount-mismatch");
     for _ in 0..2 {
         let paid = shell
-            .run(&[&pay[..], &["500", "CNY", "--json"]].concat())
+            .run(&[&pay[..], &["5.00", "CNY", "--json"]].concat())
             .json();
         assert_eq!(
             (&paid["outcome"], &paid["order"]["state"]),
@@ -172,18 +172,18 @@ async fn a_sale_and_its_orders() {
         "--reference",
         "b-1",
         "--amount",
-        "500",
+        "5.00",
         "CNY",
     ];
     for _ in 0..2 {
         assert_eq!(
             shell.run(&back).did(),
-            format!("{order}: 500 CNY paid back")
+            format!("{order}: 5.00 CNY paid back")
         );
     }
     assert_eq!(
         shell.run(&["order", "refunds", &order]).did(),
-        format!("{order}: 500 CNY owed in all, 500 CNY of it paid back")
+        format!("{order}: 5.00 CNY owed in all, 5.00 CNY of it paid back")
     );
     assert_eq!(owed(), "");
 
@@ -230,7 +230,7 @@ async fn packets_and_accounts() {
         "account",
         "deposit",
         "sam",
-        "1000",
+        "10.00",
         "CNY",
         "--idempotency-key",
         "d-1",
@@ -239,27 +239,27 @@ async fn packets_and_accounts() {
     assert_eq!(operator.run(&deposit).did(), first);
     assert_eq!(
         operator.run(&["account", "show", "sam"]).did(),
-        "sam: 1000 CNY"
+        "sam: 10.00 CNY"
     );
-    sam.run(&["account", "deposit", "sam", "1", "CNY"])
+    sam.run(&["account", "deposit", "sam", "0.01", "CNY"])
         .failed(1, "--scope");
     let more = operator
-        .run(&["account", "deposit", "sam", "7", "CNY"])
+        .run(&["account", "deposit", "sam", "0.07", "CNY"])
         .did();
     assert_eq!(
         operator.run(&["account", "reverse", "sam", &more]).did(),
-        "sam: 7 CNY taken back"
+        "sam: 0.07 CNY taken back"
     );
     let withdraw = [
         "account",
         "withdraw",
         "sam",
-        "100",
+        "1.00",
         "CNY",
         "--reference",
         "w-1",
     ];
-    assert_eq!(operator.run(&withdraw).did(), "sam: 100 CNY taken out");
+    assert_eq!(operator.run(&withdraw).did(), "sam: 1.00 CNY taken out");
     std::fs::write(service.folder.path().join("word"), "sesame\n").unwrap();
     let send = [
         "packet",
@@ -267,7 +267,7 @@ async fn packets_and_accounts() {
         "--title",
         "恭喜发财",
         "--total",
-        "900",
+        "9.00",
         "CNY",
         "--shares",
         "3",
@@ -303,7 +303,7 @@ async fn packets_and_accounts() {
         }
     }
     assert!(
-        claims.contains("300 CNY") && claims.contains("ann"),
+        claims.contains("3.00 CNY") && claims.contains("ann"),
         "{claims}"
     );
     assert!(sam.run(&["packet", "list", "--mine"]).did().contains(&id));
@@ -314,7 +314,7 @@ async fn packets_and_accounts() {
             .contains("returned 2")
     );
     let shown = sam.run(&["packet", "show", &id]).did();
-    assert!(shown.contains("refunded 600 CNY"), "{shown}");
+    assert!(shown.contains("refunded 6.00 CNY"), "{shown}");
     service.stop().await;
 }
 
@@ -389,9 +389,9 @@ async fn what_is_wrong_is_one_line_that_says_what_to_do() {
     ann.run(&["sale", "show", id, "--url", "x"])
         .failed(2, "`x`");
     ann.run(&["account", "deposit", "ann", "x", "CNY"])
-        .failed(2, "minor units");
+        .failed(2, "2 decimals, as in 299.00 CNY");
     ann.run(&["account", "deposit", "ann", "1", "yuan"])
-        .failed(2, "three capital letters");
+        .failed(2, "ISO 4217");
     let phase = ann.run(&["sale", "list", "--phase", "open"]);
     assert_eq!(phase.code, Some(2), "{}", phase.stderr);
     assert!(
@@ -422,7 +422,7 @@ fn without_an_answer_it_says_whether_it_may_have_been_done() {
         let args = [args, &fixed].concat();
         Ended::of(output(folder.path(), &args, &[("QIANG_TOKEN", "t")]))
     };
-    let deposit = ["account", "deposit", "ann", "1", "CNY"];
+    let deposit = ["account", "deposit", "ann", "0.01", "CNY"];
     let line = run(&deposit, &url).failed(3, "--idempotency-key ");
     let key = line.rsplit(' ').next().unwrap().trim().to_owned();
     let heads = reader.join().unwrap();

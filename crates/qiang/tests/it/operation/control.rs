@@ -347,16 +347,16 @@ async fn the_stock_of_a_sale_is_set() {
             "--limit",
             "2",
             "--price",
-            "70",
+            "0.70",
             "CNY",
             "--ends-at",
             "2098-01-01T00:00:00Z",
         ];
         for _ in 0..2 {
-            terms(&change).did("up to 2098-01-01T00:00:00.000Z, 2 a user, 70 CNY a unit");
+            terms(&change).did("up to 2098-01-01T00:00:00.000Z, 2 a user, 0.70 CNY a unit");
         }
         terms(&["--limit", "4"]).failed(1, "invalid");
-        terms(&["--price", "x", "CNY"]).failed(2, "minor units");
+        terms(&["--price", "x", "CNY"]).failed(2, "no amount of CNY");
         terms(&[]).failed(2, "--starts-at <TIME>");
         node.signal("-KILL");
         ids.push(id);
