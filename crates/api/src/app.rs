@@ -227,12 +227,20 @@ impl App {
     async fn read_meta(&self, id: CampaignId) -> Result<Option<Arc<CampaignMeta>>, Problem> {
         let ledger = Arc::clone(&self.ports.ledger);
         let read_at = self.ports.clock.now();
+        let last = self.campaigns.last_read(id);
         let read = async move {
             let Some(record) = ledger.campaign(id).await? else {
                 return Ok(None);
             };
-            let kept = ledger.audience(id).await?;
-            let audience = kept.map(|text| Audience::of(id, &text)).transpose()?;
+            // An audience never changes, and the one in memory knows its passphrase.
+            let audience = match last {
+                Some(last) => last.audience.clone(),
+                None => {
+                    let kept = ledger.audience(id).await?;
+                    let audience = kept.map(|text| Audience::of(id, &text)).transpose()?;
+                    audience.map(Arc::new)
+                }
+            };
             let waiting_room = ledger.has_waiting_room(id).await?;
             let meta = CampaignMeta::new(&record, read_at, audience, waiting_room);
             Ok(Some(Arc::new(meta)))

@@ -1,6 +1,12 @@
 //! What hardly changes about a campaign, remembered so that answers need not ask the ledger.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use parking_lot::{Mutex, RwLock};
 use qiang_core::{
@@ -35,18 +41,21 @@ pub(crate) struct CampaignMeta {
     pub(crate) requirements: Requirements,
     pub(crate) owner: UserId,
     /// Who may take part, where that is not everybody; and who may see the draws.
-    pub(crate) audience: Option<Audience>,
+    /// It never changes: the next read of the campaign keeps it.
+    pub(crate) audience: Option<Arc<Audience>>,
     /// Whether claims wait in line.
     pub(crate) waiting_room: bool,
     /// The largest share of a packet that is over, once somebody has asked for it.
     luckiest: OnceCell<Option<GrantRecord>>,
+    /// Whether the next request reads the campaign again.
+    is_outdated: AtomicBool,
 }
 
 impl CampaignMeta {
     pub(crate) fn new(
         record: &CampaignRecord,
         read_at: Timestamp,
-        audience: Option<Audience>,
+        audience: Option<Arc<Audience>>,
         waiting_room: bool,
     ) -> Self {
         let campaign = &record.campaign;
@@ -63,6 +72,7 @@ impl CampaignMeta {
             audience,
             waiting_room,
             luckiest: OnceCell::new(),
+            is_outdated: AtomicBool::new(false),
         }
     }
 
@@ -105,7 +115,14 @@ impl Default for CampaignCache {
 }
 
 impl CampaignCache {
+    /// A campaign, unless it must be read again.
     pub(crate) fn get(&self, id: CampaignId) -> Option<Arc<CampaignMeta>> {
+        let read = self.last_read(id);
+        read.filter(|meta| !meta.is_outdated.load(Ordering::Relaxed))
+    }
+
+    /// A campaign as the last read found it, also if it must be read again.
+    pub(crate) fn last_read(&self, id: CampaignId) -> Option<Arc<CampaignMeta>> {
         let known = self.known.read();
         let (meta, is_old) = known.find(&id)?;
         let meta = Arc::clone(meta);
@@ -116,13 +133,15 @@ impl CampaignCache {
         Some(meta)
     }
 
-    /// Has the next one who asks for a campaign read it anew.
-    pub(crate) fn forget(&self, id: CampaignId) {
-        self.known.write().remove(&id);
+    /// Has the next request for a campaign read it again.
+    pub(crate) fn outdate(&self, id: CampaignId) {
+        if let Some(meta) = self.last_read(id) {
+            meta.is_outdated.store(true, Ordering::Relaxed);
+        }
     }
 
     pub(crate) fn insert(&self, id: CampaignId, meta: Arc<CampaignMeta>) {
-        let named = meta.audience.as_ref().map_or(0, Audience::named);
+        let named = meta.audience.as_deref().map_or(0, Audience::named);
         self.known.write().insert_of(id, meta, WEIGHT + named);
     }
 
@@ -188,7 +207,7 @@ impl Drop for Reading<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::AtomicUsize;
 
     use qiang_core::time::Timestamp;
 
@@ -245,6 +264,7 @@ mod tests {
             audience: None,
             waiting_room: false,
             luckiest: OnceCell::new(),
+            is_outdated: AtomicBool::new(false),
         }
     }
 
@@ -262,8 +282,8 @@ mod tests {
             assert!(cache.get(id()).is_some(), "after {n}");
         }
         assert!(cache.known.read().len() <= REMEMBERED_MAX);
-        cache.forget(id());
-        assert!(cache.get(id()).is_none());
+        cache.outdate(id());
+        assert!(cache.get(id()).is_none() && cache.last_read(id()).is_some());
     }
 
     #[tokio::test]

@@ -272,7 +272,7 @@ impl App {
         let (id, read_at) = (record.campaign.id, record.campaign.created_at);
         let audience = new.audience.as_deref();
         let audience = audience.map(|text| Audience::of(id, text)).transpose()?;
-        let meta = CampaignMeta::new(record, read_at, audience, new.waiting_room);
+        let meta = CampaignMeta::new(record, read_at, audience.map(Arc::new), new.waiting_room);
         self.campaigns.insert(id, Arc::new(meta));
         Ok(())
     }

@@ -207,7 +207,7 @@ pub(crate) async fn watch(
         (Some(caller), CampaignKind::RedPacket) => {
             let draws = meta
                 .audience
-                .as_ref()
+                .as_deref()
                 .map_or_else(Draws::default, |kept| kept.draws);
             app.may_see_draws(id, &meta.owner, draws, caller).await?
         }

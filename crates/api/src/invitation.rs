@@ -65,7 +65,7 @@ pub(crate) async fn create(
         return Err(app.missing(id).await);
     };
     app.check_leads(&caller, id).await?;
-    let audience = meta.audience.as_ref();
+    let audience = meta.audience.as_deref();
     let key = audience.and_then(Audience::invitation_key);
     let key = key.ok_or(ProblemKind::NotByInvitation)?;
     let expires_at = match request.expires_at {

@@ -52,7 +52,7 @@ pub(crate) async fn audience(
     if caller.user != meta.owner {
         caller.require(Scope::ReadAny)?;
     }
-    let audience = meta.audience.as_ref();
+    let audience = meta.audience.as_deref();
     let users = audience.and_then(|audience| match &audience.members {
         Members::Users(users) => Some(BTreeSet::from_iter(users.iter().cloned())),
         Members::Everybody | Members::Invited(_) | Members::Told(_) => None,
@@ -80,7 +80,7 @@ impl App {
                 true => Err(Problem::ledger_incomplete(id)),
             };
         };
-        let audience = meta.audience.as_ref();
+        let audience = meta.audience.as_deref();
         let Some(audience) = audience.filter(|_| meta.kind == claim.kind) else {
             return Ok(Some(meta));
         };
@@ -127,7 +127,7 @@ impl App {
     ) -> Result<(), Problem> {
         let said = request.and_then(|request| request.passphrase.as_deref());
         let meta = self.meta(id).await?;
-        let audience = meta.as_ref().and_then(|meta| meta.audience.as_ref());
+        let audience = meta.as_ref().and_then(|meta| meta.audience.as_deref());
         let (Some(said), Some(Members::Told(passphrase))) =
             (said, audience.map(|kept| &kept.members))
         else {

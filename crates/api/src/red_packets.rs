@@ -273,7 +273,7 @@ impl RedPacketBody {
         };
         let is_over = packet.is_over(record.phase, record.granted);
         let meta = app.meta(campaign.id).await?;
-        let audience = meta.as_ref().and_then(|meta| meta.audience.as_ref());
+        let audience = meta.as_ref().and_then(|meta| meta.audience.as_deref());
         let draws = audience.map_or_else(Draws::default, |kept| kept.draws);
         let (id, owner) = (campaign.id, &campaign.owner);
         let luckiest = match &meta {
@@ -472,7 +472,7 @@ pub(crate) async fn list(
         return Err(ProblemKind::UnknownCampaign.into());
     }
     let settled = app.settled().await?;
-    let audience = meta.audience.as_ref();
+    let audience = meta.audience.as_deref();
     let draws = audience.map_or_else(Draws::default, |kept| kept.draws);
     if !app.may_see_draws(id, &meta.owner, draws, &caller).await? {
         return Err(ProblemKind::DrawsHidden.into());

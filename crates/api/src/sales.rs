@@ -179,7 +179,7 @@ impl SaleBody {
             requirements: list(campaign.requirements),
             audience: meta
                 .as_ref()
-                .and_then(|meta| meta.audience.as_ref()?.kind()),
+                .and_then(|meta| meta.audience.as_deref()?.kind()),
             waiting_room: meta.as_ref().is_some_and(|meta| meta.waiting_room),
             created_at: When(campaign.created_at),
             archived_at: record.archived_at.map(When),
@@ -454,7 +454,7 @@ async fn change_once(
         None => tally,
     };
     let changed = async {
-        app.campaigns.forget(campaign);
+        app.campaigns.outdate(campaign);
         let record = match *details == DetailsChange::default() {
             true => record,
             false => {

@@ -99,6 +99,45 @@ async fn a_passphrase_lets_in_who_says_it() {
 }
 
 #[tokio::test]
+async fn a_known_passphrase_stays_known_when_the_sale_is_read_again() {
+    let service = Service::start_with(|config, _| {
+        config.tickets.challenge = qiang_node::config::ChallengeKind::None;
+    })
+    .await;
+    let sale = service
+        .sale(9, |body| {
+            body["audience"] = json!({ "passphrase": "open sesame" });
+            body["requirements"] = json!(["ticket"]);
+        })
+        .await;
+    // A passphrase is judged before a ticket.
+    let says = async |user: &str, passphrase: &str, status: u16, kind: &str| {
+        let path = format!("/v1/sales/{sale}/orders");
+        let body = json!({ "passphrase": passphrase });
+        let token = service.token(user, "claim");
+        let reply = service.post(&path, &token, body).await;
+        reply.assert_problem(status, kind);
+    };
+    says("ann", "open sesame", 403, "ticket-missing").await;
+    for _ in 0..5 {
+        says("eve", "open barley", 403, "passphrase-wrong").await;
+    }
+    says("eve", "open barley", 429, "throttled").await;
+    // The window is read again when a user asks for a ticket a moment later, and after a change.
+    service.clock.advance_ms(2_000);
+    let path = format!("/v1/sales/{sale}/tickets");
+    let ticket = service.act(&path, &service.token("eve", "claim")).await;
+    assert_eq!(ticket.status, 201, "{ticket:?}");
+    says("eve", "open sesame", 403, "ticket-missing").await;
+    let change = json!({ "per_user_limit": 2 });
+    let path = format!("/v1/sales/{sale}");
+    let changed = service.patch(&path, &service.operator(), change).await;
+    assert_eq!(changed.status, 200, "{changed:?}");
+    says("eve", "open sesame", 403, "ticket-missing").await;
+    service.stop().await;
+}
+
+#[tokio::test]
 async fn a_key_is_for_one_passphrase() {
     let service = Service::start().await;
     service.deposit("sam", 20_000).await;
