@@ -190,7 +190,7 @@ async fn decide(
         quantity,
         key: call.key,
     };
-    let known = app.known(&claim, app.ports.engine.peek(&claim)).await?;
+    let mut known = app.known(&claim, app.ports.engine.peek(&claim)).await?;
     if let Some(outcome) = known.filter(|outcome| outcome.grant().is_none()) {
         let response = refuse(app, id, kind, &outcome).await?;
         app.metrics.answered_by_gate(&outcome);
@@ -217,7 +217,7 @@ async fn decide(
         && let Err(problem) = app.check_requirements(&meta, &claim, &proof.ticket).await
     {
         let may_replay = problem.kind_status().is_client_error();
-        let known = match may_replay {
+        known = match may_replay {
             true => app.ports.engine.look(&claim).await.ok().flatten(),
             false => None,
         };
@@ -226,8 +226,14 @@ async fn decide(
             return Err(problem);
         }
     }
-    if meta.waiting_room && meta.kind == kind {
-        return places::enter(app, &claim).await;
+    // A replay takes no place. A sale's claim without a key may be for another order once the first has lapsed.
+    let is_replay = known.is_some() && (kind == CampaignKind::RedPacket || claim.key.is_some());
+    if meta.waiting_room
+        && meta.kind == kind
+        && !is_replay
+        && let Some(entered) = places::enter(app, &claim).await?
+    {
+        return Ok(entered);
     }
     let claimed = app.ports.engine.claim(claim).await;
     let Claimed { outcome, ack } = claimed.inspect_err(|_| app.metrics.failed())?;

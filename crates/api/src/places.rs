@@ -14,6 +14,7 @@ use futures_util::stream;
 use qiang_core::{
     book::{Claim, Refusal},
     id::{CampaignId, UserId},
+    ports::EngineError,
     waiting::{Decision, Standing},
 };
 use serde::Serialize;
@@ -105,10 +106,22 @@ impl PlaceBody {
     }
 }
 
-/// Lets a claim take its place at the end of the line.
-pub(crate) async fn enter(app: &App, claim: &Claim) -> Result<Response, Problem> {
+/// Lets a claim take its place at the end of the line. `None` if the user waits with another order and the claim was
+/// granted before: the engine replays it.
+pub(crate) async fn enter(app: &App, claim: &Claim) -> Result<Option<Response>, Problem> {
     let (limits, now) = (app.config.waiting.limits(), app.ports.clock.now());
     let entered = app.ports.waiting_room.enter(claim, now, limits).await;
+    if claim.key.is_some()
+        && matches!(
+            entered,
+            Err(EngineError::Refused(Refusal::WaitsWithAnother))
+        )
+    {
+        let known = app.ports.engine.look(claim).await.ok().flatten();
+        if known.is_some_and(|outcome| outcome.grant().is_some()) {
+            return Ok(None);
+        }
+    }
     let entered = entered.inspect_err(|_| app.metrics.failed())?;
     let Some(Standing::Waiting { number, ahead }) = entered else {
         app.metrics.failed();
@@ -122,7 +135,7 @@ pub(crate) async fn enter(app: &App, claim: &Claim) -> Result<Response, Problem>
         (header::RETRY_AFTER, RETRY_AFTER_S.to_string()),
     ];
     let body = Json(PlaceBody::waiting(number, ahead));
-    Ok((StatusCode::ACCEPTED, headers, body).into_response())
+    Ok(Some((StatusCode::ACCEPTED, headers, body).into_response()))
 }
 
 /// Where the caller stands in the line of a campaign, or what became of the place.

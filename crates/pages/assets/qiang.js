@@ -214,11 +214,12 @@ export async function claim(kind, campaign, key, body, inLine) {
 
 /**
  * Waits in a line until it is decided.
- * @param {string} id @param {number} before @param {(ahead: number) => void} inLine
+ * @param {string} id @param {number | null} before null if it is not known @param {(ahead: number) => void} inLine
  * @returns {Promise<Answer | null>}
  */
 export async function standInLine(id, before, inLine) {
-  for (inLine(before); ; await sleep(1_000)) {
+  if (before !== null) inLine(before);
+  for (; ; await sleep(1_000)) {
     const place = await ask("GET", `/v1/campaigns/${id}/place`);
     if (!place || place.status !== 200) return place;
     if (place.body.state === "granted") return { ...place, body: place.body.grant };

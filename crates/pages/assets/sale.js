@@ -191,8 +191,8 @@ function salePage() {
     }
   };
 
-  /** @param {Answer | null} answer */
-  const decided = async (answer) => {
+  /** @param {Answer | null} answer @param {boolean} [isOther] to another order than the one that is wished for */
+  const decided = async (answer, isOther = false) => {
     isAsking = false;
     before = null;
     if (!answer) note = say("gave_up");
@@ -201,11 +201,11 @@ function salePage() {
       noteTime(Date.parse(answer.body.granted_at));
       isCounting = true;
       keep(answer.body, true);
-      intent().forget();
+      if (!isOther) intent().forget();
       await count();
     } else {
       note = explain(answer);
-      if (isDecided(answer)) intent().forget();
+      if (isDecided(answer) && !isOther) intent().forget();
       if (problem(answer) === "sold-out") {
         note = "";
         await count();
@@ -228,7 +228,10 @@ function salePage() {
     showState();
     // What was wished under a key stays wished under it until it is decided.
     const { key, what } = intent();
-    await decided(await claim("sales", sale, key, { quantity: Math.max(1, Number(what) || 1) }, inLine));
+    const answer = await claim("sales", sale, key, { quantity: Math.max(1, Number(what) || 1) }, inLine);
+    // An order of another tab is in line: this one can follow, under its key.
+    if (answer && problem(answer) === "already-waiting") await decided(await standInLine(sale.id, null, inLine), true);
+    else await decided(answer);
   });
 
   /** @param {string} id */
@@ -272,7 +275,7 @@ function salePage() {
   if (!facts.settled) void ordersAnew();
   if (facts.place) {
     isAsking = true;
-    void standInLine(sale.id, facts.place.ahead, inLine).then(decided);
+    void standInLine(sale.id, facts.place.ahead, inLine).then((answer) => decided(answer));
   }
   watch(sale.id, 0, {
     state: (state) => {

@@ -159,6 +159,32 @@ async fn a_claim_takes_a_place_and_is_decided() {
     line.service.stop().await;
 }
 
+/// The order of a key is replayed while another order of the same user waits, at each level.
+#[tokio::test]
+async fn a_granted_order_is_replayed_beside_another_in_line() {
+    for ack in ["fsync", "ledger"] {
+        let two_each = |sale: &mut Value| {
+            sale["per_user_limit"] = json!(2);
+            sale["ack"] = json!(ack);
+        };
+        let line = Line::with(Service::start().await, 9, two_each).await;
+        let token = line.token("ann");
+        let order = async |key: &str| {
+            let (service, body) = (&line.service, json!({ "quantity": 1 }));
+            service.post_key(&line.orders, &token, key, body).await
+        };
+        assert_eq!(order("k1").await.status, 202, "{ack}");
+        let granted = line.decided("ann").await.json()["grant"].clone();
+        line.act("pause").await;
+        assert_eq!(order("k2").await.status, 202, "{ack}");
+        let again = order("k1").await;
+        assert_eq!(again.status, 200, "{ack} {again:?}");
+        assert_eq!(again.json()["order"], granted["order"], "{ack}");
+        order("k3").await.assert_problem(409, "already-waiting");
+        line.service.stop().await;
+    }
+}
+
 /// A line is no way around what its campaign asks for.
 #[tokio::test]
 async fn a_place_needs_what_a_claim_needs() {
