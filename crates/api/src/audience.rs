@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use utoipa::ToSchema;
 
 use crate::{
-    passphrase::{KeptPassphrase, Passphrase, decode, encode},
+    passphrase::{Hash, KeptPassphrase, Passphrase, decode, digest, encode},
     problem::Problem,
     wire::Text,
 };
@@ -94,6 +94,26 @@ struct Kept {
     draws: Draws,
 }
 
+/// The audience of a new campaign.
+#[derive(Clone)]
+pub(crate) struct NewAudience {
+    /// What is kept in the ledger.
+    pub(crate) text: String,
+    /// By which its passphrase is known, if it has one.
+    passphrase: Option<Hash>,
+}
+
+impl NewAudience {
+    /// The audience, which knows its passphrase.
+    pub(crate) fn ready(&self, id: CampaignId) -> Result<Audience, LedgerError> {
+        let audience = Audience::of(id, &self.text)?;
+        if let (Members::Told(passphrase), Some(digest)) = (&audience.members, self.passphrase) {
+            passphrase.learn(digest);
+        }
+        Ok(audience)
+    }
+}
+
 /// Who may take part in one campaign, ready to be asked.
 #[derive(Debug)]
 pub(crate) struct Audience {
@@ -118,11 +138,11 @@ impl AudienceRequest {
         Some(users.len())
     }
 
-    /// The text that is kept for a new campaign; none where it is for everybody, and everybody sees the draws.
+    /// The audience of a new campaign; none where it is for everybody, and everybody sees the draws.
     pub(crate) async fn keep(
         request: Option<&Self>,
         draws: Draws,
-    ) -> Result<Option<String>, Problem> {
+    ) -> Result<Option<NewAudience>, Problem> {
         let mut kept = Kept {
             draws,
             ..Kept::default()
@@ -157,8 +177,10 @@ impl AudienceRequest {
             }
         }
         let text = serde_json::to_string(&kept);
-        text.map(Some)
-            .map_err(|error| Problem::internal(error.to_string()))
+        let text = text.map_err(|error| Problem::internal(error.to_string()))?;
+        let said = request.and_then(|request| request.passphrase.as_deref());
+        let passphrase = said.map(digest);
+        Ok(Some(NewAudience { text, passphrase }))
     }
 }
 

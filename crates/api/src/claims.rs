@@ -197,8 +197,11 @@ async fn decide(
         return Ok(response);
     }
     // Before anything is decided or heard again.
-    let admitted = app.admit(&claim, &proof.shown, proof.address).await;
-    let Some(meta) = admitted.inspect_err(|problem| count_unmet(app, problem))? else {
+    let admitted = app.admit(&claim, &proof.shown, proof.address, known.is_some());
+    let Some(meta) = admitted
+        .await
+        .inspect_err(|problem| count_unmet(app, problem))?
+    else {
         let outcome = Outcome::UnknownCampaign;
         app.metrics.claimed(&outcome);
         return refuse(app, id, kind, &outcome).await;

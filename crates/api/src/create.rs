@@ -20,7 +20,7 @@ use serde_json::json;
 use crate::{
     actions,
     app::App,
-    audience::Audience,
+    audience::NewAudience,
     auth::Caller,
     campaign_cache::CampaignMeta,
     fingerprint::key_use,
@@ -55,8 +55,8 @@ pub(crate) struct Draft {
     pub(crate) requirements: Requirements,
     /// Why there are none does not concern who repeats what was created before.
     pub(crate) rules: Result<Rules, Problem>,
-    /// Who may take part and see the draws, as it is kept.
-    pub(crate) audience: Option<String>,
+    /// Who may take part and see the draws.
+    pub(crate) audience: Option<NewAudience>,
     pub(crate) waiting_room: bool,
 }
 
@@ -270,8 +270,8 @@ impl App {
     /// What whoever claims next would have to read.
     fn remember(&self, record: &CampaignRecord, new: &NewCampaign) -> Result<(), Problem> {
         let (id, read_at) = (record.campaign.id, record.campaign.created_at);
-        let audience = new.audience.as_deref();
-        let audience = audience.map(|text| Audience::of(id, text)).transpose()?;
+        let audience = new.audience.as_ref();
+        let audience = audience.map(|it| it.ready(id)).transpose()?;
         let meta = CampaignMeta::new(record, read_at, audience.map(Arc::new), new.waiting_room);
         self.campaigns.insert(id, Arc::new(meta));
         Ok(())
@@ -326,7 +326,7 @@ impl Created {
 pub(crate) struct NewCampaign {
     setup: Setup,
     details: Details,
-    audience: Option<String>,
+    audience: Option<NewAudience>,
     waiting_room: bool,
     action: Action,
 }
@@ -342,7 +342,7 @@ impl NewCampaign {
             used,
             setup: self.setup.clone(),
             details: self.details.clone(),
-            audience: self.audience.clone(),
+            audience: self.audience.as_ref().map(|it| it.text.clone()),
             waiting_room: self.waiting_room,
             by: Some(self.action.clone()),
             opens: true,

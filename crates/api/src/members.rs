@@ -65,12 +65,13 @@ pub(crate) async fn audience(
 
 impl App {
     /// Refuses a claim of somebody whom the campaign is not for; returns the campaign, unless neither the ledger nor
-    /// the engine has it. Where nobody can tell, nobody takes part.
+    /// the engine has it. Where nobody can tell, nobody takes part. A replay is of a grant that the user has.
     pub(crate) async fn admit(
         &self,
         claim: &Claim,
         shown: &Credentials,
         address: Option<AddressKey>,
+        is_replay: bool,
     ) -> Result<Option<Arc<CampaignMeta>>, Problem> {
         let (id, user) = (claim.campaign, &claim.user);
         let Some(meta) = self.meta(id).await? else {
@@ -106,6 +107,7 @@ impl App {
                     user,
                     address,
                     campaign: id,
+                    is_replay,
                 };
                 // Boxed, as what few claims await.
                 let right = Box::pin(passphrase.is(said, Some(guesser))).await?;

@@ -47,7 +47,7 @@ const CAMPAIGN_GUESSES_PER_MINUTE: NonZeroU32 = NonZeroU32::new(60).expect("abov
 /// Users, addresses and campaigns whose guesses are counted.
 const GUESSERS_MAX: usize = 100_000;
 
-type Hash = [u8; 32];
+pub(crate) type Hash = [u8; 32];
 
 pub(crate) fn encode(bytes: &[u8]) -> String {
     BASE64_STANDARD_NO_PAD.encode(bytes)
@@ -105,13 +105,16 @@ pub(crate) struct Guesser<'a> {
     /// None where the address is not limited.
     pub(crate) address: Option<AddressKey>,
     pub(crate) campaign: CampaignId,
+    /// Whether the user has the grant already: guesses of others do not keep a replay from its answer.
+    pub(crate) is_replay: bool,
 }
 
 impl Guesser<'_> {
-    /// Counts a guess of the user, and of address and campaign unless it is being judged for another user already.
+    /// Counts a guess of the user, and of address and campaign unless it is a replay, or is being judged for another
+    /// user already.
     fn guess(&self, is_judged: bool) -> Result<(), Problem> {
         self.guesses.of_user.check(self.user)?;
-        if is_judged {
+        if is_judged || self.is_replay {
             return Ok(());
         }
         if let Some(address) = &self.address {
@@ -193,6 +196,11 @@ impl Passphrase {
         })
     }
 
+    /// Learns the [`digest`] of the passphrase, so that it costs no rounds.
+    pub(crate) fn learn(&self, digest: Hash) {
+        self.known.get_or_init(|| digest);
+    }
+
     /// Whether this is the passphrase. Without a guesser it is the owner who says it, at a creation. What is known to
     /// be right is no guess.
     pub(crate) async fn is(
@@ -212,7 +220,7 @@ impl Passphrase {
         if !is_possible(said) {
             return Ok(false);
         }
-        let digest: Hash = Sha256::digest(said).into();
+        let digest = digest(said);
         if let Some(known) = self.known.get() {
             if verify_slices_are_equal(known, &digest).is_ok() {
                 return Ok(true);
@@ -226,7 +234,7 @@ impl Passphrase {
             let hash = hash(said.to_owned(), Arc::clone(&self.salt), self.rounds, queue).await;
             let right = verify_slices_are_equal(&hash.ok()?, &self.hash).is_ok();
             if right {
-                self.known.get_or_init(|| digest);
+                self.learn(digest);
             }
             Some(right)
         });
@@ -262,6 +270,11 @@ async fn hash(
     hashed.await.map_err(|error| internal(&error))
 }
 
+/// SHA-256 of a passphrase, by which a campaign knows it in memory.
+pub(crate) fn digest(said: &str) -> Hash {
+    Sha256::digest(plain(said)).into()
+}
+
 /// A passphrase without the blanks at its ends, which people do not see.
 fn plain(said: &str) -> &str {
     said.trim()
@@ -295,6 +308,7 @@ mod tests {
                 user: &user,
                 address: None,
                 campaign: "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f01".parse().unwrap(),
+                is_replay: false,
             })
         };
         // As many are made as may wait, and one of them is being hashed.
@@ -304,6 +318,25 @@ mod tests {
         assert!(passphrase.is("wrong", None).await.is_err());
         assert!(!passphrase.is("wrong", guesser()).await.unwrap());
         assert!(passphrase.is("open sesame", guesser()).await.unwrap());
+    }
+
+    #[test]
+    fn a_replay_spends_no_guess_of_its_campaign() {
+        let guesses = Guesses::new(&Metrics::new(&utoipa::openapi::OpenApi::default()));
+        let guess = |n: u32, is_replay: bool| {
+            let user = UserId::new(&format!("user-{n}")).unwrap();
+            let guesser = Guesser {
+                guesses: &guesses,
+                user: &user,
+                address: None,
+                campaign: "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f01".parse().unwrap(),
+                is_replay,
+            };
+            guesser.guess(false).is_ok()
+        };
+        assert!((0..200).all(|n| guess(n, true)));
+        assert!(!(0..200).all(|n| guess(n, false)));
+        assert!((0..200).all(|n| guess(n, true)));
     }
 
     #[test]
