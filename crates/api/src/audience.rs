@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use utoipa::ToSchema;
 
 use crate::{
-    passphrase::{Hash, KeptPassphrase, Passphrase, decode, digest, encode},
+    passphrase::{self, Hash, KeptPassphrase, Passphrase, decode, digest, encode},
     problem::Problem,
     wire::Text,
 };
@@ -136,6 +136,12 @@ impl AudienceRequest {
         let users = self.users.as_ref()?;
         let users: HashSet<_> = users.iter().map(|user| user.0.as_str()).collect();
         Some(users.len())
+    }
+
+    /// Checks what audiences of earlier campaigns need not fulfil: so a repetition of their creation is replayed.
+    pub(crate) fn check_new(request: Option<&Self>) -> Result<(), Problem> {
+        let said = request.and_then(|request| request.passphrase.as_deref());
+        said.map_or(Ok(()), passphrase::check_new)
     }
 
     /// The audience of a new campaign; none where it is for everybody, and everybody sees the draws.

@@ -144,6 +144,7 @@ impl RedPacketRequest {
     /// Checks what packets that were made before need not fulfil.
     fn check_new(&self) -> Result<(), Problem> {
         new_money::check(self.total.currency.0, "#/total/currency")?;
+        AudienceRequest::check_new(self.audience.as_ref())?;
         let named = self.audience.as_ref().and_then(AudienceRequest::named);
         match named {
             Some(named) if (named as u64) < u64::from(self.shares) => {

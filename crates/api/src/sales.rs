@@ -247,6 +247,7 @@ pub(crate) async fn create(
         ack: request.ack,
         requirements: app.requirements(&request.requirements)?,
         rules: new_money::check(price.currency, "#/unit_price/currency")
+            .and_then(|()| AudienceRequest::check_new(request.audience.as_ref()))
             .map(|()| Rules::Sale(sale)),
         audience: AudienceRequest::keep(request.audience.as_ref(), Draws::Everybody).await?,
         waiting_room: request.waiting_room.unwrap_or_default(),

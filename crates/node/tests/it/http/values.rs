@@ -39,6 +39,15 @@ async fn nothing_new_is_made_with_money_of_no_currency() {
         refused.assert_problem(422, "invalid");
         assert_eq!(refused.json()["errors"][0]["pointer"], pointer, "{path}");
     }
+    // The key of a deposit is looked at first.
+    let deposit = async |currency: &str| {
+        let (path, token) = ("/v1/accounts/sam/deposits", service.operator());
+        let body = json!({ "amount": 100, "currency": currency });
+        service.post_key(path, &token, "k", body).await
+    };
+    deposit("XXX").await.assert_problem(422, "invalid");
+    assert_eq!(deposit("CNY").await.status, 201);
+    deposit("XXX").await.assert_problem(422, "key-reused");
     service.stop().await;
 }
 
