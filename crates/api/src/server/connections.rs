@@ -441,18 +441,19 @@ impl Connections {
 }
 
 impl Connections {
-    /// Refuses what comes from beyond a limit, before anything else is looked at. Returns whom it comes from, if that
-    /// is limited.
+    /// Refuses what comes from beyond a limit, before anything else is looked at, and then what parsers read
+    /// differently. Returns whom it comes from, if that is limited.
     fn check_origin(&self, request: &Request, origin: Origin) -> Result<Option<IpAddr>, Problem> {
-        heads::check(request)?;
         let traffic = Traffic::of(request.method(), request.uri().path());
         if let (Some(why), Some(_)) = (origin.refused, traffic) {
             return Err(why.problem());
         }
-        let Some(limits) = &self.public.limits else {
-            return Ok(None);
+        let client = match &self.public.limits {
+            Some(limits) => limits.check_address(traffic, origin.peer, request.headers())?,
+            None => None,
         };
-        limits.check_address(traffic, origin.peer, request.headers())
+        heads::check(request, traffic.is_some())?;
+        Ok(client)
     }
 
     /// Counts an answer to nobody, and says so in the log. An address that fails too often is told that instead.

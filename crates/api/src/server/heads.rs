@@ -11,8 +11,8 @@ use axum::{
 use crate::{problem::Problem, tickets::GRAB_TICKET};
 
 /// Refuses a request whose meaning depends on who reads it: without a `Host` (RFC 9112, 3.2), or with two of a header
-/// that may be there once.
-pub(super) fn check(request: &Request) -> Result<(), Problem> {
+/// that may be there once. Health checks of load balancers and scrapes may come without a host.
+pub(super) fn check(request: &Request, needs_host: bool) -> Result<(), Problem> {
     const SINGLE: [HeaderName; 4] = [
         HOST,
         AUTHORIZATION,
@@ -25,7 +25,7 @@ pub(super) fn check(request: &Request) -> Result<(), Problem> {
         let detail = format!("the request has more than one `{name}`: send one");
         return Err(Problem::bad_request(detail).of(name.as_str().to_owned()));
     }
-    if request.version() == Version::HTTP_11 && !headers.contains_key(HOST) {
+    if needs_host && request.version() == Version::HTTP_11 && !headers.contains_key(HOST) {
         let detail = "a request of HTTP/1.1 names the host that it is for: send `Host`";
         return Err(Problem::bad_request(detail).of("host"));
     }

@@ -159,9 +159,9 @@ async fn a_request_has_one_host_and_one_of_each_header_that_means_something() {
     let service = Service::start().await;
     let id = service.sale(9, |_| ()).await;
     let state = format!("/v1/campaigns/{id}/state");
-    let check = async |version: &str, headers: &str, status: u16| {
+    let check_path = async |path: &str, version: &str, headers: &str, status: u16| {
         let mut stream = TcpStream::connect(service.addr).await.unwrap();
-        let head = format!("GET {state} HTTP/{version}\r\n{headers}connection: close\r\n\r\n");
+        let head = format!("GET {path} HTTP/{version}\r\n{headers}connection: close\r\n\r\n");
         stream.write_all(head.as_bytes()).await.unwrap();
         let (answer, closed) = read_to_end(&mut stream, Duration::from_secs(5)).await;
         assert!(closed, "{answer}");
@@ -170,6 +170,9 @@ async fn a_request_has_one_host_and_one_of_each_header_that_means_something() {
         if status == 400 {
             assert!(answer.contains("/problems/bad-request"), "{answer}");
         }
+    };
+    let check = async |version: &str, headers: &str, status: u16| {
+        check_path(&state, version, headers, status).await;
     };
     check("1.1", "host: a\r\n", 200).await;
     check("1.0", "", 200).await;
@@ -181,6 +184,31 @@ async fn a_request_has_one_host_and_one_of_each_header_that_means_something() {
         let double = format!("host: a\r\n{name}: x\r\n{name}: y\r\n");
         check("1.1", &double, 400).await;
     }
+    // Load balancers ask without a host.
+    for path in ["/healthz", "/metrics"] {
+        check_path(path, "1.1", "", 200).await;
+        check_path(path, "1.1", "host: a\r\nhost: b\r\n", 400).await;
+    }
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_bad_head_counts_against_its_address() {
+    let service = Service::start_with(|config, _| {
+        config.limits.reads_per_address_per_second = 1;
+        config.limits.reads_per_address_burst = 1;
+        config.limits.unlimited_addresses = String::new();
+    })
+    .await;
+    let ask = async || {
+        let mut stream = TcpStream::connect(service.addr).await.unwrap();
+        let head = b"GET /v1/currencies HTTP/1.1\r\nconnection: close\r\n\r\n";
+        stream.write_all(head).await.unwrap();
+        read_to_end(&mut stream, Duration::from_secs(5)).await.0
+    };
+    assert!(ask().await.starts_with("HTTP/1.1 400 "));
+    let answer = ask().await;
+    assert!(answer.starts_with("HTTP/1.1 429 "), "{answer}");
     service.stop().await;
 }
 
