@@ -8,8 +8,9 @@ use url::{Host, ParseError};
 /// Reason why a text is no URL of an HTTP server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum WebUrlError {
-    /// Spaces, control characters, backslashes and what is not ASCII are not allowed: parsers differ about them.
-    #[error("a URL has visible ASCII characters alone, and no backslash")]
+    /// Spaces, control characters and backslashes are not allowed, nor is a host that is not ASCII: parsers differ
+    /// about them.
+    #[error("a URL has no space, control character or backslash, and its host is ASCII")]
     Characters,
     /// It cannot be parsed.
     #[error("it is no URL: {0}")]
@@ -22,12 +23,13 @@ pub enum WebUrlError {
     Port,
 }
 
-/// Parses `http://…` or `https://…`. Hosts that are IPv4 addresses in an unusual form (`127.1`) come out as addresses.
+/// Parses `http://…` or `https://…`. Hosts that are IPv4 addresses in an unusual form (`127.1`) come out as addresses,
+/// and what is not ASCII in path and query comes out percent-encoded.
 ///
 /// # Errors
 /// [`WebUrlError`] for any other text.
 pub fn parse(text: &str) -> Result<Url, WebUrlError> {
-    if !text.bytes().all(|b| b.is_ascii_graphic() && b != b'\\') {
+    if text.contains(|c: char| c.is_whitespace() || c.is_control() || c == '\\') {
         return Err(WebUrlError::Characters);
     }
     let lower = text.get(..8).unwrap_or(text).to_ascii_lowercase();
@@ -39,6 +41,10 @@ pub fn parse(text: &str) -> Result<Url, WebUrlError> {
     let rest = rest.ok_or(WebUrlError::Scheme)?;
     if rest.is_empty() || rest.starts_with(['/', '?', '#']) {
         return Err(WebUrlError::Parse(ParseError::EmptyHost));
+    }
+    let authority = rest.split(['/', '?', '#']).next();
+    if !authority.is_some_and(str::is_ascii) {
+        return Err(WebUrlError::Characters);
     }
     let url = Url::parse(text).map_err(|error| match error {
         ParseError::InvalidPort => WebUrlError::Port,
@@ -148,6 +154,16 @@ mod tests {
     }
 
     #[test]
+    fn paths_and_queries_are_percent_encoded() {
+        let url = parse("https://example.com/通知/ü?店=手机#é").unwrap();
+        assert_eq!(
+            path(&url),
+            "/%E9%80%9A%E7%9F%A5/%C3%BC?%E5%BA%97=%E6%89%8B%E6%9C%BA"
+        );
+        assert_eq!(authority(&url), "example.com");
+    }
+
+    #[test]
     fn texts_that_parsers_read_differently_are_none() {
         for text in [
             "",
@@ -160,6 +176,12 @@ mod tests {
             "https://exa\tmple.com",
             " https://example.com",
             "https://пример.рф/",
+            "https://пример.рф?a",
+            "https://exam\u{200b}ple.com",
+            "https://example.com/a b",
+            "https://example.com/a\u{3000}b",
+            "https://example.com/?a\u{7f}",
+            "https://example.com/a\\b",
             "ftp://example.com",
             "file:///etc/passwd",
             "/path",

@@ -108,5 +108,9 @@ mod tests {
             "https://[2001:db8::1]:8443/x?y=z",
             ("2001:db8::1", 8_443, "[2001:db8::1]:8443", "/x?y=z"),
         );
+        check(
+            "https://a.example/é?ü",
+            ("a.example", 443, "a.example", "/%C3%A9?%C3%BC"),
+        );
     }
 }
