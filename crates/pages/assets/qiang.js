@@ -308,9 +308,11 @@ export function watch(id, after, listener) {
       newest = Number(event.lastEventId) || newest;
       listener.draws?.(JSON.parse(event.data));
     });
-    // Browsers connect again by themselves, unless they were refused.
+    // Browsers connect again by themselves, unless they were refused: then the numbers are read until a stream opens.
     events.addEventListener("error", () => {
-      if (events.readyState === EventSource.CLOSED) setTimeout(begin, 2_000 + 3_000 * Math.random());
+      if (events.readyState !== EventSource.CLOSED) return;
+      void look();
+      setTimeout(begin, 2_000 + 3_000 * Math.random());
     });
   };
   begin();
