@@ -86,8 +86,9 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Object<V> {
     }
 }
 
-/// Below this bound doubles tell whole numbers apart.
-const EXACT_MAX: f64 = 9_007_199_254_740_991.0;
+/// Largest whole number that is read from a double: 2^43. Up to it a double tells hundredths apart, also where its last
+/// digits are wrong, so that no fraction is lost. Larger numbers are written as integers.
+const EXACT_MAX: f64 = 8_796_093_022_208.0;
 
 /// Takes a whole number of a range.
 struct Whole<V> {
@@ -351,8 +352,13 @@ mod tests {
         };
         check("1.0", "2.00", Some((1, 2)));
         check("-1.5e1", "0e0", Some((-15, 0)));
-        check("9007199254740991.0", "1", Some((9_007_199_254_740_991, 1)));
-        check("9007199254740992.0", "1", None);
+        check("8796093022208.0", "1", Some((8_796_093_022_208, 1)));
+        check("8796093022207.99", "1", None);
+        check("8796093022209.0", "1", None);
+        // Doubles do not have these fractions.
+        check("4503599627370497.5", "1", None);
+        check("9007199254740990.5", "1", None);
+        check("9007199254740991", "1", Some((9_007_199_254_740_991, 1)));
         check("1e400", "1", None);
         check("1.5", "1", None);
         check("1", "256.0", None);
