@@ -332,8 +332,7 @@ mod tests {
         let folder = tempfile::TempDir::new().unwrap();
         let [path, other] = ["qiang.db", "other.db"].map(|name| folder.path().join(name));
         let held = lock(&path).unwrap();
-        let kept = descriptor(FileId::at(&path).unwrap()).unwrap();
-        let kept = Arc::downgrade(&kept);
+        let kept = Arc::downgrade(&descriptor(FileId::at(&path).unwrap()).unwrap());
         fs::hard_link(&path, folder.path().join("hard.db")).unwrap();
         let by_hard_link = lock(&folder.path().join("hard.db"));
         assert!(matches!(by_hard_link, Err(StoreError::InUse { .. })));

@@ -13,6 +13,7 @@ mod ledger;
 mod ledger_ack;
 mod live_set;
 mod model;
+mod moved_files;
 mod one_file;
 mod opening;
 mod quarantine;

@@ -1,5 +1,4 @@
-//! One data file under many names, and files that go while they are served: no unit is granted twice, and no grant is
-//! answered that its file does not keep.
+//! One data file under many names is served by one process: no unit is granted twice.
 #![cfg(target_os = "linux")]
 
 use std::{
@@ -9,12 +8,11 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, ChildStdout, Command, Stdio},
     sync::Arc,
-    time::Duration,
 };
 
 use qiang_core::{
     book,
-    ports::{AccountStore as _, CampaignStore as _, Claimed, Engine as _, EngineError},
+    ports::{CampaignStore as _, Claimed, Engine as _, EngineError},
 };
 use qiang_embedded::{
     Embedded, SqliteLedger, StoreError, SystemClock,
@@ -22,8 +20,7 @@ use qiang_embedded::{
 };
 use qiang_testkit::{
     ManualClock,
-    campaign::{OPENS, Target, currency, sale, user},
-    servers::wait_for,
+    campaign::{OPENS, Target, sale},
 };
 use tempfile::TempDir;
 
@@ -31,8 +28,6 @@ use tempfile::TempDir;
 const FILE: &str = "QIANG_TEST_ONE_FILE";
 const DOES: &str = "QIANG_TEST_ONE_FILE_DOES";
 const MOUNT: &str = "QIANG_TEST_ONE_FILE_MOUNT";
-/// How long a child may take until it has the file open.
-const BEGIN_MAX: Duration = Duration::from_secs(60);
 
 fn try_open(path: &Path) -> Result<Embedded, StoreError> {
     Embedded::open(path, ManualClock::new(OPENS))
@@ -304,170 +299,4 @@ fn an_empty_log_beside_a_hard_link_is_not_the_files() {
         "already_granted"
     );
     embedded.close();
-}
-
-/// Serves, does something to the files, and claims: the claim is refused, and so is the next one. Returns the folder,
-/// the engine, and why it has stopped.
-fn stops_behind(damage: impl FnOnce(&Path)) -> (TempDir, Embedded, Target, String) {
-    let folder = TempDir::new().unwrap();
-    let path = folder.path().join("qiang.db");
-    let embedded = open(&path);
-    let target = open_sale(&embedded);
-    claim(&embedded, &target, "a").unwrap();
-    copies::back_up(&path, &folder.path().join("backup.db")).unwrap();
-    claim(&embedded, &target, "b").unwrap();
-    damage(&path);
-    let lost = claim(&embedded, &target, "c");
-    assert!(
-        matches!(
-            lost,
-            Err(EngineError::Uncertain { .. } | EngineError::Unavailable { .. })
-        ),
-        "{lost:?}"
-    );
-    let ready = block_on(embedded.probe(qiang_core::event::PartitionId(0)));
-    assert!(
-        matches!(ready, Err(EngineError::Unavailable { .. })),
-        "{ready:?}"
-    );
-    let reason = embedded.stopped().unwrap();
-    (folder, embedded, target, reason)
-}
-
-fn moved(path: &Path, suffix: &str) {
-    let name = |suffix| format!("{}{suffix}", path.display());
-    fs::rename(name(suffix), name(&format!(".moved{suffix}"))).unwrap();
-}
-
-#[test]
-fn nothing_is_granted_once_the_folder_is_removed() {
-    let (_, embedded, target, reason) =
-        stops_behind(|path| fs::remove_dir_all(path.parent().unwrap()).unwrap());
-    assert!(reason.contains("qiang.db was removed"), "{reason}");
-    assert!(claim(&embedded, &target, "d").is_err());
-    embedded.close();
-}
-
-#[test]
-fn nothing_is_granted_once_another_file_is_in_its_place() {
-    let (_folder, embedded, _, reason) =
-        stops_behind(|path| fs::rename(path.with_file_name("backup.db"), path).unwrap());
-    assert!(reason.contains("replaced"), "{reason}");
-    embedded.close();
-}
-
-#[test]
-fn granting_goes_on_once_the_file_is_back() {
-    let (_folder, embedded, target, _) = stops_behind(|path| moved(path, ""));
-    let path = embedded.path();
-    fs::rename(format!("{}.moved", path.display()), path).unwrap();
-    wait_for("the repair", BEGIN_MAX, || {
-        embedded.stopped().is_none().then_some(())
-    });
-    for (name, outcome) in [
-        ("b", "already_granted"),
-        ("c", "already_granted"),
-        ("d", "granted"),
-    ] {
-        assert_eq!(
-            claim(&embedded, &target, name).unwrap().outcome.name(),
-            outcome
-        );
-    }
-    embedded.close();
-}
-
-/// `cp` of a backup over the file, which keeps its inode. The log beside it belongs to the earlier content.
-#[test]
-fn a_file_that_is_overwritten_is_refused_until_it_is_restored() {
-    let (folder, embedded, target, reason) = stops_behind(|path| {
-        fs::write(path, fs::read(path.with_file_name("backup.db")).unwrap()).unwrap();
-    });
-    assert!(reason.contains("overwritten"), "{reason}");
-    let path = embedded.path().to_owned();
-    embedded.close();
-    drop(embedded);
-    for _ in 0..2 {
-        let refused = try_open(&path).map(drop);
-        assert!(
-            matches!(refused, Err(StoreError::Overwritten { .. })),
-            "{refused:?}"
-        );
-    }
-    let how = Restore {
-        replace: true,
-        as_it_is: false,
-    };
-    copies::restore(&folder.path().join("backup.db"), &path, how).unwrap();
-    let restored = open(&path);
-    assert_eq!(
-        claim(&restored, &target, "a").unwrap().outcome.name(),
-        "already_granted"
-    );
-    restored.close();
-}
-
-/// What the log had is moved into the file, and the next start has every answered grant.
-#[test]
-fn no_grant_is_lost_with_the_log_of_a_running_service() {
-    for suffix in ["-wal", "-shm"] {
-        let (_folder, embedded, target, reason) =
-            stops_behind(|path| fs::remove_file(format!("{}{suffix}", path.display())).unwrap());
-        assert!(reason.contains(suffix), "{reason}");
-        let path = embedded.path().to_owned();
-        embedded.close();
-        drop(embedded);
-        let embedded = open(&path);
-        for (name, outcome) in [
-            ("a", "already_granted"),
-            ("b", "already_granted"),
-            ("d", "granted"),
-        ] {
-            assert_eq!(
-                claim(&embedded, &target, name).unwrap().outcome.name(),
-                outcome
-            );
-        }
-        embedded.close();
-    }
-}
-
-#[test]
-fn an_idle_service_notices_that_its_file_is_gone() {
-    let folder = TempDir::new().unwrap();
-    let [engine, ledger] = ["engine.db", "ledger.db"].map(|name| folder.path().join(name));
-    let embedded = open(&engine);
-    let standalone = SqliteLedger::open(&ledger, ManualClock::new(OPENS)).unwrap();
-    for path in [&engine, &ledger] {
-        moved(path, "");
-    }
-    wait_for("the engine", BEGIN_MAX, || embedded.stopped());
-    wait_for("the ledger", BEGIN_MAX, || standalone.stopped());
-    embedded.close();
-    standalone.close();
-}
-
-#[test]
-fn a_ledger_alone_takes_nothing_into_a_file_that_is_gone() {
-    let folder = TempDir::new().unwrap();
-    let path = folder.path().join("ledger.db");
-    let ledger = SqliteLedger::open(&path, ManualClock::new(OPENS)).unwrap();
-    let deposit = |n| {
-        let funds = qiang_core::money::Money::new(100, currency());
-        block_on(ledger.deposit(uuid::Uuid::from_u128(n), &user("ann"), funds))
-    };
-    deposit(1).unwrap();
-    moved(&path, "");
-    assert!(deposit(2).is_err());
-    assert!(
-        ledger.stopped().unwrap().contains("moved"),
-        "{:?}",
-        ledger.stopped()
-    );
-    fs::rename(format!("{}.moved", path.display()), &path).unwrap();
-    wait_for("the repair", BEGIN_MAX, || {
-        ledger.stopped().is_none().then_some(())
-    });
-    deposit(3).unwrap();
-    ledger.close();
 }
