@@ -92,22 +92,34 @@ impl Node {
         known: &SettledPart,
         is_behind: bool,
     ) -> Result<bool, EngineError> {
-        let (parts, mut are_gone) = (known.parts.max(1), false);
+        let (parts, mut are_gone, mut failed) = (known.parts.max(1), false, None);
         let is_open = !is_behind && !matches!(known.phase, Phase::Draft | Phase::Closed);
         for index in 0..parts {
             let partition = self.partitions.of_part(campaign, index);
             let place = (partition, campaign);
             let is_open = is_open && index == 0;
             let look = |what| self.partitions.look_at_keys(place, is_open, (what, ""));
-            let mut keys = look("look").await?;
-            if keys == Keys::Whole {
+            let mut keys = match look("look").await {
+                Ok(Keys::Whole) => continue,
+                Ok(keys) => keys,
+                // Another part may be damaged, too: a repair needs all of them halted.
+                Err(error) if parts > 1 => {
+                    failed.get_or_insert(error);
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            if parts > 1 {
+                failed.get_or_insert(self.halt_damaged(place, is_open).await);
                 continue;
             }
-            let is_spread = parts > 1;
-            if is_spread || keys == Keys::Damaged && is_quarantined(ledger, place).await? {
+            if keys == Keys::Damaged && is_quarantined(ledger, place).await? {
                 return Err(self.halt_damaged(place, is_open).await);
             }
             if keys == Keys::Damaged {
+                // What the ledger lacks may be in these keys alone.
+                let end = self.partitions.log_end(partition).await?;
+                self.wait_settled(ledger, place, end).await?;
                 keys = look("take").await?;
             }
             if let Keys::Gone(entry) = keys {
@@ -127,7 +139,31 @@ impl Node {
                 are_gone = true;
             }
         }
-        Ok(are_gone)
+        failed.map_or(Ok(are_gone), Err)
+    }
+
+    /// Checks a part of a spread campaign that a repair of other parts reads. If it is damaged or gone, its partition
+    /// halts: it is repaired together with them.
+    ///
+    /// # Errors
+    /// If the part cannot be read, or its partition was halted.
+    pub(crate) async fn check_part(
+        &self,
+        ledger: &dyn Ledger,
+        (partition, campaign): (PartitionId, CampaignId),
+    ) -> Result<(), EngineError> {
+        let known = ledger.settled_part(campaign, partition).await;
+        let known = known.map_err(of_ledger)?;
+        let is_open = known.is_some_and(|it| !matches!(it.phase, Phase::Draft | Phase::Closed));
+        let place = (partition, campaign);
+        match self
+            .partitions
+            .look_at_keys(place, is_open, ("look", ""))
+            .await?
+        {
+            Keys::Whole => Ok(()),
+            Keys::Damaged | Keys::Gone(_) => Err(self.halt_damaged(place, is_open).await),
+        }
     }
 
     /// Has a repair of the partition rebuild the campaign, if it is still damaged; returns what its claims are answered

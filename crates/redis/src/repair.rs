@@ -174,10 +174,16 @@ impl RedisEngine {
         let (partition, partitions) = (rebuild.partition, &self.node.partitions);
         let head = partitions.log_end(partition).await?;
         let settled = self.settle_rest(partition, ledger).await?;
-        let damaged = self.drop_damaged(rebuild, ledger, settled >= head).await?;
+        let before = rebuild.noted(loss).await?;
+        // An attempt before this one has moved both ends past everything.
+        let found = before.as_ref();
+        let (log_end, in_ledger) = found.map_or((head, settled), |(it, _)| (it.head, it.settled));
+        let damaged = self
+            .drop_damaged(rebuild, ledger, in_ledger >= log_end)
+            .await?;
         let kept = partitions.kept(partition, loss).await?;
         let now = partitions.time(partition).await?;
-        let noted = match rebuild.noted(loss).await? {
+        let noted = match before {
             Some((noted, true)) => noted,
             before => {
                 let before = before.map(|(noted, _)| noted);

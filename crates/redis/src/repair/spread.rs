@@ -113,6 +113,7 @@ impl RedisEngine {
             if lost.iter().all(|(lost, _)| *lost != other) {
                 // One that has left is read like the others.
                 self.node.recall_these(ledger, &[other], campaign).await?;
+                self.node.check_part(ledger, (other, campaign)).await?;
             }
         }
         let elsewhere = partitions
