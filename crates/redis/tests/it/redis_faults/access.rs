@@ -24,7 +24,8 @@ use qiang_testkit::{
 };
 
 use crate::redis_faults::harness::{
-    Harness, blocking, grant_of, name, node, open_now, options, probe, shared, wait_for, winners,
+    Harness, blocking, grant_of, name, node, open_now, options, patient, probe, shared, wait_for,
+    winners,
 };
 use crate::redis_faults::maintained::maintain;
 
@@ -396,7 +397,7 @@ async fn a_user_without_the_channel_decides_all_the_same() {
     let server = blocking(|| Standalone::start(&options_of));
     let mut harness = Harness::new(Options {
         prefix: "deaf".to_owned(),
-        ..options(format!("redis://qiang:node@{}", server.addr()))
+        ..patient(format!("redis://qiang:node@{}", server.addr()))
     })
     .await;
     let target = harness.open(open_now(sale(STOCK))).await;

@@ -12,7 +12,7 @@ use qiang_testkit::{
 };
 
 use crate::redis_faults::harness::{
-    Harness, SHORT_PAUSE, blocking, name, open_now, options, wait_for, winners,
+    Harness, SHORT_PAUSE, blocking, name, open_now, patient, wait_for, winners,
 };
 
 /// Flushes on one connection.
@@ -54,7 +54,7 @@ impl Drop for Flushing {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flushed_script_cache_reaches_no_client() {
     let server = Arc::new(blocking(|| Standalone::start(&ServerOptions::new())));
-    let mut harness = Harness::new(options(server.url())).await;
+    let mut harness = Harness::new(patient(server.url())).await;
     let flushing = Flushing::start(&server);
     let on_sale = harness.open(open_now(sale(STOCK))).await;
     let split = SplitRule::Lazy { min: 1 };

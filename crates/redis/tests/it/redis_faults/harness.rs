@@ -66,6 +66,14 @@ pub(crate) fn options(url: String) -> Options {
     }
 }
 
+/// The same, for tests in which no request may fail: on a busy machine one may take longer than the default allows.
+pub(crate) fn patient(url: String) -> Options {
+    Options {
+        try_for: Duration::from_secs(50),
+        ..options(url)
+    }
+}
+
 pub(crate) async fn node(options: &Options, settled: &[(PartitionId, Seq)]) -> RedisEngine {
     let connected = RedisEngine::connect(options.clone(), settled).await;
     connected.unwrap_or_else(|error| panic!("{error:?}"))

@@ -10,7 +10,7 @@ use qiang_core::{
 use qiang_redis::RedisEngine;
 use qiang_testkit::campaign::{red_packet, sale};
 
-use crate::redis_faults::harness::{Harness, SHORT_PAUSE, name, open_now, options, shared};
+use crate::redis_faults::harness::{Harness, SHORT_PAUSE, name, open_now, patient, shared};
 
 const CLAIMS: usize = 1_500;
 const STOCK: u32 = 50_000;
@@ -36,7 +36,7 @@ async fn in_runs(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn runs_of_any_length_are_the_log() {
-    let mut harness = Harness::new(options(shared().url())).await;
+    let mut harness = Harness::new(patient(shared().url())).await;
     let split = SplitRule::DoubleAverage { min: 1 };
     let on_sale = harness.open(open_now(sale(STOCK)).limit(STOCK)).await;
     let packet = harness
@@ -104,7 +104,7 @@ async fn runs_of_any_length_are_the_log() {
 /// Settlement that keeps up comes to the end of the log all the time, while grants go on: that is no loss.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reader_at_the_end_stops_nothing() {
-    let mut harness = Harness::new(options(shared().url())).await;
+    let mut harness = Harness::new(patient(shared().url())).await;
     let target = harness.open(open_now(sale(STOCK))).await;
     let load = harness.start(move |n| Some(target.one(&name(n))), SHORT_PAUSE / 10);
     let mut ends = 0;

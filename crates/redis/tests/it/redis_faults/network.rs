@@ -14,7 +14,7 @@ use qiang_testkit::{
 };
 
 use crate::redis_faults::harness::{
-    Harness, SHORT_PAUSE, blocking, grant_of, name, open_now, options, probe, shared,
+    Harness, SHORT_PAUSE, blocking, grant_of, name, open_now, options, patient, probe, shared,
 };
 
 /// How long a call may take before it is sent again; faults last for several of these.
@@ -31,7 +31,7 @@ async fn through(fault: impl AsyncFnOnce(&FaultProxy)) {
     let proxy = FaultProxy::start(shared().addr()).await;
     let mut harness = Harness::new(Options {
         call_timeout: CALL_TIMEOUT,
-        ..options(format!("redis://{}", proxy.addr()))
+        ..patient(format!("redis://{}", proxy.addr()))
     })
     .await;
     let many = harness.open(open_now(sale(STOCK)).limit(STOCK)).await;

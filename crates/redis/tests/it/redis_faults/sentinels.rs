@@ -21,7 +21,7 @@ use tokio::{
 };
 
 use crate::redis_faults::harness::{
-    Harness, SHORT_PAUSE, blocking, calls_of, grant_of, name, node, open_now, options, wait_for,
+    Harness, SHORT_PAUSE, blocking, calls_of, grant_of, name, node, open_now, patient, wait_for,
     winners,
 };
 
@@ -178,7 +178,7 @@ async fn a_sentinel_that_lies_moves_nobody_and_halts_nothing() {
             master: set.master_name().to_owned(),
         },
         urls,
-        ..options(String::new())
+        ..patient(String::new())
     })
     .await;
     let target = harness.open(open_now(sale(STOCK))).await;

@@ -17,7 +17,7 @@ use qiang_testkit::{
 };
 
 use crate::redis_faults::harness::{
-    Harness, SHORT_PAUSE, blocking, detach_replicas, grant_of, name, node, open_now, options,
+    Harness, SHORT_PAUSE, blocking, detach_replicas, grant_of, name, node, open_now, patient,
     shared, wait_for, winners,
 };
 
@@ -33,7 +33,7 @@ fn spread(partitions: u16) -> Options {
         partitions,
         spread_from: 2,
         spread_over: partitions,
-        ..options(shared().url())
+        ..patient(shared().url())
     }
 }
 

@@ -28,7 +28,7 @@ use qiang_testkit::{
 
 use crate::redis_faults::harness::{
     Harness, SHORT_PAUSE, blocking, detach_replicas, grant_of, name, node, open_now, options,
-    wait_for, winners,
+    patient, wait_for, winners,
 };
 
 const CLAIMS: usize = 300;
@@ -117,7 +117,7 @@ async fn a_stopped_replica_stops_nothing() {
     let mut harness = Harness::new(Options {
         replicas: 1,
         replica_timeout: REPLICA_TIMEOUT,
-        ..options(servers.url())
+        ..patient(servers.url())
     })
     .await;
     let target = harness
