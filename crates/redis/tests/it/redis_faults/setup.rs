@@ -7,8 +7,9 @@ use qiang_testkit::{
     servers::redis::{Cluster, Options as ServerOptions, Server, Standalone},
 };
 
-use crate::redis_faults::harness::{
-    Harness, blocking, grant_of, node, open_now, options, wait_for,
+use crate::redis_faults::{
+    harness::{Harness, blocking, grant_of, node, open_now, options, wait_for},
+    terms::Books,
 };
 
 /// So many that every primary of a Cluster has one.
@@ -114,7 +115,8 @@ async fn a_new_primary_that_evicts_grants_nothing() {
     assert!(grant_of(&claimed).is_some(), "{claimed:?}");
 }
 
-/// A policy that is changed under running nodes: no partition grants from their next presence calls on.
+/// A policy that is changed under running nodes: no partition grants from their next presence calls on. Granting
+/// resumes with the policy, though the ledger has entries of the last term and one of the nodes is gone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_primary_that_begins_to_evict_grants_nothing() {
     let server = blocking(|| Standalone::start(&ServerOptions::new()));
@@ -124,6 +126,12 @@ async fn a_primary_that_begins_to_evict_grants_nothing() {
     })
     .await;
     let target = harness.open(open_now(sale(100))).await;
+    let books = Books::new(&harness).await;
+    for user in ["first", "second", "third"] {
+        let claimed = harness.nodes[0].claim(target.one(user)).await.unwrap();
+        assert!(grant_of(&claimed).is_some(), "{claimed:?}");
+    }
+    books.settle_all(&harness.nodes[0]).await;
     set_policy(server.primary(), "volatile-lru");
     for node in &harness.nodes {
         for partition in node.partitions() {
@@ -136,10 +144,15 @@ async fn a_primary_that_begins_to_evict_grants_nothing() {
         let answer = node.claim(target.one("early")).await;
         assert!(answer.is_err(), "{answer:?}");
     }
+    let gone = harness.nodes.pop().unwrap();
+    gone.close().await;
+    drop(gone);
     set_policy(server.primary(), "noeviction");
     let claimed = harness
         .record
         .insist(&harness.nodes, 0, &target.one("late"))
         .await;
     assert!(grant_of(&claimed).is_some(), "{claimed:?}");
+    let first = harness.nodes[0].claim(target.one("first")).await.unwrap();
+    assert_eq!(first.outcome.name(), "already_granted");
 }

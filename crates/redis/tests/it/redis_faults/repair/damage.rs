@@ -253,6 +253,32 @@ damaged_keys! {
     the_shares_of_a_part_of_a_packet: false ":shares" true;
 }
 
+/// Both parts of a spread campaign are damaged at once, one of them in a partition that nobody calls.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_damaged_parts_are_rebuilt_together() {
+    for rest in [":users", ":orders"] {
+        let world = World::calm(true).await;
+        let target = world.sale;
+        let mut answers = world.grant(0, 60).await;
+        let prefix = &world.harness.options.prefix;
+        let keys = TAGS.map(|tag| format!("{prefix}:{{{tag}}}:c:{}{rest}", target.id));
+        let settling = world.settling();
+        blocking(|| {
+            keys.iter()
+                .for_each(|key| world.damage(key, Damage::Deleted))
+        });
+        let again = answers.iter().map(|(claim, _)| claim.clone()).collect();
+        world.harness.ask_all(again).await;
+        answers.extend(world.grant(60, 80).await);
+        world.tallied().await;
+        world.harness.replay(&answers).await;
+        settling.abort();
+        drop(settling.await);
+        world.check().await;
+        world.close().await;
+    }
+}
+
 /// While the ledger does not have its entries, a damaged campaign waits, and all others of its partition are decided.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_damaged_campaign_keeps_no_other_from_being_decided() {
