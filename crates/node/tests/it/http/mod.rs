@@ -28,6 +28,7 @@ mod operation;
 mod order_check;
 mod orders;
 mod ownership;
+mod passphrase_guesses;
 mod payments;
 mod payouts;
 mod promises;
