@@ -2,6 +2,7 @@
 
 mod admission;
 mod campaigns;
+mod cold;
 mod engine;
 mod fixture;
 mod http;
@@ -34,6 +35,11 @@ enum Bench {
     /// Many small red packets: creations, claims and settlement a second, and what a live packet costs in memory, in
     /// the file, at a start and while nothing happens.
     Campaigns(campaigns::CampaignsArgs),
+    /// Claims of one sale while large sales that are not in memory are read, watched and expire, beside the same claims
+    /// without that, on the embedded engine.
+    ///
+    /// Exit code 1: a ratio above --at-most, or an audit that finds something broken.
+    Cold(cold::ColdArgs),
     /// The embedded engine alone: durable grants per second, no HTTP.
     Engine(engine::EngineArgs),
     /// The whole service over HTTP, every grant checked; --baseline for its ratio to a request that does nothing.
@@ -82,6 +88,7 @@ fn run(command: Bench) -> anyhow::Result<bool> {
         match command {
             Bench::Admission(args) => admission::run(&args).await,
             Bench::Campaigns(args) => campaigns::run(&args).await,
+            Bench::Cold(args) => cold::run(&args).await,
             Bench::Engine(args) => engine::run(&args).await,
             Bench::Http(args) => http::run(&args).await,
             Bench::Reads(args) => reads::run(&args).await,

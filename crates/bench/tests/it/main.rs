@@ -3,6 +3,7 @@
 
 #[cfg(feature = "servers")]
 mod admission;
+mod cold;
 mod killed;
 #[cfg(feature = "servers")]
 mod reads;

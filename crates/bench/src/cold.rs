@@ -1,0 +1,369 @@
+//! `qiang-bench cold`: claims of one sale while large sales that are not in memory are read, watched and expire, beside
+//! the same claims without that, on the embedded engine.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use anyhow::ensure;
+use hdrhistogram::Histogram;
+use qiang_core::{
+    campaign::{AckLevel, CampaignKind},
+    id::{CampaignId, OrderId},
+    ports::{Clock, Engine},
+    time::Timestamp,
+};
+use qiang_embedded::{Embedded, SystemClock};
+use qiang_node::Backend;
+use serde::Serialize;
+
+use crate::{fixture, median};
+
+/// How long the fixture's sales hold orders.
+const HOLD_MS: i64 = 3_600_000;
+/// The orders that do not end while it is measured are made so much later.
+const LATER_MS: i64 = HOLD_MS / 2;
+/// How often a client reads each cold sale.
+const READ_EVERY: Duration = Duration::from_millis(10);
+/// How often a client that watches it does.
+const WATCH_EVERY: Duration = Duration::from_millis(500);
+
+/// Measure claims of a sale while large sales that are not in memory are read, watched and expire.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ColdArgs {
+    /// Cold sales.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100))]
+    sales: u32,
+    /// Orders of each of them.
+    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    orders: u32,
+    /// Clients that watch each of them.
+    #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u32).range(0..=1_000))]
+    watchers: u32,
+    /// Claims a second of the hot sale.
+    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    rate: u32,
+    /// Seconds of each measurement.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=600))]
+    seconds: u32,
+    /// Measurements without and with the cold sales, in turns.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=20))]
+    pairs: u32,
+    /// Fail above this ratio of the p99 with to the p99 without, in the middle of all pairs.
+    #[arg(long, value_name = "RATIO")]
+    at_most: Option<f64>,
+    /// Keep the data in this folder instead of a temporary one.
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Measured {
+    sales: u32,
+    orders: u32,
+    pairs: Vec<Pair>,
+    /// In the middle of all pairs.
+    p99_ratio: f64,
+    audit_ok: bool,
+    ok: bool,
+}
+
+/// A measurement without and one with the cold sales.
+#[derive(Debug, Serialize)]
+struct Pair {
+    without: Claims,
+    with: Claims,
+    reads: u64,
+    read_p99_us: u64,
+    /// Campaigns that were read whole.
+    campaigns_read: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Claims {
+    granted: u64,
+    p50_us: u64,
+    p99_us: u64,
+    max_us: u64,
+}
+
+/// A clock that runs, and is set as holds are to end.
+#[derive(Debug, Default)]
+struct ShiftedClock {
+    ahead_ms: AtomicI64,
+}
+
+impl ShiftedClock {
+    fn set(&self, now: Timestamp) {
+        let ahead_ms = now.millis_since(SystemClock.now());
+        self.ahead_ms.store(ahead_ms, Ordering::SeqCst);
+    }
+}
+
+impl Clock for ShiftedClock {
+    fn now(&self) -> Timestamp {
+        SystemClock
+            .now()
+            .plus_millis(self.ahead_ms.load(Ordering::SeqCst))
+    }
+}
+
+pub(crate) async fn run(args: &ColdArgs) -> anyhow::Result<bool> {
+    let measured = measure(args).await?;
+    if args.json {
+        println!("{}", serde_json::to_string(&measured)?);
+        return Ok(measured.ok);
+    }
+    for pair in &measured.pairs {
+        println!(
+            "claims p50 {} µs, p99 {} µs, max {} µs without; p50 {} µs, p99 {} µs, max {} µs with: {} reads \
+             (p99 {} µs), {} campaigns read whole",
+            pair.without.p50_us,
+            pair.without.p99_us,
+            pair.without.max_us,
+            pair.with.p50_us,
+            pair.with.p99_us,
+            pair.with.max_us,
+            pair.reads,
+            pair.read_p99_us,
+            pair.campaigns_read,
+        );
+    }
+    println!(
+        "{} cold sales of {} orders: p99 {:.2} times that without them; audit {}",
+        measured.sales,
+        measured.orders,
+        measured.p99_ratio,
+        if measured.audit_ok { "ok" } else { "BROKEN" },
+    );
+    Ok(measured.ok)
+}
+
+async fn measure(args: &ColdArgs) -> anyhow::Result<Measured> {
+    let (folder, _temporary) = fixture::folder(args.data.as_deref())?;
+    let path = folder.join("qiang.db");
+    let (clock, base) = (Arc::new(ShiftedClock::default()), SystemClock.now());
+    let scene = Scene {
+        path: path.clone(),
+        clock,
+        base,
+    };
+    let cold = scene.fill(args).await?;
+    let mut pairs = Vec::new();
+    for pair in 0..args.pairs {
+        let begins = base.plus_millis(HOLD_MS + i64::from(pair * 2 * args.seconds) * 1_000);
+        scene.clock.set(begins);
+        let (without, ..) = scene.claims(args, &[], 0).await?;
+        scene
+            .clock
+            .set(begins.plus_millis(i64::from(args.seconds) * 1_000));
+        let ended = u64::from((pair + 1) * args.seconds * args.sales);
+        let (with, reads, campaigns_read) = scene.claims(args, &cold, ended).await?;
+        pairs.push(Pair {
+            without,
+            with,
+            reads: reads.len(),
+            read_p99_us: reads.value_at_quantile(0.99),
+            campaigns_read,
+        });
+    }
+    let audit_ok = tokio::task::spawn_blocking(move || qiang_audit::audit(&path))
+        .await??
+        .ok;
+    let ratios = pairs
+        .iter()
+        .map(|pair| pair.with.p99_us as f64 / pair.without.p99_us.max(1) as f64);
+    let p99_ratio = median(ratios).unwrap_or_default();
+    let ok = audit_ok && args.at_most.is_none_or(|most| p99_ratio <= most);
+    Ok(Measured {
+        sales: args.sales,
+        orders: args.orders,
+        pairs,
+        p99_ratio,
+        audit_ok,
+        ok,
+    })
+}
+
+struct Scene {
+    path: PathBuf,
+    clock: Arc<ShiftedClock>,
+    /// When the first orders were made.
+    base: Timestamp,
+}
+
+impl Scene {
+    fn open(&self) -> anyhow::Result<(Embedded, Backend)> {
+        let path: &Path = &self.path;
+        let embedded = Embedded::open(path, Arc::clone(&self.clock) as _)?;
+        let backend = Backend::embedded(embedded.clone(), Arc::clone(&self.clock) as _);
+        Ok((embedded, backend))
+    }
+
+    /// Makes the cold sales. Of each, one hold ends in every second of a measurement with them.
+    async fn fill(&self, args: &ColdArgs) -> anyhow::Result<Vec<CampaignId>> {
+        let (_, backend) = self.open()?;
+        let (engine, ledger) = (&*backend.ports.engine, &*backend.ports.ledger);
+        let ending = args.pairs * args.seconds;
+        let mut cold = Vec::new();
+        for _ in 0..args.sales {
+            let units = args.orders.saturating_add(ending);
+            cold.push(fixture::sale(engine, ledger, units, AckLevel::Fsync).await?);
+        }
+        for pair in 0..args.pairs {
+            for second in 0..args.seconds {
+                let at = (2 * pair + 1) * args.seconds + second;
+                let at = self.base.plus_millis(i64::from(at) * 1_000 + 500);
+                self.clock.set(at);
+                let user = format!("early-{pair}-{second}");
+                for sale in &cold {
+                    let claim = fixture::claim(*sale, CampaignKind::Sale, &user)?;
+                    let claimed = engine.claim(claim).await?;
+                    ensure!(claimed.outcome.grant().is_some(), "a claim was not granted");
+                }
+            }
+        }
+        self.clock.set(self.base.plus_millis(LATER_MS));
+        for sale in &cold {
+            fixture::claim_all(engine, *sale, CampaignKind::Sale, 0..args.orders).await?;
+            backend.settle(fixture::SETTLE_MAX).await?;
+        }
+        backend.close().await?;
+        Ok(cold)
+    }
+
+    /// Starts the engine, so that no campaign is in memory, and measures claims of a new sale while others read these.
+    /// Ends once so many holds have ended. Gives the claims, how long reads took, and how many campaigns were read
+    /// whole.
+    async fn claims(
+        &self,
+        args: &ColdArgs,
+        cold: &[CampaignId],
+        ended: u64,
+    ) -> anyhow::Result<(Claims, Histogram<u64>, u64)> {
+        let began = self.clock.now();
+        let (embedded, backend) = self.open()?;
+        let (engine, ledger) = (&backend.ports.engine, &*backend.ports.ledger);
+        let claims = args.rate * args.seconds;
+        let hot = fixture::sale(&**engine, ledger, claims, AckLevel::Fsync).await?;
+        self.clock.set(began);
+        let done = Arc::new(AtomicBool::new(false));
+        let mut clients = Vec::new();
+        for sale in cold {
+            let watchers = std::iter::repeat_n(WATCH_EVERY, args.watchers as usize);
+            for every in std::iter::once(READ_EVERY).chain(watchers) {
+                let client = read(Arc::clone(engine), *sale, every, Arc::clone(&done));
+                clients.push(tokio::spawn(client));
+            }
+        }
+        let (granted, waited) = claim(engine, hot, args).await?;
+        done.store(true, Ordering::Relaxed);
+        let mut reads = Histogram::new(3)?;
+        for client in clients {
+            reads.add(client.await??)?;
+        }
+        wait_for_holds(&**engine, cold, ended).await?;
+        let read = embedded.campaigns_read();
+        backend.settle(fixture::SETTLE_MAX).await?;
+        backend.close().await?;
+        let claims = Claims {
+            granted,
+            p50_us: waited.value_at_quantile(0.5),
+            p99_us: waited.value_at_quantile(0.99),
+            max_us: waited.max(),
+        };
+        Ok((claims, reads, read))
+    }
+}
+
+/// Waits until so many holds of these sales have ended.
+async fn wait_for_holds(
+    engine: &dyn Engine,
+    cold: &[CampaignId],
+    ended: u64,
+) -> anyhow::Result<()> {
+    let deadline = Instant::now() + fixture::SETTLE_MAX;
+    loop {
+        let mut free = 0;
+        for sale in cold {
+            free += engine.tally(*sale).await?.map_or(0, |it| it.remaining);
+        }
+        ensure!(
+            free <= ended,
+            "{free} holds have ended, and {ended} should have"
+        );
+        if free == ended {
+            return Ok(());
+        }
+        ensure!(
+            Instant::now() < deadline,
+            "{free} of {ended} holds have ended"
+        );
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Claims at a steady rate, whether the claims before are answered or not.
+async fn claim(
+    engine: &Arc<dyn Engine>,
+    hot: CampaignId,
+    args: &ColdArgs,
+) -> anyhow::Result<(u64, Histogram<u64>)> {
+    let granted = Arc::new(AtomicU64::new(0));
+    let waited = Arc::new(parking_lot::Mutex::new(Histogram::<u64>::new(3)?));
+    let (began, mut tasks) = (Instant::now(), tokio::task::JoinSet::new());
+    for n in 0..args.rate * args.seconds {
+        // Latency counts from when the claim was to be made.
+        let due = began + Duration::from_secs(1) * n / args.rate;
+        tokio::time::sleep_until(due.into()).await;
+        let claim = fixture::claim(hot, CampaignKind::Sale, &format!("user-{n}"))?;
+        let (engine, granted) = (Arc::clone(engine), Arc::clone(&granted));
+        let waited = Arc::clone(&waited);
+        tasks.spawn(async move {
+            let claimed = engine.claim(claim).await?;
+            let micros = due.elapsed().as_micros() as u64;
+            let is_granted = claimed.outcome.grant().is_some();
+            granted.fetch_add(u64::from(is_granted), Ordering::Relaxed);
+            waited.lock().record(micros)?;
+            anyhow::Ok(())
+        });
+    }
+    while let Some(task) = tasks.join_next().await {
+        task??;
+    }
+    let waited = waited.lock().clone();
+    Ok((granted.load(Ordering::Relaxed), waited))
+}
+
+/// Reads a sale's numbers, one of its orders and what a user would be answered, until it is told to end.
+async fn read(
+    engine: Arc<dyn Engine>,
+    sale: CampaignId,
+    every: Duration,
+    done: Arc<AtomicBool>,
+) -> anyhow::Result<Histogram<u64>> {
+    let mut waited = Histogram::new(3)?;
+    let order = OrderId {
+        campaign: sale,
+        number: 1,
+    };
+    let claim = fixture::claim(sale, CampaignKind::Sale, "user-0")?;
+    while !done.load(Ordering::Relaxed) {
+        let asked = Instant::now();
+        let tally = engine.tally(sale).await?;
+        ensure!(tally.is_some(), "a cold sale is unknown");
+        ensure!(engine.order(order).await?.is_some(), "its order is unknown");
+        engine.look(&claim).await?;
+        waited.record(asked.elapsed().as_micros() as u64)?;
+        tokio::time::sleep(every).await;
+    }
+    Ok(waited)
+}
