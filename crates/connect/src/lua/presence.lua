@@ -150,7 +150,7 @@ end
 -- A clock that jumps makes all of them old: one is forgotten an hour after it was found to be so. Nodes that live write
 -- theirs anew.
 local function forget_some()
-  local some = redis.call('HSCAN', KEYS[2], time[2], 'COUNT', LOOKED_AT)[2]
+  local some = redis.call('HRANDFIELD', KEYS[2], LOOKED_AT, 'WITHVALUES')
   for i = 1, #some, 2 do
     local entry, found = string.match(some[i + 1], '^(%d+ %d+ %d+) ?(%d*)$')
     local age = now - tonumber(string.match(entry or '0', '^%d+'))
@@ -164,9 +164,10 @@ local function forget_some()
     end
   end
   -- The same for the calls of nodes that have gone or are forgotten: a packet of theirs may be on its way for a while.
-  some = redis.call('HSCAN', KEYS[1], time[2], 'MATCH', 'call:*', 'COUNT', LOOKED_AT)[2]
+  some = redis.call('HRANDFIELD', KEYS[1], LOOKED_AT, 'WITHVALUES')
   for i = 1, #some, 2 do
-    if not redis.call('HGET', KEYS[2], string.match(some[i], '^call:([^:]*)')) then
+    local node = string.match(some[i], '^call:([^:]*)')
+    if node and not redis.call('HGET', KEYS[2], node) then
       local number, at = string.match(some[i + 1], '^(%d+) (%d+)$')
       at = tonumber(at)
       if not at or now - at > FORGOTTEN_MS then

@@ -13,9 +13,13 @@ use qiang_core::{
     },
     time::Timestamp,
 };
+use tokio::time::Instant;
 
 use super::{Inspection, of_ledger, skip_to};
 use crate::{engine::RedisEngine, scripts::RELEASE};
+
+/// The pause before a repair is tried again.
+const PAUSE: Duration = Duration::from_millis(20);
 
 impl RedisEngine {
     /// Halts a partition by hand and has it united with the ledger, as after a loss of nothing: what is in the one and
@@ -34,7 +38,28 @@ impl RedisEngine {
         partitions
             .halt(partition, "it is reconciled with the ledger", true)
             .await?;
-        self.repair(partition, ledger, true).await
+        let until = Instant::now() + partitions.options().try_for;
+        loop {
+            match self.repair(partition, ledger, true).await {
+                // The repair has found a damaged part of a campaign elsewhere, and both are repaired together.
+                Err(_) if Instant::now() < until && self.has_halted_beside(partition).await => {
+                    tokio::time::sleep(PAUSE).await;
+                }
+                repaired => return repaired,
+            }
+        }
+    }
+
+    /// Whether another partition is halted, too.
+    async fn has_halted_beside(&self, partition: PartitionId) -> bool {
+        let partitions = &self.node.partitions;
+        let others = partitions.list().iter().map(|other| other.id);
+        for other in others.filter(|other| *other != partition) {
+            if let Ok(Some(_)) = partitions.loss(other).await {
+                return true;
+            }
+        }
+        false
     }
 
     /// What is known of a partition in Redis: fields of its state, then each node with its last sighting.

@@ -92,14 +92,14 @@ impl World {
         let until = Instant::now() + PASS_MAX;
         loop {
             // A server that does not answer in time is asked again.
-            drop(self.reconciliation.reconcile().await);
+            let walked = self.reconciliation.reconcile().await;
             let now = passed_at(&self.monitor);
             if now.len() == 2 && now.iter().all(|at| at.is_some() && !before.contains(at)) {
                 let findings = self.monitor.findings();
                 assert!(findings.iter().all(|it| it.ran_at.is_some()));
                 return counts(&self.monitor);
             }
-            assert!(Instant::now() < until, "the walk does not end");
+            assert!(Instant::now() < until, "the walk does not end: {walked:?}");
         }
     }
 }
