@@ -17,7 +17,7 @@ use super::wait::{poll, wait_for};
 use super::{program, tree};
 
 /// How long a server may take to come up, on a busy machine.
-const UP_MAX: Duration = Duration::from_secs(60);
+const UP_MAX: Duration = Duration::from_secs(180);
 
 /// How long a server may take to end when it is asked to.
 const STOP_MAX: Duration = Duration::from_secs(120);

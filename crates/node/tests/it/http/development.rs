@@ -3,18 +3,19 @@
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::Request;
+use qiang_core::ports::Clock as _;
+use qiang_embedded::SystemClock;
 
 use crate::http::common::{Reply, Service, send};
 
 const LOCAL: &str = "127.0.0.1:8080";
 
 async fn start() -> Service {
-    Service::start_with(|config, _| {
-        config.pages.development = true;
-        // Its tokens go by the system's clock, and the test's is another one.
-        config.auth.lifetime_s_max = 0;
-    })
-    .await
+    let service = Service::start_with(|config, _| config.pages.development = true).await;
+    // Its tokens have the system's time.
+    let ahead = SystemClock.now().millis_since(service.clock.now());
+    service.clock.advance_ms(ahead);
+    service
 }
 
 async fn get(service: &Service, host: &str, path: &str) -> Reply {

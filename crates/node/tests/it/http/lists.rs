@@ -246,8 +246,12 @@ async fn campaigns_are_listed_and_archived() {
 async fn a_place_in_another_list_is_refused() {
     let service = Service::start().await;
     let own = |body: &mut Value| body["seller"] = json!("sam");
-    let (first, second) = (service.sale(2, own).await, service.sale(2, own).await);
+    // Ids of one millisecond are in no order.
+    let first = service.sale(2, own).await;
+    service.clock.advance_ms(1);
+    let second = service.sale(2, own).await;
     let packet = service.red_packet(2, |_| ()).await;
+    service.clock.advance_ms(1);
     let others = service.sale(2, |_| ()).await;
     let sam = service.token("sam", "");
     let list = async |path: &str| service.get(path, &sam).await;
