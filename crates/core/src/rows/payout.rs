@@ -156,16 +156,18 @@ pub struct Spend {
 }
 
 impl Spend {
-    /// A refund out of what is owed for an order.
+    /// A refund out of what is owed for an order: all of it at once, however much it is.
     ///
     /// # Errors
-    /// When that is less, or of another currency.
+    /// When that is less, or of another currency; [`LedgerError::AmountOutOfRange`] for less than one minor unit.
     pub fn refund(
         order: OrderId,
         amount: Money,
         owed: Option<(i64, Owed)>,
     ) -> Result<Self, LedgerError> {
-        in_range(amount)?;
+        if amount.minor < 1 {
+            return Err(LedgerError::AmountOutOfRange);
+        }
         let none = Money::new(0, amount.currency);
         let left = owed.as_ref().map_or(none, |(_, owed)| owed.left());
         match owed {

@@ -213,6 +213,7 @@ macro_rules! engine_conformance {
             ledger::requirements_are_kept,
             ledger::a_deposit_counts_once,
             payouts::a_refund_is_posted_once_and_up_to_what_is_owed,
+            payouts::a_refund_is_bounded_by_what_is_owed_alone,
             payouts::refunds_at_once_pay_what_is_owed_and_no_more,
             payouts::a_withdrawal_takes_what_is_there,
             payouts::a_deposit_is_reversed_once,

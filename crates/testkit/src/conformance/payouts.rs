@@ -115,9 +115,13 @@ pub async fn a_refund_is_posted_once_and_up_to_what_is_owed<S: Subject>(case: &m
     );
 
     let ledger = case.ledger();
-    for minor in [i64::MIN, -1, 0, AMOUNT_MINOR_MAX + 1] {
+    for minor in [i64::MIN, -1, 0] {
         let answer = ledger.pay_out(&refund(twice, "r-5", minor)).await;
         assert_eq!(answer, Err(LedgerError::AmountOutOfRange), "{minor}");
+    }
+    for minor in [AMOUNT_MINOR_MAX + 1, i64::MAX] {
+        let answer = ledger.pay_out(&refund(twice, "r-5", minor)).await;
+        assert_eq!(answer, not_owed(0, minor));
     }
     let unknown = target.order(9_999_999);
     assert_eq!(ledger.owed(unknown).await, Ok(None));
@@ -128,6 +132,30 @@ pub async fn a_refund_is_posted_once_and_up_to_what_is_owed<S: Subject>(case: &m
     for (name, minor) in [("a", 100), ("b", 300)] {
         case.refunded(name, minor);
     }
+}
+
+/// All that is owed for an order is one refund, also above the largest deposit.
+pub async fn a_refund_is_bounded_by_what_is_owed_alone<S: Subject>(case: &mut Scenario<S>) {
+    const PRICE: i64 = 9_007_199_254_740_991;
+    let target = case.open(sale(1).price(PRICE)).await;
+    case.granted(target.one("a")).await;
+    let order = case.nth(target, 1);
+    for payment in ["p", "q", "r"] {
+        case.pay(order, payment).await;
+    }
+    case.settle().await;
+    assert_eq!(case.balance("a").await, (0, 2 * PRICE));
+    for restarts in 0..2 {
+        let ledger = case.ledger();
+        let all = refund(order, "r-1", 2 * PRICE);
+        let posted = posted(ledger.pay_out(&all).await);
+        assert_eq!(posted, Ok((2 * PRICE, restarts == 0)));
+        let more = ledger.pay_out(&refund(order, "r-2", 1)).await;
+        assert_eq!(more, not_owed(0, 1));
+        case.restart().await;
+    }
+    assert_eq!(case.balance("a").await, (0, 0));
+    case.refunded("a", 2 * PRICE);
 }
 
 /// Refunds of one order that are asked for at once take no more than is owed for it, though the buyer is owed more.
