@@ -53,10 +53,10 @@ impl App {
                 RequestId::mark_replay();
                 return replay(&kept);
             }
-            KeyState::Pending if pending == Pending::Refused => {
+            KeyState::Pending(_) if pending == Pending::Refused => {
                 return Err(ProblemKind::KeyPending.into());
             }
-            KeyState::Pending => RequestId::mark_replay(),
+            KeyState::Pending(_) => RequestId::mark_replay(),
         }
         let (kept, answer) = match act.await {
             Ok(body) => {

@@ -56,14 +56,16 @@ impl<D: Dialect> KeyStore for SqlLedger<D> {
         let args = (self.now(), used.clone());
         self.run(Mode::Write, args, move |conn, (now, used)| {
             Box::pin(async move {
-                if bind::<D>(conn, *now, used, id).await?.fresh {
+                let bound = bind::<D>(conn, *now, used, id).await?;
+                if bound.fresh {
                     return Ok(KeyState::Fresh);
                 }
                 let values = [used.scope.as_str().into(), used.key.as_str().into()];
                 let kept: Option<(Option<String>,)> =
                     fetch_one::<D, _>(conn, &ANSWER, &values).await?;
                 let answer = kept.and_then(|(answer,)| answer);
-                Ok(answer.map_or(KeyState::Pending, KeyState::Answered))
+                let pending = KeyState::Pending(bound.id);
+                Ok(answer.map_or(pending, KeyState::Answered))
             })
         })
         .await

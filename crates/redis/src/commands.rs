@@ -214,15 +214,43 @@ impl Node {
         {
             return Ok(Some(tally));
         }
+        self.tally_of_primaries(&meta).await
+    }
+
+    /// The numbers of a campaign as its primaries have them.
+    pub(crate) async fn present_tally(
+        &self,
+        campaign: CampaignId,
+    ) -> Result<Option<Tally>, EngineError> {
+        match self.meta(campaign).await? {
+            Some(meta) => self.tally_of_primaries(&meta).await,
+            None => Ok(None),
+        }
+    }
+
+    async fn tally_of_primaries(&self, meta: &CampaignMeta) -> Result<Option<Tally>, EngineError> {
         // Units that are moving are in no part: their transfers are finished until there are none.
-        let mut parts = self.part_tallies(&meta).await?;
+        let mut parts = self.part_tallies(meta).await?;
         for _ in 0..MOVES_MAX {
-            if meta.parts == 1 || !self.partitions.finish_transfers(&meta).await? {
+            if meta.parts == 1 || !self.partitions.finish_transfers(meta).await? {
                 break;
             }
-            parts = self.part_tallies(&meta).await?;
+            parts = self.part_tallies(meta).await?;
         }
         Ok(tally::sum(&parts))
+    }
+
+    /// Whether no part of a paused campaign grants.
+    pub(crate) async fn is_paused_throughout(
+        &self,
+        campaign: CampaignId,
+    ) -> Result<bool, EngineError> {
+        let Some(meta) = self.meta(campaign).await? else {
+            return Ok(false);
+        };
+        let parts = self.part_tallies(&meta).await?;
+        let is_over = |phase| matches!(phase, Phase::Paused | Phase::Ended | Phase::Closed);
+        Ok(parts.iter().all(|part| is_over(part.tally.phase)))
     }
 
     /// The numbers of every part, once those are back that have left.

@@ -30,6 +30,8 @@ use crate::{
 
 /// How long claims under way may take at the close.
 const CLOSE_MAX: Duration = Duration::from_secs(10);
+/// Longest time from the record of a command to its call, plus the difference between the clocks of two nodes.
+const LATE_BEHIND: Duration = Duration::from_secs(10);
 
 /// The engine and the log on Redis. Cloning gives another handle to the same one.
 #[derive(Clone)]
@@ -409,12 +411,25 @@ impl Engine for RedisEngine {
         self.spawn(async move |node| node.tally(campaign).await)
     }
 
+    fn present_tally(&self, campaign: CampaignId) -> Ticket<Option<Tally>> {
+        self.spawn(async move |node| node.present_tally(campaign).await)
+    }
+
+    fn is_paused_throughout(&self, campaign: CampaignId) -> Ticket<bool> {
+        self.spawn(async move |node| node.is_paused_throughout(campaign).await)
+    }
+
     fn order(&self, order: OrderId) -> Ticket<Option<OrderView>> {
         self.spawn(async move |node| node.order(order).await)
     }
 
     fn probe(&self, partition: PartitionId) -> Ticket<Probed> {
         self.spawn(async move |node| node.probe(partition).await)
+    }
+
+    fn late_for_ms(&self) -> i64 {
+        let try_for = self.node.partitions.options().try_for * 2 + LATE_BEHIND;
+        i64::try_from(try_for.as_millis()).unwrap_or(i64::MAX)
     }
 
     fn ack_levels(&self) -> &'static [AckLevel] {

@@ -109,6 +109,17 @@ impl DetailsChange {
         self.title.as_deref().map_or(Ok(()), check_title)
     }
 
+    /// Whether all that it names is so already.
+    pub fn is_in(&self, title: &str, details: &Details) -> bool {
+        fn same<T: PartialEq>(wanted: Option<&Option<T>>, is: &Option<T>) -> bool {
+            wanted.is_none_or(|wanted| wanted == is)
+        }
+        self.title.as_deref().is_none_or(|wanted| wanted == title)
+            && same(self.product_id.as_ref(), &details.product_id)
+            && same(self.description.as_ref(), &details.description)
+            && same(self.image_url.as_ref(), &details.image_url)
+    }
+
     /// The texts for `title`, `product_id`, `description` and `image_url`: none where the column stays, and an empty
     /// one where nothing is to be in it.
     pub fn columns(&self) -> [Option<&str>; 4] {

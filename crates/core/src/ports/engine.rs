@@ -179,11 +179,29 @@ pub trait Engine: Send + Sync + 'static {
     /// A campaign's numbers; `None` if the engine does not know it.
     fn tally(&self, campaign: CampaignId) -> Ticket<Option<Tally>>;
 
+    /// A campaign's numbers after every command that was answered before, never those of a replica; `None` if the
+    /// engine does not know it. Default: [`Engine::tally`].
+    fn present_tally(&self, campaign: CampaignId) -> Ticket<Option<Tally>> {
+        self.tally(campaign)
+    }
+
+    /// Whether no part of a campaign grants whose tally is paused: one paused part is enough for that tally.
+    /// Default: yes, because a campaign is one part.
+    fn is_paused_throughout(&self, _campaign: CampaignId) -> Ticket<bool> {
+        Ticket::ready(Ok(true))
+    }
+
     /// An order and whose it is, as soon as it is granted; `None` if the engine does not know it.
     fn order(&self, order: OrderId) -> Ticket<Option<OrderView>>;
 
     /// Goes the way of a grant on a partition, up to and including its commit, without granting anything.
     fn probe(&self, partition: PartitionId) -> Ticket<Probed>;
+
+    /// Longest time in milliseconds after which a command may take effect that was answered
+    /// [`EngineError::Uncertain`], or whose process is gone. Default: 0, every later read has its effect.
+    fn late_for_ms(&self) -> i64 {
+        0
+    }
 
     /// The acknowledgement levels that this engine can reach.
     fn ack_levels(&self) -> &'static [AckLevel];

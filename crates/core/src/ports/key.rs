@@ -69,8 +69,8 @@ pub struct KeyBinding {
 pub enum KeyState {
     /// The key was bound just now: the command has not been carried out.
     Fresh,
-    /// The key was bound before, and no answer was kept: the command may have been carried out.
-    Pending,
+    /// The key was bound before, to this id, and no answer was kept: the command may have been carried out.
+    Pending(Uuid),
     /// The key was bound before, and this was answered.
     Answered(String),
 }

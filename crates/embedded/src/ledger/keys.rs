@@ -98,17 +98,15 @@ pub(crate) fn begin(
     used: &KeyUse,
     id: Uuid,
 ) -> Result<KeyState, StoreError> {
-    if bind(conn, now, used, id)?.fresh {
+    let bound = bind(conn, now, used, id)?;
+    if bound.fresh {
         return Ok(KeyState::Fresh);
     }
     let mut select =
         conn.prepare_cached("SELECT answer FROM idempotency_keys WHERE scope = ?1 AND key = ?2")?;
     let answer = select.query_row(params![used.scope, used.key.as_str()], |row| row.get(0))?;
-    Ok(Option::map_or(
-        answer,
-        KeyState::Pending,
-        KeyState::Answered,
-    ))
+    let pending = KeyState::Pending(bound.id);
+    Ok(Option::map_or(answer, pending, KeyState::Answered))
 }
 
 /// Keeps the answer to a command with its key, once.

@@ -133,12 +133,24 @@ impl Engine for LedgerAckEngine {
         self.distributed.engine.tally(campaign)
     }
 
+    fn present_tally(&self, campaign: CampaignId) -> Ticket<Option<Tally>> {
+        self.distributed.engine.present_tally(campaign)
+    }
+
+    fn is_paused_throughout(&self, campaign: CampaignId) -> Ticket<bool> {
+        self.distributed.engine.is_paused_throughout(campaign)
+    }
+
     fn order(&self, order: OrderId) -> Ticket<Option<OrderView>> {
         self.distributed.engine.order(order)
     }
 
     fn probe(&self, partition: PartitionId) -> Ticket<Probed> {
         self.distributed.engine.probe(partition)
+    }
+
+    fn late_for_ms(&self) -> i64 {
+        self.distributed.engine.late_for_ms()
     }
 
     fn ack_levels(&self) -> &'static [AckLevel] {

@@ -104,7 +104,8 @@ pub async fn a_command_is_answered_once<S: Subject>(case: &mut Scenario<S>) {
     let ledger = case.ledger();
     let (kept, broken) = (used("kept", 1), used("broken", 1));
     assert_eq!(ledger.begin_key(&kept, one).await, Ok(KeyState::Fresh));
-    assert_eq!(ledger.begin_key(&kept, two).await, Ok(KeyState::Pending));
+    let pending = Ok(KeyState::Pending(one));
+    assert_eq!(ledger.begin_key(&kept, two).await, pending);
     assert_eq!(
         ledger.answer_key(&kept, one, "first \u{1f9e7}").await,
         Ok(())
@@ -119,7 +120,7 @@ pub async fn a_command_is_answered_once<S: Subject>(case: &mut Scenario<S>) {
         ledger.begin_key(&kept, two).await,
         answered("first \u{1f9e7}")
     );
-    assert_eq!(ledger.begin_key(&broken, two).await, Ok(KeyState::Pending));
+    assert_eq!(ledger.begin_key(&broken, two).await, pending);
     let other = used("kept", 2);
     assert_eq!(
         ledger.begin_key(&other, two).await,

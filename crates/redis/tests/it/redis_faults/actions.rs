@@ -8,7 +8,7 @@ use qiang_core::{
     campaign::{Phase, Tally},
     event::Event,
     id::CampaignId,
-    ports::EngineError,
+    ports::{Engine as _, EngineError},
     split::SplitRule,
 };
 use qiang_redis::Options;
@@ -104,6 +104,11 @@ async fn an_action_whose_answer_was_lost_is_done_when_it_is_asked_for_again() {
                 let tally = insist(&harness, node, campaign, action).await;
                 assert_eq!((tally.phase, tally.conserves()), (phase, true), "{tally:?}");
             }
+            let direct = &harness.nodes[1];
+            let present = direct.present_tally(campaign).await.unwrap();
+            assert_eq!(present.map(|tally| tally.phase), Some(phase));
+            let grants = !direct.is_paused_throughout(campaign).await.unwrap();
+            assert_eq!(grants, phase == Phase::Live, "{phase:?}");
         }
     }
     let logs = harness.logs().await;
