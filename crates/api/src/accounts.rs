@@ -34,8 +34,9 @@ pub(crate) struct DepositRequest {
     /// ISO 4217 code.
     #[schema(value_type = String, example = "CNY")]
     currency: Text<Currency>,
-    /// The payment service's name for it, kept for good. The same one again is a replay, however late; for another
-    /// deposit it is refused. Without it a repetition is one only while its idempotency key is kept.
+    /// The payment service's name for it, kept for good. The same one again is a replay, at any time and from any
+    /// caller; for another deposit it is refused. If two services number alike, prefix their names. Without a name a
+    /// repetition is a replay only while its idempotency key is kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     reference: Option<Text<PaymentRef>>,

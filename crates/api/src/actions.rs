@@ -16,6 +16,7 @@ use uuid::Uuid;
 use crate::{
     app::App,
     auth::{Caller, Scope},
+    changes::Begun,
     extract::{Call, Params},
     paging::{PAGE_DEFAULT, PAGE_MAX, cut, limit, with_link},
     problem::{NoAnswer, Problem, ProblemBody},
@@ -70,7 +71,15 @@ impl<T: Display> Call<T> {
         self.app.action(&self.caller.user, kind, &self.id, detail)
     }
 
-    /// The same, written down before an engine is asked.
+    /// The same for a change that has begun: the action has its id.
+    pub(crate) fn action_begun(&self, begun: &Begun, kind: ActionKind, detail: &Value) -> Action {
+        Action {
+            id: begun.id,
+            ..self.action(kind, detail)
+        }
+    }
+
+    /// What is asked for about this thing, recorded before an engine is asked.
     pub(crate) async fn record(&self, kind: ActionKind, detail: &Value) -> Result<Action, Problem> {
         let action = self.action(kind, detail);
         self.app.ports.ledger.record(&action).await?;

@@ -28,6 +28,7 @@ use crate::{
     campaign_cache::{CampaignCache, CampaignMeta},
     challenge::Challenge,
     config::Config,
+    detached::Detached,
     fingerprint::first_form,
     gauges::Gauges,
     last_minutes::LastMinutes,
@@ -39,6 +40,7 @@ use crate::{
     problem::{Problem, ProblemKind},
     readiness::Readiness,
     single_flight::SingleFlight,
+    under_way::Changes,
     unknown_campaigns::UnknownCampaigns,
     watched::{Watched, Watching},
 };
@@ -114,6 +116,10 @@ pub(crate) struct App {
     pub(crate) audits: Arc<Audits>,
     /// Whose turn it is among large amounts.
     pub(crate) large_amounts: Mutex<()>,
+    /// Requests under idempotency keys that run detached from their clients.
+    pub(crate) detached: Arc<Detached>,
+    /// Running changes of campaigns.
+    pub(crate) changes: Changes,
 }
 
 impl App {
@@ -137,6 +143,8 @@ impl App {
             last_minutes: LastMinutes::default(),
             audits: Arc::default(),
             large_amounts: Mutex::default(),
+            detached: Arc::default(),
+            changes: Changes::default(),
             metrics,
             challenge: ports
                 .challenge
@@ -334,6 +342,29 @@ impl App {
         id: CampaignId,
         kind: CampaignKind,
     ) -> Result<(CampaignRecord, Tally), Problem> {
+        let record = self.kept_record(id, kind).await?;
+        let tally = self.tally_of(&record).await?;
+        Ok((record, tally))
+    }
+
+    /// The same for a change of the campaign: its numbers are never those of a replica.
+    pub(crate) async fn present_record(
+        &self,
+        id: CampaignId,
+        kind: CampaignKind,
+    ) -> Result<(CampaignRecord, Tally), Problem> {
+        let record = self.kept_record(id, kind).await?;
+        let tally = self.ports.engine.present_tally(id).await?;
+        let tally = tally.unwrap_or_else(|| draft_tally(&record));
+        Ok((record, tally))
+    }
+
+    /// A campaign of one kind as the ledger has it.
+    async fn kept_record(
+        &self,
+        id: CampaignId,
+        kind: CampaignKind,
+    ) -> Result<CampaignRecord, Problem> {
         if self.is_unknown(id) {
             return Err(ProblemKind::UnknownCampaign.into());
         }
@@ -343,8 +374,7 @@ impl App {
         if record.campaign.kind() != kind {
             return Err(ProblemKind::UnknownCampaign.into());
         }
-        let tally = self.tally_of(&record).await?;
-        Ok((record, tally))
+        Ok(record)
     }
 
     pub(crate) async fn tally_of(&self, record: &CampaignRecord) -> Result<Tally, EngineError> {

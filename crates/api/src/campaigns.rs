@@ -5,9 +5,9 @@ use std::sync::Arc;
 use axum::{extract::State, http::HeaderMap, response::Response};
 use qiang_core::{
     book::{CampaignAction, Command, Refusal, Reply},
-    campaign::{CampaignKind, Phase, Transition},
+    campaign::{CampaignKind, Phase, Tally, Transition},
     id::CampaignId,
-    ports::ActionKind,
+    ports::{Action, ActionKind, CampaignRecord},
 };
 use serde_json::json;
 
@@ -15,8 +15,8 @@ use crate::{
     actions,
     app::App,
     auth::{Caller, Scope},
+    changes::{Begun, Change},
     extract::{Call, Param},
-    once::Pending,
     problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
     wire::{self, StateBody},
 };
@@ -75,7 +75,10 @@ impl App {
         (status = 409, description = "`phase-conflict`, or `key-pending`: an earlier request with this key broke off",
             body = ProblemBody), NoAnswer))]
 pub(crate) async fn pause(call: Call<CampaignId>) -> Result<Response, Problem> {
-    act(&call, CampaignAction::Pause).await
+    call.app.check_leads(&call.caller, call.id).await?;
+    let used = call.key_use("POST /v1/campaigns/{id}/pause", &());
+    let (app, action) = (Arc::clone(&call.app), CampaignAction::Pause);
+    app.change(used, Act { call, action }).await
 }
 
 /// Lets a paused campaign go on. Again changes nothing.
@@ -88,7 +91,10 @@ pub(crate) async fn pause(call: Call<CampaignId>) -> Result<Response, Problem> {
         (status = 409, description = "`phase-conflict`, or `key-pending`: an earlier request with this key broke off",
             body = ProblemBody), NoAnswer))]
 pub(crate) async fn resume(call: Call<CampaignId>) -> Result<Response, Problem> {
-    act(&call, CampaignAction::Resume).await
+    call.app.check_leads(&call.caller, call.id).await?;
+    let used = call.key_use("POST /v1/campaigns/{id}/resume", &());
+    let (app, action) = (Arc::clone(&call.app), CampaignAction::Resume);
+    app.change(used, Act { call, action }).await
 }
 
 /// Ends a campaign now and gives back what is left. Again changes nothing.
@@ -99,7 +105,14 @@ pub(crate) async fn resume(call: Call<CampaignId>) -> Result<Response, Problem> 
     responses((status = 200, body = StateBody), (status = 403, body = ProblemBody),
         (status = 404, body = ProblemBody), NoAnswer))]
 pub(crate) async fn close(call: Call<CampaignId>) -> Result<Response, Problem> {
-    act(&call, CampaignAction::Close).await
+    call.app.check_leads(&call.caller, call.id).await?;
+    let used = call.key_use("POST /v1/campaigns/{id}/close", &());
+    let (app, action) = (Arc::clone(&call.app), CampaignAction::Close);
+    let close = Act { call, action };
+    let so = close.already().await.ok().flatten();
+    let begun = Begun::free(app.fresh_id());
+    let make = async move { close.make(&begun).await };
+    app.once_for_good(used, so, make).await
 }
 
 /// Archives a campaign that is closed: lists do not show it any more unless asked. Again changes nothing.
@@ -113,9 +126,21 @@ pub(crate) async fn close(call: Call<CampaignId>) -> Result<Response, Problem> {
 pub(crate) async fn archive(call: Call<CampaignId>) -> Result<Response, Problem> {
     call.app.check_leads(&call.caller, call.id).await?;
     let used = call.key_use("POST /v1/campaigns/{id}/archive", &());
-    call.app
-        .once(used, Pending::Acts, archive_once(&call))
-        .await
+    let app = Arc::clone(&call.app);
+    let so = archived(&app, call.id).await.ok().flatten();
+    let archive = async move { archive_once(&call).await };
+    app.once_for_good(used, so, archive).await
+}
+
+/// The state of a campaign that is archived.
+async fn archived(app: &App, id: CampaignId) -> Result<Option<StateBody>, Problem> {
+    let record = app.ports.ledger.campaign(id).await?;
+    let record = record.filter(|record| record.archived_at.is_some());
+    let now = app.ports.engine_clock.now();
+    let state = |record: CampaignRecord| {
+        StateBody::new(&record.settled_tally(now), record.campaign.window, now)
+    };
+    Ok(record.map(state))
 }
 
 async fn archive_once(call: &Call<CampaignId>) -> Result<StateBody, Problem> {
@@ -147,57 +172,96 @@ async fn archive_once(call: &Call<CampaignId>) -> Result<StateBody, Problem> {
     Ok(StateBody::new(&tally, window, now))
 }
 
-async fn act(call: &Call<CampaignId>, action: CampaignAction) -> Result<Response, Problem> {
-    call.app.check_leads(&call.caller, call.id).await?;
-    let (kind, route, pending) = match action {
-        CampaignAction::Pause => (
-            ActionKind::Pause,
-            "POST /v1/campaigns/{id}/pause",
-            Pending::Refused,
-        ),
-        CampaignAction::Resume => (
-            ActionKind::Resume,
-            "POST /v1/campaigns/{id}/resume",
-            Pending::Refused,
-        ),
-        CampaignAction::Close => (
-            ActionKind::Close,
-            "POST /v1/campaigns/{id}/close",
-            Pending::Acts,
-        ),
-    };
-    let used = call.key_use(route, &());
-    call.app
-        .once(used, pending, act_once(call, action, kind))
-        .await
+/// Pauses, resumes or closes a campaign.
+struct Act {
+    call: Call<CampaignId>,
+    action: CampaignAction,
 }
 
-async fn act_once(
-    call: &Call<CampaignId>,
-    action: CampaignAction,
-    kind: ActionKind,
-) -> Result<StateBody, Problem> {
-    let recorded = match call.record(kind, &json!({})).await {
-        // Whoever watches a rush must be able to stop it while the ledger does not answer. The log names them.
-        Err(problem) if action == CampaignAction::Pause => {
-            tracing::error!(campaign = %call.id, ?problem, "the ledger did not record who pauses");
-            call.action(kind, &json!({}))
+impl Act {
+    fn kind(&self) -> ActionKind {
+        match self.action {
+            CampaignAction::Pause => ActionKind::Pause,
+            CampaignAction::Resume => ActionKind::Resume,
+            CampaignAction::Close => ActionKind::Close,
         }
-        recorded => recorded?,
-    };
-    let (app, campaign) = (&call.app, call.id);
-    let command = Command::Act { campaign, action };
-    let reply = app.submit_recorded(&recorded, command).await?;
-    actions::log(&recorded);
-    let meta = app.meta(campaign).await;
-    let meta = meta.map_err(Problem::after_the_command)?;
-    let meta = meta.ok_or_else(|| Problem::ledger_incomplete(campaign))?;
-    match reply {
-        Reply::Acted(tally) => Ok(StateBody::new(
-            &tally,
-            meta.window,
-            app.ports.engine_clock.now(),
-        )),
-        _ => Err(Problem::unexpected_reply()),
+    }
+
+    async fn body(&self, tally: &Tally) -> Result<StateBody, Problem> {
+        let (app, campaign) = (&self.call.app, self.call.id);
+        let meta = app.meta(campaign).await?;
+        let meta = meta.ok_or_else(|| Problem::ledger_incomplete(campaign))?;
+        let now = app.ports.engine_clock.now();
+        Ok(StateBody::new(tally, meta.window, now))
+    }
+}
+
+impl Change for Act {
+    type Body = StateBody;
+
+    fn campaign(&self) -> CampaignId {
+        self.call.id
+    }
+
+    async fn already(&self) -> Result<Option<StateBody>, Problem> {
+        let engine = &self.call.app.ports.engine;
+        let Some(tally) = engine.present_tally(self.call.id).await? else {
+            return Ok(None);
+        };
+        let so = match self.action {
+            // A pause that stopped half-way is completed.
+            CampaignAction::Pause => {
+                tally.phase == Phase::Paused && engine.is_paused_throughout(self.call.id).await?
+            }
+            CampaignAction::Resume => tally.phase == Phase::Live,
+            CampaignAction::Close => tally.phase == Phase::Closed,
+        };
+        match so {
+            true => Ok(Some(self.body(&tally).await?)),
+            false => Ok(None),
+        }
+    }
+
+    fn is_undone_by(&self, action: &Action) -> bool {
+        match self.action {
+            CampaignAction::Pause => action.kind == ActionKind::Resume,
+            CampaignAction::Resume => action.kind == ActionKind::Pause,
+            CampaignAction::Close => false,
+        }
+    }
+
+    async fn make(&self, begun: &Begun) -> Result<StateBody, Problem> {
+        let (app, campaign) = (&self.call.app, self.call.id);
+        let action = self.call.action_begun(begun, self.kind(), &json!({}));
+        let is_recorded = match app.record_begun(begun, &action).await {
+            // A user who watches a rush must be able to stop it while the ledger does not answer. The log names them.
+            Err(problem) if self.action == CampaignAction::Pause && !begun.is_late() => {
+                tracing::error!(%campaign, ?problem, "the ledger did not record who pauses");
+                false
+            }
+            recorded => recorded.map(|()| true)?,
+        };
+        let command = Command::Act {
+            campaign,
+            action: self.action,
+        };
+        let reply = app.submit_recorded(&action, command).await;
+        let may_be_made = match &reply {
+            Ok(_) => true,
+            Err(problem) => problem.is(ProblemKind::Uncertain),
+        };
+        if !is_recorded && may_be_made {
+            app.record_later(campaign, action.clone());
+        }
+        let reply = reply?;
+        actions::log(&action);
+        match reply {
+            Reply::Acted(tally) => {
+                let meta = app.meta(campaign).await;
+                meta.map_err(Problem::after_the_command)?;
+                self.body(&tally).await
+            }
+            _ => Err(Problem::unexpected_reply()),
+        }
     }
 }

@@ -21,7 +21,6 @@ use crate::{
     campaign_cache::CampaignMeta,
     extract::{self, Call, Param},
     money_room::Parties,
-    once::Pending,
     problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
     wire::{GrantBody, MoneyBody, Text, When},
 };
@@ -234,6 +233,12 @@ async fn submit(
     }
 }
 
+/// An order that is in this state already.
+fn so(view: &OrderView, state: OrderState, currency: Currency) -> Option<OrderBody> {
+    let is_so = view.grant.order.is_some_and(|order| order.state == state);
+    is_so.then(|| OrderBody::new(view, currency))
+}
+
 /// An order. Buyers see their own, sellers those of their sales; others' are seen with the scope `read:any`.
 #[utoipa::path(get, path = "/v1/orders/{id}", tag = "orders",
     operation_id = "getOrder", security(("bearer" = []), ("bearer" = ["read:any"])),
@@ -274,8 +279,12 @@ pub(crate) async fn pay(
     };
     let parties = app.check_payment(order, &paid).await?;
     let used = call.key_use("POST /v1/orders/{id}/payment", &request);
-    let pay = app.record_payment(&call.caller.user, order, paid, &parties);
-    app.once(used, Pending::Acts, pay).await
+    let app = Arc::clone(app);
+    let pay = async move {
+        let (app, actor) = (&call.app, &call.caller.user);
+        app.record_payment(actor, order, paid, &parties).await
+    };
+    app.once(used, pay).await
 }
 
 /// Gives an order's units back. Buyers may for their own; the scope `admin` is for all. Again changes nothing.
@@ -294,7 +303,9 @@ pub(crate) async fn cancel(call: Call<OrderId>) -> Result<Response, Problem> {
         call.caller.require(Scope::Admin)?;
     }
     let used = call.key_use("POST /v1/orders/{id}/cancellation", &());
-    let cancel = async {
+    let app = Arc::clone(app);
+    let so = so(&view, OrderState::Cancelled, meta.currency);
+    let cancel = async move {
         let action = recorded(&call, &view, ActionKind::Cancel).await?;
         match submit(&call, &view, &action, Command::Cancel { order }).await? {
             Reply::Cancelled(view) => {
@@ -304,7 +315,7 @@ pub(crate) async fn cancel(call: Call<OrderId>) -> Result<Response, Problem> {
             _ => Err(Problem::unexpected_reply()),
         }
     };
-    app.once(used, Pending::Acts, cancel).await
+    app.once_for_good(used, so, cancel).await
 }
 
 /// Takes a paid order back.
@@ -346,16 +357,14 @@ pub(crate) async fn take_back(call: Call<OrderId>) -> Result<Response, Problem> 
         buyer: view.user.clone(),
     };
     // Again it changes nothing.
-    let is_returned = view
-        .grant
-        .order
-        .is_some_and(|order| order.state == OrderState::Returned);
-    let minor = if is_returned {
-        0
-    } else {
-        view.grant.amount_minor
+    let so = so(&view, OrderState::Returned, meta.currency);
+    let minor = match so {
+        Some(_) => 0,
+        None => view.grant.amount_minor,
     };
-    let take_back = async {
+    let app = Arc::clone(app);
+    let take_back = async move {
+        let app = &call.app;
         let room = app.room_for_return(&parties, minor).await?;
         let action = recorded(&call, &view, ActionKind::Return).await?;
         let reply = submit(&call, &view, &action, Command::Return { order }).await;
@@ -368,5 +377,5 @@ pub(crate) async fn take_back(call: Call<OrderId>) -> Result<Response, Problem> 
             _ => Err(Problem::unexpected_reply()),
         }
     };
-    app.once(used, Pending::Acts, take_back).await
+    app.once_for_good(used, so, take_back).await
 }

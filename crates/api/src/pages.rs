@@ -99,9 +99,9 @@ fn advice(kind: ProblemKind) -> &'static str {
              only to repeat the same one."
         }
         Kind::KeyPending => {
-            "An earlier request with this idempotency key is under way, or broke off before its answer was kept. It is \
-             not made again, because it could undo a later change. Read the campaign. If the change is not there, send \
-             it with a fresh key."
+            "An earlier request with this idempotency key broke off before its answer was kept, and the same was \
+             changed to something else about that time. The request is not repeated, because it could undo that \
+             change. Read the campaign. If the change is not there, send it with a fresh key."
         }
         Kind::AmountMismatch => "Confirm the order's whole price, in its currency.",
         Kind::UserMismatch => {

@@ -17,7 +17,6 @@ use crate::{
     callbacks::Callbacks,
     extract::{self, Key},
     fingerprint::key_use,
-    once::Pending,
     orders::{Paid, PaymentBody},
     problem::{NoAnswer, Problem, ProblemBody},
     wire::{MoneyBody, Text, When},
@@ -95,6 +94,7 @@ pub(crate) async fn report(
     };
     let parties = app.check_payment(order, &paid).await?;
     let used = key.map(|key| key_use(&actor, "POST /v1/payments", &key, "", &report));
-    let pay = app.record_payment(&actor, order, paid, &parties);
-    app.once(used, Pending::Acts, pay).await
+    let paying = Arc::clone(&app);
+    let pay = async move { paying.record_payment(&actor, order, paid, &parties).await };
+    app.once(used, pay).await
 }

@@ -30,8 +30,8 @@ use crate::{
     histories, invitation, lists, members, no_body, orders, pages, partitions, payments, payouts,
     places,
     problem::{Problem, ProblemKind},
-    profile, promises, quarantine, reconciliation, red_packet_batch, red_packets, sale_orders,
-    sales, session, tickets, webhooks,
+    profile, promises, quarantine, reconciliation, red_packet_batch, red_packets, sale_changes,
+    sale_orders, sales, session, tickets, webhooks,
 };
 
 /// The document, before the routes are added.
@@ -89,7 +89,7 @@ fn routes(served: Served) -> OpenApiRouter<Arc<App>> {
         .routes(routes!(promises::create))
         .routes(routes!(red_packets::get))
         .routes(routes!(lists::sales, sales::create))
-        .routes(routes!(sales::get, sales::change))
+        .routes(routes!(sales::get, sale_changes::change))
         .routes(routes!(orders::get))
         .routes(routes!(orders::pay))
         .routes(routes!(payments::report))

@@ -10,31 +10,27 @@ use axum::{
 };
 use qiang_core::{
     admission::AdmissionRatio,
-    book::{Command, Reply},
     campaign::{
-        AckLevel, CampaignKind, Description, Details, DetailsChange, ImageUrl, Phase, Rules, Sale,
-        Tally, TermsChange, check_title,
+        AckLevel, CampaignKind, Description, Details, ImageUrl, Phase, Rules, Sale, Tally,
+        check_title,
     },
     id::{CampaignId, ProductId, UserId},
-    money::{Currency, Money},
-    ports::{ActionKind, CampaignRecord},
+    money::Money,
+    ports::CampaignRecord,
 };
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::{
-    actions,
     app::App,
     audience::{AudienceRequest, Draws},
     auth::{Caller, Scope},
     create::{Draft, SALE_LASTS_MS, creation_key},
-    extract::{self, Call, Key, Param},
+    extract::{self, Key, Param},
     new_money,
-    once::Pending,
     problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
     requirements::{RequirementList, list},
-    wire::{self, Location, MoneyBody, OWN_CACHING, StateBody, Text, When, nullable},
+    wire::{self, Location, MoneyBody, OWN_CACHING, StateBody, Text, When},
 };
 
 /// A sale to open.
@@ -119,7 +115,7 @@ pub(crate) struct SaleBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     image_url: Option<String>,
     seller: String,
-    stock: u64,
+    pub(crate) stock: u64,
     per_user_limit: u32,
     unit_price: MoneyBody,
     hold_seconds: i64,
@@ -285,190 +281,4 @@ pub(crate) async fn get(
     let (record, tally) = app.record(id, CampaignKind::Sale).await?;
     let body = SaleBody::new(record, &tally, &app).await?;
     Ok(wire::tagged(&headers, OWN_CACHING, &body))
-}
-
-/// What to change about a sale: its stock, or its terms; and what people see of it. What is absent stays.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(as = SaleChange)]
-pub(crate) struct SaleChange {
-    /// Units for sale in all, those that users have included. Not less than users have, and not less than the limit.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1, maximum = 9_007_199_254_740_991_i64)]
-    stock: Option<u64>,
-    /// When it opens: not in the past, and only while it has not opened.
-    #[schema(value_type = Option<String>, format = DateTime)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    starts_at: Option<When>,
-    /// When it ends: not in the past, and only while it has not ended.
-    #[schema(value_type = Option<String>, format = DateTime)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ends_at: Option<When>,
-    /// Units that one user may have: 1 up to the stock. Whoever has more keeps them.
-    #[schema(minimum = 1)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    per_user_limit: Option<u32>,
-    /// The price of one unit, in the sale's currency, for orders from then on. Others keep the price at which they were
-    /// granted.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    unit_price: Option<MoneyBody>,
-    /// What people see.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(max_length = 1024)]
-    title: Option<String>,
-    /// The seller's id of the product; null for none.
-    #[serde(
-        default,
-        deserialize_with = "nullable",
-        skip_serializing_if = "Option::is_none"
-    )]
-    #[schema(value_type = Option<String>, max_length = 128)]
-    product_id: Option<Option<Text<ProductId>>>,
-    /// What it is, in words; null for none.
-    #[serde(
-        default,
-        deserialize_with = "nullable",
-        skip_serializing_if = "Option::is_none"
-    )]
-    #[schema(value_type = Option<String>, max_length = 4096)]
-    description: Option<Option<Text<Description>>>,
-    /// Where its picture is; null for none.
-    #[serde(
-        default,
-        deserialize_with = "nullable",
-        skip_serializing_if = "Option::is_none"
-    )]
-    #[schema(value_type = Option<String>, max_length = 2048)]
-    image_url: Option<Option<Text<ImageUrl>>>,
-}
-
-impl SaleChange {
-    fn details(&self) -> Result<DetailsChange, Problem> {
-        fn inner<T: Clone>(change: Option<&Option<Text<T>>>) -> Option<Option<T>> {
-            change.map(|to| to.as_ref().map(|to| to.0.clone()))
-        }
-        let change = DetailsChange {
-            title: self.title.clone(),
-            product_id: inner(self.product_id.as_ref()),
-            description: inner(self.description.as_ref()),
-            image_url: inner(self.image_url.as_ref()),
-        };
-        change.check()?;
-        Ok(change)
-    }
-
-    fn terms(&self) -> TermsChange {
-        TermsChange {
-            starts_at: self.starts_at.map(|when| when.0),
-            ends_at: self.ends_at.map(|when| when.0),
-            per_user_limit: self.per_user_limit,
-            unit_price_minor: self.unit_price.map(|price| price.amount),
-        }
-    }
-
-    /// The command, which is one entry of the log; none where only what people see is to change.
-    fn command(&self, campaign: CampaignId) -> Result<Option<Command>, Problem> {
-        let change = self.terms();
-        match (self.stock, change == TermsChange::default()) {
-            (Some(stock), true) => Ok(Some(Command::SetStock { campaign, stock })),
-            (None, false) => Ok(Some(Command::SetTerms { campaign, change })),
-            (Some(_), false) => Err(Problem::invalid("the stock is changed by itself")),
-            (None, true) => Ok(None),
-        }
-    }
-
-    /// What is changed, for the record: what people see without its texts.
-    fn changed(&self) -> Value {
-        // A struct of texts and numbers always serialises.
-        let mut changed = serde_json::to_value(self).unwrap_or_default();
-        for (field, value) in changed.as_object_mut().into_iter().flatten() {
-            if ["title", "description", "image_url"].contains(&&**field) {
-                *value = Value::Null;
-            }
-        }
-        changed
-    }
-
-    fn check_currency(&self, sold_in: Currency) -> Result<(), Problem> {
-        let price = self.unit_price.map(MoneyBody::money);
-        match price.is_some_and(|price| price.currency != sold_in) {
-            true => Err(Problem::invalid_at(
-                "#/unit_price/currency",
-                format!("the price of this sale is in {sold_in}"),
-            )),
-            false => Ok(()),
-        }
-    }
-}
-
-/// Changes a sale. Its stock is raised or lowered, or its window, limit and price are changed, while it is not over; if
-/// that is refused, nothing changes. Title, product, description and picture may change at any time. What is so already
-/// stays.
-#[utoipa::path(patch, path = "/v1/sales/{id}", tag = "sales", request_body = SaleChange,
-    operation_id = "changeSale", security(("bearer" = ["campaigns:write"]), ("bearer" = ["campaigns:write:any"])),
-    params(("id" = String, Path, description = "The sale's id"),
-        ("Idempotency-Key" = Option<String>, Header, description = "Makes repetition safe: the change is made once")),
-    responses((status = 200, body = SaleBody), (status = 403, body = ProblemBody), (status = 404, body = ProblemBody),
-        (status = 409, description = "`stock-granted`: users have more; `phase-conflict`: it is over, or has opened; \
-            `key-pending`: an earlier request with this key broke off",
-            body = ProblemBody),
-        (status = 422, body = ProblemBody),
-        (status = 503, description = "no answer of the engine or the ledger, `ledger-incomplete`, or `uncertain`: the \
-            ledger does not have it yet",
-            body = ProblemBody)))]
-pub(crate) async fn change(
-    call: Call<CampaignId>,
-    extract::Json(request): extract::Json<SaleChange>,
-) -> Result<Response, Problem> {
-    call.app.check_leads(&call.caller, call.id).await?;
-    let details = request.details()?;
-    let command = request.command(call.id)?;
-    if details == DetailsChange::default() && command.is_none() {
-        return Err(Problem::invalid("there is nothing to change"));
-    }
-    let used = call.key_use("PATCH /v1/sales/{id}", &request);
-    let change = change_once(&call, &request, &details, command);
-    call.app.once(used, Pending::Refused, change).await
-}
-
-async fn change_once(
-    call: &Call<CampaignId>,
-    request: &SaleChange,
-    details: &DetailsChange,
-    command: Option<Command>,
-) -> Result<SaleBody, Problem> {
-    let (app, campaign) = (&call.app, call.id);
-    let (record, tally) = app.record(campaign, CampaignKind::Sale).await?;
-    request.check_currency(record.campaign.currency())?;
-    let detail = request.changed();
-    let action = match command {
-        Some(_) => call.record(ActionKind::Change, &detail).await?,
-        None => call.action(ActionKind::Change, &detail),
-    };
-    // With the details, where no engine was asked.
-    let by = command.is_none().then_some(&action);
-    let tally = match command {
-        Some(command) => match app.submit_recorded(&action, command).await? {
-            Reply::Acted(tally) => tally,
-            _ => return Err(Problem::unexpected_reply()),
-        },
-        None => tally,
-    };
-    let changed = async {
-        app.campaigns.outdate(campaign);
-        let record = match *details == DetailsChange::default() {
-            true => record,
-            false => {
-                app.ports.ledger.describe(campaign, details, by).await?;
-                let now = app.ports.ledger.campaign(campaign).await?;
-                now.ok_or_else(|| Problem::ledger_incomplete(campaign))?
-            }
-        };
-        actions::log(&action);
-        SaleBody::new(record, &tally, app).await
-    };
-    let body = changed.await.map_err(Problem::after_the_command)?;
-    // The parts of a spread sale are counted one after the other, while units move between them.
-    let stock = request.stock.unwrap_or(body.stock);
-    Ok(SaleBody { stock, ..body })
 }

@@ -15,7 +15,7 @@ use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 use anyhow::Context as _;
 use axum::Router;
 use tls::Tls;
-use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
+use tokio::{net::TcpListener, sync::watch, task::JoinHandle, time::Instant};
 
 pub use self::admin::{Admin, Listeners};
 
@@ -23,6 +23,7 @@ use crate::{
     app::{App, Ports},
     auth::CurrentVerifier,
     config::{AuthConfig, Config, ServerConfig},
+    detached::Detached,
     gauges::Gauges,
     health::Operation,
     limits::Limits,
@@ -67,6 +68,8 @@ impl Server {
         let (upkeep, server) = (Arc::clone(&app), app.config.server.clone());
         let (metrics, readiness) = (Arc::clone(&app.metrics), Arc::clone(&app.readiness));
         let verifier = Some(Arc::clone(&app.verifier));
+        let drain = Duration::from_millis(server.drain_timeout_ms);
+        let detached = Some((Arc::clone(&app.detached), drain));
         let traces = Tracer::start(&app.config.traces, &metrics, &app.ports.clock)?;
         let (tracer, exporting) = traces.unzip();
         let own = Public {
@@ -81,6 +84,7 @@ impl Server {
         let running = start(server, parts, own, (router, public), admin, upkeep)?;
         Ok(Running {
             exporting,
+            detached,
             ..running
         })
     }
@@ -176,6 +180,7 @@ fn start(
         readiness,
         verifier,
         exporting: None,
+        detached: None,
     })
 }
 
@@ -223,6 +228,8 @@ pub struct Running {
     verifier: Option<Arc<CurrentVerifier>>,
     /// Sends spans.
     exporting: Option<Exporting>,
+    /// Requests under idempotency keys, and the time that all requests have at the stop.
+    detached: Option<(Arc<Detached>, Duration)>,
 }
 
 impl Running {
@@ -252,8 +259,9 @@ impl Running {
         }
     }
 
-    /// Stops accepting, answers what is in flight for at most `server.drain_timeout_ms`, and runs `close`, which closes
-    /// the engine. Connections have a moment more to write what the closing engine answered.
+    /// Stops accepting, and waits up to `server.drain_timeout_ms` for what is in flight, including keyed requests whose
+    /// client is gone. Then runs `close`, which closes the engine. Connections have a moment more to write what the
+    /// closing engine answered.
     ///
     /// # Errors
     /// When a task of the API has panicked, or `close` fails.
@@ -263,6 +271,7 @@ impl Running {
     ) -> anyhow::Result<()> {
         // Streams end by it.
         self.readiness.drain();
+        let begun = Instant::now();
         let leftover = self.public.stop().await?;
         // Operators see how the others are answered.
         if let Some(admin) = self.admin {
@@ -271,6 +280,9 @@ impl Running {
         self.upkeep.abort();
         if let Some(following) = self.following {
             following.abort();
+        }
+        if let Some((detached, drain)) = self.detached {
+            detached.finish(begun + drain).await;
         }
         let closed = close.await;
         leftover.finish().await;

@@ -6,6 +6,10 @@ mod api;
 mod audience;
 mod auth_failures;
 mod batches;
+mod broken_off;
+#[cfg(feature = "servers")]
+mod broken_off_redis;
+mod change_limits;
 mod clocks;
 pub(crate) mod common;
 mod connections;

@@ -1,0 +1,162 @@
+//! Running changes of campaigns in this process, and the exclusive turn of a retry that decides.
+
+use std::{collections::HashMap, sync::Arc};
+
+use parking_lot::Mutex;
+use qiang_core::{id::CampaignId, time::Timestamp};
+use tokio::sync::{
+    OwnedRwLockReadGuard, OwnedRwLockWriteGuard, OwnedSemaphorePermit, RwLock, Semaphore,
+};
+
+/// Actions that may wait at once for a ledger that did not take them.
+const LATE_RECORDS_MAX: usize = 64;
+
+/// Running changes of this process.
+pub(crate) struct Changes {
+    lanes: Lanes,
+    late_records: Arc<Semaphore>,
+}
+
+/// Lane of each campaign, and the number of its users.
+type Lanes = Arc<Mutex<HashMap<CampaignId, (Arc<Lane>, u32)>>>;
+
+/// Changes of one campaign: any number at once, or one retry that looks for the effect of its first try.
+#[derive(Default)]
+struct Lane {
+    turn: Arc<RwLock<()>>,
+    begun: Mutex<Vec<Timestamp>>,
+}
+
+impl Default for Changes {
+    fn default() -> Self {
+        Self {
+            lanes: Arc::default(),
+            late_records: Arc::new(Semaphore::new(LATE_RECORDS_MAX)),
+        }
+    }
+}
+
+impl Changes {
+    /// Begins a change at this instant. It waits for a retry that decides.
+    pub(crate) async fn begin(&self, campaign: CampaignId, now: Timestamp) -> UnderWay {
+        let entered = self.enter_lane(campaign);
+        let turn = Arc::clone(&entered.lane.turn).read_owned().await;
+        UnderWay::new(entered, turn, now)
+    }
+
+    /// The same without waiting; `None` while a retry decides.
+    pub(crate) fn try_begin(&self, campaign: CampaignId, now: Timestamp) -> Option<UnderWay> {
+        let entered = self.enter_lane(campaign);
+        let turn = Arc::clone(&entered.lane.turn).try_read_owned().ok()?;
+        Some(UnderWay::new(entered, turn, now))
+    }
+
+    /// The right to decide while nothing else changes the campaign here; `None` if something does.
+    pub(crate) fn alone(&self, campaign: CampaignId) -> Option<Alone> {
+        let entered = self.enter_lane(campaign);
+        let turn = Arc::clone(&entered.lane.turn).try_write_owned().ok()?;
+        Some(Alone {
+            _turn: turn,
+            _entered: entered,
+        })
+    }
+
+    /// Room for an action that is recorded later; `None` if too many are.
+    pub(crate) fn late_record(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.late_records).try_acquire_owned().ok()
+    }
+
+    fn enter_lane(&self, campaign: CampaignId) -> Entered {
+        let mut lanes = self.lanes.lock();
+        let (lane, users) = lanes.entry(campaign).or_default();
+        *users += 1;
+        Entered {
+            lanes: Arc::clone(&self.lanes),
+            campaign,
+            lane: Arc::clone(lane),
+        }
+    }
+}
+
+struct Entered {
+    lanes: Lanes,
+    campaign: CampaignId,
+    lane: Arc<Lane>,
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        let mut lanes = self.lanes.lock();
+        if let Some((_, users)) = lanes.get_mut(&self.campaign) {
+            *users -= 1;
+            if *users == 0 {
+                lanes.remove(&self.campaign);
+            }
+        }
+    }
+}
+
+/// A change that runs until this is dropped.
+pub(crate) struct UnderWay {
+    begun: Timestamp,
+    _turn: OwnedRwLockReadGuard<()>,
+    entered: Entered,
+}
+
+impl UnderWay {
+    fn new(entered: Entered, turn: OwnedRwLockReadGuard<()>, begun: Timestamp) -> Self {
+        entered.lane.begun.lock().push(begun);
+        Self {
+            begun,
+            _turn: turn,
+            entered,
+        }
+    }
+
+    /// Begin of the oldest running change of the campaign.
+    pub(crate) fn oldest(&self) -> Timestamp {
+        let begun = self.entered.lane.begun.lock();
+        begun.iter().copied().min().unwrap_or(self.begun)
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        let mut begun = self.entered.lane.begun.lock();
+        if let Some(at) = begun.iter().position(|at| *at == self.begun) {
+            begun.swap_remove(at);
+        }
+    }
+}
+
+/// The right to decide. It ends when it is dropped.
+pub(crate) struct Alone {
+    _turn: OwnedRwLockWriteGuard<()>,
+    _entered: Entered,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_retry_decides_alone_and_a_key_is_as_old_as_the_oldest_change() {
+        let [campaign, other]: [CampaignId; 2] = [
+            "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80".parse().unwrap(),
+            "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f81".parse().unwrap(),
+        ];
+        let changes = Changes::default();
+        let first = changes.begin(campaign, Timestamp::from_millis(10)).await;
+        let second = changes.begin(campaign, Timestamp::from_millis(20)).await;
+        assert_eq!(second.oldest(), Timestamp::from_millis(10));
+        assert!(changes.alone(campaign).is_none());
+        drop(first);
+        assert_eq!(second.oldest(), Timestamp::from_millis(20));
+        drop(second);
+        let alone = changes.alone(campaign).unwrap();
+        assert!(changes.try_begin(campaign, Timestamp::MAX).is_none());
+        assert!(changes.try_begin(other, Timestamp::MAX).is_some());
+        drop(alone);
+        assert!(changes.lanes.lock().is_empty());
+    }
+}
