@@ -78,7 +78,7 @@ pub(crate) async fn pause(call: Call<CampaignId>) -> Result<Response, Problem> {
     call.app.check_leads(&call.caller, call.id).await?;
     let used = call.key_use("POST /v1/campaigns/{id}/pause", &());
     let (app, action) = (Arc::clone(&call.app), CampaignAction::Pause);
-    app.change(used, Act { call, action }).await
+    app.change(used, true, Act { call, action }).await
 }
 
 /// Lets a paused campaign go on. Again changes nothing.
@@ -94,7 +94,7 @@ pub(crate) async fn resume(call: Call<CampaignId>) -> Result<Response, Problem> 
     call.app.check_leads(&call.caller, call.id).await?;
     let used = call.key_use("POST /v1/campaigns/{id}/resume", &());
     let (app, action) = (Arc::clone(&call.app), CampaignAction::Resume);
-    app.change(used, Act { call, action }).await
+    app.change(used, false, Act { call, action }).await
 }
 
 /// Ends a campaign now and gives back what is left. Again changes nothing.

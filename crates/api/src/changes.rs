@@ -112,15 +112,17 @@ impl Begun {
 }
 
 impl App {
-    /// Carries out a change, under its key if it has one.
+    /// Carries out a change, under its key if it has one. How many a campaign takes is bounded; `is_urgent` ones are
+    /// refused only if they change nothing.
     pub(crate) async fn change<C: Change>(
         self: &Arc<Self>,
         used: Option<KeyUse>,
+        is_urgent: bool,
         change: C,
     ) -> Result<Response, Problem> {
         let app = Arc::clone(self);
         if let Some(used) = used {
-            let run = move |used| async move { app.change_under(used, change).await };
+            let run = move |used| async move { app.change_under(used, is_urgent, change).await };
             return self.detached.run(used, run).await;
         }
         let (campaign, now) = (change.campaign(), self.ports.clock.now());
@@ -128,16 +130,28 @@ impl App {
         if let Ok(Some(so)) = self.so(&change).await {
             return Ok(answer(so));
         }
+        if !is_urgent {
+            self.limits.check_change(campaign)?;
+        }
         let begun = Begun::free(self.fresh_id());
         change.make(&begun).await.map(answer)
     }
 
-    async fn change_under<C: Change>(&self, used: KeyUse, change: C) -> Result<Response, Problem> {
+    async fn change_under<C: Change>(
+        &self,
+        used: KeyUse,
+        is_urgent: bool,
+        change: C,
+    ) -> Result<Response, Problem> {
         let (campaign, ledger) = (change.campaign(), &self.ports.ledger);
         let under_way = self.changes.begin(campaign, self.ports.clock.now()).await;
         let mut so = None;
         if ledger.bound_key(&used).await?.is_none() {
             so = self.so(&change).await.ok().flatten();
+            // Each key is a row, also where nothing changes.
+            if so.is_some() || !is_urgent {
+                self.limits.check_change(campaign)?;
+            }
         }
         // Older than the action of any change that the engine may carry out after this one.
         let id = id_at(under_way.oldest());
@@ -239,8 +253,8 @@ impl App {
         in_time
     }
 
-    /// Records an action of a campaign as soon as the ledger takes it. Until then no retry acts there, unless the action
-    /// is itself that of a retry.
+    /// Records an action of a campaign as soon as the ledger takes it. Until then no retry acts there, unless the
+    /// action is itself that of a retry.
     pub(crate) fn record_later(self: &Arc<Self>, campaign: CampaignId, action: Action) {
         let app = Arc::clone(self);
         let Some(room) = self.changes.late_record() else {

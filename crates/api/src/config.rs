@@ -210,6 +210,7 @@ pub struct LimitsConfig {
     pub unlimited_addresses: String,
     pub creations_per_user_per_minute: u32,
     pub shares_per_user_per_minute: u32,
+    pub changes_per_campaign_per_minute: u32,
     pub metered_max: usize,
     pub unknown_lasts_ms: u32,
     pub shares_max: u32,
@@ -235,6 +236,7 @@ impl LimitsConfig {
         self.streams_per_connection_max = 0;
         self.creations_per_user_per_minute = 0;
         self.shares_per_user_per_minute = 0;
+        self.changes_per_campaign_per_minute = 0;
     }
 
     /// Checks what its types do not.

@@ -7,7 +7,10 @@ use std::{net::IpAddr, num::NonZeroU32, sync::Arc, time::Duration};
 use axum::http::{HeaderMap, Method};
 use governor::Quota;
 use ipnet::IpNet;
-use qiang_core::{id::UserId, split::SHARES_MAX};
+use qiang_core::{
+    id::{CampaignId, UserId},
+    split::SHARES_MAX,
+};
 
 use crate::{
     auth::Caller,
@@ -58,6 +61,7 @@ pub(crate) struct Limits {
     unauthenticated_of_address: Throttle,
     creations_of_user: Throttle,
     shares_of_user: Throttle,
+    changes_of_campaign: Throttle,
 }
 
 impl Limits {
@@ -78,6 +82,7 @@ impl Limits {
         let unauthenticated = limits.unauthenticated_per_address_per_minute;
         let creations = limits.creations_per_user_per_minute;
         let shares = limits.shares_per_user_per_minute;
+        let changes = limits.changes_per_campaign_per_minute;
         // The largest packet can be sent by whoever has not sent any for long enough.
         let shares_burst = shares.max(limits.shares_max.min(SHARES_MAX));
         let shares_policy = Policy {
@@ -127,6 +132,11 @@ impl Limits {
                 quota(creations, MINUTE, creations),
             ),
             shares_of_user: metered(shares_policy, quota(shares, MINUTE, shares_burst)),
+            changes_of_campaign: throttle(
+                "changes-of-campaign",
+                ProblemKind::Throttled,
+                quota(changes, MINUTE, changes),
+            ),
         })
     }
 
@@ -187,6 +197,11 @@ impl Limits {
             Some(shares) => self.shares_of_user.check_cost(user, shares),
             None => Ok(()),
         }
+    }
+
+    /// Refuses a change of a campaign that is changed too often: each is an entry, an action and a key that are kept.
+    pub(crate) fn check_change(&self, campaign: CampaignId) -> Result<(), Problem> {
+        self.changes_of_campaign.check(&campaign)
     }
 
     /// Refuses a request of a user who asks too much. Programs ask for many.

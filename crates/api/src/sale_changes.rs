@@ -171,7 +171,7 @@ pub(crate) async fn change(
         details,
         command,
     };
-    app.change(used, change).await
+    app.change(used, false, change).await
 }
 
 /// A requested change of a sale.

@@ -20,7 +20,7 @@ pub use clock::ManualClock;
 
 /// Variables that turn off the limits of users and addresses of a node whose whole load is one program's, and have it
 /// listen on one port alone.
-pub const NO_LIMITS: [(&str, &str); 8] = [
+pub const NO_LIMITS: [(&str, &str); 9] = [
     ("QIANG__ADMIN__LISTEN", "server"),
     ("QIANG__LIMITS__CLAIMS_PER_USER_PER_SECOND", "0"),
     ("QIANG__LIMITS__CLAIMS_PER_ADDRESS_PER_SECOND", "0"),
@@ -29,4 +29,5 @@ pub const NO_LIMITS: [(&str, &str); 8] = [
     ("QIANG__LIMITS__CONNECTIONS_PER_ADDRESS_MAX", "0"),
     ("QIANG__LIMITS__CREATIONS_PER_USER_PER_MINUTE", "0"),
     ("QIANG__LIMITS__SHARES_PER_USER_PER_MINUTE", "0"),
+    ("QIANG__LIMITS__CHANGES_PER_CAMPAIGN_PER_MINUTE", "0"),
 ];

@@ -360,15 +360,21 @@ async fn a_retry_after_an_uncertain_answer_carries_out_what_was_not() {
             first.assert_problem(503, "uncertain");
             *engine.fate.lock() = Fate::CarriedOut;
             // Another change that has nothing to do with it.
-            let aside = case.aside.under(&service, &sale, &format!("{key}-aside"));
-            assert_eq!(aside.await.status, 200, "{}", case.name);
+            let aside = case
+                .aside
+                .under(&service, &sale, &format!("{key}-aside"))
+                .await;
+            assert_eq!(aside.status, 200, "{}", case.name);
             let again = case.ask.under(&service, &sale, &key).await;
             assert_eq!(again.status, 200, "{key}: {again:?}");
             assert_eq!(again.header("idempotency-replayed"), "true", "{key}");
             assert_eq!(case.seen(&service, &sale).await, case.after, "{key}");
             // From here on it has an answer.
-            let undone = case.undo.under(&service, &sale, &format!("{key}-undo"));
-            assert_eq!(undone.await.status, 200, "{key}");
+            let undone = case
+                .undo
+                .under(&service, &sale, &format!("{key}-undo"))
+                .await;
+            assert_eq!(undone.status, 200, "{key}");
             let since = case.seen(&service, &sale).await;
             let late = case.ask.under(&service, &sale, &key).await;
             assert_eq!((late.status, late.json()), (200, again.json()), "{key}");
@@ -395,8 +401,11 @@ async fn a_retry_undoes_no_change_that_was_made_since() {
             let first = case.ask.under(&service, &sale, &key).await;
             first.assert_problem(503, "uncertain");
             *engine.fate.lock() = Fate::CarriedOut;
-            let undo = case.undo.under(&service, &sale, &format!("{key}-undo"));
-            assert_eq!(undo.await.status, 200, "{key}");
+            let undo = case
+                .undo
+                .under(&service, &sale, &format!("{key}-undo"))
+                .await;
+            assert_eq!(undo.status, 200, "{key}");
             let since = case.seen(&service, &sale).await;
             assert_ne!(since, case.after, "{key}");
             // A resumption of what was never paused, and a pause of what was never resumed, changed nothing.
@@ -408,8 +417,11 @@ async fn a_retry_undoes_no_change_that_was_made_since() {
                     assert_eq!(case.seen(&service, &sale).await, since, "{key}");
                 }
                 // Once it is so again, that is the answer.
-                let ask = case.ask.under(&service, &sale, &format!("{key}-anew"));
-                assert_eq!(ask.await.status, 200, "{key}");
+                let ask = case
+                    .ask
+                    .under(&service, &sale, &format!("{key}-anew"))
+                    .await;
+                assert_eq!(ask.status, 200, "{key}");
                 let again = case.ask.under(&service, &sale, &key).await;
                 assert_eq!(again.status, 200, "{key}: {again:?}");
             }
