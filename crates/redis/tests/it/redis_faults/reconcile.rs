@@ -38,7 +38,7 @@ const USERS: usize = 150;
 const STOCK: u32 = 50_000;
 /// Few, so that a walk takes many steps.
 const ROWS_MAX: u32 = 64;
-const PASS_MAX: Duration = Duration::from_secs(60);
+const PASS_MAX: Duration = Duration::from_secs(300);
 /// Between two claims of a worker: what is to be walked through grows by some hundred rows a second.
 const LOAD_PAUSE: Duration = Duration::from_millis(100);
 
