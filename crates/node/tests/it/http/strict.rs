@@ -95,6 +95,10 @@ async fn ids_have_one_form() {
         .await
         .text("id");
     let audit = service.act("/v1/audits", &token).await.text("id");
+    // Both reads are to see the same state.
+    while get(format!("/v1/audits/{audit}")).await.text("status") == "running" {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
     for (prefix, id) in [
         (format!("{deposits}/"), deposit.as_str()),
         (
