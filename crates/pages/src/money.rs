@@ -17,8 +17,9 @@ const SIGNS: [(&str, &str); 6] = [
 pub(crate) fn money(value: &Value) -> String {
     let amount = value["amount"].as_i64().unwrap_or(0);
     let currency = value["currency"].as_str().unwrap_or("");
+    // As everywhere: ISO 4217 gives some, such as gold, no minor unit, and their amounts are whole.
     let known = Currency::from_code(currency);
-    let digits = usize::from(known.and_then(Currency::exponent).unwrap_or(2));
+    let digits = usize::from(known.and_then(Currency::exponent).unwrap_or(0));
     let text = format!("{:0width$}", amount.unsigned_abs(), width = digits + 1);
     let (whole, rest) = text.split_at(text.len() - digits);
     let point = if digits > 0 { "." } else { "" };
@@ -64,6 +65,9 @@ mod tests {
         check(1_234, "JPY", "¥1,234");
         check(100, "JPY", "¥100");
         check(1_234, "KWD", "KWD\u{a0}1.234");
+        check(12_345, "CLF", "CLF\u{a0}1.2345");
+        check(1_234, "UGX", "UGX\u{a0}1,234");
+        check(5, "XAU", "XAU\u{a0}5");
         check(i64::MIN, "USD", "-$92,233,720,368,547,758.08");
     }
 }
