@@ -1,4 +1,7 @@
 //! Passphrases of campaigns: kept as a slow salted hash, compared in constant time, and guessed in bounded number.
+//!
+//! They compare as people see them. A keyboard for Chinese types ８８８ where another one types 888, and one device
+//! composes accents that another one writes apart: RFC 8265's OpaqueString, with the width mapping of its user names.
 
 use std::{
     num::NonZeroU32,
@@ -15,6 +18,7 @@ use qiang_core::{
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Semaphore;
+use unicode_normalization::{UnicodeNormalization as _, char::decompose_compatible};
 
 use crate::{
     client_address::AddressKey,
@@ -149,21 +153,24 @@ pub(crate) struct KeptPassphrase {
     salt: String,
     rounds: NonZeroU32,
     hash: String,
+    /// Whether it is the hash of what people see, and not of what was typed, as earlier releases kept it.
+    #[serde(default)]
+    as_seen: bool,
 }
 
 impl KeptPassphrase {
     /// What is kept of a new passphrase. Its least length is for [`check_new`].
     pub(crate) async fn of(said: &str) -> Result<Self, Problem> {
-        let said = plain(said);
         if !is_possible(said) {
             return Err(impossible());
         }
         let salt: [u8; 16] = rand::random();
-        let hash = hash(said.to_owned(), salt.into(), ROUNDS, &CREATIONS).await;
+        let hash = hash(seen(said), salt.into(), ROUNDS, &CREATIONS).await;
         Ok(Self {
             salt: encode(&salt),
             rounds: ROUNDS,
             hash: encode(&hash?),
+            as_seen: true,
         })
     }
 }
@@ -174,6 +181,8 @@ pub(crate) struct Passphrase {
     salt: Arc<[u8]>,
     rounds: NonZeroU32,
     hash: Vec<u8>,
+    /// As in [`KeptPassphrase`].
+    as_seen: bool,
     /// SHA-256 of the passphrase once somebody has said it: the others who say it cost no rounds.
     known: OnceLock<Hash>,
     /// Who says the same at once waits for one hash.
@@ -187,6 +196,7 @@ impl Passphrase {
             salt: decode(&kept.salt)?.into(),
             rounds: kept.rounds,
             hash: decode(&kept.hash)?,
+            as_seen: kept.as_seen,
             known: OnceLock::new(),
             asked: SingleFlight::default(),
         })
@@ -212,13 +222,14 @@ impl Passphrase {
             Some(_) => &CLAIMS,
             None => &CREATIONS,
         };
-        let said = plain(said);
         if !is_possible(said) {
             return Ok(false);
         }
-        let digest = digest(said);
+        let forms = self.forms(said);
+        let digest = sha256(&forms[0]);
         if let Some(known) = self.known.get() {
-            if verify_slices_are_equal(known, &digest).is_ok() {
+            let is_known = |form: &String| verify_slices_are_equal(known, &sha256(form)).is_ok();
+            if forms.iter().any(is_known) {
                 return Ok(true);
             }
             // There is one passphrase: what is not it is wrong.
@@ -227,15 +238,26 @@ impl Passphrase {
         }
         guess(self.asked.has(&digest))?;
         let asked = self.asked.run(digest, async {
-            let hash = hash(said.to_owned(), Arc::clone(&self.salt), self.rounds, queue).await;
-            let right = verify_slices_are_equal(&hash.ok()?, &self.hash).is_ok();
-            if right {
-                self.learn(digest);
+            for form in &forms {
+                let hash = hash(form.clone(), Arc::clone(&self.salt), self.rounds, queue).await;
+                if verify_slices_are_equal(&hash.ok()?, &self.hash).is_ok() {
+                    self.learn(sha256(form));
+                    return Some(true);
+                }
             }
-            Some(right)
+            Some(false)
         });
         // Somebody whose turn does not come is not wrong.
         asked.await.ok_or_else(|| EngineError::Overloaded.into())
+    }
+
+    /// What the hash may be of: what people see; or, where an earlier release made it, what was typed.
+    fn forms(&self, said: &str) -> Vec<String> {
+        let (typed, seen) = (said.trim().to_owned(), seen(said));
+        match self.as_seen || typed == seen {
+            true => vec![seen],
+            false => vec![typed, seen],
+        }
     }
 }
 
@@ -266,23 +288,42 @@ async fn hash(
     hashed.await.map_err(|error| internal(&error))
 }
 
-/// SHA-256 of a passphrase, by which a campaign knows it in memory.
+/// SHA-256 of a new passphrase, by which its campaign knows it in memory.
 pub(crate) fn digest(said: &str) -> Hash {
-    Sha256::digest(plain(said)).into()
+    sha256(&seen(said))
 }
 
-/// A passphrase without the blanks at its ends, which people do not see.
-fn plain(said: &str) -> &str {
-    said.trim()
+fn sha256(form: &str) -> Hash {
+    Sha256::digest(form).into()
+}
+
+/// A passphrase as people see it: characters in their usual width, one kind of blank and none at the ends, and accents
+/// composed with their letters. Capitals stay capitals.
+fn seen(said: &str) -> String {
+    let mut text = String::with_capacity(said.len());
+    for character in said.chars() {
+        match character {
+            '\u{ffe3}' => text.push('\u{af}'), // the compatible form of a macron is a blank with an accent
+            // ASCII in full width, katakana in half width, and signs.
+            '\u{ff01}'..='\u{ff9f}' | '\u{ffe0}'..='\u{ffee}' => {
+                decompose_compatible(character, |usual| text.push(usual));
+            }
+            blank if blank.is_whitespace() => text.push(' '),
+            other => text.push(other),
+        }
+    }
+    let composed: String = text.nfc().collect();
+    composed.trim().to_owned()
 }
 
 fn is_possible(said: &str) -> bool {
+    let said = said.trim();
     !said.is_empty() && said.chars().nth(CHARS_MAX).is_none()
 }
 
 /// Checks what passphrases of earlier campaigns need not fulfil.
 pub(crate) fn check_new(said: &str) -> Result<(), Problem> {
-    match is_long_enough(plain(said)) {
+    match is_long_enough(&seen(said)) {
         true => Ok(()),
         false => Err(impossible()),
     }
@@ -348,6 +389,69 @@ mod tests {
         assert!((0..200).all(|n| guess(n, true)));
         assert!(!(0..200).all(|n| guess(n, false)));
         assert!((0..200).all(|n| guess(n, true)));
+    }
+
+    #[test]
+    fn passphrases_are_what_people_see() {
+        let same = |one: &str, other: &str| assert_eq!(seen(one), seen(other), "{one:?} {other:?}");
+        same("８８８", "888");
+        same("Ｏｐｅｎ！", "Open!");
+        same("cafe\u{301}", "caf\u{e9}");
+        same("ｶﾞﾁｬ", "ガチャ");
+        same("恭喜\u{3000}发财", "恭喜 发财");
+        same("\u{a0}open sesame\u{3000}", "open\u{2003}sesame");
+        same("￥１００", "\u{a5}100");
+        same("\u{ffe3}", "\u{af}");
+        // What people can tell apart is not the same.
+        for (one, other) in [
+            ("Open", "open"),
+            ("①", "1"),
+            ("ﬁ", "fi"),
+            ("发", "發"),
+            ("a b", "ab"),
+        ] {
+            assert_ne!(seen(one), seen(other));
+        }
+    }
+
+    #[tokio::test]
+    async fn what_earlier_releases_kept_is_said_as_it_was() {
+        let user = UserId::new("ann").unwrap();
+        let is = async |passphrase: &Passphrase, said: &str| {
+            let guesses = Guesses::new(&Metrics::new(&utoipa::openapi::OpenApi::default()));
+            let guesser = Guesser {
+                guesses: &guesses,
+                user: &user,
+                address: None,
+                campaign: "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f01".parse().unwrap(),
+                is_replay: true,
+            };
+            passphrase.is(said, Some(guesser)).await.unwrap()
+        };
+        let salt = [7; 16];
+        for (typed, others) in [("８８８８８８", "８８８8８８"), ("888888", "88888")] {
+            let hash = hash(typed.to_owned(), salt.into(), ROUNDS, &CLAIMS).await;
+            let kept = format!(
+                r#"{{"salt":"{}","rounds":{ROUNDS},"hash":"{}"}}"#,
+                encode(&salt),
+                encode(&hash.unwrap())
+            );
+            let kept: KeptPassphrase = serde_json::from_str(&kept).unwrap();
+            let passphrase = Passphrase::of(&kept).unwrap();
+            assert!(!is(&passphrase, others).await, "{others}");
+            assert!(is(&passphrase, typed).await, "{typed}");
+            assert!(is(&passphrase, typed).await, "{typed}, which is known");
+            assert!(!is(&passphrase, others).await, "{others}");
+        }
+        // One of digits in their usual width is also right in the other width.
+        let hash = hash("888888".to_owned(), salt.into(), ROUNDS, &CLAIMS).await;
+        let kept = KeptPassphrase {
+            salt: encode(&salt),
+            rounds: ROUNDS,
+            hash: encode(&hash.unwrap()),
+            as_seen: false,
+        };
+        assert!(is(&Passphrase::of(&kept).unwrap(), "８８８８８８").await);
     }
 
     #[test]

@@ -33,6 +33,7 @@ mod order_check;
 mod orders;
 mod ownership;
 mod passphrase_guesses;
+mod passphrases;
 mod payments;
 mod payouts;
 mod promises;
