@@ -36,8 +36,8 @@ pub(crate) struct AudienceRequest {
     users: Option<Vec<Text<UserId>>>,
     /// Whoever shows an invitation of `POST /v1/campaigns/{id}/invitations`.
     invitation: bool,
-    /// Users who say this: 4 to 128 characters, at least 6 if all of them are digits. It is kept as a hash, and compares
-    /// as people see it: width of characters, blanks at the ends, and composed accents make no difference.
+    /// Users who say this: 4 to 128 characters, at least 6 if all of them are digits. It is kept as a hash, and
+    /// compares as people see it: width of characters, blanks at the ends, and composed accents make no difference.
     #[serde(
         skip_serializing_if = "Option::is_none",
         serialize_with = "only_that_it_is_there"
