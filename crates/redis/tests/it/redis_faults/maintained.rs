@@ -146,6 +146,8 @@ pub(crate) async fn maintain(harness: &mut Harness, server: &Server) {
     harness.replay(&answers).await;
 
     for partition in node.partitions() {
+        let repairs = node.inspect(partition).await.unwrap().repairs.len();
+        assert!(repairs > 0, "{partition:?} was not united");
         // A node that is gone had observed more than the log has.
         let head = node.head(partition).await.unwrap();
         node.halt(partition, "entries are lost").await.unwrap();
@@ -165,7 +167,7 @@ pub(crate) async fn maintain(harness: &mut Harness, server: &Server) {
         assert!(report.withheld > 0, "{report:?}");
         grants_again(harness, partition).await;
         let found = node.inspect(partition).await.unwrap();
-        assert!(!found.withheld.is_empty() && found.repairs.len() >= 2);
+        assert!(!found.withheld.is_empty() && found.repairs.len() == repairs + 1);
         assert!(node.release_withheld(partition, &ledger).await.unwrap() > 0);
         assert!(!node.resume_as_it_is(partition, &ledger).await.unwrap());
         node.halt(partition, "by hand").await.unwrap();
