@@ -143,7 +143,7 @@ impl Queue {
     }
 }
 
-/// Of claims, and of new campaigns: whoever makes many keeps no claim waiting.
+/// Queues of claims and of new campaigns: many new campaigns delay no claim.
 static CLAIMS: Queue = Queue::new();
 static CREATIONS: Queue = Queue::new();
 

@@ -57,7 +57,7 @@ impl RequestId {
 
     /// What this task answers repeats an earlier request: the answer is a replay, if it is a success.
     pub(crate) fn mark_replay() {
-        // Outside of a request nobody is answered.
+        // Outside of a request there is no answer to mark.
         let _outside = CURRENT.try_with(|id| id.replays.store(true, Ordering::Relaxed));
     }
 
@@ -69,7 +69,7 @@ impl RequestId {
     /// A token of the request that this task answers does not hold.
     pub(crate) fn mark_auth_failure(why: AuthFailure) {
         let mark = |id: &Self| id.auth_failure.store(why.index() + 1, Ordering::Relaxed);
-        // Outside of a request nobody is answered.
+        // Outside of a request there is no answer to mark.
         let _outside = CURRENT.try_with(mark);
     }
 
