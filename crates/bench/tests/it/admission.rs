@@ -1,9 +1,11 @@
 //! `qiang-bench admission` as its users run it: on one node and on three, and that it fails where nobody is held back.
 
-use std::process::Command;
+use std::{process::Command, sync::PoisonError};
 
 use qiang_testkit::servers::redis::{Options, Standalone};
 use serde_json::Value;
+
+use crate::{RUNS, beside_others};
 
 /// A node that stood still for longer asks whoever decides again, however slow the machine is that stood still.
 const PAUSE_S: f64 = 0.4;
@@ -42,6 +44,7 @@ fn check(line: &str, nodes: u64) {
 
 #[test]
 fn a_crowd_is_answered_without_whoever_decides() {
+    let _alone = RUNS.write().unwrap_or_else(PoisonError::into_inner);
     check("", 1);
     let redis = Standalone::start(&Options::new());
     for nodes in [1, 3] {
@@ -52,6 +55,7 @@ fn a_crowd_is_answered_without_whoever_decides() {
 /// Without admission, a crowd reaches Redis: the measurement sees it.
 #[test]
 fn a_crowd_that_is_let_in_is_seen() {
+    let _run = beside_others();
     let redis = Standalone::start(&Options::new());
     let (measured, code) = admission(&format!("--redis {} --percent 0", redis.url()));
     assert_eq!(

@@ -4,8 +4,11 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use crate::beside_others;
+
 #[test]
 fn claims_are_measured_beside_cold_sales_that_expire() {
+    let _run = beside_others();
     let output = Command::new(env!("CARGO_BIN_EXE_qiang-bench"))
         .args(["cold", "--sales", "2", "--orders", "6000", "--rate", "200"])
         .args(["--seconds", "3", "--pairs", "1", "--json"])

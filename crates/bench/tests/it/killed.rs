@@ -9,6 +9,8 @@ use std::{
 
 use tempfile::TempDir;
 
+use crate::beside_others;
+
 fn assert_sound(db: &Path) {
     let report = qiang_audit::audit(db).unwrap();
     assert!(report.ok, "{report}");
@@ -31,6 +33,7 @@ fn contents(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 
 #[test]
 fn what_a_killed_process_left_is_sound() {
+    let _run = beside_others();
     let folder = TempDir::new().unwrap();
     let db = folder.path().join("qiang.db");
     let wal = folder.path().join("qiang.db-wal");

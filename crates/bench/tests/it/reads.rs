@@ -5,6 +5,8 @@ use std::process::Command;
 use qiang_testkit::servers::redis::{Options, Standalone};
 use serde_json::Value;
 
+use crate::beside_others;
+
 fn reads(line: &str, code: i32) -> Value {
     let output = Command::new(env!("CARGO_BIN_EXE_qiang-bench"))
         .args(["reads", "--seconds", "1", "--connections", "32"])
@@ -18,6 +20,7 @@ fn reads(line: &str, code: i32) -> Value {
 
 #[test]
 fn a_crowds_reads_do_not_reach_the_node() {
+    let _run = beside_others();
     let measured = reads("--requests 20000", 0);
     let crowd = &measured["crowd"];
     assert_eq!(
@@ -39,6 +42,7 @@ fn a_crowds_reads_do_not_reach_the_node() {
 /// What reaches the node is counted, and more than is allowed is said.
 #[test]
 fn replicas_are_measured_and_the_bound_is_kept() {
+    let _run = beside_others();
     let redis = Standalone::start(&Options::new().replicas(1));
     let (url, replica) = (redis.url(), redis.replicas()[0].url());
     let line = format!("--requests 1000 --at-most 0 --redis {url} --read-urls {replica}");

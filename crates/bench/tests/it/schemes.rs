@@ -13,6 +13,8 @@ use qiang_testkit::servers::{
 };
 use serde_json::Value;
 
+use crate::beside_others;
+
 const RUSH: &str = "--rush --users 500 --shares 20 --repeat 2";
 const DRAIN: &str = "--drain --shares 2000 --waiting 200 --repeat 1";
 /// A run that lasts longer is stuck.
@@ -77,6 +79,7 @@ const USUAL: [&str; 6] = ["queue", "counter", "deduct", "lock", "unlocked", "qia
 
 #[test]
 fn a_rush_is_exact_where_it_must_be_and_every_figure_is_there() {
+    let _run = beside_others();
     let redis = Standalone::start(&Options::new());
     let schemes = measured(&redis, RUSH);
     assert_eq!(names(&schemes), USUAL);
@@ -121,6 +124,7 @@ fn a_rush_is_exact_where_it_must_be_and_every_figure_is_there() {
 
 #[test]
 fn a_drain_leaves_no_unit_behind() {
+    let _run = beside_others();
     let redis = Standalone::start(&Options::new());
     let schemes = measured(&redis, DRAIN);
     assert_eq!(names(&schemes), USUAL);
@@ -145,6 +149,7 @@ fn a_drain_leaves_no_unit_behind() {
 
 #[test]
 fn second_clicks_take_twice_where_no_user_is_known() {
+    let _run = beside_others();
     let redis = Standalone::start(&Options::new());
     let line = "--rush --users 100 --shares 20 --twice 1 --connections 1 --repeat 1";
     let schemes = measured(&redis, line);
@@ -164,6 +169,7 @@ fn second_clicks_take_twice_where_no_user_is_known() {
 
 #[test]
 fn nothing_is_left_behind_and_nothing_of_others_is_touched() {
+    let _run = beside_others();
     let redis = Standalone::start(&Options::new());
     call(&redis, &["SET", "hongBaoList", "mine"]);
     bench(&redis, RUSH, 0);
@@ -201,6 +207,7 @@ fn flushed(redis: &Standalone, scheme: &str) -> (Option<i32>, String) {
 
 #[test]
 fn a_scheme_that_must_be_exact_and_is_not_fails_the_run() {
+    let _run = beside_others();
     let redis = Standalone::start(&Options::new());
     // As published it calls its script by its hash and knows no other way.
     let (code, errors) = flushed(&redis, "counter");
@@ -225,6 +232,7 @@ fn a_scheme_that_must_be_exact_and_is_not_fails_the_run() {
 
 #[test]
 fn an_order_that_cannot_be_published_is_lost_or_rolled_back() {
+    let _run = beside_others();
     let redis = Standalone::start(&Options::new().line(r#"rename-command LPUSH """#));
     let line = format!("{RUSH} --scheme counter --scheme deduct --json");
     let output = bench(&redis, &line, 1);
@@ -262,6 +270,7 @@ const HOLD_UP: &str = "
 
 #[test]
 fn locks_that_expire_before_their_release_are_counted() {
+    let _run = beside_others();
     let redis = Standalone::start(&Options::new());
     let running = start(
         &redis,
@@ -305,6 +314,7 @@ fn row_lock_is_exact(sql: &str) {
 
 #[test]
 fn row_lock_on_postgres() {
+    let _run = beside_others();
     let server = Postgres::start(&postgres::Options::new().without_fsync());
     row_lock_is_exact(&server.url());
     let tables = "SELECT count(*) FROM pg_tables WHERE tablename LIKE 'qiang%'";
@@ -313,6 +323,7 @@ fn row_lock_on_postgres() {
 
 #[test]
 fn row_lock_on_mariadb() {
+    let _run = beside_others();
     let server = MariaDb::start(&mariadb::Options::new().without_fsync());
     row_lock_is_exact(&server.url());
     let tables = "SELECT count(*) FROM information_schema.tables WHERE table_name LIKE 'qiang%'";
@@ -321,6 +332,7 @@ fn row_lock_on_mariadb() {
 
 #[test]
 fn the_table_and_the_picture_name_every_scheme() {
+    let _run = beside_others();
     let redis = Standalone::start(&Options::new());
     let folder = tempfile::tempdir().unwrap();
     let picture = folder.path().join("schemes.svg");
@@ -350,6 +362,7 @@ fn refuse(line: &str, hint: &str) {
 
 #[test]
 fn says_in_one_line_what_to_do() {
+    let _run = beside_others();
     refuse("", "redis-server --port");
     refuse("--redis redis://192.0.2.1:6379", "--anywhere");
     refuse("--scheme row_lock", "--sql");
@@ -357,6 +370,7 @@ fn says_in_one_line_what_to_do() {
 
 #[test]
 fn a_redis_that_is_not_there_is_an_error_and_no_result() {
+    let _run = beside_others();
     let redis = Standalone::start(&Options::new());
     redis.kill();
     let output = bench(&redis, RUSH, 1);

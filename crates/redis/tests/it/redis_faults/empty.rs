@@ -31,7 +31,7 @@ use qiang_testkit::{
 };
 
 use crate::redis_faults::harness::{
-    Harness, INSIST_MAX, blocking, name, node, open_now, options, wait_for,
+    Harness, INSIST_MAX, blocking, name, node, open_now, options, patient, wait_for,
 };
 
 /// Units of the large sale.
@@ -153,6 +153,30 @@ impl World {
             all.all(|id| node.state(id) == PartitionState::Open)
         };
         self.harness.nodes.iter().all(open)
+    }
+
+    /// Waits until as many nodes have offered to each partition what they have answered of its loss.
+    async fn all_offered(&self, nodes: usize) {
+        wait_for("the offers", || (0..2).all(|id| self.offers(id) >= nodes)).await;
+    }
+
+    /// Nodes that have offered all that they have answered of a partition's present loss.
+    fn offers(&self, partition: u16) -> usize {
+        let key = self.key(partition);
+        let answers = key.replace(":partition", ":answers");
+        blocking(|| {
+            let words = ["HMGET", &key, "lost_from", "lost_to"];
+            let loss = self.redis().call(&words).unwrap();
+            let loss: Vec<&str> = loss.array().iter().filter_map(|it| it.text()).collect();
+            let loss = loss.join("-");
+            let offers = self.redis().call(&["HVALS", &answers]).unwrap();
+            let texts = offers.array().iter().filter_map(|it| it.text());
+            // LOSS ATTEMPT ALL-FROM, once the last chunk is there.
+            texts
+                .map(|it| it.split(' ').collect::<Vec<_>>())
+                .filter(|words| words.len() == 3 && words[0] == loss)
+                .count()
+        })
     }
 
     async fn all_open(&self) {
@@ -320,7 +344,9 @@ async fn stops_everywhere(stopped: Stopped) {
     let mut world = World::new(|url| Options {
         spread_from: 100,
         term_grace: Duration::from_millis(600),
-        ..options(url)
+        // No call may fail, however busy the machine is.
+        call_timeout: Duration::from_secs(10),
+        ..patient(url)
     })
     .await;
     let target = world.open(open_now(sale(SOME)).hold_ms(3_600_000)).await;
@@ -337,6 +363,7 @@ async fn stops_everywhere(stopped: Stopped) {
         granted += UNSETTLED;
         world.flush();
         world.all_halted().await;
+        world.all_offered(2).await;
 
         let first = node(&world.harness.options, &[]).await;
         let partition = first.partitions()[round % 2];
@@ -357,6 +384,7 @@ async fn stops_everywhere(stopped: Stopped) {
             world.all_halted().await;
             let lost = || (0..2).all(|id| world.has_field(id, "lost_to"));
             wait_for("the loss", lost).await;
+            world.all_offered(3).await;
         }
         // As if the dead repairer's time were over.
         for id in 0..2 {
