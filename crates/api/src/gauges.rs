@@ -50,6 +50,11 @@ pub trait Gauges: Send + Sync + 'static {
     /// Every partition, and why nothing is granted there at the moment, if that is so.
     fn partitions(&self) -> Vec<(PartitionId, Option<String>)>;
 
+    /// Every partition whose grants may wait for replicas, and how many of these replicas its primary does not have.
+    fn replicas_missing(&self) -> Vec<(PartitionId, u32)> {
+        Vec::new()
+    }
+
     /// By how many seconds the clock that decides is ahead of the one that it is held against: Redis' ahead of this
     /// machine's, on the server where it is furthest off; the system's ahead of one that nobody can set, since the
     /// start. None while it is not known.

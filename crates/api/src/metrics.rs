@@ -50,6 +50,10 @@ const PARTITION_READY: Labelled = (
     "qiang_partition_ready",
     "1 while a partition grants, 0 while it does not; /readyz says why",
 );
+const REPLICAS_MISSING: Labelled = (
+    "qiang_redis_replicas_missing",
+    "Replicas that a partition's primary lacks of those that grants wait for (redis.replicas), by partition",
+);
 const CLOCK_OFFSET: Labelled = (
     "qiang_clock_offset_seconds",
     "How far ahead the clock is that decides: Redis' of this machine's; the system's of what has passed",
@@ -287,6 +291,10 @@ impl Metrics {
             let labels = vec![partition_label(partition)];
             let ready = f64::from(reason.is_none());
             self.set(PARTITION_READY, labels, ready);
+        }
+        for (partition, missing) in gauges.replicas_missing() {
+            let labels = vec![partition_label(partition)];
+            self.set(REPLICAS_MISSING, labels, f64::from(missing));
         }
         self.stuck.set(f64::from(gauges.stuck().is_some()));
         if let Some(offset) = gauges.clock_offset_seconds() {

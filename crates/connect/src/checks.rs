@@ -22,15 +22,6 @@ pub async fn check_servers(context: &ConnectionContext) -> Result<(), ConnectErr
     for info in asked.iter().flatten() {
         if known.insert(info.field("run_id")) {
             check(info)?;
-            if let Some(found) = missing_replicas(info, context.options.replicas) {
-                let (port, wanted) = (info.field("tcp_port"), context.options.replicas);
-                tracing::error!(
-                    port,
-                    found,
-                    wanted,
-                    "fewer replicas than `redis.replicas`: grants that wait for them are answered 503"
-                );
-            }
         }
     }
     Ok(())
@@ -56,12 +47,6 @@ pub async fn check_set_up(context: &ConnectionContext) -> Result<(), ConnectErro
         }
     }
     Ok(())
-}
-
-/// The number of a primary's replicas, if it is smaller than what grants wait for.
-fn missing_replicas(info: &ServerInfo, wanted: u32) -> Option<u32> {
-    let found = info.field("connected_slaves").parse().ok();
-    found.filter(|found| *found < wanted)
 }
 
 /// # Errors
@@ -97,16 +82,5 @@ mod tests {
             refused.contains("maxmemory-policy") && refused.contains("allkeys-lru"),
             "{refused}"
         );
-    }
-
-    #[test]
-    fn missing_replicas_are_counted() {
-        let info = |replicas: &str| ServerInfo::new(format!("connected_slaves:{replicas}\r\n"));
-        assert_eq!(missing_replicas(&info("1"), 2), Some(1));
-        assert_eq!(missing_replicas(&info("0"), 1), Some(0));
-        assert_eq!(missing_replicas(&info("2"), 2), None);
-        assert_eq!(missing_replicas(&info("0"), 0), None);
-        // A server that does not say it.
-        assert_eq!(missing_replicas(&ServerInfo::new(String::new()), 1), None);
     }
 }

@@ -21,6 +21,7 @@ use crate::{
     keys::KeySpace,
     options::Options,
     partition::{Partition, PartitionState},
+    replicas::OnlineReplicas,
     reply::ScriptReply,
     script::Script,
 };
@@ -35,6 +36,8 @@ pub struct Connections {
     /// What all of them share.
     pub context: Arc<ConnectionContext>,
     list: Vec<Arc<Partition>>,
+    /// One per partition.
+    replicas: Vec<OnlineReplicas>,
     /// One connection a partition, for everything that is not a claim.
     command_connections: Vec<Mutex<CallConnection>>,
     /// One connection a partition, for saying that this node is there.
@@ -62,6 +65,7 @@ impl Connections {
         };
         let ids = (0..context.options.partitions).map(PartitionId);
         let mut connections = Self {
+            replicas: ids.clone().map(|_| OnlineReplicas::unknown()).collect(),
             list: ids.map(partition).collect(),
             context: Arc::new(context),
             command_connections: Vec::new(),
@@ -123,6 +127,45 @@ impl Connections {
     pub fn is_serving(&self, id: PartitionId) -> bool {
         let state = self.state(id);
         matches!(state, PartitionState::Open | PartitionState::Gathering)
+    }
+
+    /// Replicas that grants of a partition wait for and its primary does not have, as of the last presence call.
+    pub fn replicas_missing(&self, id: PartitionId) -> u32 {
+        self.replicas[usize::from(id.0)].missing(self.options().replicas)
+    }
+
+    /// Why no grant of a partition can be on its replicas now, if too few are online. Where the last presence call says
+    /// so, another one checks it, so that no claim is refused after a replica is online again.
+    pub async fn lacks_replicas(&self, id: PartitionId) -> Option<String> {
+        if self.replicas_missing(id) == 0 {
+            return None;
+        }
+        // A failure becomes the partition's state, which the call that follows reports.
+        drop(self.present(id).await);
+        let (missing, wanted) = (self.replicas_missing(id), self.options().replicas);
+        let found = wanted - missing;
+        (missing > 0).then(|| {
+            format!("replicas missing: the primary has {found} of {wanted} (`redis.replicas`)")
+        })
+    }
+
+    /// Notes how many replicas of a partition's primary are online. Logs when some are missing, and when none is again.
+    pub(crate) fn note_replicas(&self, id: PartitionId, found: u32) {
+        let was_missing = self.replicas_missing(id) > 0;
+        self.replicas[usize::from(id.0)].note(found);
+        let (partition, wanted) = (id.0, self.options().replicas);
+        match (was_missing, found < wanted) {
+            (false, true) => tracing::error!(
+                partition,
+                found,
+                wanted,
+                "fewer replicas than `redis.replicas`: claims that ask for `replica` are answered 503"
+            ),
+            (true, false) => {
+                tracing::info!(partition, found, wanted, "no replica is missing any longer");
+            }
+            _ => {}
+        }
     }
 
     /// Sends a plain command that may be repeated to a partition's primary, over lost connections and terms.

@@ -145,7 +145,10 @@ impl Connections {
         match reply.first().map(String::as_str) {
             Some("ok") => {
                 note(Mark::Own);
-                let answer = read(&reply).map(Asked::Answer);
+                let answer = read(&reply).map(|(answer, replicas)| {
+                    self.note_replicas(id, replicas);
+                    Asked::Answer(answer)
+                });
                 answer.ok_or_else(|| failure("a reply to a presence call cannot be read"))
             }
             Some("count") => Ok(Asked::Count(text().parse().unwrap_or(0))),
@@ -197,8 +200,8 @@ pub fn new_epoch() -> String {
     format!("{:016x}", rand::random::<u64>())
 }
 
-/// The answer in a script's reply.
-fn read(reply: &[String]) -> Option<Answer> {
+/// The answer in a script's reply, and how many replicas of the server are online.
+fn read(reply: &[String]) -> Option<(Answer, u32)> {
     let [
         _,
         epoch,
@@ -210,6 +213,7 @@ fn read(reply: &[String]) -> Option<Answer> {
         reason,
         from,
         to,
+        replicas,
         _primary,
     ] = reply
     else {
@@ -232,7 +236,7 @@ fn read(reply: &[String]) -> Option<Answer> {
         began: began.parse().ok()?,
     };
     let term = (!epoch.is_empty()).then_some(term);
-    Some(Answer { term, state })
+    Some((Answer { term, state }, replicas.parse().ok()?))
 }
 
 fn evicts(policy: &str) -> RedisError {

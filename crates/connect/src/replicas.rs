@@ -1,4 +1,6 @@
-//! Waiting for replicas.
+//! Waiting for replicas, and how many of them there are.
+
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use redis::{Cmd, RedisError, aio::MultiplexedConnection};
 
@@ -8,6 +10,28 @@ use crate::{options::Options, script::eval_at_maxmemory};
 const MARK: &str = "return redis.call('SET', KEYS[1], '1', 'PX', ARGV[1])";
 /// How long a mark for `WAIT` stays, in milliseconds.
 const MARK_MS: u64 = 60_000;
+
+/// More than a primary can have.
+const UNKNOWN: u32 = u32::MAX;
+
+/// Replicas of a partition's primary that are online, as of the last presence call.
+pub(crate) struct OnlineReplicas(AtomicU32);
+
+impl OnlineReplicas {
+    /// Before the first presence call.
+    pub(crate) fn unknown() -> Self {
+        Self(AtomicU32::new(UNKNOWN))
+    }
+
+    pub(crate) fn note(&self, online: u32) {
+        self.0.store(online, Ordering::Relaxed);
+    }
+
+    /// Replicas that are missing of those that grants wait for; 0 while it is not known.
+    pub(crate) fn missing(&self, wanted: u32) -> u32 {
+        wanted.saturating_sub(self.0.load(Ordering::Relaxed))
+    }
+}
 
 /// One `WAIT` for all that this server has written so far: whether the replicas that grants wait for have it. It waits
 /// only for what its own connection wrote, and a replay writes nothing: hence the mark.

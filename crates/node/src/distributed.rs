@@ -407,6 +407,10 @@ impl Gauges for Distributed {
         states
     }
 
+    fn replicas_missing(&self) -> Vec<(PartitionId, u32)> {
+        self.engine.replicas_missing()
+    }
+
     fn clock_offset_seconds(&self) -> Option<f64> {
         let now_ms = SystemClock.now().as_millis();
         let times = self.engine.times();

@@ -119,6 +119,13 @@ async fn decide_known(
     }
     calls.sort_by_key(|(ack, ..)| node.partitions.options().waits(*ack));
     for (ack, _, mut asked) in calls {
+        if ack == AckLevel::Replica
+            && let Some(reason) = node.partitions.lacks_replicas(partition).await
+        {
+            // A grant that no replica can have is not made.
+            answer_packets(asked, &unavailable(reason));
+            continue;
+        }
         // They may have waited for another call.
         for Asked { claims, .. } in &mut asked {
             node.drop_stale(partition, claims);
@@ -251,7 +258,7 @@ async fn decide_packets(
     }
 }
 
-/// Answers claims of all packets that they could not be decided.
+/// Answers claims of all these campaigns that they could not be decided.
 fn answer_packets(packets: Vec<Asked>, error: &EngineError) {
     for Asked { claims, .. } in packets {
         answer_all(claims, Err(error.clone()));

@@ -408,10 +408,14 @@ impl Node {
         }
         let reply = reply?;
         if reply.reached < asks {
-            let reason = format!(
-                "the replicas did not confirm a write within {} ms",
-                options.replica_timeout.as_millis()
-            );
+            let unconfirmed = || {
+                format!(
+                    "the replicas did not confirm a write within {} ms",
+                    options.replica_timeout.as_millis()
+                )
+            };
+            let missing = self.partitions.lacks_replicas(partition).await;
+            let reason = missing.unwrap_or_else(unconfirmed);
             return Ok(Probed::Degraded { reason });
         }
         Ok(Probed::Ready)

@@ -339,6 +339,19 @@ impl RedisEngine {
             .collect()
     }
 
+    /// Every partition, and how many replicas its primary lacks of those that grants wait for; empty if they wait for
+    /// none.
+    #[must_use]
+    pub fn replicas_missing(&self) -> Vec<(PartitionId, u32)> {
+        let partitions = &self.node.partitions;
+        if partitions.options().replicas == 0 {
+            return Vec::new();
+        }
+        let ids = partitions.list().iter().map(|partition| partition.id);
+        ids.map(|id| (id, partitions.replicas_missing(id)))
+            .collect()
+    }
+
     /// The partition that decides a claim, as far as this node knows the campaign.
     #[must_use]
     pub fn partition_of(&self, claim: &Claim) -> PartitionId {

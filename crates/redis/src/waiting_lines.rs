@@ -11,7 +11,9 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use qiang_connect::{CallConnection, KeySpace, eval, eval_at_maxmemory, unreadable};
+use qiang_connect::{
+    CallConnection, KeySpace, eval, eval_at_maxmemory, unavailable, unreadable,
+};
 use qiang_core::{
     campaign::AckLevel,
     event::PartitionId,
@@ -210,6 +212,12 @@ impl Lines {
         }
         let asked = asked_level(partitions, campaign).await?;
         let waits = asked.is_some_and(|asked| partitions.options().waits(asked));
+        if enters
+            && asked == Some(AckLevel::Replica)
+            && let Some(reason) = partitions.lacks_replicas(self.partition).await
+        {
+            return Err(unavailable(reason));
+        }
         let (mut replies, mut confirmed): (Vec<String>, bool) = match enters && waits {
             true => connection.query_replicated(&command).await?,
             false => (connection.query(&command).await?, true),

@@ -15,9 +15,10 @@
 -- where this partition may be made that engine's, or the replication id of the server on which it may. Nothing else is
 -- done for the ledger of another installation, or while the partition is not of the engine
 -- Replies: {"foreign", installation, primary}; {"mark", engine, primary}, the engine empty where the partition is of
--- none; {"ok", epoch, term, server, began, state, head, reason, lost from, lost to, primary}; {"count", partitions}
--- where Redis was set up with another number; {"replica"} where the server is no primary; {"evicts", policy} where it
--- may evict keys. `primary` is the replication id of the server that answers
+-- none; {"ok", epoch, term, server, began, state, head, reason, lost from, lost to, replicas, primary}; {"count",
+-- partitions} where Redis was set up with another number; {"replica"} where the server is no primary; {"evicts",
+-- policy} where it may evict keys. `replicas` is the number of replicas that are online, those that `WAIT` can count;
+-- `primary` is the replication id of the server that answers
 local SHORT = 8 -- of a replication id, to tell servers apart
 local TERMS_MAX = 64
 local ALIVE_MS, FORGOTTEN_MS = 3000, 3600000
@@ -27,6 +28,7 @@ if not string.find(info, 'role:master', 1, true) then
   return {'replica'}
 end
 local own = string.match(info, 'master_replid:(%x+)')
+local _, replicas = string.gsub(info, 'slave%d+:[^\r\n]*state=online', '')
 local names = {'count', 'epoch', 'seq', 'term', 'server', 'began', 'open', 'halted', 'lost_from', 'lost_to', 'since',
   'alive_from', 'terms', 'past', 'repair_unnamed'}
 local p = {}
@@ -183,7 +185,7 @@ local function reply()
   local state = p.halted and 'halted' or p.open and 'open' or 'gathering'
   local text = {'ok'}
   for _, value in ipairs({p.epoch or '', p.term or 0, short(), p.began or 0, state, p.seq or 0, p.halted or '',
-    p.lost_from or '', p.lost_to or '', own}) do
+    p.lost_from or '', p.lost_to or '', replicas, own}) do
     text[#text + 1] = type(value) == 'number' and int(value) or value
   end
   return text

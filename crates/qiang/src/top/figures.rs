@@ -59,6 +59,8 @@ pub(crate) struct Latency {
 pub(crate) struct Partition {
     pub(crate) partition: u32,
     pub(crate) is_ready: bool,
+    /// Replicas that its primary lacks of those that grants wait for.
+    pub(crate) replicas_missing: u32,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -91,10 +93,16 @@ impl Figures {
         let claims_per_s = outcomes_per_s.values().sum();
         let by_gate: f64 = now.of(GATE).map(|sample| grown(before, sample)).sum();
         let claims = claims_per_s * seconds;
+        let missing = |partition: &str| {
+            let mut samples = now.of("qiang_redis_replicas_missing");
+            let sample = samples.find(|sample| sample.label("partition") == partition);
+            sample.map_or(0, |sample| sample.value().max(0.0) as u32)
+        };
         let partition = |sample: &Sample| {
             Some(Partition {
                 partition: sample.label("partition").parse().ok()?,
                 is_ready: sample.value() > 0.0,
+                replicas_missing: missing(sample.label("partition")),
             })
         };
         let mut partitions: Vec<_> = now
@@ -124,15 +132,17 @@ impl Figures {
 
     /// What somebody should look at, the worst first.
     pub(crate) fn alarms(&self) -> Vec<String> {
-        let down: Vec<_> = self
-            .partitions
-            .iter()
-            .filter(|partition| !partition.is_ready)
-            .map(|partition| partition.partition.to_string())
-            .collect();
+        let those = |is: fn(&Partition) -> bool| {
+            let those = self.partitions.iter().filter(|partition| is(partition));
+            let numbers: Vec<_> = those.map(|it| it.partition.to_string()).collect();
+            numbers.join(", ")
+        };
+        let down = those(|partition| !partition.is_ready);
+        let lacking = those(|partition| partition.replicas_missing > 0);
         let alarms = [
-            (!down.is_empty()).then(|| format!("not granting: partition {}", down.join(", "))),
+            (!down.is_empty()).then(|| format!("not granting: partition {down}")),
             (self.is_stopped && down.is_empty()).then(|| "the engine has stopped".to_owned()),
+            (!lacking.is_empty()).then(|| format!("replicas missing: partition {lacking}")),
             self.is_stuck.then(|| "settlement is stuck".to_owned()),
             (self.quarantined > 0).then(|| format!("{} entries quarantined", self.quarantined)),
         ];
@@ -205,6 +215,8 @@ mod tests {
              {LATENCY}{{{other},le=\"+Inf\"}} 1000000\n\
              qiang_partition_ready{{partition=\"10\"}} 0\n\
              qiang_partition_ready{{partition=\"2\"}} 1\n\
+             qiang_redis_replicas_missing{{partition=\"10\"}} 0\n\
+             qiang_redis_replicas_missing{{partition=\"2\"}} 1\n\
              qiang_settlement_set_aside{{partition=\"2\",state=\"refused\"}} 2\n\
              qiang_settlement_set_aside{{partition=\"2\",state=\"waiting\"}} 3\n\
              qiang_settlement_lag_entries 7\n"
@@ -227,7 +239,11 @@ mod tests {
         assert_eq!(figures.settlement_lag_entries, 7);
         let partitions: Vec<_> = figures.partitions.iter().map(|it| it.partition).collect();
         assert_eq!(partitions, [2, 10]);
-        let alarms = ["not granting: partition 10", "5 entries quarantined"];
+        let alarms = [
+            "not granting: partition 10",
+            "replicas missing: partition 2",
+            "5 entries quarantined",
+        ];
         assert_eq!(figures.alarms(), alarms);
     }
 

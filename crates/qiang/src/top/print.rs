@@ -2,7 +2,10 @@
 
 use std::{fmt::Write as _, time::Duration};
 
-use super::{figures::Figures, reader::Reader};
+use super::{
+    figures::{Figures, Partition},
+    reader::Reader,
+};
 use crate::service::Service;
 
 /// Prints what happens within so long.
@@ -87,12 +90,15 @@ pub(super) fn admitted(figures: &Figures) -> String {
 }
 
 pub(super) fn partitions(figures: &Figures) -> String {
-    let ready = figures.partitions.iter().filter(|it| it.is_ready).count();
-    match figures.partitions.len() {
+    let count = |is: fn(&Partition) -> bool| figures.partitions.iter().filter(|it| is(it)).count();
+    let ready = count(|it| it.is_ready);
+    let lacking = count(|it| it.replicas_missing > 0);
+    match (figures.partitions.len(), lacking) {
         // The embedded engine has one, and says nothing of it.
-        0 if figures.is_stopped => "0 of 1 grant".to_owned(),
-        0 => "1 of 1 grant".to_owned(),
-        all => format!("{ready} of {all} grant"),
+        (0, _) if figures.is_stopped => "0 of 1 grant".to_owned(),
+        (0, _) => "1 of 1 grant".to_owned(),
+        (all, 0) => format!("{ready} of {all} grant"),
+        (all, lacking) => format!("{ready} of {all} grant, {lacking} lack replicas"),
     }
 }
 

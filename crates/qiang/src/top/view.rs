@@ -13,7 +13,7 @@ use ratatui::{
 };
 
 use super::{
-    figures::{Campaign, Figures, Kind},
+    figures::{Campaign, Figures, Kind, Partition},
     print::{admitted, latency, number, outcomes, partitions},
 };
 
@@ -195,7 +195,8 @@ impl View {
             "{}, waiting {}, connections {}",
             figures.queue_length, figures.waiting_places, figures.connections
         );
-        let grants = figures.partitions.iter().all(|it| it.is_ready) && !figures.is_stopped;
+        let is_fine = |it: &Partition| it.is_ready && it.replicas_missing == 0;
+        let grants = figures.partitions.iter().all(is_fine) && !figures.is_stopped;
         let lines: Vec<_> = [
             ("latency", latency(figures), true),
             ("admitted", admitted(figures), true),

@@ -53,7 +53,7 @@ impl World {
         world
     }
 
-    /// A node on a server that has no replicas, whose grants wait for so many.
+    /// A node whose grants wait for this number of replicas.
     async fn on(server: Arc<Standalone>, replicas: u32) -> Self {
         let options = Options {
             replicas,
@@ -331,11 +331,13 @@ async fn a_claim_that_nobody_waits_for_is_not_sent() {
     assert!(campaigns.eq(others.map(|(_, packet)| packet.campaign.id)));
 }
 
-/// Claims that ask for replicas, which there are none of, keep no other waiting that came with them.
+/// Claims that ask for a replica, which does not answer, keep no other waiting that came with them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_waits_for_replicas_keeps_nobody_else_waiting() {
-    let server = tokio::task::block_in_place(|| Standalone::start(&ServerOptions::new()));
-    let mut world = World::on(Arc::new(server), 1).await;
+    let with = ServerOptions::new().replicas(1);
+    let server = Arc::new(tokio::task::block_in_place(|| Standalone::start(&with)));
+    let mut world = World::on(Arc::clone(&server), 1).await;
+    tokio::task::block_in_place(|| server.replica(0).pause());
     let levels = [
         AckLevel::Replica,
         AckLevel::Memory,

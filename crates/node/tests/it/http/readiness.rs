@@ -85,6 +85,9 @@ impl Gauges for Parts {
     fn quarantine(&self) -> Vec<(PartitionId, QuarantineCount)> {
         Vec::new()
     }
+    fn replicas_missing(&self) -> Vec<(PartitionId, u32)> {
+        vec![(PartitionId(0), 0), (PartitionId(3), 2)]
+    }
     fn clock_offset_seconds(&self) -> Option<f64> {
         *self.clock_offset.lock()
     }
@@ -177,6 +180,8 @@ async fn a_node_is_ready_while_it_can_serve_any_partition() {
     for line in [
         "qiang_partition_ready{partition=\"0\"} 1\n",
         "qiang_partition_ready{partition=\"2\"} 0\n",
+        "qiang_redis_replicas_missing{partition=\"0\"} 0\n",
+        "qiang_redis_replicas_missing{partition=\"3\"} 2\n",
         "qiang_engine_stopped 1\n",
         "qiang_reconcile_differences{kind=\"missing_in_ledger\"} 5\n",
         "qiang_reconcile_differences{kind=\"missing_in_engine\"} 0\n",

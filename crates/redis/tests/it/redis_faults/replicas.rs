@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use qiang_core::{
     campaign::AckLevel,
     outcome::Outcome,
-    ports::{Claimed, Engine as _, EngineError, EventLog as _},
+    ports::{Claimed, Engine as _, EngineError, EventLog as _, Probed},
 };
 use qiang_redis::{Options, RedisEngine, WaitFor};
 use qiang_testkit::{
@@ -14,7 +14,9 @@ use qiang_testkit::{
     servers::redis::{Options as ServerOptions, Standalone},
 };
 
-use crate::redis_faults::harness::{Harness, blocking, grant_of, name, node, open_now, options};
+use crate::redis_faults::harness::{
+    Harness, blocking, grant_of, name, node, open_now, options, wait_for,
+};
 
 const REPLICA_TIMEOUT: Duration = Duration::from_millis(100);
 const CLAIMS: usize = 300;
@@ -126,6 +128,62 @@ async fn a_replica_that_does_not_answer_is_not_claimed_to_have_it() {
         );
     }
     harness.replay(&answers).await;
+    harness.audit().await;
+}
+
+/// Without the replicas that a grant waits for, no claim of the level `replica` is decided. Every other claim is, and
+/// the node names what is missing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn claims_are_refused_before_they_are_decided_while_replicas_are_missing() {
+    let servers = blocking(|| Standalone::start(&ServerOptions::new().replicas(1)));
+    let mut harness = Harness::new(Options {
+        replicas: 1,
+        replica_timeout: REPLICA_TIMEOUT,
+        ..options(servers.url())
+    })
+    .await;
+    let strict = harness
+        .open(open_now(sale(STOCK)).ack(AckLevel::Replica))
+        .await;
+    let relaxed = harness
+        .open(open_now(sale(STOCK)).ack(AckLevel::Memory))
+        .await;
+    let node = harness.nodes[0].clone();
+    let missing = |count: u32| {
+        let missing = node.replicas_missing();
+        !missing.is_empty() && missing.iter().all(|(_, found)| *found == count)
+    };
+    assert!(missing(0), "{:?}", node.replicas_missing());
+    ask(&harness, &node, strict.one("early")).await.unwrap();
+
+    blocking(|| servers.replica(0).kill());
+    wait_for("the replica to be missed", || missing(1)).await;
+    let refused = ask(&harness, &node, strict.one("late")).await;
+    let Err(EngineError::Unavailable { reason }) = &refused else {
+        panic!("{refused:?}");
+    };
+    assert!(reason.contains("the primary has 0 of 1"), "{reason}");
+    let tally = node.tally(strict.id).await.unwrap().unwrap();
+    assert_eq!(tally.grants, 1, "nothing was decided");
+    let other = ask(&harness, &node, relaxed.one("late")).await.unwrap();
+    assert_eq!(other.ack, AckLevel::Memory);
+    for partition in node.partitions() {
+        let probed = node.probe(partition).await;
+        let Ok(Probed::Degraded { reason }) = &probed else {
+            panic!("{probed:?}");
+        };
+        assert!(reason.contains("replicas missing"), "{reason}");
+    }
+
+    blocking(|| {
+        servers.replica(0).start_again();
+        servers.wait_for_replicas();
+    });
+    // The next claim finds the replica, whatever the last presence call has found.
+    let granted = ask(&harness, &node, strict.one("late")).await.unwrap();
+    assert!(matches!(granted.outcome, Outcome::Granted(_)), "{granted:?}");
+    assert_eq!(granted.ack, AckLevel::Replica);
+    wait_for("the replica to be found", || missing(0)).await;
     harness.audit().await;
 }
 
