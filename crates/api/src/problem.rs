@@ -344,6 +344,10 @@ impl From<EngineError> for Problem {
         // The reason is for the operator: the log and /readyz show it.
         match &error {
             EngineError::Overloaded => problem(ProblemKind::Overloaded),
+            EngineError::LedgerShareFull => Self::new(
+                ProblemKind::Overloaded,
+                "this campaign's requests that wait for the ledger fill their share; nothing was decided, come again",
+            ),
             EngineError::Unavailable { .. } => {
                 problem(ProblemKind::Unavailable).caused_by(chain(&error))
             }

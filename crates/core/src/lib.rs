@@ -11,6 +11,7 @@ pub mod campaign;
 pub mod database;
 pub mod error;
 pub mod event;
+pub mod fair_share;
 pub mod gate;
 pub mod id;
 pub mod money;

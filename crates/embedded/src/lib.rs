@@ -180,8 +180,8 @@ pub struct EmbeddedOptions {
     /// Unsettled entries past which every batch is followed by as much settlement, and more. Where settlement is stuck,
     /// claims are refused past it, and a quarter above it everything that appends to the log.
     pub backlog_max: u64,
-    /// Answers that may wait for the ledger, for campaigns that ask for it. Past that their claims are refused as
-    /// overload.
+    /// Answers that may wait for the ledger, for campaigns that ask for it. One campaign has half of them at most, and
+    /// of several each leaves a share for the next. Past that its claims are refused before they are decided.
     pub ledger_waits_max: usize,
     /// How long each of them waits. Then it is not known whether it is kept.
     pub ledger_wait: Duration,

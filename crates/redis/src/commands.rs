@@ -45,6 +45,7 @@ pub(crate) fn after_an_effect(error: EngineError) -> EngineError {
     match error {
         EngineError::Overloaded
         | EngineError::Unavailable { .. }
+        | EngineError::LedgerShareFull
         | EngineError::Stopping
         | EngineError::Refused(Refusal::UnknownCampaign) => {
             EngineError::uncertain(format!("one part has changed, and then: {error}"))
@@ -431,6 +432,7 @@ mod tests {
         for error in [
             EngineError::Overloaded,
             EngineError::unavailable("no primary"),
+            EngineError::LedgerShareFull,
             EngineError::Stopping,
             Refusal::UnknownCampaign.into(),
             EngineError::uncertain("no answer"),

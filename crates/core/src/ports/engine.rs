@@ -20,6 +20,9 @@ pub enum EngineError {
     /// The engine takes no more for now, because its queue or its memory is full; nothing was decided.
     #[error("the engine takes no more claims for now: its queue or its memory is full")]
     Overloaded,
+    /// The campaign's answers that wait for the ledger fill its share of the room for them; nothing was decided.
+    #[error("the campaign's answers that wait for the ledger fill their share of the room")]
+    LedgerShareFull,
     /// The engine has stopped granting until it is repaired (invariant 6); nothing was decided.
     #[error("the engine has stopped granting: {reason}")]
     Unavailable {

@@ -196,12 +196,12 @@ impl Writer {
             decided.push(match task {
                 Task::Claim(claim, answer) => {
                     let ack = ack_of(&book, claim.campaign, &mut self.last_ack);
-                    if ack == AckLevel::Ledger && !self.parked.expect() {
-                        // Too many wait for the ledger: only what it has is answered.
+                    if ack == AckLevel::Ledger && !self.parked.expect(claim.campaign) {
+                        // Too many of its campaign wait for the ledger: only what it has is answered.
                         let outcome = book.peek(now, &claim, committed);
                         let outcome = outcome.filter(|outcome| self.parked.is_settled(outcome));
                         let Some(outcome) = outcome else {
-                            answer.send(Err(EngineError::Overloaded));
+                            answer.send(Err(EngineError::LedgerShareFull));
                             continue;
                         };
                         decided.push(Decided::Claim(Ok(outcome), answer));

@@ -10,6 +10,7 @@ use qiang_core::{
     book::Book,
     campaign::AckLevel,
     event::Seq,
+    fair_share::FairShares,
     id::CampaignId,
     outcome::{Grant, Outcome},
     ports::{Answer, Claimed, EngineError},
@@ -18,8 +19,8 @@ use qiang_core::{
 use super::Writer;
 use crate::places::{Place, place_of};
 
-/// Unsettled grants of campaigns that ask for the ledger, past which no more of them are decided: some 20 MiB. A
-/// rebuilt engine may have more.
+/// Unsettled grants of campaigns that ask for the ledger, past which no more of them are decided: some 20 MiB. One
+/// campaign has half of them at most. A rebuilt engine may have more.
 const PLACES_MAX: usize = 262_144;
 
 /// A grant's answer, and the entry that it waits for; the second number tells those apart that wait for the same.
@@ -35,9 +36,12 @@ pub(super) struct Parked {
     until: VecDeque<(Instant, Key)>,
     /// All that have ever waited.
     pub(super) total: u64,
-    /// Claims of this batch whose answers may have to wait.
-    expected: usize,
-    waiting_max: usize,
+    /// Campaigns of this batch's claims whose answers may have to wait.
+    expected: Vec<CampaignId>,
+    /// Answers that wait or are expected, by campaign.
+    waits: FairShares<CampaignId>,
+    /// Unsettled grants that there are or that are expected, by campaign.
+    unsettled: FairShares<CampaignId>,
     wait_max: Duration,
 }
 
@@ -49,8 +53,9 @@ impl Parked {
             waiting: BTreeMap::new(),
             until: VecDeque::new(),
             total: 0,
-            expected: 0,
-            waiting_max,
+            expected: Vec::new(),
+            waits: FairShares::new(waiting_max),
+            unsettled: FairShares::new(PLACES_MAX),
             wait_max,
         };
         parked.replace(places);
@@ -59,14 +64,17 @@ impl Parked {
 
     /// Forgets what it knew of the log: these are all unsettled grants that the ledger has to confirm.
     pub(super) fn replace(&mut self, places: Vec<Place>) {
+        self.begin();
         self.places.clear();
         self.in_order.clear();
+        self.unsettled.clear();
         self.add(places);
     }
 
     fn add(&mut self, places: impl IntoIterator<Item = Place>) {
         for place in places {
             self.places.insert((place.1, place.2), place.0);
+            self.unsettled.take(place.1);
             self.in_order.push_back(place);
         }
     }
@@ -81,15 +89,23 @@ impl Parked {
 
     /// A batch begins.
     pub(super) fn begin(&mut self) {
-        self.expected = 0;
+        for campaign in self.expected.drain(..) {
+            self.waits.leave(&campaign);
+            self.unsettled.leave(&campaign);
+        }
     }
 
-    /// Takes up room for the answer to a claim that is about to be decided, if there is room.
-    pub(super) fn expect(&mut self) -> bool {
-        let waiting = self.waiting.len() + self.expected;
-        let fits = waiting < self.waiting_max && self.places.len() + self.expected < PLACES_MAX;
-        self.expected += usize::from(fits);
-        fits
+    /// Takes room for the answer to a claim that is about to be decided, if its campaign's share has some.
+    pub(super) fn expect(&mut self, campaign: CampaignId) -> bool {
+        if !self.waits.enter(campaign) {
+            return false;
+        }
+        if !self.unsettled.enter(campaign) {
+            self.waits.leave(&campaign);
+            return false;
+        }
+        self.expected.push(campaign);
+        true
     }
 
     /// Whether an outcome needs no room, because the ledger has all of it.
@@ -105,9 +121,11 @@ impl Parked {
         answer: Answer<Claimed>,
         outcome: Outcome,
     ) -> Option<Answer<Claimed>> {
-        let Some(seq) = outcome.grant().and_then(|grant| self.place(grant)) else {
+        let grant = outcome.grant();
+        let Some((seq, campaign)) = grant.and_then(|it| Some((self.place(it)?, it.campaign))) else {
             return Some(answer);
         };
+        self.waits.take(campaign);
         let key = (seq, self.total);
         self.total += 1;
         self.until.push_back((Instant::now() + self.wait_max, key));
@@ -120,12 +138,15 @@ impl Parked {
         while let Some((_, campaign, number)) = self.in_order.pop_front_if(|place| place.0 <= upto)
         {
             self.places.remove(&(campaign, number));
+            self.unsettled.leave(&campaign);
         }
         let mut settled = Vec::new();
         while let Some(first) = self.waiting.first_entry()
             && first.key().0 <= upto
         {
-            settled.push(first.remove());
+            let (answer, outcome) = first.remove();
+            leave(&mut self.waits, &outcome);
+            settled.push((answer, outcome));
         }
         let waiting = &self.waiting;
         while self
@@ -143,7 +164,8 @@ impl Parked {
         }
         let now = Instant::now();
         while let Some((_, key)) = self.until.pop_front_if(|(until, _)| *until <= now) {
-            if let Some((answer, _)) = self.waiting.remove(&key) {
+            if let Some((answer, outcome)) = self.waiting.remove(&key) {
+                leave(&mut self.waits, &outcome);
                 let reason = "the ledger has not confirmed it in time";
                 answer.send(Err(EngineError::uncertain(reason)));
             }
@@ -153,16 +175,25 @@ impl Parked {
     /// Answers all that it is not known whether they are kept.
     pub(super) fn fail(&mut self, reason: &str) {
         self.until.clear();
+        self.begin();
+        self.waits.clear();
         for (_, (answer, _)) in std::mem::take(&mut self.waiting) {
             answer.send(Err(EngineError::uncertain(reason)));
         }
     }
 }
 
+/// An answer waits no longer.
+fn leave(waits: &mut FairShares<CampaignId>, outcome: &Outcome) {
+    if let Some(grant) = outcome.grant() {
+        waits.leave(&grant.campaign);
+    }
+}
+
 impl Writer {
     /// Notes which of the entries that are committed now are grants that the ledger has to confirm.
     pub(super) fn note_places(&mut self) {
-        if self.parked.expected == 0 {
+        if self.parked.expected.is_empty() {
             return;
         }
         let book = self.shared.book.read();
@@ -246,18 +277,44 @@ mod tests {
         assert!(parked.is_empty() && parked.until.is_empty() && parked.places.is_empty());
     }
 
+    /// How many answers of a campaign fit into a batch.
+    fn expected(parked: &mut Parked, campaign: CampaignId) -> usize {
+        std::iter::repeat_with(|| parked.expect(campaign))
+            .take_while(|fits| *fits)
+            .count()
+    }
+
     #[test]
     fn rooms_and_waits_are_bounded() {
-        let mut parked = parked(2, Duration::ZERO);
+        let mut parked = parked(4, Duration::ZERO);
         parked.begin();
-        assert_eq!([(); 3].map(|()| parked.expect()), [true, true, false]);
+        assert_eq!(expected(&mut parked, id()), 2);
         let (waits, _) = park(&mut parked, 1);
         assert!(waits);
         parked.begin();
-        assert_eq!([(); 2].map(|()| parked.expect()), [true, false]);
+        assert_eq!(expected(&mut parked, id()), 1);
         parked.expire();
         assert!(parked.is_empty() && !parked.is_settled(&grant(1)));
         parked.begin();
-        assert_eq!([(); 3].map(|()| parked.expect()), [true, true, false]);
+        assert_eq!(expected(&mut parked, id()), 2);
+    }
+
+    /// However many answers of one campaign wait, those of another find room, until they are settled and after.
+    #[test]
+    fn a_campaign_has_a_share_of_the_room() {
+        let other: CampaignId = "0190b6b1-0000-7000-8000-000000000001".parse().unwrap();
+        let mut parked = parked(8, Duration::from_secs(3_600));
+        for number in [1, 2, 1, 2] {
+            assert!(park(&mut parked, number).0);
+        }
+        parked.begin();
+        assert_eq!(expected(&mut parked, id()), 0);
+        assert_eq!(expected(&mut parked, other), 2);
+        parked.begin();
+        assert_eq!(parked.settled(12).len(), 4);
+        assert_eq!(expected(&mut parked, id()), 4);
+        assert_eq!(expected(&mut parked, other), 2);
+        parked.fail("no");
+        assert_eq!(expected(&mut parked, other), 4);
     }
 }

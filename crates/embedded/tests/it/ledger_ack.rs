@@ -114,12 +114,13 @@ async fn a_replay_waits_for_its_own_entry_and_not_for_those_behind_it() {
     case.embedded.close();
 }
 
-/// So many answers wait; further claims are refused before they are decided. Others are granted in the same commit.
+/// This number of answers waits; further claims are refused before they are decided. Others are granted in the same
+/// commit.
 #[tokio::test(flavor = "multi_thread")]
 async fn past_the_bound_of_waiting_answers_nothing_is_granted() {
     const WAITS_MAX: usize = 4;
     let options = EmbeddedOptions {
-        ledger_waits_max: WAITS_MAX,
+        ledger_waits_max: 2 * WAITS_MAX,
         ..EmbeddedOptions::default()
     };
     let case = Case::new(options).await;
@@ -147,7 +148,7 @@ async fn past_the_bound_of_waiting_answers_nothing_is_granted() {
             }
             Err(error) => {
                 assert!(n >= WAITS_MAX, "{n}");
-                assert_eq!(error, EngineError::Overloaded);
+                assert_eq!(error, EngineError::LedgerShareFull);
             }
         }
     }
@@ -160,6 +161,45 @@ async fn past_the_bound_of_waiting_answers_nothing_is_granted() {
     for name in ["before", "u9"] {
         assert!(case.claim(case.sure, name).await.is_ok(), "there is room");
     }
+    case.embedded.close();
+}
+
+/// One sale has as many claims under way as it can: a claim of another one is decided and waits.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_campaign_leaves_room_for_others() {
+    let options = EmbeddedOptions {
+        ledger_waits_max: 8,
+        ..EmbeddedOptions::default()
+    };
+    let case = Case::new(options).await;
+    let setup = sale(1_000).ack(AckLevel::Ledger).setup(3);
+    case.embedded.create(&setup).await.unwrap();
+    let opening = Command::Open(Box::new(setup.clone()));
+    case.embedded.submit(opening).await.unwrap();
+    let other = Target::of(&setup);
+    let lock = case.hold_up().await;
+    let first = case.claim(case.fast, "first");
+    while case.embedded.queued() > 0 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    // All of these are decided together.
+    let greedy: Vec<_> = (0..100)
+        .map(|n| case.claim(case.sure, &format!("u{n}")))
+        .collect();
+    let modest = case.claim(other, "ann");
+    lock.execute_batch("ROLLBACK").unwrap();
+    assert!(first.await.is_ok());
+    let mut granted = 0;
+    for ticket in greedy {
+        match ticket.await {
+            Ok(_) => granted += 1,
+            Err(error) => assert_eq!(error, EngineError::LedgerShareFull),
+        }
+    }
+    assert_eq!(granted, 4, "half of the room");
+    let modest = modest.await.unwrap();
+    assert_eq!(modest.outcome.name(), "granted");
+    assert_eq!(modest.ack, AckLevel::Ledger);
     case.embedded.close();
 }
 

@@ -49,10 +49,11 @@ impl Engine for LedgerAckEngine {
         if asks.is_some_and(|ack| ack != AckLevel::Ledger) {
             return engine.claim(claim);
         }
-        let room = self.distributed.confirmations.enter();
+        let known = asks.map(|_| claim.campaign);
+        let room = self.distributed.confirmations.enter(known);
         // Of a campaign that this node does not know yet, there are few claims before it does.
         if room.is_none() && asks.is_some() {
-            return Ticket::ready(Err(EngineError::Overloaded));
+            return Ticket::ready(Err(EngineError::LedgerShareFull));
         }
         let (answer, ticket) = Ticket::new();
         let distributed = Arc::clone(&self.distributed);
@@ -85,9 +86,10 @@ impl Engine for LedgerAckEngine {
         if !is_change && asks.is_some_and(|ack| ack != AckLevel::Ledger) {
             return self.distributed.engine.submit(command);
         }
-        let room = self.distributed.confirmations.enter_command();
+        let known = asks.map(|_| campaign);
+        let room = self.distributed.confirmations.enter_command(known);
         if room.is_none() && asks.is_some() {
-            return Ticket::ready(Err(EngineError::Overloaded));
+            return Ticket::ready(Err(EngineError::LedgerShareFull));
         }
         let (answer, ticket) = Ticket::new();
         let distributed = Arc::clone(&self.distributed);

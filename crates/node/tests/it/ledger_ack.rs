@@ -24,8 +24,8 @@ use qiang_testkit::{
 };
 
 const PARTITION: PartitionId = PartitionId(0);
-/// As many claims as may wait for the ledger at a time.
-const WAITING_MAX: u32 = 8_192;
+/// As many claims of one campaign as may wait for the ledger at a time: half of the room.
+const WAITING_MAX: u32 = 4_096;
 
 struct Case {
     backend: Backend,
@@ -33,6 +33,8 @@ struct Case {
     sure: Target,
     /// One that does not.
     fast: Target,
+    /// Another one that asks for the ledger.
+    other: Target,
     _server: Standalone,
     _folder: tempfile::TempDir,
 }
@@ -50,7 +52,8 @@ impl Case {
         config.settlement.inside = false;
         let backend = Backend::open(&config).await.unwrap();
         let mut targets = Vec::new();
-        for (n, ack) in [(1, AckLevel::Ledger), (2, AckLevel::Memory)] {
+        let levels = [AckLevel::Ledger, AckLevel::Memory, AckLevel::Ledger];
+        for (n, ack) in (1..).zip(levels) {
             let setup = sale(20_000)
                 .window(Timestamp::from_millis(1_577_836_800_000), 631_152_000_000)
                 .admission(None)
@@ -66,6 +69,7 @@ impl Case {
             backend,
             sure: targets[0],
             fast: targets[1],
+            other: targets[2],
             _server: server,
             _folder: folder,
         }
@@ -134,10 +138,15 @@ async fn claims_that_wait_for_the_ledger_are_bounded() {
     case.logged(opened + 1).await; // from here on this node knows the campaign
     waiting.extend((2..=WAITING_MAX).map(sure));
     let polled = pin!(sure(WAITING_MAX + 1)).poll(&mut Context::from_waker(Waker::noop()));
-    assert_eq!(polled, Poll::Ready(Err(EngineError::Overloaded)));
+    assert_eq!(polled, Poll::Ready(Err(EngineError::LedgerShareFull)));
     let fast = case.claim(case.fast.one("fast")).await.unwrap();
     assert_eq!(fast.outcome.name(), "granted");
     case.logged(opened + 1 + Seq::from(WAITING_MAX)).await;
+    // Another campaign has a share of its own: its claim is decided, and waits for the ledger as well.
+    let mut other = case.claim(case.other.one("ann"));
+    case.logged(opened + 2 + Seq::from(WAITING_MAX)).await;
+    let polled = pin!(&mut other).poll(&mut Context::from_waker(Waker::noop()));
+    assert!(polled.is_pending(), "{polled:?}");
     let tally = case.backend.ports.engine.tally(case.sure.id).await.unwrap();
     assert_eq!(tally.unwrap().grants, WAITING_MAX);
     drop(waiting); // nobody waits any more: there is room again
@@ -146,7 +155,7 @@ async fn claims_that_wait_for_the_ledger_are_bounded() {
         if again.is_pending() {
             break;
         }
-        assert_eq!(again, Poll::Ready(Err(EngineError::Overloaded)));
+        assert_eq!(again, Poll::Ready(Err(EngineError::LedgerShareFull)));
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     case.backend.close().await.unwrap();

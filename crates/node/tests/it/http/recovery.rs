@@ -318,6 +318,7 @@ async fn an_engine_in_trouble_is_told_apart() {
     let reason = || "the disk is full".to_owned();
     let cases = [
         (EngineError::Overloaded, "overloaded"),
+        (EngineError::LedgerShareFull, "overloaded"),
         (EngineError::Unavailable { reason: reason() }, "unavailable"),
         (EngineError::Uncertain { reason: reason() }, "uncertain"),
         (EngineError::Stopping, "stopping"),
