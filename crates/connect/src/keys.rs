@@ -19,6 +19,7 @@
 //!   connection's last call that changed something, and when that was, so that a call that is sent again is not carried
 //!   out again; it goes an hour after the node has left, or is forgotten. `damaged:ID` is of a campaign whose keys do
 //!   not belong together: `?`, or the last entry that may be about it once its keys are gone, see `damage.lua`.
+//!   `recalled` is what campaigns take beyond `maxmemory` that were brought back since `recalled_since`, in bytes.
 //! - `P:{pNN}:nodes`, hash: node → milliseconds of its last sighting, the term in which it has reported, the last entry
 //!   it has observed; and when it was found not to have been seen for an hour. An hour after that it is forgotten.
 //! - `P:{pNN}:log`, stream: the log. A record holds the entries of one step; its id is the sequence number of the last.

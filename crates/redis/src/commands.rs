@@ -20,6 +20,7 @@ use crate::{
     meta::CampaignMeta,
     node::Node,
     partitions::nobody,
+    recalls::Need,
     scripts::{ACT, PROBE, SET_STOCK, TICK},
     tally::{self, PartTally},
     ticking::Ticking,
@@ -44,8 +45,8 @@ const OPENED_BEFORE: &str =
 pub(crate) fn after_an_effect(error: EngineError) -> EngineError {
     match error {
         EngineError::Overloaded
-        | EngineError::Unavailable { .. }
         | EngineError::LedgerShareFull
+        | EngineError::Unavailable { .. }
         | EngineError::Stopping
         | EngineError::Refused(Refusal::UnknownCampaign) => {
             EngineError::uncertain(format!("one part has changed, and then: {error}"))
@@ -185,7 +186,7 @@ impl Node {
         };
         for _ in 0..MOVES_MAX {
             let reply = self
-                .change(partition, &ACT, meta, &|command| command.arg(word))
+                .change(partition, &ACT, (meta, Need::Any), &|command| command.arg(word))
                 .await?;
             match reply.status.as_str() {
                 "busy" => {
@@ -356,7 +357,7 @@ impl Node {
     ) -> Result<Option<bool>, EngineError> {
         let grace_ms = self.partitions.options().payment_grace.as_millis() as u64;
         // The home may have left, while an order of this part was still held.
-        let Some(meta) = self.meta(campaign).await? else {
+        let Some(meta) = self.meta_for((campaign, Need::Owed)).await? else {
             // A part that is open before its home is: the campaign is not known yet.
             return Ok(None);
         };
@@ -364,7 +365,7 @@ impl Node {
         for _ in 0..TICK_CALLS_MAX {
             let expired_max = left.min(EXPIRED_MAX);
             let reply = self
-                .change(partition, &TICK, &meta, &|command| {
+                .change(partition, &TICK, (&meta, Need::Owed), &|command| {
                     command
                         .arg(expired_max)
                         .arg(grace_ms)
@@ -431,8 +432,8 @@ mod tests {
     fn an_error_after_an_effect_never_says_that_nothing_was_decided() {
         for error in [
             EngineError::Overloaded,
-            EngineError::unavailable("no primary"),
             EngineError::LedgerShareFull,
+            EngineError::unavailable("no primary"),
             EngineError::Stopping,
             Refusal::UnknownCampaign.into(),
             EngineError::uncertain("no answer"),

@@ -27,7 +27,7 @@ use crate::{
     openings::Openings,
     partitions::Partitions,
     places::Admission,
-    recalls::Recalls,
+    recalls::{Need, Recalls},
     scripts::ADMIT,
     ticking::Served,
     transfer::Pulls,
@@ -360,7 +360,7 @@ impl Node {
         &self,
         partition: PartitionId,
         script: &'static Script,
-        meta: &CampaignMeta,
+        (meta, need): (&CampaignMeta, Need),
         arguments: Arguments<'_>,
     ) -> Result<ScriptReply, EngineError> {
         let campaign = (meta.id, meta.ack);
@@ -368,7 +368,7 @@ impl Node {
             let partitions = &self.partitions;
             partitions.change(partition, script, campaign, arguments)
         };
-        let reply = self.call_back(meta.id, change).await;
+        let reply = self.call_back((meta.id, need), change).await;
         self.invalidate(meta.id);
         reply
     }

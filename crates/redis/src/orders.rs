@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::{
     meta::CampaignMeta,
     node::Node,
+    recalls::Need,
     reply,
     scripts::{CANCEL, ORDER, PAY, TAKE_BACK},
 };
@@ -28,7 +29,7 @@ impl Node {
         let issuer = self.issuer(order).await?;
         let (meta, partition) = issuer.ok_or(Refusal::UnknownOrder)?;
         let reply = self
-            .change(partition, &PAY, &meta, &|command| {
+            .change(partition, &PAY, (&meta, Need::Owed), &|command| {
                 let paid_at = paid_at.map(|paid_at| paid_at.as_millis().to_string());
                 let paid_at = paid_at.unwrap_or_default();
                 command.arg(order.number).arg(payment.as_str()).arg(paid_at);
@@ -86,7 +87,7 @@ impl Node {
         let issuer = self.issuer(order).await?;
         let (meta, partition) = issuer.ok_or(Refusal::UnknownOrder)?;
         let reply = self
-            .change(partition, script, &meta, &|command| {
+            .change(partition, script, (&meta, Need::Owed), &|command| {
                 command.arg(order.number)
             })
             .await?;
@@ -112,7 +113,7 @@ impl Node {
             let partitions = &self.partitions;
             partitions.call(partition, &ORDER, meta.id, None, arguments)
         };
-        let reply = self.call_back(meta.id, read).await?;
+        let reply = self.call_back((meta.id, Need::Owed), read).await?;
         match reply.found(Refusal::UnknownOrder) {
             Ok(text) => reply::order(&meta, &text).map(Some).ok_or_else(unreadable),
             Err(_) => Ok(None),
@@ -124,7 +125,7 @@ impl Node {
         &self,
         order: OrderId,
     ) -> Result<Option<(Arc<CampaignMeta>, PartitionId)>, EngineError> {
-        let meta = self.meta(order.campaign).await?;
+        let meta = self.meta_for((order.campaign, Need::Owed)).await?;
         Ok(meta.map(|meta| {
             let partition = self.partitions.of_order(&meta, order.number);
             (meta, partition)

@@ -25,6 +25,7 @@ use crate::{
     damage::is_damaged,
     meta::CampaignMeta,
     node::Node,
+    recalls::{Need, Wanted},
     repair::{sides::lost_part, withhold_again},
     snapshot::{SettledSnapshot, of_ledger, settled_rows},
 };
@@ -63,11 +64,19 @@ impl Node {
         &self,
         campaign: CampaignId,
     ) -> Result<Option<Arc<CampaignMeta>>, EngineError> {
-        let known = self.readable_meta(campaign).await?;
-        if known.is_some() || !self.recall(campaign).await? {
+        self.meta_for((campaign, Need::Any)).await
+    }
+
+    /// The same for what it is needed for.
+    pub(crate) async fn meta_for(
+        &self,
+        wanted: Wanted,
+    ) -> Result<Option<Arc<CampaignMeta>>, EngineError> {
+        let known = self.readable_meta(wanted.0).await?;
+        if known.is_some() || !self.recall_until(wanted, self.in_time()).await? {
             return Ok(known);
         }
-        self.partitions.meta(campaign).await
+        self.partitions.meta(wanted.0).await
     }
 
     /// Has claims decided of a campaign that Redis does not have: once it is back, if it has left. Others are answered
@@ -109,17 +118,22 @@ impl Node {
     /// Calls a script of a campaign, again where it does not find the campaign because that had left, and is back.
     pub(crate) async fn call_back<F: Future<Output = Result<ScriptReply, EngineError>>>(
         &self,
-        campaign: CampaignId,
+        wanted: Wanted,
         call: impl Fn() -> F,
     ) -> Result<ScriptReply, EngineError> {
-        let until = Instant::now() + self.partitions.options().try_for;
+        let until = self.in_time();
         for _ in 0..ATTEMPTS_MAX {
             let reply = call().await?;
-            if !is_missing(&reply) || !self.recall_until(campaign, until).await? {
+            if !is_missing(&reply) || !self.recall_until(wanted, until).await? {
                 return Ok(reply);
             }
         }
-        Err(leaving(campaign))
+        Err(leaving(wanted.0))
+    }
+
+    /// Until when a campaign is waited for.
+    fn in_time(&self) -> Instant {
+        Instant::now() + self.partitions.options().try_for
     }
 
     /// As [`recall`](Self::recall), for claims that were submitted again so many times because it was not there after
@@ -136,7 +150,7 @@ impl Node {
         if again > 0 {
             tokio::time::sleep(PAUSE).await;
         }
-        self.recall_until(campaign, until).await
+        self.recall_until((campaign, Need::Any), until).await
     }
 
     /// Whether a script has not found a campaign because it had left, and it is back: then it is to be called again.
@@ -151,25 +165,21 @@ impl Node {
     /// Sees to it that Redis has a campaign that has left. False where nobody has it: neither Redis nor a ledger that
     /// has everything of what has left.
     pub(crate) async fn recall(&self, campaign: CampaignId) -> Result<bool, EngineError> {
-        let until = Instant::now() + self.partitions.options().try_for;
-        self.recall_until(campaign, until).await
+        self.recall_until((campaign, Need::Any), self.in_time())
+            .await
     }
 
     /// The same in time, whatever a ledger or Redis does. One that takes longer is brought back all the same, for those
     /// who ask later.
-    async fn recall_until(
-        &self,
-        campaign: CampaignId,
-        until: Instant,
-    ) -> Result<bool, EngineError> {
+    async fn recall_until(&self, wanted: Wanted, until: Instant) -> Result<bool, EngineError> {
         if self.recalls.ledger().is_none() {
             return Ok(false);
         }
         let mut is_new = false;
         loop {
-            let (mut outcome, begins) = self.recalls.join(campaign)?;
+            let (mut outcome, begins) = self.recalls.join(wanted)?;
             let known = tokio::time::timeout_at(until, outcome.wait_for(Option::is_some)).await;
-            let known = known.map_err(|_| late(campaign))?;
+            let known = known.map_err(|_| late(wanted.0))?;
             let known = known.ok().and_then(|known| known.clone());
             is_new |= begins;
             match known {
@@ -182,10 +192,10 @@ impl Node {
     }
 
     /// Brings a campaign back for all who wait for it.
-    pub(crate) async fn recall_asked(&self, campaign: CampaignId) {
-        let mut recalling = self.recalls.begin(campaign);
+    pub(crate) async fn recall_asked(&self, wanted: Wanted) {
+        let mut recalling = self.recalls.begin(wanted);
         recalling.outcome = match self.recalls.ledger() {
-            Some(ledger) => self.recall_now(&**ledger, campaign).await,
+            Some(ledger) => self.recall_now(&**ledger, wanted).await,
             None => Ok(false),
         };
     }
@@ -193,8 +203,9 @@ impl Node {
     async fn recall_now(
         &self,
         ledger: &dyn Ledger,
-        campaign: CampaignId,
+        wanted: Wanted,
     ) -> Result<bool, EngineError> {
+        let campaign = wanted.0;
         let home = self.partitions.home(campaign);
         for _ in 0..ATTEMPTS_MAX {
             // Before anything else is read: all of that is of then, or of later.
@@ -211,7 +222,7 @@ impl Node {
             };
             let found = match known {
                 Some(known) if are_gone || known.record.phase == Phase::Closed => {
-                    let parts = Box::pin(self.recall_parts(ledger, campaign, known.parts)).await?;
+                    let parts = Box::pin(self.recall_parts(ledger, wanted, known.parts)).await?;
                     parts.then_some(true)
                 }
                 known => {
@@ -266,16 +277,17 @@ impl Node {
     async fn recall_parts(
         &self,
         ledger: &dyn Ledger,
-        campaign: CampaignId,
+        wanted: Wanted,
         parts: u16,
     ) -> Result<bool, EngineError> {
+        let campaign = wanted.0;
         let home = self.partitions.home(campaign);
         let _permit = self.recalls.permit(home).await;
         let partitions: Vec<_> = (0..parts)
             .rev()
             .map(|index| self.partitions.of_part(campaign, index))
             .collect();
-        self.recall_these(ledger, &partitions, campaign).await
+        self.recall_these(ledger, &partitions, wanted).await
     }
 
     /// Brings parts back, in this order, those that are not here and that the ledger has closed. False where the
@@ -284,13 +296,14 @@ impl Node {
         &self,
         ledger: &dyn Ledger,
         partitions: &[PartitionId],
-        campaign: CampaignId,
+        wanted: Wanted,
     ) -> Result<bool, EngineError> {
+        let campaign = wanted.0;
         // An attempt that has put a part back has not failed; there are no more of these than parts.
         let (mut failed, mut further) = (0, 0);
         while failed < ATTEMPTS_MAX && further <= partitions.len() {
             let attempt = match self.settled_parts(ledger, partitions, campaign).await? {
-                SettledParts::Missing(parts) => self.put_all_back(ledger, campaign, parts).await?,
+                SettledParts::Missing(parts) => self.put_all_back(ledger, wanted, parts).await?,
                 SettledParts::Behind => Attempt::Again,
                 SettledParts::Open => return Ok(false),
             };
@@ -339,7 +352,7 @@ impl Node {
     async fn put_all_back(
         &self,
         ledger: &dyn Ledger,
-        campaign: CampaignId,
+        (campaign, need): Wanted,
         missing: Vec<(PartitionId, Seq, SettledPart)>,
     ) -> Result<Attempt, EngineError> {
         let Some((_, _, known)) = missing.first() else {
@@ -360,7 +373,7 @@ impl Node {
                 false => withhold_again(ledger, partition, &mut part).await?,
             };
             let part = (&part, united(&part, accounted));
-            if self.put_back(partition, part, upto).await? == Attempt::Again {
+            if self.put_back(partition, part, (upto, need)).await? == Attempt::Again {
                 return Ok(otherwise);
             }
             otherwise = Attempt::Further;

@@ -21,6 +21,20 @@ const WAITING_MAX: usize = 16_384;
 /// Campaigns that are being brought back or looked for, at most.
 const CAMPAIGNS_MAX: usize = 16_384;
 
+/// What a campaign is brought back for. It decides what happens while Redis has reached its `maxmemory`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Need {
+    /// A claim, a campaign's numbers or a change of it: the campaign is not brought back then.
+    Any,
+    /// A payment, a cancellation, a return, a read of one order, or what is due: it is, within a budget in bytes.
+    Owed,
+    /// The repair of another part: it is.
+    Repair,
+}
+
+/// A campaign, and what it is brought back for: one that is owed does not share the refusal of another.
+pub(crate) type Wanted = (CampaignId, Need);
+
 /// What has come of bringing a campaign back, once it is known: whether it is there.
 type Outcome = Option<Result<bool, EngineError>>;
 
@@ -31,8 +45,8 @@ pub(crate) struct Recalls {
     /// One a partition.
     at_a_time: Vec<Semaphore>,
     /// To those who bring them back.
-    asked: mpsc::UnboundedSender<CampaignId>,
-    to_do: Mutex<Option<mpsc::UnboundedReceiver<CampaignId>>>,
+    asked: mpsc::UnboundedSender<Wanted>,
+    to_do: Mutex<Option<mpsc::UnboundedReceiver<Wanted>>>,
     waiting: Mutex<Waiting>,
     /// Where the walk over campaigns stands that an earlier release has closed, for each partition that has them.
     enrolling: Mutex<HashMap<PartitionId, Option<Walk>>>,
@@ -47,7 +61,7 @@ struct Waiting {
     is_over: bool,
     claims: usize,
     /// Each with where those look who wait for it.
-    campaigns: HashMap<CampaignId, watch::Sender<Outcome>>,
+    campaigns: HashMap<Wanted, watch::Sender<Outcome>>,
 }
 
 impl Recalls {
@@ -103,37 +117,37 @@ impl Recalls {
     /// too many are being brought back, and where nobody does it any more.
     pub(crate) fn join(
         &self,
-        campaign: CampaignId,
+        wanted: Wanted,
     ) -> Result<(watch::Receiver<Outcome>, bool), EngineError> {
         let mut waiting = self.waiting.lock();
         if waiting.is_over {
             return Err(EngineError::Stopping);
         }
         let campaigns = &mut waiting.campaigns;
-        if let Some(outcome) = campaigns.get(&campaign) {
+        if let Some(outcome) = campaigns.get(&wanted) {
             return Ok((outcome.subscribe(), false));
         }
         if campaigns.len() >= CAMPAIGNS_MAX {
             return Err(EngineError::Overloaded);
         }
-        if self.asked.send(campaign).is_err() {
+        if self.asked.send(wanted).is_err() {
             return Err(EngineError::Stopping);
         }
         let (outcome, waits) = watch::channel(None);
-        campaigns.insert(campaign, outcome);
+        campaigns.insert(wanted, outcome);
         Ok((waits, true))
     }
 
     /// The campaigns that are to be brought back, for the one who does it.
-    pub(crate) fn take_asked(&self) -> Option<mpsc::UnboundedReceiver<CampaignId>> {
+    pub(crate) fn take_asked(&self) -> Option<mpsc::UnboundedReceiver<Wanted>> {
         self.to_do.lock().take()
     }
 
     /// Somebody brings a campaign back from here on, for all who wait for it.
-    pub(crate) fn begin(&self, campaign: CampaignId) -> Recalling<'_> {
+    pub(crate) fn begin(&self, wanted: Wanted) -> Recalling<'_> {
         Recalling {
             recalls: self,
-            campaign,
+            wanted,
             outcome: Err(EngineError::Stopping),
         }
     }
@@ -150,14 +164,14 @@ impl Recalls {
 /// it.
 pub(crate) struct Recalling<'a> {
     recalls: &'a Recalls,
-    campaign: CampaignId,
+    wanted: Wanted,
     /// Until it is known, that it was given up.
     pub(crate) outcome: Result<bool, EngineError>,
 }
 
 impl Drop for Recalling<'_> {
     fn drop(&mut self) {
-        let waits = self.recalls.waiting.lock().campaigns.remove(&self.campaign);
+        let waits = self.recalls.waiting.lock().campaigns.remove(&self.wanted);
         if let Some(waits) = waits {
             waits.send_replace(Some(self.outcome.clone()));
         }
@@ -166,9 +180,11 @@ impl Drop for Recalling<'_> {
 
 #[cfg(test)]
 mod tests {
-    use qiang_testkit::campaign::id;
-
     use super::*;
+
+    fn id(n: u64) -> Wanted {
+        (qiang_testkit::campaign::id(n), Need::Any)
+    }
 
     #[test]
     fn a_campaign_is_brought_back_for_all_who_wait() {
@@ -189,6 +205,8 @@ mod tests {
             .map(|(outcome, _)| outcome.borrow().clone());
         assert_eq!(outcomes, [Some(Ok(true)), Some(Ok(true)), None]);
         assert!(recalls.join(id(1)).unwrap().1, "it may have left again");
+        let owed = (id(1).0, Need::Owed);
+        assert!(recalls.join(owed).unwrap().1, "another need has its own");
         drop(asked);
         let joined = recalls.join(id(3)).map(drop);
         assert_eq!(joined, Err(EngineError::Stopping), "nobody does it");

@@ -3,7 +3,8 @@
 //! At its `maxmemory` Redis refuses a script at its first write that may take memory, unless the script says that it
 //! wants none of that. Those that grant or open something are refused; [`AT_MAXMEMORY`] is for those that end what has
 //! begun: they free memory, or take little, and nothing could be settled or given back without them. A campaign that is
-//! brought back may take more, for ten minutes: a payment that came late has to find its order.
+//! brought back may take more, for ten minutes: a payment that came late has to find its order. Only what is owed
+//! brings one back then, within a budget (`recall_room`).
 
 #[cfg(test)]
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,6 +46,9 @@ scripts! {
     RETIRE = "retire", AT_MAXMEMORY "prelude", "retire";
     RECALL_ROWS = "recall_rows", AT_MAXMEMORY "prelude", "recall", "recall_rows";
     RECALL_END = "recall_end", AT_MAXMEMORY "prelude", "recall", "recall_end";
+    RECALL_ROWS_IN_ROOM = "recall_rows_in_room", "prelude", "recall", "recall_rows";
+    RECALL_END_IN_ROOM = "recall_end_in_room", "prelude", "recall", "recall_end";
+    RECALL_ROOM = "recall_room", AT_MAXMEMORY "prelude", "recall_room";
     PAY = "pay", AT_MAXMEMORY "prelude", "downtimes", "whole", "campaign", "pay";
     CANCEL = "cancel", AT_MAXMEMORY "prelude", "downtimes", "whole", "campaign", "cancel";
     TAKE_BACK = "take_back", AT_MAXMEMORY "prelude", "downtimes", "whole", "campaign", "take_back";

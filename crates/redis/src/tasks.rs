@@ -124,10 +124,10 @@ pub(crate) async fn recall(node: Arc<Node>) {
         return;
     };
     let mut recalls = JoinSet::new();
-    while let Some(campaign) = asked.recv().await {
+    while let Some(wanted) = asked.recv().await {
         while recalls.try_join_next().is_some() {}
         let node = Arc::clone(&node);
-        recalls.spawn(async move { node.recall_asked(campaign).await });
+        recalls.spawn(async move { node.recall_asked(wanted).await });
     }
 }
 

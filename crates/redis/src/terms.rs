@@ -23,6 +23,7 @@ use crate::{
     commands::after_an_effect,
     meta::CampaignMeta,
     node::Node,
+    recalls::Need,
     scripts::{FOLLOW_TERMS, SET_TERMS},
     tally::{self, PartTally},
 };
@@ -44,7 +45,7 @@ impl Node {
             self.part_tallies(&meta).await?;
         }
         let decide = || self.decide_terms(&meta, change, None);
-        let reply = self.call_back(campaign, decide).await?;
+        let reply = self.call_back((campaign, Need::Any), decide).await?;
         let rules = |error| Err(Refusal::Rules(error).into());
         match (reply.status.as_str(), reply.text().as_str()) {
             ("refused", phase) => {
@@ -108,7 +109,7 @@ impl Node {
             let partitions = &self.partitions;
             partitions.change(part, &FOLLOW_TERMS, campaign, arguments)
         };
-        let reply = self.call_back(meta.id, follow).await;
+        let reply = self.call_back((meta.id, Need::Any), follow).await;
         self.invalidate(meta.id);
         let text = reply?.found(Refusal::UnknownCampaign)?;
         let phase = PartTally::parse(&text).map(|part| part.tally.phase);

@@ -21,7 +21,9 @@ use super::{
     stock::Stock,
     terms::LastTerms,
 };
-use crate::{engine::RedisEngine, rebuild::records, reply::share, snapshot::settled_rows};
+use crate::{
+    engine::RedisEngine, rebuild::records, recalls::Need, reply::share, snapshot::settled_rows,
+};
 
 /// A part that is repaired: its partition's place in the group, and what is known of it.
 pub(super) type Member = (usize, BothSides);
@@ -112,7 +114,8 @@ impl RedisEngine {
             let other = partitions.of_part(campaign, index);
             if lost.iter().all(|(lost, _)| *lost != other) {
                 // One that has left is read like the others.
-                self.node.recall_these(ledger, &[other], campaign).await?;
+                let wanted = (campaign, Need::Repair);
+                self.node.recall_these(ledger, &[other], wanted).await?;
                 self.node.check_part(ledger, (other, campaign)).await?;
             }
         }

@@ -49,20 +49,29 @@ fn is_unavailable<T: std::fmt::Debug>(answer: &Result<T, EngineError>) {
     assert!(is_503, "{answer:?}");
 }
 
-/// At `maxmemory` nothing new is granted. Who has an order is told so all the same, and a payment that comes late is
-/// noted as owed back.
+/// At `maxmemory` nothing new is granted, and neither claims nor reads of numbers bring a campaign back. A read of an
+/// order does, and a payment that comes late is noted as owed back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_without_room_has_campaigns_back() {
+async fn only_what_is_owed_comes_back_into_a_server_without_room() {
     let (server, mut scene, target, paid) = left().await;
     let other = scene.open(sale(5)).await;
     config(&server, "maxmemory", "1");
     let node = &scene.harness.nodes[1];
     let refused = node.claim(other.one("ann")).await;
     assert_eq!(refused, Err(EngineError::Overloaded));
+    for claim in [target.one("late"), paid[0].0.clone()] {
+        assert_eq!(node.claim(claim).await, Err(EngineError::Overloaded));
+    }
+    assert_eq!(node.tally(target.id).await, Err(EngineError::Overloaded));
+    assert_eq!(scene.keys_of(server.primary(), target), [""; 0]);
+
+    let number = paid[0].1.outcome.grant().unwrap().number;
+    let read = node.order(target.order(number)).await;
+    assert!(matches!(read, Ok(Some(_))), "{read:?}");
+    // It is here now, for all who ask.
     scene.harness.replay(&paid).await;
     let late = node.claim(target.one("late")).await;
     assert_eq!(late.unwrap().outcome, Outcome::Ended);
-    let number = paid[0].1.outcome.grant().unwrap().number;
     let again = scene.command(0, pay(target, number, "second")).await;
     let is_owed = matches!(again, Ok(Reply::Payment(PaymentOutcome::RefundDue, _)));
     assert!(is_owed, "{again:?}");
@@ -70,6 +79,37 @@ async fn a_server_without_room_has_campaigns_back() {
     let granted = scene.harness.nodes[0].claim(other.one("ann")).await;
     assert!(matches!(granted.unwrap().outcome, Outcome::Granted(_)));
     scene.settle().await;
+}
+
+/// What is owed has a budget in bytes beyond `maxmemory`. When that is used up, it is answered once there is room.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn campaigns_come_back_beyond_maxmemory_within_a_budget() {
+    let (server, scene, target, paid) = left().await;
+    config(&server, "maxmemory", "1");
+    let node = &scene.harness.nodes[1];
+    let number = paid[0].1.outcome.grant().unwrap().number;
+    let order = target.order(number);
+    assert!(matches!(node.order(order).await, Ok(Some(_))));
+    // The campaign's partition has counted it.
+    let key = scene.key(node.home_position(target.id).0, "partition");
+    let recalled = |words: &[&str]| blocking(|| server.primary().call(words).unwrap());
+    let counted = recalled(&["HGET", &key, "recalled"]);
+    assert!(counted.text().is_some_and(|bytes| bytes != "0"), "{counted:?}");
+    for id in node.partitions() {
+        node.retire(id, &*scene.ledger).await.unwrap();
+    }
+    assert_eq!(scene.keys_of(server.primary(), target), [""; 0]);
+
+    config(&server, "maxmemory", "0");
+    recalled(&["HSET", &key, "recalled", "33554432"]);
+    config(&server, "maxmemory", "1");
+    assert_eq!(node.order(order).await, Err(EngineError::Overloaded));
+    let again = node.submit(pay(target, number, "second")).await;
+    assert_eq!(again, Err(EngineError::Overloaded));
+    assert_eq!(scene.keys_of(server.primary(), target), [""; 0]);
+    config(&server, "maxmemory", "0");
+    assert!(matches!(node.order(order).await, Ok(Some(_))));
+    comes_back(&scene, node, target, &paid).await;
 }
 
 /// A server that refuses every write brings nothing back. Whoever asks is told that he may ask again, and nothing is
