@@ -186,7 +186,9 @@ impl Node {
         };
         for _ in 0..MOVES_MAX {
             let reply = self
-                .change(partition, &ACT, (meta, Need::Any), &|command| command.arg(word))
+                .change(partition, &ACT, (meta, Need::Any), &|command| {
+                    command.arg(word)
+                })
                 .await?;
             match reply.status.as_str() {
                 "busy" => {

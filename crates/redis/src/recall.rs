@@ -200,11 +200,7 @@ impl Node {
         };
     }
 
-    async fn recall_now(
-        &self,
-        ledger: &dyn Ledger,
-        wanted: Wanted,
-    ) -> Result<bool, EngineError> {
+    async fn recall_now(&self, ledger: &dyn Ledger, wanted: Wanted) -> Result<bool, EngineError> {
         let campaign = wanted.0;
         let home = self.partitions.home(campaign);
         for _ in 0..ATTEMPTS_MAX {

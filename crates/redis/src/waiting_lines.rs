@@ -11,9 +11,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use qiang_connect::{
-    CallConnection, KeySpace, eval, eval_at_maxmemory, unavailable, unreadable,
-};
+use qiang_connect::{CallConnection, KeySpace, eval, eval_at_maxmemory, unavailable, unreadable};
 use qiang_core::{
     campaign::AckLevel,
     event::PartitionId,

@@ -22,6 +22,7 @@
 local SHORT = 8 -- of a replication id, to tell servers apart
 local TERMS_MAX = 64
 local ALIVE_MS, FORGOTTEN_MS = 3000, 3600000
+local UNKNOWN = 4294967295 -- replicas, `UNKNOWN` in replicas.rs
 local LOOKED_AT = 32 -- of what crashed processes may have left, in each call
 local info = redis.call('INFO', 'replication')
 if not string.find(info, 'role:master', 1, true) then
@@ -29,6 +30,10 @@ if not string.find(info, 'role:master', 1, true) then
 end
 local own = string.match(info, 'master_replid:(%x+)')
 local _, replicas = string.gsub(info, 'slave%d+:[^\r\n]*state=online', '')
+if not string.find(info, 'slave%d+:') then
+  -- A server may hide which replicas it has, and even how many.
+  replicas = tonumber(string.match(info, 'connected_slaves:(%d+)')) or UNKNOWN
+end
 local names = {'count', 'epoch', 'seq', 'term', 'server', 'began', 'open', 'halted', 'lost_from', 'lost_to', 'since',
   'alive_from', 'terms', 'past', 'repair_unnamed'}
 local p = {}

@@ -122,7 +122,8 @@ impl Parked {
         outcome: Outcome,
     ) -> Option<Answer<Claimed>> {
         let grant = outcome.grant();
-        let Some((seq, campaign)) = grant.and_then(|it| Some((self.place(it)?, it.campaign))) else {
+        let Some((seq, campaign)) = grant.and_then(|it| Some((self.place(it)?, it.campaign)))
+        else {
             return Some(answer);
         };
         self.waits.take(campaign);

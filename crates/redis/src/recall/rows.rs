@@ -124,7 +124,10 @@ impl Node {
         }
         let in_room: Steps = [&RECALL_ROWS_IN_ROOM, &RECALL_END_IN_ROOM];
         let put = self.write_part(partition, &written, in_room).await;
-        if !put.as_ref().is_err_and(|error| memory_full(error).is_some()) {
+        if !put
+            .as_ref()
+            .is_err_and(|error| memory_full(error).is_some())
+        {
             return put;
         }
         if need == Need::Any || !self.has_room_over(partition, &written).await? {

@@ -181,7 +181,10 @@ async fn claims_are_refused_before_they_are_decided_while_replicas_are_missing()
     });
     // The next claim finds the replica, whatever the last presence call has found.
     let granted = ask(&harness, &node, strict.one("late")).await.unwrap();
-    assert!(matches!(granted.outcome, Outcome::Granted(_)), "{granted:?}");
+    assert!(
+        matches!(granted.outcome, Outcome::Granted(_)),
+        "{granted:?}"
+    );
     assert_eq!(granted.ack, AckLevel::Replica);
     wait_for("the replica to be found", || missing(0)).await;
     harness.audit().await;

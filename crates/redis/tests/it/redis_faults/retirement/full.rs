@@ -94,7 +94,10 @@ async fn campaigns_come_back_beyond_maxmemory_within_a_budget() {
     let key = scene.key(node.home_position(target.id).0, "partition");
     let recalled = |words: &[&str]| blocking(|| server.primary().call(words).unwrap());
     let counted = recalled(&["HGET", &key, "recalled"]);
-    assert!(counted.text().is_some_and(|bytes| bytes != "0"), "{counted:?}");
+    assert!(
+        counted.text().is_some_and(|bytes| bytes != "0"),
+        "{counted:?}"
+    );
     for id in node.partitions() {
         node.retire(id, &*scene.ledger).await.unwrap();
     }
