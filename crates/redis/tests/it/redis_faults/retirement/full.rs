@@ -7,7 +7,7 @@ use qiang_core::ports::Ticket;
 use qiang_testkit::servers::redis::{Options as ServerOptions, Standalone};
 
 use super::*;
-use crate::redis_faults::harness::{INSIST_MAX, Stuck};
+use crate::redis_faults::harness::{INSIST_MAX, Stuck, probe};
 
 /// A sale that is over and has left, whose orders were paid or cancelled, and the server.
 async fn left() -> (Standalone, Scene, Target, Vec<Answered>) {
@@ -132,7 +132,19 @@ async fn a_server_that_takes_no_writes_is_asked_again_later() {
         is_unavailable(&claim.await);
     }
     config(&server, "min-replicas-to-write", "0");
+    all_hear(&scene).await;
     comes_back(&scene, node, target, &paid).await;
+}
+
+/// Each node has given partitions up that refused its calls for a second, until its next presence call is answered.
+async fn all_hear(scene: &Scene) {
+    for node in &scene.harness.nodes {
+        let until = Instant::now() + INSIST_MAX;
+        while let Err(error) = probe(node).await {
+            assert!(Instant::now() < until, "{error:?}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
 }
 
 async fn comes_back(scene: &Scene, node: &RedisEngine, target: Target, paid: &[Answered]) {
