@@ -33,7 +33,8 @@ pub(crate) struct OrderBody {
     user: String,
     #[serde(flatten)]
     grant: GrantBody,
-    /// Payments that are owed back, refunded or not: those that buy nothing, and that of an order that was returned.
+    /// Payments that are owed back, refunded or not: those that buy nothing, and that of an order that was returned. 0
+    /// where the order costs nothing.
     refunds_due: u32,
 }
 
@@ -253,7 +254,8 @@ pub(crate) async fn get(
     Ok(Json(OrderBody::new(&view, meta.currency)))
 }
 
-/// Records a payment that arrived. The payment service calls this.
+/// Records a payment that arrived. The payment service calls this. An order that costs nothing is paid when it is
+/// granted and needs no report; one of nothing is answered `paid` and changes nothing.
 #[utoipa::path(post, path = "/v1/orders/{id}/payment", tag = "orders", request_body = PaymentRequest,
     operation_id = "payOrder", security(("bearer" = ["pay"])),
     params(("id" = String, Path, description = "The order's id"),
@@ -287,7 +289,8 @@ pub(crate) async fn pay(
     app.once(used, pay).await
 }
 
-/// Gives an order's units back. Buyers may for their own; the scope `admin` is for all. Again changes nothing.
+/// Gives an order's units back. Buyers may for their own; the scope `admin` is for all. Again changes nothing. An order
+/// that costs nothing is paid from the start: it is returned, and nothing is owed.
 #[utoipa::path(post, path = "/v1/orders/{id}/cancellation", tag = "orders",
     operation_id = "cancelOrder", security(("bearer" = []), ("bearer" = ["admin"])),
     params(("id" = String, Path, description = "The order's id"),
@@ -304,7 +307,11 @@ pub(crate) async fn cancel(call: Call<OrderId>) -> Result<Response, Problem> {
     }
     let used = call.key_use("POST /v1/orders/{id}/cancellation", &());
     let app = Arc::clone(app);
-    let so = so(&view, OrderState::Cancelled, meta.currency);
+    let cancelled = match view.is_paid_for_nothing() {
+        true => OrderState::Returned,
+        false => OrderState::Cancelled,
+    };
+    let so = so(&view, cancelled, meta.currency);
     let cancel = async move {
         let action = recorded(&call, &view, ActionKind::Cancel).await?;
         match submit(&call, &view, &action, Command::Cancel { order }).await? {

@@ -280,7 +280,8 @@ pub(crate) struct GrantBody {
     /// When it was decided.
     #[schema(value_type = String, format = DateTime)]
     pub(crate) granted_at: When,
-    /// The state of the order: held, paid, cancelled, expired or returned; sales only.
+    /// The state of the order: held, paid, cancelled, expired or returned; sales only. An order that costs nothing is
+    /// paid when it is granted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) state: Option<&'static str>,
     /// When the hold of an unpaid order ends; sales only.

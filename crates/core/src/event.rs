@@ -51,7 +51,7 @@ pub enum Event {
         /// The key of the request, if it had one.
         key: Option<IdempotencyKey>,
     },
-    /// An order was paid during its hold.
+    /// An order was paid during its hold; or in the step that granted it, because it costs nothing.
     Paid {
         /// The order's number in its campaign.
         number: u32,

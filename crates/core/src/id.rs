@@ -176,6 +176,14 @@ visible_text! {
     /// The payment service's name for one payment; two payments of one order have two references.
     PaymentRef, "payment reference", KEY_CHARS_MAX
 }
+impl PaymentRef {
+    /// The payment of an order that costs nothing: no payment service has a name for it.
+    #[must_use]
+    pub fn of_free(order: OrderId) -> Self {
+        Self(compact_str::format_compact!("free-{order}"))
+    }
+}
+
 visible_text! {
     /// A seller's id of a product: 1 to 128 visible ASCII characters, without spaces.
     ProductId, "product id", PRODUCT_ID_CHARS_MAX
@@ -211,6 +219,17 @@ mod tests {
         check("urn:uuid:01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80-1", false);
         check("01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80-01", false);
         check("01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80-+1", false);
+    }
+
+    #[test]
+    fn the_payment_of_a_free_order_is_a_reference() {
+        let order = OrderId {
+            campaign: "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80".parse().unwrap(),
+            number: u32::MAX,
+        };
+        let payment = PaymentRef::of_free(order);
+        assert_eq!(payment.as_str(), format!("free-{order}"));
+        assert_eq!(PaymentRef::new(payment.as_str()), Ok(payment));
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! The life of an order: `held → paid | cancelled | expired`, and `paid → returned`. All but `paid` give the units
-//! back.
+//! back. An order that costs nothing has no hold: it is paid in the step that grants it.
 
 use std::fmt;
 

@@ -29,10 +29,10 @@ pub struct Grant {
 pub struct Order {
     /// Where the order stands.
     pub state: OrderState,
-    /// When the hold ends, if it has not been paid by then.
+    /// When the hold ends, if it has not been paid by then. It says nothing of an order that costs nothing.
     pub hold_until: Timestamp,
     /// Payments that are owed back, each at the order's price: those that could not be honoured, and that of an order
-    /// that was returned.
+    /// that was returned. 0 where the price is.
     pub refunds_due: u32,
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use qiang_core::{
     book::{Claim, Command, Reply},
     event::{PartitionId, Seq},
+    order::OrderState,
     outcome::Grant,
     ports::{EngineError, Ledger, LedgerError},
     quarantine::GRANT_QUARANTINED,
@@ -43,8 +44,14 @@ pub(crate) async fn has_grant(
 ) -> Result<bool, EngineError> {
     let (campaign, number) = (grant.campaign, grant.number);
     let rows = ledger.grants(campaign, number.saturating_sub(1), 1).await;
+    // An order that costs nothing is there once its payment is: that is an entry of its own.
+    let is_paid = grant.amount_minor == 0
+        && grant
+            .order
+            .is_some_and(|order| order.state == OrderState::Paid);
     Ok(rows.map_err(failed)?.into_iter().any(|row| {
         row.user == claim.user
+            && !(is_paid && row.state == OrderState::Held)
             && (row.number, row.quantity, row.amount_minor)
                 == (number, grant.quantity, grant.amount_minor)
     }))

@@ -107,18 +107,20 @@ function salePage() {
       show(part("yours"), yours);
       show(part("amount"), price(order.amount));
       const isHeld = order.state === "held";
+      // It is paid from the start, and given back like one that is held.
+      const isFree = order.state === "paid" && order.amount.amount === 0;
       const until = Date.parse(order.hold_until ?? sale.state.ends_at) - now();
       // However late the answer came, a hold is no longer than it is.
       const left = Math.min(until, sale.hold_seconds * 1_000);
       /** @type {Record<string, string>} */
-      const words = { paid: "paid", cancelled: "cancelled", expired: "expired", returned: "returned" };
+      const words = { paid: isFree ? "free" : "paid", cancelled: "cancelled", returned: "returned" };
       show(part("hold"), isHeld ? `${say("pay_within")} ${duration(left)}` : say(words[order.state] ?? "expired"));
       line.dataset.state = order.state;
       const pay = part("pay");
       pay.hidden = !isHeld || !(facts.sandbox || facts.payment_url);
       show(pay, say(facts.sandbox ? "pay_sandbox" : "pay", { amount: price(order.amount) }));
       part("elsewhere").hidden = !(isHeld && pay.hidden);
-      part("cancel").hidden = !isHeld;
+      part("cancel").hidden = !isHeld && !isFree;
       part("cancel").setAttribute("aria-label", `${say("cancel")}: ${yours}`);
       if (isHeld && until < -1_000) void lookAgain();
       return line;

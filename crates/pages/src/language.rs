@@ -178,6 +178,7 @@ texts! {
     pay_sandbox: "Pay {amount} (sandbox)", "付款 {amount}（模拟）";
     pay_elsewhere: "Pay in the shop’s app.", "请在商家应用内付款。";
     paid: "Paid. Thank you!", "已付款，谢谢！";
+    free: "Free of charge", "免费，无需付款";
     cancel: "Cancel", "取消订单";
     cancelled: "Cancelled", "已取消";
     expired: "The time to pay is over", "付款时间已过";

@@ -225,7 +225,10 @@ pub(crate) async fn orders(
             amount: money(&order["amount"]),
             is_held: state == "held",
             name: state,
-            state: word(state, frame.texts),
+            state: match state {
+                "paid" if order["amount"]["amount"] == 0 => frame.texts.free,
+                _ => word(state, frame.texts),
+            },
             until: order["hold_until"].as_str(),
             pay: match pays_elsewhere {
                 true => pages

@@ -10,7 +10,8 @@ use parking_lot::Mutex;
 use qiang_core::{
     campaign::CampaignKind,
     event::{Entry, Event, Seq},
-    id::UserId,
+    id::{OrderId, PaymentRef, UserId},
+    order::OrderState,
 };
 
 use crate::{
@@ -123,7 +124,7 @@ impl KeptAnswers {
     }
 }
 
-/// The grants that a batch was answered with.
+/// The grants that a batch was answered with, and the payments of those that cost nothing.
 fn entries(batch: &Batch) -> Vec<Entry> {
     let Ok(text) = std::str::from_utf8(&batch.text) else {
         return Vec::new();
@@ -137,9 +138,9 @@ fn entries(batch: &Batch) -> Vec<Entry> {
             lines.next();
         }
         let Some(line) = lines.next() else { break };
-        grants.extend(entry(batch, user, line));
+        grants.extend(entries_of(batch, user, line));
     }
-    // The batch's own grants are the last entries of the log at that time.
+    // The batch's own entries are the last ones of the log at that time.
     let fresh = grants.iter().filter(|entry| entry.seq > 0).count() as Seq;
     let first = (batch.seq + 1).saturating_sub(fresh);
     for (seq, grant) in (first..).zip(grants.iter_mut().filter(|entry| entry.seq > 0)) {
@@ -148,23 +149,48 @@ fn entries(batch: &Batch) -> Vec<Entry> {
     grants
 }
 
-/// The grant that a line of a reply tells of, with place 0 if it was made before.
-fn entry(batch: &Batch, user: &UserId, line: &str) -> Option<Entry> {
+/// The grant that a line of a reply tells of, with place 0 if it was made before, and its payment if it costs nothing.
+fn entries_of(batch: &Batch, user: &UserId, line: &str) -> Vec<Entry> {
+    let Some((entry, is_paid)) = entry(batch, user, line) else {
+        return Vec::new();
+    };
+    let paid = match entry.event {
+        Event::Granted {
+            number,
+            amount_minor: 0,
+            ..
+        } if is_paid => {
+            let campaign = entry.campaign;
+            let payment = PaymentRef::of_free(OrderId { campaign, number });
+            let event = Event::Paid { number, payment };
+            Some(Entry { event, ..entry })
+        }
+        _ => None,
+    };
+    [entry].into_iter().chain(paid).collect()
+}
+
+/// The grant that a line of a reply tells of, with place 0 if it was made before; and whether the order was paid if it
+/// costs nothing.
+fn entry(batch: &Batch, user: &UserId, line: &str) -> Option<(Entry, bool)> {
     let (meta, first) = (&batch.meta, *line.as_bytes().first()?);
+    let mut is_paid = meta.kind == CampaignKind::Sale;
     let (seq, row) = match (first, meta.kind) {
         (b'A', CampaignKind::Sale) => {
             let (number, text) = line[1..].split_once('\t')?;
             let order = OrderText::parse(number.parse().ok()?, text)?;
+            is_paid = matches!(order.state, OrderState::Paid | OrderState::Returned);
             (0, order.row)
         }
         (b'A', kind) => (0, Row::parse(kind, &line[1..])?),
         (b'P' | b'N' | b'E' | b'L' | b'S' | b'K', _) => return None,
         (_, kind) => (batch.seq, Row::parse(kind, line)?),
     };
-    Some(Entry {
+    let entry = Entry {
         seq,
         at: meta.at(row.offset)?,
         campaign: meta.id,
         event: row.event(user.as_str())?,
-    })
+    };
+    Some((entry, is_paid))
 }

@@ -14,7 +14,7 @@ use qiang_core::{
     book::{OrderView, PaymentOutcome, Refusal, Reply},
     event::{Event, PartitionId},
     id::{OrderId, PaymentRef},
-    order::{OrderStep, OrderStepError, REFUNDS_DUE_MAX},
+    order::{OrderState, OrderStep, OrderStepError, REFUNDS_DUE_MAX},
     ports::EngineError,
     time::Timestamp,
 };
@@ -42,13 +42,17 @@ impl Node {
             return Err(Refusal::TooManyPayments.into());
         }
         let text = reply.found(Refusal::UnknownOrder)?;
-        let outcome = match text.as_bytes().first() {
-            Some(b'p') => PaymentOutcome::Paid,
+        let kind = text.as_bytes().first();
+        let outcome = match kind {
+            Some(b'p' | b'f') => PaymentOutcome::Paid,
             Some(b'r') => PaymentOutcome::Reinstated,
             _ => PaymentOutcome::RefundDue,
         };
         let view = text.get(2..).and_then(|text| reply::order(&meta, text));
         let view = view.ok_or_else(unreadable)?;
+        if kind == Some(&b'f') {
+            return Ok(Reply::Payment(outcome, view)); // nothing was recorded
+        }
         let (number, payment) = (order.number, payment.clone());
         let event = match outcome {
             PaymentOutcome::Paid => Event::Paid { number, payment },
@@ -60,20 +64,12 @@ impl Node {
     }
 
     pub(crate) async fn cancel(&self, order: OrderId) -> Result<OrderView, EngineError> {
-        let event = Event::Cancelled {
-            number: order.number,
-        };
-        self.give_back(order, &CANCEL, OrderStep::Cancel, event)
-            .await
+        self.give_back(order, &CANCEL, OrderStep::Cancel).await
     }
 
     /// Takes a paid order back: [`Command::Return`](qiang_core::book::Command::Return).
     pub(crate) async fn take_back(&self, order: OrderId) -> Result<OrderView, EngineError> {
-        let event = Event::Returned {
-            number: order.number,
-        };
-        self.give_back(order, &TAKE_BACK, OrderStep::Return, event)
-            .await
+        self.give_back(order, &TAKE_BACK, OrderStep::Return).await
     }
 
     /// Makes a step by which an order's units come back.
@@ -82,7 +78,6 @@ impl Node {
         order: OrderId,
         script: &'static Script,
         step: OrderStep,
-        event: Event,
     ) -> Result<OrderView, EngineError> {
         let issuer = self.issuer(order).await?;
         let (meta, partition) = issuer.ok_or(Refusal::UnknownOrder)?;
@@ -100,6 +95,12 @@ impl Node {
         }
         let text = reply.found(Refusal::UnknownOrder)?;
         let view = reply::order(&meta, &text).ok_or_else(unreadable)?;
+        let number = order.number;
+        let state = view.grant.order.map(|order| order.state);
+        let event = match state {
+            Some(OrderState::Returned) => Event::Returned { number },
+            _ => Event::Cancelled { number },
+        };
         self.kept(partition).keep_step(&meta, event);
         Ok(view)
     }

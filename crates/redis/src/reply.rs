@@ -6,7 +6,7 @@
 //!
 //! | line | outcome |
 //! |---|---|
-//! | a row | granted |
+//! | a row | granted; paid as well if it costs nothing |
 //! | `A` and a row, or an order | granted before |
 //! | `P` `N` `E` | paused, not started, ended |
 //! | `L` and a number | limit reached; units held |
@@ -168,7 +168,10 @@ impl<'a> Row<'a> {
         let order = Order {
             state,
             hold_until: granted_at.plus_millis(meta.hold_ms),
-            refunds_due: refunds_due + u32::from(state == OrderState::Returned),
+            refunds_due: match self.amount_minor {
+                0 => 0, // nothing is owed for it
+                _ => refunds_due + u32::from(state == OrderState::Returned),
+            },
         };
         Some(Grant {
             campaign: meta.id,
@@ -183,7 +186,12 @@ impl<'a> Row<'a> {
 
 /// A grant as it was made.
 fn grant(meta: &CampaignMeta, row: &str) -> Option<Grant> {
-    Row::parse(meta.kind, row)?.grant(meta, OrderState::Held, 0)
+    let row = Row::parse(meta.kind, row)?;
+    let state = match row.amount_minor {
+        0 => OrderState::Paid,
+        _ => OrderState::Held,
+    };
+    row.grant(meta, state, 0)
 }
 
 /// Number and amount of a share.

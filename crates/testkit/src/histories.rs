@@ -25,6 +25,7 @@ pub fn setups() -> Vec<Setup> {
             .window(minutes(3), 9 * MINUTE_MS),
         red_packet(1_000, 5, SplitRule::Lazy { min: 2 }),
         red_packet(1_000, 8, SplitRule::DoubleAverage { min: 2 }).window(minutes(2), 5 * MINUTE_MS),
+        sale(8).limit(3).price(0).hold_ms(MINUTE_MS),
     ];
     let numbered = (1..).zip(builders);
     numbered.map(|(n, builder)| builder.setup(n)).collect()

@@ -13,7 +13,7 @@ use qiang_core::{
     book::{Book, Claim, Command, OrderView, Refusal, Reply, Setup},
     campaign::{CampaignKind, Tally},
     event::{Entry, Event, PartitionId, Seq},
-    id::{CampaignId, OrderId, UserId},
+    id::{CampaignId, OrderId, PaymentRef, UserId},
     outcome::Outcome,
     time::Timestamp,
 };
@@ -247,8 +247,20 @@ impl SpreadBook {
                 *number = spread.number(part, parts);
                 self.append(part, entry);
             }
-            Event::Paid { number, .. }
-            | Event::Cancelled { number }
+            Event::Paid { number, payment } => {
+                let booked = OrderId {
+                    campaign: id,
+                    number: *number,
+                };
+                let (part, published) = self.published(id, *number);
+                if *payment == PaymentRef::of_free(booked) {
+                    let number = published;
+                    *payment = PaymentRef::of_free(OrderId { number, ..booked });
+                }
+                *number = published;
+                self.append(part, entry);
+            }
+            Event::Cancelled { number }
             | Event::Expired { number }
             | Event::Reinstated { number, .. }
             | Event::RefundDue { number, .. }

@@ -54,7 +54,9 @@ fn operation_id(kind: EventType) -> String {
 fn summary(kind: EventType) -> &'static str {
     match kind {
         EventType::ShareGranted => "A user got a share of a red packet",
-        EventType::OrderHeld => "A user got an order of a sale, which holds its units",
+        EventType::OrderHeld => {
+            "A user got an order of a sale, which holds its units. If it costs nothing, `order.paid` follows at once"
+        }
         EventType::OrderPaid => "An order was paid",
         EventType::OrderCancelled => "An order was given back",
         EventType::OrderExpired => "An order was not paid in time",

@@ -59,6 +59,7 @@ fn event(line: &str) -> Option<(&str, Option<i64>, Option<i64>)> {
     let kind = words.next()?;
     let number = words.next().map(str::parse).transpose().ok()?;
     Some(match kind {
+        "granted" => (kind, Some(number?), Some(words.nth(1)?.parse().ok()?)),
         "closed" | "stock_changed" => (kind, None, Some(number?)),
         "paid" | "cancelled" | "expired" | "reinstated" | "refund_due" | "returned" => {
             (kind, Some(number?), None)
@@ -109,6 +110,13 @@ mod tests {
                 (7, "cancelled".to_owned(), Some(5), None),
                 (8, "ended".to_owned(), None, None),
                 (9, "closed".to_owned(), None, Some(4)),
+            ])
+        );
+        assert_eq!(
+            events("4-0", "e", "granted 5 ann 2 0 key\npaid 5 free"),
+            Some(vec![
+                (3, "granted".to_owned(), Some(5), Some(2)),
+                (4, "paid".to_owned(), Some(5), None),
             ])
         );
         assert_eq!(events("9-0", "e", "vanished 5"), None);

@@ -3,7 +3,7 @@
 use crate::{
     campaign::{Campaign, CampaignError, CampaignKind, Tally, TermsChange, TransitionError},
     id::{CampaignId, IdempotencyKey, OrderId, PaymentRef, UserId},
-    order::{OrderStepError, REFUNDS_DUE_MAX},
+    order::{OrderState, OrderStepError, REFUNDS_DUE_MAX},
     outcome::Grant,
     time::Timestamp,
     words::words,
@@ -59,7 +59,7 @@ pub enum Command {
         /// When it was made; none: just now. An order whose hold had ended by then expires first.
         paid_at: Option<Timestamp>,
     },
-    /// Give an order's units back.
+    /// Give an order's units back. One that costs nothing is paid: it is returned.
     Cancel {
         /// The order.
         order: OrderId,
@@ -76,7 +76,7 @@ pub enum Command {
         /// At most about this many events; the reply says whether more is due.
         events_max: usize,
     },
-    /// Take a paid order back: its units return to the stock, and its price is owed to the buyer.
+    /// Take a paid order back: its units return to the stock, and its price, if it has one, is owed to the buyer.
     Return {
         /// The order.
         order: OrderId,
@@ -117,6 +117,16 @@ pub struct OrderView {
     pub user: UserId,
     /// The grant, with its order.
     pub grant: Grant,
+}
+
+impl OrderView {
+    /// Whether the order costs nothing and is paid, or was and is returned: payments of nothing change nothing of it,
+    /// and it is cancelled by being returned.
+    #[must_use]
+    pub fn is_paid_for_nothing(&self) -> bool {
+        let order = self.grant.order.filter(|_| self.grant.amount_minor == 0);
+        order.is_some_and(|order| matches!(order.state, OrderState::Paid | OrderState::Returned))
+    }
 }
 
 /// The answer to a command.

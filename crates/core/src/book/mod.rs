@@ -157,7 +157,7 @@ impl Book {
         }
     }
 
-    /// Decides a claim. The entry of a grant is appended to `log`.
+    /// Decides a claim. The entry of a grant is appended to `log`, with that of its payment where it costs nothing.
     ///
     /// # Errors
     /// [`Refusal::KeyReused`] and [`Refusal::NothingAsked`].
@@ -180,7 +180,7 @@ impl Book {
             Err(refusal) => return Err(refusal),
         };
         let at = date_of(now, state.last_granted_at());
-        let grant = state.record_grant(
+        let mut grant = state.record_grant(
             found,
             &NewGrant {
                 user: &claim.user,
@@ -204,6 +204,17 @@ impl Book {
                 key: claim.key.clone(),
             },
         });
+        if let Some((event, paid)) = state.pay_free(grant.number, at) {
+            self.head += 1;
+            state.touched = self.head;
+            log.push(Entry {
+                seq: self.head,
+                at,
+                campaign: claim.campaign,
+                event,
+            });
+            grant = paid;
+        }
         self.agenda.reschedule(state);
         Ok(Outcome::Granted(grant))
     }

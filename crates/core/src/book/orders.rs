@@ -21,6 +21,8 @@ impl Book {
         let view = state.order(id.number).ok_or(Refusal::UnknownOrder)?;
         let outcome = match state.payment(id.number, payment) {
             Some(before) => before,
+            // There is nothing to pay: nothing arrives, and nothing is owed back.
+            None if view.is_paid_for_nothing() => PaymentOutcome::Paid,
             None if state.payments.refunds_due(id.number) >= REFUNDS_DUE_MAX => {
                 return Err(Refusal::TooManyPayments);
             }
@@ -59,6 +61,10 @@ impl Book {
         id: OrderId,
         log: &mut Vec<Entry>,
     ) -> Result<OrderView, Refusal> {
+        let view = self.order(id).ok_or(Refusal::UnknownOrder)?;
+        if view.is_paid_for_nothing() {
+            return self.take_back(now, id, log);
+        }
         let event = Event::Cancelled { number: id.number };
         self.step(now, id, OrderStep::Cancel, event, log)
     }

@@ -14,9 +14,9 @@ use super::{
 };
 use crate::{
     campaign::{AckLevel, CampaignKind, Phase, Tally, Terms},
-    event::Seq,
+    event::{Event, Seq},
     gate::CampaignGate,
-    id::{CampaignId, PaymentRef, UserId},
+    id::{CampaignId, OrderId, PaymentRef, UserId},
     order::OrderState,
     outcome::{Grant, Order, Outcome},
     time::{Timestamp, Window},
@@ -238,12 +238,31 @@ impl State {
         self.grant(number, self.grants.row(number))
     }
 
+    /// Pays an order that costs nothing, as soon as it is granted. None where there is something to pay.
+    pub(super) fn pay_free(&mut self, number: u32, at: Timestamp) -> Option<(Event, Grant)> {
+        let order = OrderId {
+            campaign: self.id,
+            number,
+        };
+        if self.offer.kind() != CampaignKind::Sale || self.grants.row(number).amount_minor != 0 {
+            return None;
+        }
+        let payment = PaymentRef::of_free(order);
+        let event = Event::Paid { number, payment };
+        self.evolve(&event, at);
+        Some((event, self.grant(number, self.grants.row(number))))
+    }
+
     fn grant(&self, number: u32, row: &Row) -> Grant {
         let order = self.offer.sale().map(|sale| Order {
             state: row.state,
             hold_until: row.granted_at.plus_millis(sale.hold_ms()),
-            refunds_due: self.payments.refunds_due(number)
-                + u32::from(row.state == OrderState::Returned),
+            refunds_due: match row.amount_minor {
+                0 => 0, // nothing is owed for it
+                _ => {
+                    self.payments.refunds_due(number) + u32::from(row.state == OrderState::Returned)
+                }
+            },
         });
         Grant {
             campaign: self.id,

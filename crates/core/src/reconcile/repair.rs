@@ -13,7 +13,7 @@ use crate::{
     book::PaymentOutcome,
     campaign::{CampaignKind, Phase},
     event::{Entry, Event},
-    id::{CampaignId, PaymentRef, UserId},
+    id::{CampaignId, OrderId, PaymentRef, UserId},
     order::OrderState,
     time::Timestamp,
 };

@@ -1,7 +1,7 @@
 //! Effects of commands in the ledger's rows.
 
 use qiang_core::{
-    book::{CampaignAction, Command, Reply},
+    book::{CampaignAction, Command, PaymentOutcome, Reply},
     campaign::{Phase, Terms},
     id::{CampaignId, OrderId},
     order::OrderState,
@@ -38,11 +38,22 @@ pub(crate) async fn has_effect(
             let payments = payments.await?;
             let same = payments.iter().find(|row| row.payment == *payment);
             Ok(match reply {
+                // Nothing was paid: the payment that the ledger has is that of the grant.
+                Reply::Payment(_, view) if same.is_none() && view.is_paid_for_nothing() => payments
+                    .iter()
+                    .any(|row| row.outcome != PaymentOutcome::RefundDue),
                 Reply::Payment(outcome, _) => same.is_some_and(|row| row.outcome == *outcome),
                 _ => false,
             })
         }
-        Command::Cancel { order } => is_in(ledger, *order, OrderState::Cancelled).await,
+        Command::Cancel { order } => {
+            // One that costs nothing is returned.
+            let state = match reply {
+                Reply::Cancelled(view) if view.is_paid_for_nothing() => OrderState::Returned,
+                _ => OrderState::Cancelled,
+            };
+            is_in(ledger, *order, state).await
+        }
         Command::Return { order } => is_in(ledger, *order, OrderState::Returned).await,
         Command::Act { campaign, action } => {
             let record = ledger.campaign(*campaign).await?;

@@ -68,6 +68,11 @@ local function text_of(order)
     order.key}, '\t')
 end
 
+-- Whether an order costs nothing and is paid, or was and is returned.
+local function is_paid_for_nothing(order)
+  return order.amount == '0' and (order.state == 'p' or order.state == 'r')
+end
+
 local function put_order(order)
   redis.call('HSET', KEYS[9], int(order.number), text_of(order))
 end

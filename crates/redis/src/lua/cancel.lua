@@ -1,8 +1,9 @@
--- Gives the units of an order that is held back, at most once.
+-- Gives the units of an order that is held back, at most once. An order that costs nothing is paid: it is returned.
 -- KEYS as in prelude.lua
 -- ARGV[1..6] as in prelude.lua, ARGV[7] the order's number
 -- Replies: {"ok", order}, {"unknown", ""}, {"refused", state}
 -- luacheck: read globals c int answer order_of text_of put_order move step_past record finish
+-- luacheck: read globals is_paid_for_nothing
 local order = c.kind == 'sale' and order_of(tonumber(ARGV[7]))
 if not order then
   return {'unknown', ''}
@@ -14,7 +15,13 @@ if order.state == 'h' then
   step_past(order)
   record('cancelled ' .. ARGV[7])
   finish()
-elseif order.state ~= 'c' then
+elseif order.state == 'p' and is_paid_for_nothing(order) then
+  order.state = 'r'
+  put_order(order)
+  move(order, -1)
+  record('returned ' .. ARGV[7])
+  finish()
+elseif order.state ~= 'c' and not is_paid_for_nothing(order) then
   return {'refused', order.state}
 end
 return answer(ARGV[7] .. '\t' .. text_of(order))

@@ -3,6 +3,8 @@
 --
 -- A buyer's row has the keys of the first orders, so that most claims need no other look. Keys that would make it
 -- longer than KEYS_BYTES_MAX, about, are fields of the hash `keys`: a "+" before the first key says that there are any.
+--
+-- An order that costs nothing is paid in the same step: its payment follows its grant in the log.
 -- KEYS as in prelude.lua
 -- ARGV[1..6] as in prelude.lua, ARGV[7] values a claim, ARGV[8..] the claims, as in batch.lua
 -- Replies: {"ok", head "\n" outcome "\n" outcome …}, see reply.rs; {"unknown", ""}
@@ -11,7 +13,8 @@ local step = tonumber(ARGV[7])
 local n = (#ARGV - 7) / step
 local users, first = users_of(7, n, step)
 local c = redis.pcall('HMGET', KEYS[5], 'kind', 'phase', 'starts', 'ends', 'remaining', 'granted', 'last', 'version',
-  'grants', 'limit', 'price', 'hold', 'parts', 'index', 'first', 'opens', 'buyers', 'keyed')
+  'grants', 'limit', 'price', 'hold', 'parts', 'index', 'first', 'opens', 'buyers', 'keyed',
+  'paid')
 if c.err then
   return damaged('campaign')
 elseif c[1] ~= 'sale' then
@@ -25,6 +28,10 @@ elseif length('HLEN', KEYS[9]) ~= tonumber(c[9]) then
   return damaged('orders')
 elseif c[18] and length('HLEN', KEYS[13]) < tonumber(c[18]) then
   return damaged('keys')
+end
+local is_free = tonumber(c[11]) == 0
+if is_free and length('HLEN', KEYS[10]) < tonumber(c[19] or 0) then
+  return damaged('payments')
 end
 local starts, left, grants, limit = tonumber(c[3]), tonumber(c[5]), tonumber(c[9]), tonumber(c[10])
 local price, parts, index = tonumber(c[11]), tonumber(c[13]), tonumber(c[14])
@@ -67,6 +74,7 @@ local function number_under(keys, user, key)
 end
 
 local out, rows, count, units = {}, {}, 0, 0
+local payments = {} -- of orders that cost nothing: fields and outcomes
 for i = 1, n do
   local user = users[first + i]
   local quantity, key = 1, ''
@@ -129,9 +137,18 @@ for i = 1, n do
       end
       bought[user] = true
       local asked = int(quantity)
-      made[number] = 'h\t0\t' .. user .. '\t' .. asked .. '\t' .. amount .. tail .. key
+      local state = is_free and 'p' or 'h'
+      made[number] = state .. '\t0\t' .. user .. '\t' .. asked .. '\t' .. amount .. tail .. key
       outcome = number .. '\t' .. amount .. tail .. asked .. '\t' .. key
-      rows[2 * count - 1], rows[2 * count] = user, outcome
+      if is_free then
+        local payment = 'free-' .. ARGV[6] .. '-' .. number
+        payments[2 * count - 1], payments[2 * count] = number .. '\t' .. payment, 'p'
+        rows[2 * count - 1] = 'granted ' .. number .. ' ' .. user .. ' ' .. asked .. ' ' .. amount
+          .. (key ~= '' and ' ' .. key or '')
+        rows[2 * count] = 'paid ' .. number .. ' ' .. payment
+      else
+        rows[2 * count - 1], rows[2 * count] = user, outcome
+      end
     end
   end
   out[i] = outcome
@@ -166,12 +183,22 @@ if count > 0 then
     redis.call('HSET', KEYS[5], 'keyed', redis.call('HLEN', KEYS[13]))
   end
   local before = tonumber(c[9])
-  if tonumber(c[15]) > before then
-    -- Nothing was held: the first of these holds may be what is due next.
+  local none_held = tonumber(c[15]) > before
+  if is_free then
+    set_fields(KEYS[10], payments, 2 * count)
+    redis.call('HSET', KEYS[5], 'paid', redis.call('HLEN', KEYS[10]))
+    if none_held then
+      redis.call('HSET', KEYS[5], 'first', int(grants + 1))
+    end
+    append(2 * count, at, 'e', table.concat(rows, '\n'))
+  elseif none_held then
+    -- The first of these holds may be what is due next.
     local due = math.min(at + tonumber(c[12]), tonumber(c[4]))
     redis.call('ZADD', KEYS[4], 'LT', int(due), ARGV[6])
   end
-  append(count, at, 'o', table.concat(rows, '\n'))
+  if not is_free then
+    append(count, at, 'o', table.concat(rows, '\n'))
+  end
   redis.call('HSET', KEYS[5], 'remaining', int(left), 'granted', int(tonumber(c[6]) + units), 'grants', int(grants),
     'last', int(at), 'buyers', known)
   -- The first grant as well: gates that know of none would answer its user by a clock that was set back.

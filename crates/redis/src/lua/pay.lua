@@ -1,19 +1,21 @@
 -- Records a payment for an order. In time for the hold, the order becomes paid. An order whose hold had ended by then
 -- expires first; after expiry it takes its units again if they are left, else the payment is to be refunded. The same
--- payment again is answered as before.
+-- payment again is answered as before. An order that costs nothing and is paid takes no payment: nothing arrives.
 -- KEYS as in prelude.lua
 -- ARGV[1..6] as in prelude.lua, ARGV[7] the order's number, ARGV[8] the payment, ARGV[9] when it was made; empty: now,
 -- ARGV[10] how many payments of an order may be owed back, ARGV[11] "1" where a downtime that goes on may count
--- Replies: {"ok", (p|r|d) " " order}, {"unknown", ""}, {"refused", "payments"}
+-- Replies: {"ok", (p|r|d|f, where there is nothing to pay) " " order}, {"unknown", ""}, {"refused", "payments"}
 -- luacheck: read globals c now int answer phase_at order_of text_of put_order buyer_of move step_past record finish
--- luacheck: read globals expect_downtimes held_until put
+-- luacheck: read globals expect_downtimes held_until put is_paid_for_nothing
 local order = c.kind == 'sale' and order_of(tonumber(ARGV[7]))
 if not order then
   return {'unknown', ''}
 end
 local field = ARGV[7] .. '\t' .. ARGV[8]
 local outcome = redis.call('HGET', KEYS[10], field)
-if not outcome then
+if not outcome and is_paid_for_nothing(order) then
+  outcome = 'f'
+elseif not outcome then
   if order.refunds >= tonumber(ARGV[10]) then
     return {'refused', 'payments'}
   end

@@ -11,6 +11,7 @@ pub mod actions;
 pub mod audiences;
 pub mod clock;
 pub mod downtimes;
+pub mod free;
 pub mod gate;
 pub mod histories;
 pub mod keys;
@@ -179,6 +180,9 @@ macro_rules! engine_conformance {
             orders::giving_back_is_bounded,
             orders::an_unknown_order_is_refused,
             orders::a_packet_has_no_orders,
+            free::an_order_that_costs_nothing_is_paid_at_its_grant,
+            free::a_free_order_is_given_back_and_nothing_is_owed,
+            free::the_price_at_the_grant_says_whether_an_order_is_free,
             returns::a_return_gives_units_and_price_back_once,
             returns::payments_of_a_returned_order_are_owed_back,
             returns::what_is_not_paid_cannot_be_returned,
@@ -266,6 +270,9 @@ macro_rules! engine_conformance {
             terms::the_limit_is_raised_and_lowered,
             terms::orders_keep_the_price_at_which_they_were_granted,
             terms::a_change_is_refused_or_made_once,
+            free::an_order_that_costs_nothing_is_paid_at_its_grant,
+            free::a_free_order_is_given_back_and_nothing_is_owed,
+            free::the_price_at_the_grant_says_whether_an_order_is_free,
             orders::a_hold_expires_and_its_units_are_sold_again,
             orders::a_late_payment_reinstates_while_units_are_left,
             orders::a_late_payment_above_the_limit_is_owed_back,

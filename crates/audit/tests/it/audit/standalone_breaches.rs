@@ -117,30 +117,35 @@ pub(crate) fn breaches() -> Vec<(&'static str, &'static [&'static str], &'static
         (
             "a number left out",
             &["numbers_dense"],
-            "UPDATE orders SET number = 3 WHERE campaign = @4 AND number = 2",
+            "UPDATE orders SET number = 3 WHERE campaign = @4 AND number = 2;
+             UPDATE payments SET number = 3 WHERE campaign = @4 AND number = 2",
         ),
         (
             "a number left out that a repair has written down",
             &[],
             "UPDATE orders SET number = 5 WHERE campaign = @4 AND number = 2;
+             UPDATE payments SET number = 5 WHERE campaign = @4 AND number = 2;
              INSERT INTO withheld_numbers SELECT partition, epoch, campaign, 2, 2, 1 FROM withheld",
         ),
         (
             "a number left out beside one that a repair has written down",
             &["numbers_dense"],
             "UPDATE orders SET number = 6 WHERE campaign = @4 AND number = 2;
+             UPDATE payments SET number = 6 WHERE campaign = @4 AND number = 2;
              INSERT INTO withheld_numbers SELECT partition, epoch, campaign, 2, 2, 1 FROM withheld",
         ),
         (
             "a number left out that was written down for another campaign",
             &["numbers_dense", "withheld_add_up"],
             "UPDATE orders SET number = 3 WHERE campaign = @4 AND number = 2;
+             UPDATE payments SET number = 3 WHERE campaign = @4 AND number = 2;
              INSERT INTO withheld_numbers SELECT partition, epoch, @3, 2, 2, 1 FROM withheld",
         ),
         (
             "a number left out that no repair has written down",
             &["numbers_dense", "withheld_add_up"],
             "UPDATE orders SET number = 3 WHERE campaign = @4 AND number = 2;
+             UPDATE payments SET number = 3 WHERE campaign = @4 AND number = 2;
              INSERT INTO withheld_numbers SELECT partition, 'another', campaign, 2, 2, 1 FROM withheld",
         ),
         (
@@ -201,7 +206,7 @@ pub(crate) fn breaches() -> Vec<(&'static str, &'static [&'static str], &'static
         (
             "paid by nobody",
             &["orders_paid"],
-            "UPDATE orders SET state = 'paid' WHERE campaign = @4 AND number = 2",
+            "DELETE FROM payments WHERE campaign = @4 AND number = 2",
         ),
         (
             "paid when it was not",

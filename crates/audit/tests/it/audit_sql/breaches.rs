@@ -64,7 +64,7 @@ const BREACHES: [Breach; 30] = [
     ),
     (
         "an order there twice",
-        &["keys_unique", "limits_kept", "counts_add_up", "numbers_dense"],
+        &["keys_unique", "limits_kept", "counts_add_up", "numbers_dense", "orders_paid"],
         "campaign #@4: 2 orders have the number 2",
         "INSERT INTO orders SELECT * FROM orders WHERE campaign = @4 AND number = 2",
     ),
@@ -72,12 +72,12 @@ const BREACHES: [Breach; 30] = [
         "an order paid by nobody",
         &["orders_paid"],
         "campaign #@4",
-        "UPDATE orders SET state = 'paid' WHERE campaign = @4 AND number = 2",
+        "DELETE FROM payments WHERE campaign = @4 AND number = 2",
     ),
     (
         "a payment there twice",
         &["keys_unique", "orders_paid"],
-        "payment p-free",
+        "payment free-",
         "INSERT INTO payments SELECT * FROM payments WHERE campaign = @4",
     ),
     (
@@ -167,7 +167,7 @@ const BREACHES: [Breach; 30] = [
     ),
     (
         "another price",
-        &["orders_sound"],
+        &["orders_sound", "orders_paid"],
         "",
         "UPDATE orders SET amount = amount + 1 WHERE campaign = @4 AND number = 2",
     ),

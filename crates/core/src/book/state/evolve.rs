@@ -138,6 +138,9 @@ impl State {
         payment: &PaymentRef,
         outcome: PaymentOutcome,
     ) {
-        self.payments.note(number, payment, outcome);
+        // The order itself says that it is paid, and every further payment of nothing is answered so.
+        if outcome != PaymentOutcome::Paid || self.grants.row(number).amount_minor != 0 {
+            self.payments.note(number, payment, outcome);
+        }
     }
 }

@@ -101,6 +101,9 @@ impl<'a> Union<'a> {
 
     /// A payment that has come to an order; it is owed back where the order does not stand as paid.
     fn add_payment(&mut self, number: u32, payment: &PaymentRef, outcome: PaymentOutcome) {
+        if !self.may_pay(number, payment) {
+            return;
+        }
         let row = self.rows.grants.get(&number);
         let is_paid =
             row.is_none_or(|row| matches!(row.state, OrderState::Paid | OrderState::Returned));
@@ -110,6 +113,19 @@ impl<'a> Union<'a> {
         };
         let key = (number, payment.clone());
         self.rows.payments.entry(key).or_insert(outcome);
+    }
+
+    /// The payment of a free order pays no order that costs something and has the number of a free one that is lost,
+    /// and none that another payment of nothing has paid.
+    fn may_pay(&self, number: u32, payment: &PaymentRef) -> bool {
+        let campaign = self.facts().campaign;
+        if *payment != PaymentRef::of_free(OrderId { campaign, number }) {
+            return true;
+        }
+        let row = self.rows.grants.get(&number);
+        let is_other = |(by, _): (&PaymentRef, PaymentOutcome)| by != payment;
+        row.is_none_or(|row| row.amount_minor == 0)
+            && !self.rows.paid_by(number).is_some_and(is_other)
     }
 
     fn refuse_engine(&mut self, number: u32, row: &GrantRow) {
@@ -179,6 +195,7 @@ impl<'a> Union<'a> {
             return;
         }
         let (state, payment) = match event {
+            Event::Paid { payment, .. } if !self.may_pay(number, payment) => return,
             Event::Paid { payment, .. } => (
                 Some(OrderState::Paid),
                 Some((payment, PaymentOutcome::Paid)),
@@ -220,6 +237,9 @@ impl<'a> Union<'a> {
             Some(_) => return self.conflict(number, &row, false),
             None => {}
         }
+        if !self.has_room(&row) {
+            self.give_back();
+        }
         self.make_room(&row);
         let amount = self.amounts.get(&number);
         let is_free = match self.facts().fixed_shares {
@@ -230,6 +250,20 @@ impl<'a> Union<'a> {
         match is_free && self.has_room(&row) {
             true => self.insert(number, row),
             false => self.conflict(number, &row, false),
+        }
+    }
+
+    /// Takes the steps first that give units back. Where a node does not know their place in the log, they come after
+    /// the grants that took these units again.
+    fn give_back(&mut self) {
+        for entry in self.survey.kept {
+            let gives_back = matches!(
+                entry.event,
+                Event::Cancelled { .. } | Event::Expired { .. } | Event::Returned { .. }
+            );
+            if gives_back {
+                self.add_step(&entry.event);
+            }
         }
     }
 

@@ -1,6 +1,7 @@
 //! Differences and repairs, in tables and after random histories.
 
 mod closed;
+mod free;
 mod histories;
 mod spread;
 
@@ -35,7 +36,8 @@ fn row(user: &str, quantity: u32, state: OrderState) -> GrantRow {
     }
 }
 
-/// Rows of the form `number user quantity state`, with `!payment` behind orders that were paid.
+/// Rows of the form `number user quantity state`, with the payment behind orders that were paid; those that are `free`
+/// cost nothing and are paid.
 fn rows(text: &str) -> PartRows {
     let mut rows = PartRows::new(Phase::Scheduled);
     for line in text
@@ -46,13 +48,16 @@ fn rows(text: &str) -> PartRows {
         let words: Vec<&str> = line.split(' ').collect();
         let state = match words[3] {
             "held" => OrderState::Held,
-            "paid" => OrderState::Paid,
+            "paid" | "free" => OrderState::Paid,
             "cancelled" => OrderState::Cancelled,
             _ => OrderState::Expired,
         };
         let number = words[0].parse().unwrap();
-        rows.grants
-            .insert(number, row(words[1], words[2].parse().unwrap(), state));
+        let mut row = row(words[1], words[2].parse().unwrap(), state);
+        if words[3] == "free" {
+            row.amount_minor = 0;
+        }
+        rows.grants.insert(number, row);
         if let Some(payment) = words.get(4) {
             let key = (number, PaymentRef::new(payment).unwrap());
             rows.payments.insert(key, PaymentOutcome::Paid);

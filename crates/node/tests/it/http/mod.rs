@@ -18,6 +18,7 @@ mod creations;
 mod development;
 mod errors;
 mod events;
+mod free;
 mod headers;
 mod idempotency;
 mod jwks_url;

@@ -111,6 +111,24 @@ async fn an_endpoint_is_told_what_it_wants() {
     service.stop().await;
 }
 
+/// An endpoint hears that an order that costs nothing is paid, though no payment was reported.
+#[tokio::test]
+async fn an_endpoint_is_told_that_a_free_order_is_paid() {
+    let service = Service::start_with(adjust).await;
+    let receiver = Receiver::start().await;
+    webhook(&service, &receiver, json!({})).await;
+    let free = |body: &mut Value| body["unit_price"]["amount"] = json!(0);
+    let sale = service.sale(5, free).await;
+    let bought = order(&service, &sale, "ann").await;
+    until("all is told", async || receiver.count() == 2).await;
+    let told = receiver.received();
+    assert_eq!(told.types(), ["order.held", "order.paid"]);
+    let paid = &told.events[1].1["data"];
+    assert_eq!(paid["amount"], json!({"amount": 0, "currency": "CNY"}));
+    assert_eq!(paid["payment"], format!("free-{}", bought.text("order")));
+    service.stop().await;
+}
+
 /// One that does not answer is tried less and less, disabled at last, and told all of it after a redrive.
 #[tokio::test]
 async fn an_endpoint_that_fails_is_disabled_and_redriven() {

@@ -17,6 +17,7 @@ use qiang_control::{
 use qiang_core::{
     event::PartitionId,
     id::CampaignId,
+    order::OrderState,
     ports::{
         CampaignStore as _, Engine as _, EngineError, EventLog as _, Ledger, RepairEngine,
         RepairState, RepairStore as _, SettlementStore as _,
@@ -459,5 +460,34 @@ async fn a_partition_is_repaired_without_memory() {
     world.limit("0");
     world.settling.take().unwrap().abort();
     world.check(target, SOME, 0).await;
+    world.harness.replay(&answers).await;
+}
+
+/// Orders that cost nothing stay paid, also those that only nodes know of, and no unit is withheld for them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn free_orders_stay_paid_when_redis_is_emptied() {
+    let mut world = World::new(options).await;
+    let target = world.open(open_now(sale(SOME)).price(0)).await;
+    let claims = |users: std::ops::Range<usize>| users.map(|n| target.one(&name(n))).collect();
+    let mut answers = world.harness.ask_all(claims(0..20)).await;
+    world.settle_all().await;
+    answers.extend(world.harness.ask_all(claims(20..40)).await);
+    world.flush();
+    world.all_halted().await;
+    world.run();
+    world.all_open().await;
+    world.settling.take().unwrap().abort();
+    world.check(target, SOME, 0).await;
+    let rows = world.ledger.grants(target.id, 0, 100).await.unwrap();
+    assert_eq!(rows.len(), 40);
+    for row in rows {
+        let order = target.order(row.number);
+        let view = world.harness.nodes[0].order(order).await.unwrap().unwrap();
+        let state = view.grant.order.map(|order| order.state);
+        assert_eq!(
+            (row.state, state),
+            (OrderState::Paid, Some(OrderState::Paid))
+        );
+    }
     world.harness.replay(&answers).await;
 }
