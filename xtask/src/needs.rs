@@ -32,6 +32,7 @@ const NEEDS: &str = "
     redis-server | redis-server | tests of the Redis engine: standalone, as Sentinel and as cluster
     lua-check | luacheck | tidy: lints the scripts that run inside Redis
     postgresql | initdb postgres | tests of the ledger
+    pgbouncer | pgbouncer | tests of the ledger: a pooler in front of it
     mariadb-server-core | mariadb-install-db mariadbd | tests of the ledger
     mariadb-client-core | my_print_defaults | tests of the ledger: mariadb-install-db calls it
     mariadb-client | mariadb-dump | tests that back a ledger up, and set it back to an earlier moment

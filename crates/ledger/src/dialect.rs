@@ -20,7 +20,12 @@ pub(crate) enum Class {
     Contradiction,
     /// A number left its range.
     Overflow,
-    /// Anything else: the server is going down, is full, or does not know the table.
+    /// Server or session take no writes, and the transaction is undone: the server may be a replica by now, or the
+    /// session began while the database was read-only and keeps that.
+    ReadOnly,
+    /// The session ends, or has lost its state: a new one may do the same work.
+    Session,
+    /// Anything else: the server is full, or does not know the table.
     Other,
 }
 
@@ -82,6 +87,12 @@ pub(crate) trait Dialect: Schema {
 
     /// How to connect to the database at a URL.
     fn at(url: &str) -> Result<<Self::Connection as Connection>::Options>;
+
+    /// Whether two connections share sessions of the database, as those through PgBouncer do unless its mode is
+    /// `session`: what a session is set to, has prepared or has locked belongs to no connection then.
+    fn shares_sessions(
+        at: &<Self::Connection as Connection>::Options,
+    ) -> impl Future<Output = Result<bool>> + Send;
 
     /// Prepares a new connection of the pool for its work.
     fn set_up(conn: &mut Self::Connection) -> impl Future<Output = Result<()>> + Send;

@@ -14,6 +14,12 @@ pub enum OpenError {
     /// The server did not answer, or refused.
     #[error("the ledger's database is not available")]
     Unavailable(#[source] sqlx::Error),
+    /// A pooler in front of PostgreSQL hands each transaction to another session.
+    #[error(
+        "the ledger's URL leads to a pooler that changes sessions between transactions: set PgBouncer's pool_mode to \
+         session for this database, or connect to PostgreSQL itself"
+    )]
+    Pooler,
     /// The schema is older than this program needs.
     #[error(
         "the ledger's schema is version {found}, and this program needs version {known}: run `qiang migrate`"
@@ -47,15 +53,34 @@ impl OpenError {
     #[must_use]
     pub fn is_outage(&self) -> bool {
         match self {
-            // The server has answered: it starts or stops (57P), or has no connection to spare (53, 08004).
+            // The server has answered: it starts or stops (57P, 08S01), or has no connection to spare (53, 08004).
             Self::Unavailable(sqlx::Error::Database(error)) => {
                 let code = error.code().unwrap_or_default();
-                ["57P", "53", "08004"].iter().any(|of| code.starts_with(of))
+                let outages = ["57P", "08S01", "53", "08004"];
+                outages.iter().any(|of| code.starts_with(of))
             }
             Self::Unavailable(_) | Self::Busy { .. } => true,
-            Self::Scheme | Self::Url(_) | Self::TooOld { .. } | Self::TooNew { .. } => false,
+            Self::Scheme
+            | Self::Url(_)
+            | Self::Pooler
+            | Self::TooOld { .. }
+            | Self::TooNew { .. } => false,
         }
     }
+
+    /// The same error, or the reason for it: where prepared statements are there twice or not at all, sessions change.
+    pub(crate) fn of(error: sqlx::Error) -> Self {
+        match is_code(&error, &["42P05", "26000"]) {
+            true => Self::Pooler,
+            false => Self::Unavailable(error),
+        }
+    }
+}
+
+/// Whether the database gave an error one of these codes.
+pub(crate) fn is_code(error: &sqlx::Error, codes: &[&str]) -> bool {
+    let code = error.as_database_error().and_then(|error| error.code());
+    code.is_some_and(|code| codes.contains(&&*code))
 }
 
 /// Why a piece of work on the tables failed.

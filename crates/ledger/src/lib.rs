@@ -32,7 +32,10 @@ mod sql_ledger;
 mod waiting_rooms;
 mod webhooks;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use qiang_core::{
     database::DatabaseKind,
@@ -40,7 +43,11 @@ use qiang_core::{
 };
 use sqlx::{Connection, MySql, Postgres, pool::PoolOptions};
 
-use self::{dialect::Dialect, pool::BoundedPool, sql_ledger::SqlLedger};
+use self::{
+    dialect::Dialect,
+    pool::{BoundedPool, Outdated},
+    sql_ledger::SqlLedger,
+};
 pub use self::{
     error::OpenError,
     schema::{Migrated, SCHEMA_VERSION},
@@ -57,6 +64,8 @@ pub const WORK_MAX: Duration = Duration::from_secs(60);
 
 /// How long a connection may idle in the pool. Below what `session.sql` tells the servers to close.
 const IDLE_MAX: Duration = Duration::from_secs(60);
+/// The pause between two attempts to reach a database that starts.
+const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
 /// How to use the ledger's database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,19 +115,30 @@ async fn bounded_pool<D: Dialect>(
     options: LedgerOptions,
 ) -> Result<BoundedPool<D>, OpenError> {
     let at = D::at(url).map_err(OpenError::Url)?;
+    let outdated = Outdated::default();
+    let sessions = outdated.clone();
     let pool = PoolOptions::<D>::new()
         .max_connections(options.connections_max.max(1))
         .acquire_timeout(options.acquire_max)
         .idle_timeout(IDLE_MAX)
-        .after_connect(|conn, _| Box::pin(D::set_up(conn)));
-    let pool = pool
-        .connect_with(at)
-        .await
-        .map_err(OpenError::Unavailable)?;
-    let mut conn = pool.acquire().await.map_err(OpenError::Unavailable)?;
+        .after_connect(|conn, _| Box::pin(D::set_up(conn)))
+        .before_acquire(move |_, session| {
+            let is_usable = sessions.allows(session.age);
+            Box::pin(async move { Ok(is_usable) })
+        });
+    // Before anything is set in a session, which may be a pooler's and somebody else's next.
+    let until = Instant::now() + options.acquire_max;
+    while let Err(error) = check_sessions::<D>(&at).await {
+        if !error.is_outage() || Instant::now() >= until {
+            return Err(error);
+        }
+        tokio::time::sleep(RETRY_PAUSE).await;
+    }
+    let pool = pool.connect_with(at).await.map_err(OpenError::of)?;
+    let mut conn = pool.acquire().await.map_err(OpenError::of)?;
     schema::check::<D>(&mut conn).await?;
     let warnings = D::durability_warnings(&mut conn).await;
-    for doubt in warnings.map_err(OpenError::Unavailable)? {
+    for doubt in warnings.map_err(OpenError::of)? {
         tracing::warn!(
             doubt,
             "the ledger's database may lose what it has confirmed"
@@ -128,7 +148,20 @@ async fn bounded_pool<D: Dialect>(
     Ok(BoundedPool {
         pool,
         work_max: options.work_max,
+        outdated,
     })
+}
+
+/// Refuses a URL at which a connection has no session of its own.
+async fn check_sessions<D: Dialect>(
+    at: &<D::Connection as Connection>::Options,
+) -> Result<(), OpenError> {
+    let shared = tokio::time::timeout(ACQUIRE_MAX, D::shares_sessions(at)).await;
+    match shared.unwrap_or(Err(sqlx::Error::PoolTimedOut)) {
+        Ok(false) => Ok(()),
+        Ok(true) => Err(OpenError::Pooler),
+        Err(error) => Err(OpenError::of(error)),
+    }
 }
 
 /// Brings the database at a URL to the schema that this program understands. Whoever else migrates at the same time
@@ -166,7 +199,8 @@ async fn on_connection<D: Dialect, T>(
     let at = D::at(url).map_err(OpenError::Url)?;
     let connected = tokio::time::timeout(ACQUIRE_MAX, D::Connection::connect_with(&at)).await;
     let connected = connected.unwrap_or(Err(sqlx::Error::PoolTimedOut));
-    let mut conn = connected.map_err(OpenError::Unavailable)?;
+    let mut conn = connected.map_err(OpenError::of)?;
+    check_sessions::<D>(&at).await?;
     let result = work(&mut conn).await;
     // It has done its work; how it goes is of no account.
     drop(conn.close().await);

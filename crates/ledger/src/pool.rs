@@ -7,7 +7,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicU32, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use parking_lot::Mutex;
@@ -48,6 +48,29 @@ pub(crate) enum Mode {
 pub(crate) struct BoundedPool<D: Database> {
     pub(crate) pool: Pool<D>,
     pub(crate) work_max: Duration,
+    pub(crate) outdated: Outdated,
+}
+
+/// Moment before which sessions are outdated: one of them could not write any longer, and the others began under the
+/// same server, in the same role. They are closed when they are next acquired, however busy the pool is.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Outdated(Arc<Mutex<Option<Instant>>>);
+
+impl Outdated {
+    /// Outdates every session that is open now, after one failed that was acquired at a moment. Nothing changes if its
+    /// like were outdated since.
+    fn outdate(&self, acquired_at: Instant) {
+        let mut since = self.0.lock();
+        if since.is_none_or(|since| since < acquired_at) {
+            *since = Some(Instant::now());
+        }
+    }
+
+    /// Whether a session of this age may be used.
+    pub(crate) fn allows(&self, age: Duration) -> bool {
+        let since = *self.0.lock();
+        since.is_none_or(|since| age < since.elapsed())
+    }
 }
 
 impl<D: Database> Clone for BoundedPool<D> {
@@ -55,6 +78,7 @@ impl<D: Database> Clone for BoundedPool<D> {
         Self {
             pool: self.pool.clone(),
             work_max: self.work_max,
+            outdated: self.outdated.clone(),
         }
     }
 }
@@ -122,8 +146,14 @@ fn spawn<D: Dialect>(
 ) -> Pin<Box<dyn Future<Output = Result<(), LedgerError>> + Send>> {
     let task = tokio::spawn(async move {
         let mut attempt = 1;
+        let mut had_new_session = false;
         loop {
             match once(&pool, mode, &*work).await {
+                // The sessions that were open are outdated by now: once more, in a new one.
+                Err(error) if !had_new_session && needs_new_session::<D>(&error) => {
+                    tracing::debug!(reason = chain(&error), "a session of the database failed");
+                    had_new_session = true;
+                }
                 Err(error) if attempt < ATTEMPTS_MAX && is_transient::<D>(&error) => {
                     tracing::debug!(
                         attempt,
@@ -181,6 +211,7 @@ async fn once<D: Dialect>(
     work: &dyn Work<D>,
 ) -> Result<(), StoreError> {
     let mut session = Session(Some(pool.pool.acquire().await?));
+    let acquired_at = Instant::now();
     let Some(conn) = session.0.as_mut() else {
         return Err(StoreError::Sqlx(sqlx::Error::PoolClosed));
     };
@@ -205,13 +236,15 @@ async fn once<D: Dialect>(
     };
     let sound = match (&result, mode) {
         (Ok(_), _) => true,
-        (Err(error), Mode::Read) => !is_connection_failure(error),
+        (Err(error), Mode::Read) => !is_connection_failure::<D>(error),
         (Err(error), Mode::Write | Mode::Enter) => {
-            !is_connection_failure(error) && undone::<D>(conn).await
+            !is_connection_failure::<D>(error) && undone::<D>(conn).await
         }
     };
     if sound {
         session.give_back();
+    } else if result.as_ref().is_err_and(is_session_failure::<D>) {
+        pool.outdated.outdate(acquired_at);
     }
     result
 }
@@ -221,19 +254,39 @@ async fn undone<D: Dialect>(conn: &mut D::Connection) -> bool {
     matches!(undone, Ok(Ok(())))
 }
 
-/// Whether the connection failed, as opposed to the work.
-fn is_connection_failure(error: &StoreError) -> bool {
+/// Whether the connection failed, as opposed to the work: the next piece of work fails on it as well.
+fn is_connection_failure<D: Dialect>(error: &StoreError) -> bool {
     match error {
-        StoreError::Sqlx(error) | StoreError::Commit(error) => matches!(
-            error,
-            sqlx::Error::Io(_)
-                | sqlx::Error::Tls(_)
-                | sqlx::Error::Protocol(_)
-                | sqlx::Error::WorkerCrashed
-        ),
+        StoreError::Sqlx(error) | StoreError::Commit(error) => {
+            let failed = matches!(
+                error,
+                sqlx::Error::Io(_)
+                    | sqlx::Error::Tls(_)
+                    | sqlx::Error::Protocol(_)
+                    | sqlx::Error::WorkerCrashed
+            );
+            failed || is_of_session::<D>(error)
+        }
         StoreError::TimedOut { .. } => true,
         StoreError::Raced | StoreError::Refused(_) => false,
     }
+}
+
+/// Whether the database refused because of the session, and so refuses in those that began with it as well.
+fn is_session_failure<D: Dialect>(error: &StoreError) -> bool {
+    match error {
+        StoreError::Sqlx(error) | StoreError::Commit(error) => is_of_session::<D>(error),
+        StoreError::TimedOut { .. } | StoreError::Raced | StoreError::Refused(_) => false,
+    }
+}
+
+/// Whether the same work may succeed in a new session. After a commit nothing is done again: it may be kept.
+fn needs_new_session<D: Dialect>(error: &StoreError) -> bool {
+    matches!(error, StoreError::Sqlx(error) if is_of_session::<D>(error))
+}
+
+fn is_of_session<D: Dialect>(error: &sqlx::Error) -> bool {
+    matches!(class::<D>(error), Some(Class::ReadOnly | Class::Session))
 }
 
 /// What the database says of an error, if it was the database that said it.
@@ -263,13 +316,17 @@ fn into_ledger_error<D: Dialect>(error: StoreError) -> LedgerError {
         StoreError::Sqlx(error) => match class::<D>(&error) {
             Some(Class::Contradiction) => LedgerError::Damaged { reason },
             Some(Class::Overflow) => LedgerError::Overflow,
-            Some(Class::Retry | Class::Other) | None => unavailable(&reason),
+            Some(Class::Retry | Class::ReadOnly | Class::Session | Class::Other) | None => {
+                unavailable(&reason)
+            }
         },
         StoreError::Commit(error) => match class::<D>(&error) {
             // An answer, and the answer is no.
-            Some(Class::Retry) => unavailable(&reason),
+            Some(Class::Retry | Class::ReadOnly) => unavailable(&reason),
             Some(Class::Contradiction) => LedgerError::Damaged { reason },
-            Some(Class::Overflow | Class::Other) | None => LedgerError::Uncertain { reason },
+            Some(Class::Overflow | Class::Session | Class::Other) | None => {
+                LedgerError::Uncertain { reason }
+            }
         },
         StoreError::TimedOut {
             committing: true, ..

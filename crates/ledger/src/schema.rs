@@ -46,7 +46,7 @@ pub struct Migrated {
 
 /// The version of a database.
 pub(crate) async fn version<D: Schema>(conn: &mut D::Connection) -> Result<u32, OpenError> {
-    let version = D::version(conn).await.map_err(OpenError::Unavailable)?;
+    let version = D::version(conn).await.map_err(OpenError::of)?;
     Ok(u32::try_from(version).unwrap_or(u32::MAX))
 }
 
@@ -62,7 +62,7 @@ pub(crate) async fn check<D: Schema>(conn: &mut D::Connection) -> Result<(), Ope
 
 /// Brings a database to the version that this program understands.
 pub(crate) async fn migrate<D: Schema>(conn: &mut D::Connection) -> Result<Migrated, OpenError> {
-    if !D::lock(conn).await.map_err(OpenError::Unavailable)? {
+    if !D::lock(conn).await.map_err(OpenError::of)? {
         return Err(OpenError::Busy {
             seconds: MIGRATION_WAIT_S,
         });
@@ -74,11 +74,11 @@ pub(crate) async fn migrate<D: Schema>(conn: &mut D::Connection) -> Result<Migra
             known: to,
         });
     }
-    D::prepare(conn).await.map_err(OpenError::Unavailable)?;
+    D::prepare(conn).await.map_err(OpenError::of)?;
     for (version, migration) in (1..).zip(D::MIGRATIONS).skip(from as usize) {
         D::apply(conn, version, migration)
             .await
-            .map_err(OpenError::Unavailable)?;
+            .map_err(OpenError::of)?;
     }
     Ok(Migrated { from, to })
 }

@@ -34,6 +34,11 @@ impl Dialect for MySql {
             .disable_statement_logging())
     }
 
+    /// No proxy is known that would show it.
+    async fn shares_sessions(_at: &MySqlConnectOptions) -> Result<bool> {
+        Ok(false)
+    }
+
     async fn set_up(conn: &mut MySqlConnection) -> Result<()> {
         Self::run(conn, include_str!("sql/session.sql")).await
     }
@@ -47,6 +52,11 @@ impl Dialect for MySql {
             Some(1213 | 1020) => Class::Retry,
             // Out of range, as a column's value and as an expression's.
             Some(1264 | 1690) => Class::Overflow,
+            // `read_only` of the server and of its storage engine, and a session that takes no writes.
+            Some(1290 | 1836 | 1792) => Class::ReadOnly,
+            // A shutdown, a killed or idle session, a node outside its cluster's majority, and a prepared statement
+            // that a proxy lost.
+            Some(1053 | 1927 | 3168 | 3169 | 4031 | 1047 | 1243) => Class::Session,
             // A value that its column cannot hold: too long, of another type, or not of its character set.
             Some(1265 | 1366 | 1406) => Class::Contradiction,
             _ if error.kind() != ErrorKind::Other => Class::Contradiction,

@@ -9,12 +9,15 @@ use std::borrow::Cow;
 
 use qiang_core::rows::Value;
 use sqlx::{
-    ConnectOptions as _, Executor as _, PgConnection, Postgres, Result, Row as _,
+    ConnectOptions as _, Connection as _, Executor as _, PgConnection, Postgres, Result, Row as _,
     error::{DatabaseError, ErrorKind},
-    postgres::{PgConnectOptions, PgRow},
+    postgres::{PgConnectOptions, PgDatabaseError, PgRow, PgSeverity},
 };
 
-use crate::dialect::{Class, Dialect, Query, Statement};
+use crate::{
+    dialect::{Class, Dialect, Query, Statement},
+    error::is_code,
+};
 
 /// Rows that one statement takes; more are written by several.
 const ROWS_MAX: usize = 16_384;
@@ -28,8 +31,39 @@ impl Dialect for Postgres {
         let options: PgConnectOptions = url.parse()?;
         Ok(options
             .application_name("qiang")
+            // No column is a float, and PgBouncer refuses connections that set it.
+            .extra_float_digits(None)
             .statement_cache_capacity(STATEMENTS_MAX)
             .disable_statement_logging())
+    }
+
+    /// A session that both have, or that changes between transactions, is a pooler's. While one has a transaction open,
+    /// a pooler that has several sessions must give the other one another session.
+    async fn shares_sessions(at: &PgConnectOptions) -> Result<bool> {
+        let mut first = PgConnection::connect_with(at).await?;
+        let mut second = PgConnection::connect_with(at).await?;
+        let alone = session(&mut first).await?;
+        if let Err(error) = Self::run(&mut second, Self::BEGIN).await {
+            // PgBouncer in the mode `statement` takes no transactions.
+            return if is_code(&error, &["08P01"]) {
+                Ok(true)
+            } else {
+                Err(error)
+            };
+        }
+        let in_transaction = session(&mut second).await?;
+        let mut shared = alone == in_transaction;
+        if !shared {
+            shared = session(&mut first).await? != alone;
+        }
+        Self::run(&mut second, "COMMIT").await?;
+        shared = shared || session(&mut second).await? != in_transaction;
+        // The session that was freed last is the next one that a pooler gives away.
+        shared = shared || session(&mut first).await? != alone;
+        for conn in [first, second] {
+            drop(conn.close().await);
+        }
+        Ok(shared)
     }
 
     async fn set_up(conn: &mut PgConnection) -> Result<()> {
@@ -37,10 +71,20 @@ impl Dialect for Postgres {
     }
 
     fn class(error: &dyn DatabaseError) -> Class {
+        let severity = error
+            .try_downcast_ref::<PgDatabaseError>()
+            .map(PgDatabaseError::severity);
         match error.code().as_ref().map(Cow::as_ref) {
             // A serialisation failure, a deadlock.
             Some("40001" | "40P01") => Class::Retry,
             Some("22003") => Class::Overflow,
+            // A read-only database or session, and a server in recovery.
+            Some("25006") => Class::ReadOnly,
+            // A shutdown or an ended session, a failed connection, and prepared statements that the session lost or
+            // that no longer fit their tables.
+            Some("26000" | "42P05" | "0A000") => Class::Session,
+            Some(code) if code.starts_with("57P") || code.starts_with("08") => Class::Session,
+            _ if matches!(severity, Some(PgSeverity::Fatal | PgSeverity::Panic)) => Class::Session,
             // A value that its column cannot hold; a rule of the table.
             Some(code) if code.starts_with("22") || code.starts_with("23") => Class::Contradiction,
             _ if error.kind() != ErrorKind::Other => Class::Contradiction,
@@ -129,4 +173,10 @@ impl Dialect for Postgres {
     fn bytes(row: &PgRow, column: usize) -> Result<Option<Vec<u8>>> {
         row.try_get(column)
     }
+}
+
+/// Number of the session that a connection has for a statement, asked without preparing one.
+async fn session(conn: &mut PgConnection) -> Result<i32> {
+    let asked = sqlx::raw_sql("SELECT pg_backend_pid()");
+    conn.fetch_one(asked).await?.try_get(0)
 }

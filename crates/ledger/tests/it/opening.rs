@@ -5,8 +5,12 @@ use std::time::Duration;
 use crate::common::{OPTIONS, Postgres, Server, audit::audit, history::History, open};
 use qiang_core::{campaign::DetailsChange, event::Entry, id::ProductId};
 use qiang_ledger::{LedgerOptions, Migrated, OpenError, SCHEMA_VERSION, migrate, schema_version};
-use qiang_testkit::{ManualClock, campaign::OPENS};
-use sqlx::{Connection as _, PgConnection, Row as _};
+use qiang_testkit::{
+    ManualClock,
+    campaign::OPENS,
+    servers::pgbouncer::{PgBouncer, PoolMode},
+};
+use sqlx::{Connection as _, PgConnection, Row as _, postgres::PgConnectOptions};
 
 async fn refused(url: &str) -> OpenError {
     let options = LedgerOptions {
@@ -263,6 +267,57 @@ crate::on_each_server! {
     a_broken_migration_is_mended,
     a_campaign_without_details_gets_them,
     an_error_tells_no_password,
+}
+
+/// Through PgBouncer the ledger works where each connection keeps its session. Any other mode is refused by a line that
+/// says what to do, by everything that opens the database, and nothing is changed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pooler_that_changes_sessions_is_refused() {
+    let server = <Postgres as Server>::shared();
+    let url = server.empty();
+    for mode in [PoolMode::Transaction, PoolMode::Statement] {
+        let pooler = PgBouncer::start(&server, mode);
+        let through = pooler.through(&server, &url);
+        // PgBouncer refuses connections that set it.
+        let of_others: PgConnectOptions = through.parse().unwrap();
+        let of_others = of_others.extra_float_digits(None);
+        for idle in [true, false] {
+            // Sessions that other clients of the pooler have left, and one that a client has now.
+            let mut others = Vec::new();
+            for _ in 0..3 {
+                others.push(PgConnection::connect_with(&of_others).await.unwrap());
+            }
+            if !idle && mode == PoolMode::Transaction {
+                for other in &mut others {
+                    Postgres::has(other, "BEGIN").await;
+                }
+                for other in &mut others[1..] {
+                    Postgres::has(other, "COMMIT").await;
+                }
+            }
+            let migrated = migrate(&through).await.unwrap_err();
+            let version = schema_version(&through).await.unwrap_err();
+            for error in [migrated, version, refused(&through).await] {
+                assert!(matches!(error, OpenError::Pooler), "{mode:?}: {error:?}");
+                let text = error.to_string();
+                assert!(text.contains("pool_mode to session"), "{text}");
+                assert!(!text.contains('\n'), "{text}");
+                assert!(!error.is_outage());
+            }
+            drop(others);
+        }
+    }
+    assert_eq!(schema_version(&url).await.unwrap(), 0);
+
+    let pooler = PgBouncer::start(&server, PoolMode::Session);
+    let through = pooler.through(&server, &url);
+    migrate(&through).await.unwrap();
+    let ledger = open(&through, ManualClock::new(OPENS)).await;
+    let history = History::of(0, 10);
+    history.enter(&ledger).await;
+    history.settle(&ledger, 7).await;
+    history.check(&ledger).await;
+    audit::<Postgres>(&url).await;
 }
 
 #[tokio::test]

@@ -8,7 +8,9 @@ use std::{
     time::Duration,
 };
 
-use crate::common::{OPTIONS, Server, WAIT_MAX, audit::audit, history::History, open, until};
+use crate::common::{
+    MariaDb, OPTIONS, Postgres, Server, WAIT_MAX, audit::audit, history::History, open, until,
+};
 use qiang_core::{
     event::PartitionId,
     money::Money,
@@ -322,6 +324,105 @@ async fn a_caller_who_goes_away_leaves_nothing_open<S: Server>() {
     audit::<S>(&url).await;
 }
 
+/// Sessions that begin while the database is read-only keep that. They are closed, so that the ledger writes again once
+/// new ones may, although every connection of the pool is in use all the time.
+async fn a_database_that_was_read_only_is_written_again<S: Server>() {
+    let server = S::start();
+    let url = server.fresh().await;
+    let [read_only, writable] = S::READ_ONLY;
+    S::execute(&url, read_only).await;
+    let ledger = hasty(&url).await;
+    for deposited in deposits_of(&ledger, 1).await {
+        assert!(is_unavailable(&deposited), "{deposited:?}");
+    }
+    S::execute(&url, writable).await;
+    for deposited in deposits_of(&ledger, 101).await {
+        assert_eq!(deposited, Ok(()));
+    }
+}
+
+/// Twice as many deposits at once as the pool has connections.
+async fn deposits_of(ledger: &Arc<dyn Ledger>, from: u128) -> Vec<Result<(), LedgerError>> {
+    let at_once = (from..from + 8).map(|n| {
+        let ledger = Arc::clone(ledger);
+        let deposit = async move {
+            let ann = user("ann");
+            ledger.deposit(Uuid::from_u128(n), &ann, cny(1)).await
+        };
+        tokio::spawn(deposit)
+    });
+    let mut deposited = Vec::new();
+    for deposit in at_once.collect::<Vec<_>>() {
+        deposited.push(deposit.await.unwrap());
+    }
+    deposited
+}
+
+/// A demoted primary refuses writes of the sessions that it had: all of them are closed, idle ones too, because the
+/// address may lead to another server by now.
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_of_a_demoted_server_are_closed() {
+    let server = <MariaDb as Server>::start();
+    let url = server.fresh().await;
+    // The superuser writes to a replica as well.
+    let app = "CREATE USER app@'%'; GRANT ALL ON *.* TO app@'%'; \
+                REVOKE SUPER, READ_ONLY ADMIN ON *.* FROM app@'%'";
+    MariaDb::execute(&url, app).await;
+    let ledger = hasty(&url.replace("root@", "app@")).await;
+    for deposited in deposits_of(&ledger, 1).await {
+        assert_eq!(deposited, Ok(()));
+    }
+    const LAST: &str = "SELECT CAST(max(id) AS SIGNED) FROM information_schema.processlist";
+    const FIRST: &str = "SELECT CAST(coalesce(min(id), 1 << 40) AS SIGNED) \
+                         FROM information_schema.processlist WHERE user = 'app'";
+    let last = MariaDb::count(&url, LAST).await;
+    MariaDb::execute(&url, "SET GLOBAL read_only = 1").await;
+    for deposited in deposits_of(&ledger, 101).await {
+        assert!(is_unavailable(&deposited), "{deposited:?}");
+    }
+    until("the old sessions to end", async || {
+        // The pool closes idle ones when they are acquired.
+        drop(deposits_of(&ledger, 201).await);
+        MariaDb::count(&url, FIRST).await > last
+    })
+    .await;
+    MariaDb::execute(&url, "SET GLOBAL read_only = 0").await;
+    for deposited in deposits_of(&ledger, 301).await {
+        assert_eq!(deposited, Ok(()));
+    }
+}
+
+/// The server ends all sessions while they are in use: one after another the work is done in new ones.
+#[tokio::test(flavor = "multi_thread")]
+async fn ended_sessions_are_replaced() {
+    let server = <Postgres as Server>::shared();
+    let url = server.fresh().await;
+    let ledger = hasty(&url).await;
+    let end = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity \
+               WHERE datname = current_database() AND application_name = 'qiang'";
+    for round in 1..=20 {
+        let deposits = tokio::spawn({
+            let ledger = Arc::clone(&ledger);
+            async move { deposits_of(&ledger, round * 100).await }
+        });
+        Postgres::count(&url, end).await;
+        for deposited in deposits.await.unwrap() {
+            // A commit that was under way may be kept.
+            let known = matches!(deposited, Ok(()) | Err(LedgerError::Uncertain { .. }));
+            assert!(known || is_unavailable(&deposited), "{deposited:?}");
+        }
+        for deposited in deposits_of(&ledger, round * 100).await {
+            assert_eq!(deposited, Ok(()), "round {round}");
+        }
+    }
+    let balances = ledger.balances(&user("ann")).await.unwrap();
+    assert_eq!(balances[0].available, cny(20 * 8));
+}
+
+fn is_unavailable(deposited: &Result<(), LedgerError>) -> bool {
+    matches!(deposited, Err(LedgerError::Unavailable { .. }))
+}
+
 crate::on_each_server! {
     a_killed_server_loses_and_doubles_nothing,
     a_server_that_is_down_is_unavailable,
@@ -329,4 +430,5 @@ crate::on_each_server! {
     work_that_is_given_up_leaves_nothing_open,
     a_commit_without_an_answer_is_uncertain,
     a_caller_who_goes_away_leaves_nothing_open,
+    a_database_that_was_read_only_is_written_again,
 }

@@ -7,6 +7,7 @@
 
 mod database;
 pub mod mariadb;
+pub mod pgbouncer;
 mod port;
 pub mod postgres;
 mod process;

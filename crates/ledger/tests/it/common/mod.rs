@@ -25,6 +25,9 @@ pub(crate) trait Server:
     /// Settings with as much memory as a server would have that is there for this alone.
     const MEMORY: [&str; 2];
 
+    /// Statements that make every new session of a database read-only, and end that.
+    const READ_ONLY: [&str; 2];
+
     fn start_with(settings: &[&str]) -> Self;
     /// What spares the disk, for tests that no crash of the machine concerns: a shared server.
     const QUICK: &[&str];
@@ -103,6 +106,14 @@ impl Server for Postgres {
     const COMMITS_EACH_STATEMENT: bool = false;
     const QUICK: &[&str] = &["fsync=off", "full_page_writes=off"];
 
+    const READ_ONLY: [&str; 2] = [
+        "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_read_only = on', current_database()); \
+         END $$",
+        "BEGIN READ WRITE; \
+         DO $$ BEGIN EXECUTE format('ALTER DATABASE %I RESET default_transaction_read_only', current_database()); \
+         END $$; \
+         COMMIT",
+    ];
     const MEMORY: [&str; 2] = ["shared_buffers=1GB", "max_wal_size=4GB"];
 
     fn start_with(settings: &[&str]) -> Self {
@@ -192,6 +203,7 @@ impl Server for MariaDb {
         "innodb-flush-method=nosync",
     ];
 
+    const READ_ONLY: [&str; 2] = ["SET GLOBAL tx_read_only = 1", "SET GLOBAL tx_read_only = 0"];
     const MEMORY: [&str; 2] = ["innodb-buffer-pool-size=1G", "innodb-log-file-size=1G"];
 
     fn start_with(settings: &[&str]) -> Self {
