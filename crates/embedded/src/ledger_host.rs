@@ -80,15 +80,14 @@ macro_rules! impl_ledger {
                 ports::{
                     Action, AudienceStore, CampaignQuery, CampaignRecord, CampaignStore, Creation,
                     Discard, GrantRecord, KeyStore as _, LedgerError, QuarantineCount,
-                    QuarantineStore, QuarantinedEntry, ReconcileStore, RepairRecord, RepairStore,
-                    SettledPart, SettledPayment, SettledRow, SettlementStore, WaitingRoomStore,
-                    WithheldRecord,
+                    QuarantineStore, QuarantinedEntry, ReconcileStore, SettledPart, SettledPayment,
+                    SettledRow, SettlementStore, WaitingRoomStore,
                 },
             };
             use $crate::{
                 ledger::{
-                    audiences, campaigns, discards, listing, quarantine, reconcile, repairs,
-                    settle, waiting_rooms,
+                    audiences, campaigns, discards, listing, quarantine, reconcile, settle,
+                    waiting_rooms,
                 },
                 ledger_host::{SqliteLedgerHost, job},
                 reader::query,
@@ -432,65 +431,6 @@ macro_rules! impl_ledger {
                 ) -> Result<Vec<SettledPayment>, LedgerError> {
                     let paid = move |conn: &_| reconcile::settled_payments(conn, id, after, upto);
                     query(self.readers(), paid).await
-                }
-            }
-
-            #[async_trait]
-            impl RepairStore for $host {
-                async fn begin_repair(&self, repair: &RepairRecord) -> Result<(), LedgerError> {
-                    let repair = repair.clone();
-                    job(self, 0, move |context| {
-                        repairs::begin(context.conn, &repair)
-                    })
-                    .await
-                }
-
-                async fn withhold(&self, withheld: &WithheldRecord) -> Result<(), LedgerError> {
-                    let withheld = withheld.clone();
-                    job(self, 0, move |context| {
-                        repairs::withhold(context.conn, &withheld)
-                    })
-                    .await
-                }
-
-                async fn finish_repair(
-                    &self,
-                    partition: PartitionId,
-                    epoch: &str,
-                    upto: Seq,
-                ) -> Result<(), LedgerError> {
-                    let epoch = epoch.to_owned();
-                    job(self, 0, move |context| {
-                        repairs::finish(context.conn, partition, &epoch, upto)
-                    })
-                    .await
-                }
-
-                async fn release_withheld(
-                    &self,
-                    partition: PartitionId,
-                ) -> Result<(), LedgerError> {
-                    job(self, 0, move |context| {
-                        repairs::release(context.conn, context.now, partition)
-                    })
-                    .await
-                }
-
-                async fn repairs(
-                    &self,
-                    partition: PartitionId,
-                    limit: u32,
-                ) -> Result<Vec<RepairRecord>, LedgerError> {
-                    let list = move |conn: &_| repairs::list(conn, partition, limit);
-                    query(self.readers(), list).await
-                }
-
-                async fn withheld(
-                    &self,
-                    partition: PartitionId,
-                ) -> Result<Vec<WithheldRecord>, LedgerError> {
-                    let list = move |conn: &_| repairs::withheld(conn, partition);
-                    query(self.readers(), list).await
                 }
             }
         };

@@ -39,6 +39,7 @@ mod reader;
 mod rebuild;
 mod recall;
 mod recall_thread;
+mod repair_host;
 mod replay;
 mod standalone;
 mod task;

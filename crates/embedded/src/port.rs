@@ -22,6 +22,7 @@ use crate::{
     payout_host::impl_payouts,
     positions::Positions,
     reader::{self, Readers},
+    repair_host::impl_repairs,
     task::Task,
     webhook_host::impl_webhooks,
 };
@@ -29,6 +30,7 @@ use crate::{
 impl_ledger!(Embedded);
 impl_accounts!(Embedded);
 impl_binding!(Embedded);
+impl_repairs!(Embedded);
 impl_keys!(Embedded);
 impl_payouts!(Embedded);
 impl_webhooks!(Embedded);

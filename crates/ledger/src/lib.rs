@@ -25,6 +25,7 @@ mod positions;
 mod postgres;
 mod quarantine;
 mod reconcile;
+mod recounts;
 mod repairs;
 mod schema;
 mod settle;

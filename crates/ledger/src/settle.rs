@@ -335,15 +335,8 @@ async fn write_campaigns<D: Dialect>(
         if part.parts.is_some() {
             D::execute(conn, &ENTER_PART, &[part.campaign.into(), partition.into()]).await?;
         }
-        let values = [
-            part.phase.map(Phase::name).into(),
-            part.granted.into(),
-            part.returned.into(),
-            part.refunded.into(),
-            part.campaign.into(),
-            partition.into(),
-        ];
-        check_all("parts", D::execute(conn, &CHANGE_PART, &values).await?, 1)?;
+        let changed = change_part::<D>(conn, partition, part).await?;
+        check_all("parts", changed, 1)?;
     }
     lock_campaigns::<D>(conn, plan).await?;
     for terms in &plan.terms {
@@ -359,6 +352,32 @@ async fn write_campaigns<D: Dialect>(
         change_campaigns::<D>(conn, &[change]).await?;
     }
     Ok(())
+}
+
+/// Changes a campaign's counts, and those of the part that a partition has of it, if it is spread.
+pub(crate) async fn change_counts<D: Dialect>(
+    conn: &mut D::Connection,
+    partition: i64,
+    change: &CampaignChange,
+) -> Result<(), StoreError> {
+    change_part::<D>(conn, partition, change).await?;
+    change_campaigns::<D>(conn, std::slice::from_ref(change)).await
+}
+
+async fn change_part<D: Dialect>(
+    conn: &mut D::Connection,
+    partition: i64,
+    part: &CampaignChange,
+) -> Result<u64, StoreError> {
+    let values = [
+        part.phase.map(Phase::name).into(),
+        part.granted.into(),
+        part.returned.into(),
+        part.refunded.into(),
+        part.campaign.into(),
+        partition.into(),
+    ];
+    Ok(D::execute(conn, &CHANGE_PART, &values).await?)
 }
 
 /// Locks the campaigns of a plan by their `ref`, if there are several, if a phase follows from parts, or if terms are

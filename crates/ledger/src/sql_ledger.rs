@@ -1,6 +1,7 @@
 //! The `Ledger` port, on either database.
 
 mod bindings;
+mod repair_record;
 mod waiting_rooms;
 mod webhooks;
 
@@ -16,8 +17,7 @@ use qiang_core::{
     ports::{
         AccountStore, Action, ActionStore, AudienceStore, Balance, CampaignQuery, CampaignRecord,
         CampaignStore, Clock, Discard, GrantRecord, LedgerError, QuarantineCount, QuarantineStore,
-        QuarantinedEntry, ReconcileStore, RepairRecord, RepairStore, SettledPart, SettledPayment,
-        SettledRow, SettlementStore, WithheldRecord,
+        QuarantinedEntry, ReconcileStore, SettledPart, SettledPayment, SettledRow, SettlementStore,
     },
     time::Timestamp,
 };
@@ -31,7 +31,7 @@ use crate::{
     discards, listing,
     pool::{self, BoundedPool, Mode, Worked},
     positions::Positions,
-    quarantine, reconcile, repairs, settle,
+    quarantine, reconcile, settle,
 };
 
 /// A ledger in a database.
@@ -443,56 +443,6 @@ impl<D: Dialect> ReconcileStore for SqlLedger<D> {
         upto: u32,
     ) -> Result<Vec<SettledPayment>, LedgerError> {
         self.read(move |conn| Box::pin(reconcile::settled_payments::<D>(conn, id, after, upto)))
-            .await
-    }
-}
-
-#[async_trait]
-impl<D: Dialect> RepairStore for SqlLedger<D> {
-    async fn begin_repair(&self, repair: &RepairRecord) -> Result<(), LedgerError> {
-        self.run(Mode::Write, repair.clone(), |conn, repair| {
-            Box::pin(repairs::begin::<D>(conn, repair))
-        })
-        .await
-    }
-
-    async fn withhold(&self, withheld: &WithheldRecord) -> Result<(), LedgerError> {
-        self.run(Mode::Write, withheld.clone(), |conn, withheld| {
-            Box::pin(repairs::withhold::<D>(conn, withheld))
-        })
-        .await
-    }
-
-    async fn finish_repair(
-        &self,
-        partition: PartitionId,
-        epoch: &str,
-        upto: Seq,
-    ) -> Result<(), LedgerError> {
-        self.run(Mode::Write, epoch.to_owned(), move |conn, epoch| {
-            Box::pin(repairs::finish::<D>(conn, partition, epoch, upto))
-        })
-        .await
-    }
-
-    async fn release_withheld(&self, partition: PartitionId) -> Result<(), LedgerError> {
-        self.run(Mode::Write, self.clock.now(), move |conn, now| {
-            Box::pin(repairs::release::<D>(conn, *now, partition))
-        })
-        .await
-    }
-
-    async fn repairs(
-        &self,
-        partition: PartitionId,
-        limit: u32,
-    ) -> Result<Vec<RepairRecord>, LedgerError> {
-        self.read(move |conn| Box::pin(repairs::list::<D>(conn, partition, limit)))
-            .await
-    }
-
-    async fn withheld(&self, partition: PartitionId) -> Result<Vec<WithheldRecord>, LedgerError> {
-        self.read(move |conn| Box::pin(repairs::withheld::<D>(conn, partition)))
             .await
     }
 }

@@ -6,6 +6,7 @@ use super::LedgerError;
 use crate::{
     event::{PartitionId, Seq},
     id::CampaignId,
+    reconcile::PartFacts,
     time::Timestamp,
 };
 
@@ -97,6 +98,18 @@ pub trait RepairStore: Send + Sync + 'static {
     /// Writes down what a repair withholds of a campaign, before it does so, in place of what was written down for
     /// this repair and campaign.
     async fn withhold(&self, withheld: &WithheldRecord) -> Result<(), LedgerError>;
+
+    /// Sets the count of units that users have of a campaign, or of the part that the partition has of it, to what the
+    /// rows say: rows that were deleted or changed by hand are still counted as they were. A repair does so before it
+    /// adds rows, which are counted when they are settled. Units returned by a closed campaign change by the opposite
+    /// amount. `units` is what users had of the part when its rows were read; orders are counted anew by the ledger
+    /// where that differs.
+    async fn recount(
+        &self,
+        partition: PartitionId,
+        part: PartFacts,
+        units: u64,
+    ) -> Result<(), LedgerError>;
 
     /// Records that everything which a repair withholds is recorded and done: the log ends at `upto`. Other unfinished
     /// repairs of the partition end with it, at their `lost_to`.

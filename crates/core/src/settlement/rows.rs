@@ -184,7 +184,9 @@ impl CampaignChange {
         }
     }
 
-    pub(super) fn nothing(campaign: i64) -> Self {
+    /// A change of nothing.
+    #[must_use]
+    pub fn nothing(campaign: i64) -> Self {
         Self {
             campaign,
             ..Self::default()

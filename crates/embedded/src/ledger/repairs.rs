@@ -1,8 +1,10 @@
 //! The record of repairs.
 
 use qiang_core::{
+    campaign::CampaignKind,
     event::{PartitionId, Seq},
     ports::{RepairRecord, WithheldRecord},
+    reconcile::PartFacts,
     rows::{RepairColumns, WithheldColumns, WithheldNumbersColumns},
     settlement::ClosedPart,
     time::Timestamp,
@@ -45,6 +47,60 @@ pub(crate) fn finish(
         .execute(params![partition.0, epoch, upto as i64])?;
     conn.prepare_cached("UPDATE repairs SET upto = lost_to WHERE partition = ?1 AND upto IS NULL")?
         .execute([partition.0])?;
+    Ok(())
+}
+
+/// Sets the count of units that users have of a part of a campaign to what its rows say; `units` is what they said when
+/// they were read.
+pub(crate) fn recount(
+    conn: &Connection,
+    partition: PartitionId,
+    part: &PartFacts,
+    units: u64,
+) -> Result<(), StoreError> {
+    let mut counted = conn.prepare_cached(
+        "SELECT c.ref, iif(c.parts = 1, c.granted, p.granted), iif(c.parts = 1, c.phase, p.phase) IS 'closed' \
+         FROM campaigns c LEFT JOIN parts p ON p.campaign = c.ref AND p.partition = ?2 WHERE c.id = ?1",
+    )?;
+    let id = part.campaign.to_string();
+    let found = counted.query_row(params![id, partition.0], |row| {
+        let counted: Option<i64> = row.get(1)?;
+        Ok((row.get::<_, i64>(0)?, counted, row.get::<_, bool>(2)?))
+    });
+    let Some((campaign, Some(counted), is_closed)) = found.optional()? else {
+        return Ok(());
+    };
+    if counted == units as i64 {
+        return Ok(());
+    }
+    let held = match part.kind {
+        CampaignKind::RedPacket => units as i64,
+        CampaignKind::Sale => {
+            let mut held = conn.prepare_cached(
+                "SELECT coalesce(sum(quantity), 0) FROM orders \
+                 WHERE campaign = ?1 AND (number - 1) % ?2 = ?3 AND state IN ('held', 'paid')",
+            )?;
+            held.query_row(params![campaign, part.parts, part.index], |row| row.get(0))?
+        }
+    };
+    let granted = held - counted;
+    if granted == 0 {
+        return Ok(());
+    }
+    let returned = if is_closed { -granted } else { 0 };
+    for (table, of) in [
+        ("campaigns", "ref = ?3"),
+        ("parts", "campaign = ?3 AND partition = ?4"),
+    ] {
+        let add = format!(
+            "UPDATE {table} SET granted = granted + ?1, returned = returned + ?2 WHERE {of}"
+        );
+        let mut add = conn.prepare_cached(&add)?;
+        match table {
+            "parts" => add.execute(params![granted, returned, campaign, partition.0])?,
+            _ => add.execute(params![granted, returned, campaign])?,
+        };
+    }
     Ok(())
 }
 

@@ -19,12 +19,14 @@ use crate::{
     payout_host::impl_payouts,
     positions::Positions,
     reader::Readers,
+    repair_host::impl_repairs,
     webhook_host::impl_webhooks,
 };
 
 impl_ledger!(SqliteLedger);
 impl_accounts!(SqliteLedger);
 impl_binding!(SqliteLedger);
+impl_repairs!(SqliteLedger);
 impl_keys!(SqliteLedger);
 impl_payouts!(SqliteLedger);
 impl_webhooks!(SqliteLedger);

@@ -8,7 +8,7 @@ use qiang_core::{
     campaign::CampaignKind,
     event::PartitionId,
     id::CampaignId,
-    ports::{EngineError, Ledger},
+    ports::{EngineError, Ledger, LedgerError},
     reconcile::{PartFacts, Repair, SpreadSurvey, Survey},
 };
 
@@ -83,6 +83,7 @@ impl RedisEngine {
             if !has_happened {
                 return Ok(Vec::new()); // It is opened as any other draft.
             }
+            recount(held, ledger, &mut members, evidence).await?;
             let terms = LastTerms::of(&members, evidence, None);
             let (own, part) = (&evidence[first], &members[0].1);
             let stock = (part.facts.kind == CampaignKind::Sale).then(|| Stock::of(part, own));
@@ -142,6 +143,7 @@ impl RedisEngine {
         (mut members, lost, elsewhere): (Vec<Member>, &[Lost], &Elsewhere),
         evidence: &[Evidence],
     ) -> Result<Vec<(usize, Repair)>, EngineError> {
+        recount(held, ledger, &mut members, evidence).await?;
         for ((place, part), (partition, _)) in members.iter_mut().zip(lost) {
             self.remember_all(*partition, part).await?;
             evidence[*place].journal.withhold_as_before(part);
@@ -288,7 +290,36 @@ fn was_tried(part: &BothSides, evidence: &Evidence) -> bool {
     before.and_then(|before| before.repaired.as_ref()) == Some(&evidence.noted.epoch)
 }
 
-/// Has the ledger write down what is withheld.
+/// Sets the ledger's counts of parts to what its rows say, and reads anew what a closed part gave back by them. Counts
+/// that rows contradict stay as they are: they stop no repair.
+async fn recount(
+    held: &[Held<'_>],
+    ledger: &dyn Ledger,
+    members: &mut [Member],
+    evidence: &[Evidence],
+) -> Result<(), EngineError> {
+    for (place, part) in members {
+        if was_tried(part, &evidence[*place]) {
+            continue;
+        }
+        let (rebuild, campaign) = (&held[*place].rebuild, part.facts.campaign);
+        rebuild.check().await?;
+        let units = part.ledger.granted();
+        match ledger.recount(rebuild.partition, part.facts, units).await {
+            Err(error @ LedgerError::Damaged { .. }) => {
+                tracing::warn!(%campaign, %error, "the rows of a campaign contradict its counts");
+            }
+            counted => counted.map_err(of_ledger)?,
+        }
+        if part.closed.is_some() {
+            let known = ledger.settled_part(campaign, rebuild.partition).await;
+            part.closed = known.map_err(of_ledger)?.and_then(|known| known.closed);
+        }
+    }
+    Ok(())
+}
+
+/// Has the ledger record what is withheld.
 async fn journal_of(
     held: &[Held<'_>],
     (place, part): &Member,

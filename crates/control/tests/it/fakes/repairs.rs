@@ -8,6 +8,7 @@ use qiang_core::{
         BindingStore, EngineBinding, LedgerError, ReconcileStore, RepairRecord, RepairStore,
         SettledPart, SettledPayment, SettledRow, WithheldRecord,
     },
+    reconcile::PartFacts,
 };
 
 use super::{FakeLedger, broken};
@@ -81,6 +82,10 @@ impl RepairStore for FakeLedger {
     }
 
     async fn withhold(&self, _: &WithheldRecord) -> Result<(), LedgerError> {
+        Err(broken())
+    }
+
+    async fn recount(&self, _: PartitionId, _: PartFacts, _: u64) -> Result<(), LedgerError> {
         Err(broken())
     }
 

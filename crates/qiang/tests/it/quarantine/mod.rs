@@ -2,6 +2,7 @@
 //! hand, an entry that somebody wrote into a log by hand. The rest goes on; what is refused is counted, listed by the
 //! program, and settled by it once the rows are mended, or discarded; then the audit finds nothing.
 
+mod after_repair;
 mod discard;
 mod engine_file;
 mod node;

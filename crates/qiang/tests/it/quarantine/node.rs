@@ -171,6 +171,9 @@ impl TestLedger {
             LedgerKind::File => {
                 let conn = rusqlite::Connection::open(self.path()).unwrap();
                 conn.busy_timeout(WAIT_MAX).unwrap();
+                // A node that was killed has left its log beside the file, which must stay there.
+                let keep_wal = rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
+                conn.set_db_config(keep_wal, true).unwrap();
                 conn.execute(sql, []).map(|rows| rows as u64).unwrap()
             }
             LedgerKind::Postgres => {
@@ -385,6 +388,23 @@ impl Node {
             let removed = redis().primary().call(&["HDEL", &key, field]).unwrap();
             assert_eq!(removed.integer(), Some(1), "{rest}");
         }
+    }
+
+    /// Changes fields of an order in Redis, by their places between tabs, as nobody should.
+    pub(crate) fn change_order(&self, campaign: &str, number: u64, fields: &[(usize, &str)]) {
+        let partition = self.partition(campaign);
+        let (key, number) = (
+            self.key(partition, &format!("c:{campaign}:orders")),
+            number.to_string(),
+        );
+        let row = redis().primary().call(&["HGET", &key, &number]).unwrap();
+        let row = row.text().unwrap().to_owned();
+        let mut row: Vec<&str> = row.split('\t').collect();
+        for (place, value) in fields {
+            row[*place] = value;
+        }
+        let write = ["HSET", &key, &number, &row.join("\t")];
+        redis().primary().call(&write).unwrap();
     }
 
     /// Writes an event of a campaign into its partition's log, as nobody but the engine should; its place.
