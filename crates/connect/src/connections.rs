@@ -19,6 +19,7 @@ use crate::{
     call_connection::{Arguments, Call, CallConnection, ConnectionContext},
     error::{ConnectError, is_transient, no_answer, unavailable},
     keys::KeySpace,
+    lanes::{Lane, Lanes},
     options::Options,
     partition::{Partition, PartitionState},
     replicas::OnlineReplicas,
@@ -30,6 +31,8 @@ use crate::{
 const SCAN_COUNT: usize = 1_000;
 /// The pause between two attempts of a command that is sent in whatever term.
 const UNFENCED_PAUSE: Duration = Duration::from_millis(50);
+/// Why a call was not sent, when no connection was free in time.
+const BUSY: &str = "earlier commands of the partition are still waiting for their answers";
 
 /// All partitions, as this node sees them, and its connections to them.
 pub struct Connections {
@@ -38,8 +41,8 @@ pub struct Connections {
     list: Vec<Arc<Partition>>,
     /// One per partition.
     replicas: Vec<OnlineReplicas>,
-    /// One connection a partition, for everything that is not a claim.
-    command_connections: Vec<Mutex<CallConnection>>,
+    /// For everything that is not a claim, one set a partition.
+    lanes: Vec<Lanes>,
     /// One connection a partition, for saying that this node is there.
     pub(crate) presence_connections: Vec<Mutex<CallConnection>>,
     /// One connection a partition, for looking after it while it is not open.
@@ -68,12 +71,12 @@ impl Connections {
             replicas: ids.clone().map(|_| OnlineReplicas::unknown()).collect(),
             list: ids.map(partition).collect(),
             context: Arc::new(context),
-            command_connections: Vec::new(),
+            lanes: Vec::new(),
             presence_connections: Vec::new(),
             repair_connections: Vec::new(),
         };
-        // Part of keys: it stays.
-        connections.command_connections = connections.connections("desk");
+        let lanes = |partition| Lanes::new(&connections.context, partition);
+        connections.lanes = connections.list.iter().map(lanes).collect();
         connections.presence_connections = connections.connections("presence");
         connections.repair_connections = connections.connections("repair");
         let ids = connections.list.iter().map(|partition| partition.id);
@@ -177,10 +180,8 @@ impl Connections {
         partition: PartitionId,
         command: &Cmd,
     ) -> Result<T, EngineError> {
-        self.command_connection(partition)
-            .await?
-            .query(command)
-            .await
+        let mut connection = self.take(partition, Lane::Read).await?;
+        connection.query(command).await
     }
 
     /// Sends a plain command that may be repeated to a partition's server, in whatever term: for those who look after a
@@ -242,7 +243,13 @@ impl Connections {
         partition: PartitionId,
         call: &Call<'_>,
     ) -> Result<ScriptReply, EngineError> {
-        self.command_connection(partition).await?.call(call).await
+        let lane = match call.asks {
+            None => Lane::Read,
+            Some(asked) if self.options().waits(asked) => Lane::Confirmed,
+            Some(_) => Lane::Command,
+        };
+        let mut connection = self.take(partition, lane).await?;
+        connection.call(call).await
     }
 
     /// Why nobody waits for a partition, if it has not answered for as long as a call is tried. Claims and commands are
@@ -253,22 +260,22 @@ impl Connections {
             .given_up(self.options().try_for * 9 / 10)
     }
 
-    /// The connection for commands.
-    async fn command_connection(
+    /// The connection of a lane, as soon as it is free.
+    async fn take(
         &self,
         partition: PartitionId,
+        lane: Lane,
     ) -> Result<MutexGuard<'_, CallConnection>, EngineError> {
         let check = || {
             self.given_up(partition)
                 .map_or(Ok(()), |reason| Err(unavailable(reason)))
         };
         check()?;
-        let connection = self.command_connections[usize::from(partition.0)]
-            .lock()
-            .await;
+        let lanes = &self.lanes[usize::from(partition.0)];
+        let taken = lanes.take(lane, self.options().try_for).await;
         // Those before it may have taken all the time that there was.
         check()?;
-        Ok(connection)
+        taken.ok_or_else(|| unavailable(BUSY))
     }
 
     /// Calls a script that changes something, and sees to the level that the campaign asks for.
@@ -296,9 +303,7 @@ impl Connections {
     /// # Errors
     /// When its server does not answer.
     pub async fn erase(&self, partition: PartitionId) -> Result<(), EngineError> {
-        let mut connection = self.command_connections[usize::from(partition.0)]
-            .lock()
-            .await;
+        let mut connection = self.take(partition, Lane::Command).await?;
         let failed = |error| unavailable(no_answer(&error));
         let mut cursor = "0".to_owned();
         loop {

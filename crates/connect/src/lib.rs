@@ -14,6 +14,7 @@ mod error;
 mod identity;
 mod info;
 mod keys;
+mod lanes;
 mod options;
 mod partition;
 mod presence;

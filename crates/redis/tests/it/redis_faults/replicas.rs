@@ -4,18 +4,20 @@
 use std::time::{Duration, Instant};
 
 use qiang_core::{
+    book::{Command, PaymentOutcome, Reply},
     campaign::AckLevel,
+    id::PaymentRef,
     outcome::Outcome,
     ports::{Claimed, Engine as _, EngineError, EventLog as _, Probed},
 };
 use qiang_redis::{Options, RedisEngine, WaitFor};
 use qiang_testkit::{
-    campaign::sale,
+    campaign::{Target, sale},
     servers::redis::{Options as ServerOptions, Standalone},
 };
 
 use crate::redis_faults::harness::{
-    Harness, blocking, grant_of, name, node, open_now, options, wait_for,
+    Harness, blocking, grant_of, name, node, open_now, options, patient, wait_for,
 };
 
 const REPLICA_TIMEOUT: Duration = Duration::from_millis(100);
@@ -129,6 +131,61 @@ async fn a_replica_that_does_not_answer_is_not_claimed_to_have_it() {
     }
     harness.replay(&answers).await;
     harness.audit().await;
+}
+
+/// Payments that wait for one stalled replica.
+const PAYMENTS: u32 = 59;
+
+/// Commands that wait for a stalled replica delay no read, and no command that waits for none.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stalled_replica_delays_only_commands_that_wait_for_it() {
+    let servers = blocking(|| Standalone::start(&ServerOptions::new().replicas(1)));
+    let mut harness = Harness::new(Options {
+        partitions: 1,
+        replicas: 1,
+        replica_timeout: 2 * REPLICA_TIMEOUT,
+        ..patient(servers.url())
+    })
+    .await;
+    let mut sales = Vec::new();
+    for level in [AckLevel::Replica, AckLevel::Memory] {
+        let on_sale = open_now(sale(PAYMENTS)).hold_ms(3_600_000);
+        let target = harness.open(on_sale.ack(level)).await;
+        let claims = (0..PAYMENTS as usize).map(|n| target.one(&name(n)));
+        harness.ask_all(claims.collect()).await;
+        sales.push(target);
+    }
+    let pay = |target: Target, number: u32| {
+        let node = harness.nodes[0].clone();
+        let order = target.order(number);
+        let payment = PaymentRef::new(&format!("payment-{number}")).unwrap();
+        let pay = Command::Pay {
+            order,
+            payment,
+            paid_at: None,
+        };
+        tokio::spawn(async move { node.submit(pay).await })
+    };
+    blocking(|| servers.replica(0).pause());
+    let confirmed: Vec<_> = (1..=PAYMENTS).map(|n| pay(sales[0], n)).collect();
+    tokio::time::sleep(2 * REPLICA_TIMEOUT).await;
+    let read = harness.nodes[0].order(sales[1].order(1)).await;
+    assert!(matches!(read, Ok(Some(_))), "{read:?}");
+    let paid = pay(sales[1], 1).await.unwrap();
+    assert!(
+        matches!(paid, Ok(Reply::Payment(PaymentOutcome::Paid, _))),
+        "{paid:?}"
+    );
+    let ended = confirmed.iter().filter(|it| it.is_finished()).count();
+    assert!(ended < PAYMENTS as usize / 2, "{ended} were waited for");
+    for payment in confirmed {
+        let answer = payment.await.unwrap();
+        assert!(
+            matches!(answer, Err(EngineError::Uncertain { .. })),
+            "{answer:?}"
+        );
+    }
+    blocking(|| servers.replica(0).resume());
 }
 
 /// Without the replicas that a grant waits for, no claim of the level `replica` is decided. Every other claim is, and
