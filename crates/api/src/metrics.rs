@@ -78,6 +78,10 @@ const RECONCILE_PASSED: Labelled = (
     "qiang_reconcile_last_pass_timestamp_seconds",
     "When all live rows of engine and ledger had been held against each other last, by partition",
 );
+const WITHHELD: Labelled = (
+    "qiang_withheld_units",
+    "Units that repairs withhold and nobody has given back, of the partitions that this process compares",
+);
 const WAITING: Labelled = (
     "qiang_waiting_places",
     "Places in the lines that this node decides",
@@ -350,6 +354,8 @@ impl Metrics {
             let labels = vec![Label::new("kind", kind.name())];
             self.set(RECONCILE_DIFFERENCES, labels, count as f64);
         }
+        let withheld: u64 = reports.iter().map(|report| report.withheld).sum();
+        self.set(WITHHELD, Vec::new(), withheld as f64);
         for report in reports {
             for (name, at) in [
                 (RECONCILE_RAN, report.ran_at),

@@ -47,6 +47,7 @@ impl ReconcileMonitor {
         let of = |(partition, found): (&PartitionId, &Found)| PartitionFindings {
             partition: *partition,
             differences: found.counts(),
+            withheld: found.withheld,
             ran_at: found.ran_at,
             passed_at: found.passed_at,
         };
@@ -64,6 +65,7 @@ struct Found {
     /// What the log says of already.
     logged: BTreeSet<(DifferenceKind, CampaignId)>,
     walk: u64,
+    withheld: u64,
     ran_at: Option<Timestamp>,
     passed_at: Option<Timestamp>,
 }
@@ -155,6 +157,17 @@ impl Reconciliation {
         Schedule::every(options.interval)
     }
 
+    /// Counts the units of a partition that repairs have withheld and that nobody has given back.
+    async fn count_withheld(&self, partition: PartitionId) -> Result<(), EngineError> {
+        let records = self.ledger.withheld(partition).await;
+        let records = records.map_err(|error| EngineError::unavailable(error.to_string()))?;
+        let standing = records.iter().filter(|it| it.released_at.is_none());
+        let units = standing.map(|it| it.units).sum();
+        let mut found = self.monitor.0.lock();
+        found.entry(partition).or_default().withheld = units;
+        Ok(())
+    }
+
     /// One step of the walk through a partition, if this process is the one that makes it.
     async fn step(&mut self, partition: PartitionId) -> Result<(), EngineError> {
         let lease = (self.options.interval * LEASE_INTERVALS).max(LEASE_MIN);
@@ -163,6 +176,12 @@ impl Reconciliation {
             self.monitor.0.lock().remove(&partition);
             return Ok(());
         }
+        let counted = self.count_withheld(partition).await;
+        self.walk(partition).await.and(counted)
+    }
+
+    /// One step of the walk.
+    async fn walk(&mut self, partition: PartitionId) -> Result<(), EngineError> {
         let walk = self.walks.entry(partition).or_default();
         if !walk.begun {
             let live = self.engine.live_campaigns(partition, &*self.ledger).await?;

@@ -57,6 +57,8 @@ pub struct PartitionFindings {
     pub partition: PartitionId,
     /// How many differences there are, of each kind that is a fault.
     pub differences: Vec<(DifferenceKind, u64)>,
+    /// Units that repairs withhold, as the ledger has it.
+    pub withheld: u64,
     /// When rows were compared last.
     pub ran_at: Option<Timestamp>,
     /// When everything that is live had been compared.

@@ -98,6 +98,7 @@ impl Gauges for Parts {
                 .into_iter()
                 .zip(differences)
                 .collect(),
+            withheld: 10 * u64::from(n) + u64::from(n == 0),
             ran_at: Some(Timestamp::from_millis(1_800_000_000_500)),
             passed_at: None,
         };
@@ -186,6 +187,7 @@ async fn a_node_is_ready_while_it_can_serve_any_partition() {
         "qiang_reconcile_differences{kind=\"missing_in_ledger\"} 5\n",
         "qiang_reconcile_differences{kind=\"missing_in_engine\"} 0\n",
         "qiang_reconcile_differences{kind=\"double\"} 2\n",
+        "qiang_withheld_units 31\n",
         "qiang_reconcile_last_run_timestamp_seconds{partition=\"3\"} 1800000000.5\n",
     ] {
         assert!(text.contains(line), "no {line} in {text}");

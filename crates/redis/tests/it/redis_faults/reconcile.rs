@@ -15,7 +15,10 @@ use qiang_core::{
     book::{Command, Reply},
     event::PartitionId,
     id::PaymentRef,
-    ports::{Engine as _, EventLog as _, SampleCursor, SampleEngine as _},
+    ports::{
+        Engine as _, EventLog as _, RepairStore as _, SampleCursor, SampleEngine as _,
+        WithheldRecord,
+    },
     reconcile::DifferenceKind,
     split::SplitRule,
 };
@@ -191,6 +194,36 @@ fn with(text: &str, n: usize, value: &str) -> String {
     let mut parts: Vec<&str> = text.split('\t').collect();
     parts[n] = value;
     parts.join("\t")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn withheld_units_are_counted_until_they_are_given_back() {
+    let mut world = World::new(false).await;
+    let target = world.campaign(sale(STOCK)).await;
+    world.settle().await;
+    let withheld = |world: &World| -> u64 {
+        let findings = world.monitor.findings();
+        findings.iter().map(|it| it.withheld).sum()
+    };
+    world.pass().await;
+    assert_eq!(withheld(&world), 0);
+    let partition = world.harness.nodes[0].home_position(target.id).0;
+    let record = WithheldRecord {
+        partition,
+        epoch: "epoch".to_owned(),
+        campaign: target.id,
+        units: 7,
+        amount_minor: 0,
+        numbers: Vec::new(),
+        released_at: None,
+    };
+    world.books.ledger.withhold(&record).await.unwrap();
+    world.pass().await;
+    assert_eq!(withheld(&world), 7);
+    let released = world.books.ledger.release_withheld(partition);
+    released.await.unwrap();
+    world.pass().await;
+    assert_eq!(withheld(&world), 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
