@@ -52,7 +52,7 @@ const PARTITION_READY: Labelled = (
 );
 const REPLICAS_MISSING: Labelled = (
     "qiang_redis_replicas_missing",
-    "Replicas that a partition's primary lacks of those that grants wait for (redis.replicas), by partition",
+    "Replicas that a partition's primary lacks of redis.replicas, by partition",
 );
 const CLOCK_OFFSET: Labelled = (
     "qiang_clock_offset_seconds",
@@ -80,7 +80,7 @@ const RECONCILE_PASSED: Labelled = (
 );
 const WITHHELD: Labelled = (
     "qiang_withheld_units",
-    "Units that repairs withhold and nobody has given back, of the partitions that this process compares",
+    "Units that repairs withhold and that are not released, in the partitions that this process compares",
 );
 const WAITING: Labelled = (
     "qiang_waiting_places",

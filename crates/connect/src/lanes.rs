@@ -1,5 +1,5 @@
 //! The connections of a node to one partition for everything that is not a claim: apart for reads, for commands, and
-//! for commands that wait for replicas. A replica that stalls delays only those that wait for it.
+//! for commands that wait for replicas. A replica that stalls delays only commands that wait for it.
 //!
 //! Commands of one kind share a connection, one after the other. Redis keeps the number of a connection's last call, so
 //! a packet that arrives late changes nothing once a later command is answered.

@@ -27,7 +27,7 @@ impl OnlineReplicas {
         self.0.store(online, Ordering::Relaxed);
     }
 
-    /// Replicas that are missing of those that grants wait for; 0 while it is not known.
+    /// Replicas that grants wait for and that are missing; 0 while it is not known.
     pub(crate) fn missing(&self, wanted: u32) -> u32 {
         wanted.saturating_sub(self.0.load(Ordering::Relaxed))
     }

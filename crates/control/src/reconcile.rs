@@ -157,7 +157,7 @@ impl Reconciliation {
         Schedule::every(options.interval)
     }
 
-    /// Counts the units of a partition that repairs have withheld and that nobody has given back.
+    /// Counts the units of a partition that repairs have withheld and that are not released.
     async fn count_withheld(&self, partition: PartitionId) -> Result<(), EngineError> {
         let records = self.ledger.withheld(partition).await;
         let records = records.map_err(|error| EngineError::unavailable(error.to_string()))?;

@@ -73,7 +73,7 @@ mod tests {
         let mut shares = FairShares::new(64);
         let taken = ['a', 'b', 'c', 'd'].map(|party| fill(&mut shares, party));
         assert_eq!(taken, [32, 16, 8, 4]);
-        // Whoever leaves makes room for all, and most for those that have least.
+        // A party that leaves makes room for all, most for the party that has least.
         for _ in 0..32 {
             shares.leave(&'a');
         }

@@ -127,7 +127,7 @@ async fn bounded_pool<D: Dialect>(
             let is_usable = sessions.allows(session.age);
             Box::pin(async move { Ok(is_usable) })
         });
-    // Before anything is set in a session, which may be a pooler's and somebody else's next.
+    // Before anything is set in a session: a pooler may give the session to another client next.
     let until = Instant::now() + options.acquire_max;
     while let Err(error) = check_sessions::<D>(&at).await {
         if !error.is_outage() || Instant::now() >= until {

@@ -272,7 +272,7 @@ fn is_connection_failure<D: Dialect>(error: &StoreError) -> bool {
     }
 }
 
-/// Whether the database refused because of the session, and so refuses in those that began with it as well.
+/// Whether the database refused because of the session: other sessions of its age are refused as well.
 fn is_session_failure<D: Dialect>(error: &StoreError) -> bool {
     match error {
         StoreError::Sqlx(error) | StoreError::Commit(error) => is_of_session::<D>(error),

@@ -17,7 +17,7 @@
 -- Replies: {"foreign", installation, primary}; {"mark", engine, primary}, the engine empty where the partition is of
 -- none; {"ok", epoch, term, server, began, state, head, reason, lost from, lost to, replicas, primary}; {"count",
 -- partitions} where Redis was set up with another number; {"replica"} where the server is no primary; {"evicts",
--- policy} where it may evict keys. `replicas` is the number of replicas that are online, those that `WAIT` can count;
+-- policy} where it may evict keys. `replicas` is the number of replicas that are online and that `WAIT` can count;
 -- `primary` is the replication id of the server that answers
 local SHORT = 8 -- of a replication id, to tell servers apart
 local TERMS_MAX = 64

@@ -19,7 +19,7 @@ use qiang_core::{
 use super::Writer;
 use crate::places::{Place, place_of};
 
-/// Unsettled grants of campaigns that ask for the ledger, past which no more of them are decided: some 20 MiB. One
+/// Unsettled grants of campaigns that ask for the ledger, after which no more are decided: some 20 MiB. One
 /// campaign has half of them at most. A rebuilt engine may have more.
 const PLACES_MAX: usize = 262_144;
 

@@ -36,7 +36,7 @@ fn row(user: &str, quantity: u32, state: OrderState) -> GrantRow {
     }
 }
 
-/// Rows of the form `number user quantity state`, with the payment behind orders that were paid; those that are `free`
+/// Rows of the form `number user quantity state`, with the payment behind orders that were paid; `free` rows
 /// cost nothing and are paid.
 fn rows(text: &str) -> PartRows {
     let mut rows = PartRows::new(Phase::Scheduled);
