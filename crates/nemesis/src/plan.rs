@@ -43,6 +43,8 @@ pub(crate) enum Kind {
     Isolate,
     /// The primary starts again on older data.
     Older,
+    /// A primary loses all it has, and its replicas with it.
+    Empty,
     /// The ledger is restored from an older dump.
     Restore,
     /// Redis reaches `maxmemory`.
@@ -56,7 +58,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 12] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::Kill,
         Self::Stop,
         Self::Cut,
@@ -64,6 +66,7 @@ impl Kind {
         Self::Lose,
         Self::Isolate,
         Self::Older,
+        Self::Empty,
         Self::Restore,
         Self::Memory,
         Self::Scripts,
@@ -80,6 +83,7 @@ impl Kind {
             Self::Lose => "lose",
             Self::Isolate => "isolate",
             Self::Older => "older",
+            Self::Empty => "empty",
             Self::Restore => "restore",
             Self::Memory => "memory",
             Self::Scripts => "scripts",
@@ -159,8 +163,8 @@ pub(crate) struct Fault {
     pub(crate) target: Target,
     /// How long it lasts.
     pub(crate) hold: Duration,
-    /// How many entries are lost, where some are; where memory ends, in percent of what is used; by how many seconds
-    /// clocks step.
+    /// Of `lose`, how many entries are lost; of `empty`, how often Redis is emptied, 0 for once while no user asks; of
+    /// `clock`, by how many seconds clocks step.
     pub(crate) amount: i64,
     /// What users do before the next one.
     pub(crate) pause: Duration,
@@ -178,6 +182,10 @@ impl fmt::Display for Fault {
         write!(f, "{} {target:?} for {} ms", kind.name(), hold.as_millis())?;
         match kind {
             Kind::Lose => write!(f, ", {amount} entries"),
+            Kind::Empty => match amount {
+                0 => f.write_str(", without load"),
+                times => write!(f, ", {times} times"),
+            },
             Kind::Clock => write!(f, ", {amount} s"),
             _ => Ok(()),
         }
@@ -203,6 +211,8 @@ pub(crate) const PARTITIONS: usize = 4;
 
 /// Entries that a failover loses: one, and many.
 const LOST: [i64; 2] = [1, 500];
+/// How often Redis is emptied in a row; 0: once, while no user asks.
+const EMPTIED: [i64; 3] = [0, 1, 2];
 /// By how many seconds clocks step.
 const STEPS_S: [i64; 4] = [-30, -2, 2, 30];
 /// How long a fault lasts, in milliseconds.
@@ -246,6 +256,7 @@ impl Iterator for Plan {
         let (kind, target) = *self.choices.choose(random)?;
         let amount = match kind {
             Kind::Lose => *LOST.choose(random)?,
+            Kind::Empty => *EMPTIED.choose(random)?,
             Kind::Clock => *STEPS_S.choose(random)?,
             _ => 0,
         };
@@ -294,6 +305,9 @@ fn targets(kind: Kind, scope: Scope) -> Vec<Target> {
             processes
         }
         Kind::Lose | Kind::Older | Kind::Memory => primaries.collect(),
+        // Under Sentinels the only primary is all of it.
+        Kind::Empty if sentinel => vec![Target::Everything],
+        Kind::Empty => primaries.chain([Target::Everything]).collect(),
         Kind::Isolate if sentinel => primaries.collect(),
         Kind::Slots if !sentinel => primaries.collect(),
         Kind::Isolate | Kind::Slots => Vec::new(),

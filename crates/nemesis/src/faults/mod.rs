@@ -62,6 +62,7 @@ pub(crate) async fn inflict(scene: &Scene, fault: &Fault) -> Result<()> {
         (Kind::Older, Target::Primary(partition)) => {
             storage::older(site, partition, fault.hold).await
         }
+        (Kind::Empty, target) => storage::empty(scene, target, fault).await,
         (Kind::Restore, _) => storage::restore(scene, fault.hold).await,
         (Kind::Memory, Target::Primary(partition)) => {
             storage::fill_memory(site, partition, fault.hold).await
@@ -84,7 +85,7 @@ pub(crate) fn may_lose(fault: &Fault) -> Option<Level> {
         Kind::Kill | Kind::Stop | Kind::Cut | Kind::HalfCut if is_primary => Some(Level::Memory),
         Kind::Lose | Kind::Isolate => Some(Level::Memory),
         // Primary and replicas go back together.
-        Kind::Older => Some(Level::Replica),
+        Kind::Older | Kind::Empty => Some(Level::Replica),
         _ => None,
     }
 }

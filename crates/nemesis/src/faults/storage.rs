@@ -1,6 +1,6 @@
-//! Servers that go back in time, run full, or forget scripts.
+//! Servers that go back in time, lose all they have, run full, or forget scripts.
 
-use std::{fs, path::Path, time::Duration};
+use std::{collections::BTreeSet, fs, path::Path, time::Duration};
 
 use anyhow::{Context as _, Result};
 use qiang_testkit::servers::postgres;
@@ -8,6 +8,7 @@ use qiang_testkit::servers::postgres;
 use crate::{
     faults::Scene,
     installation::{Installation, blocking, redis::info_number, wait_until},
+    plan::{Fault, PARTITIONS, Target},
 };
 
 /// Where Redis 7 keeps its append-only file.
@@ -52,6 +53,31 @@ fn copy_files(from: &Path, to: &Path) -> Result<()> {
         let entry = entry?;
         fs::copy(entry.path(), to.join(entry.file_name()))?;
     }
+    Ok(())
+}
+
+/// Empties one primary, or all of them, as `FLUSHALL`, a lost disk or a missing append-only file does.
+pub(super) async fn empty(scene: &Scene, target: Target, fault: &Fault) -> Result<()> {
+    let redis = &scene.installation.redis;
+    let partitions = match target {
+        Target::Primary(partition) => partition..partition + 1,
+        _ => 0..PARTITIONS,
+    };
+    let without_load = match fault.amount {
+        0 => Some(scene.nodes.pause().await),
+        _ => None,
+    };
+    for _ in 0..fault.amount.max(1) {
+        let mut primaries = BTreeSet::new();
+        for partition in partitions.clone() {
+            primaries.insert(redis.wait_for_primary(partition).await?);
+        }
+        for primary in primaries {
+            redis.servers()[primary].call(&["FLUSHALL"])?;
+        }
+        tokio::time::sleep(fault.hold).await;
+    }
+    drop(without_load);
     Ok(())
 }
 
