@@ -13,6 +13,8 @@ use crate::steps::Done;
 
 const SOURCES: &str = "crates/pages/browser";
 const SCRIPTS: &str = "crates/pages/assets";
+/// Tests that measure times, and have the machine to themselves.
+const MEASURE: [&str; 2] = ["lighthouse.test.mjs", "pages.test.mjs"];
 /// Where the README's pictures are.
 const PICTURES: &str = "docs/pictures";
 /// Those that it shows, of all that the tests take.
@@ -87,9 +89,35 @@ pub(crate) fn run_built(root: &Path) -> Result<()> {
         .iter()
         .map(|(name, value)| (*name, value.as_str()))
         .collect();
-    // A file after the other: each has a service and a browser of its own.
-    let line = format!("{MINUTES_MAX} node --test --test-concurrency=1 .");
-    command::run_with(&line, &tools, &env)
+    // Each file has a service and a browser of its own, and waits for half of its time.
+    for (files, at_once) in [
+        (
+            test_files(&root.join(SOURCES), |name| !MEASURE.contains(&name))?,
+            2,
+        ),
+        (
+            test_files(&root.join(SOURCES), |name| MEASURE.contains(&name))?,
+            1,
+        ),
+    ] {
+        let line = format!("{MINUTES_MAX} node --test --test-concurrency={at_once} {files}");
+        command::run_with(&line, &tools, &env)?;
+    }
+    Ok(())
+}
+
+/// The names of the test files of a folder that are wanted, with blanks between.
+fn test_files(folder: &Path, is_wanted: impl Fn(&str) -> bool) -> Result<String> {
+    let entries = fs::read_dir(folder).with_context(|| format!("read {}", folder.display()))?;
+    let mut names = Vec::new();
+    for entry in entries {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if name.ends_with(".test.mjs") && is_wanted(&name) {
+            names.push(name);
+        }
+    }
+    names.sort();
+    Ok(names.join(" "))
 }
 
 fn tools(root: &Path) -> Result<PathBuf> {
@@ -113,4 +141,21 @@ fn copy_into(file: &Path, folder: &Path) -> Result<()> {
     copied
         .map(drop)
         .with_context(|| format!("copy {}", file.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tests_that_measure_are_there_and_no_other_test_is_left_out() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let files =
+            |is_wanted: fn(&str) -> bool| test_files(&root.join(SOURCES), is_wanted).unwrap();
+        assert_eq!(files(|name| MEASURE.contains(&name)), MEASURE.join(" "));
+        let (all, others) = (files(|_| true), files(|name| !MEASURE.contains(&name)));
+        let count = |files: &str| files.split(' ').count();
+        assert!(count(&others) > 1);
+        assert_eq!(count(&all), count(&others) + MEASURE.len());
+    }
 }
