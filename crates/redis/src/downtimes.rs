@@ -41,13 +41,18 @@ impl Node {
         let text = reply.found(Refusal::UnknownCampaign)?;
         served.note();
         let down_ms: i64 = text.parse().map_err(|_| unreadable())?;
-        if down_ms > 0 {
-            let partition = partition.0;
-            tracing::warn!(
+        let partition = partition.0;
+        match down_ms {
+            0 => {}
+            1.. => tracing::warn!(
                 partition,
                 down_ms,
                 "no node served the partition: holds have stood still meanwhile"
-            );
+            ),
+            _ => tracing::warn!(
+                partition,
+                "it is lost when nodes served the partition: holds of earlier orders begin again now"
+            ),
         }
         Ok(())
     }

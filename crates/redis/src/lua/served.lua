@@ -3,7 +3,7 @@
 -- KEYS as in prelude.lua
 -- ARGV[1..6] as in prelude.lua, ARGV[7] "1" where the caller knows that it was not down,
 -- and by a clock that it is given; what was noted later stays then, because its call may have been under way for long
--- Replies: {"ok", milliseconds that it was down; 0 if it was not}
+-- Replies: {"ok", milliseconds that it was down; 0 if it was not, -1 if what was noted of it is lost}
 -- luacheck: read globals now int up downtimes read_downtimes
 local NOTED_MS, REMEMBERED_MAX = 1000, 64
 local is_known = ARGV[7] == '1'
@@ -33,4 +33,8 @@ if was_down or is_set_back then
 elseif not up or now - up >= NOTED_MS then
   redis.call('HSET', KEYS[1], 'up', int(now))
 end
-return {'ok', int(was_down and now - up or 0)}
+local down = 0
+if was_down then
+  down = up == 0 and -1 or now - up
+end
+return {'ok', int(down)}
