@@ -34,6 +34,8 @@ pub(crate) struct Claim {
 
 /// Stands for whatever server answers.
 const ANY_SERVER: &str = "1";
+/// How long after its last answer the ledger counts as there.
+const LEDGER_SILENT_MAX: Duration = Duration::from_secs(2);
 
 /// A mark as calls have found it.
 #[derive(Debug)]
@@ -64,6 +66,8 @@ struct State {
     lost: BTreeMap<PartitionId, String>,
     /// Why it does not serve a partition that is not of the engine, and what to do.
     advice: String,
+    /// When the ledger last answered, if this process looks for that.
+    ledger_answered: Option<Instant>,
 }
 
 impl Identity {
@@ -78,6 +82,7 @@ impl Identity {
                 marked: None,
                 lost: BTreeMap::new(),
                 advice: String::new(),
+                ledger_answered: None,
             }),
         }
     }
@@ -121,6 +126,19 @@ impl Identity {
     /// Says why partitions that are not of the engine are not served.
     pub fn advise(&self, advice: &str) {
         advice.clone_into(&mut self.state.lock().advice);
+    }
+
+    /// Notes that the ledger took a sign of life, or answered where it is asked for none.
+    pub fn note_ledger(&self) {
+        self.state.lock().ledger_answered = Some(Instant::now());
+    }
+
+    /// Whether payments can be recorded: the ledger answered within the last two seconds, or this process does not
+    /// watch it.
+    #[must_use]
+    pub fn has_ledger(&self) -> bool {
+        let answered = self.state.lock().ledger_answered;
+        answered.is_none_or(|at| at.elapsed() < LEDGER_SILENT_MAX)
     }
 
     /// Whether a call that was sent this recently has found a partition of the engine.

@@ -1,5 +1,5 @@
-//! That partitions are served, and when none was. Holds stand still while no node serves their partition: each node
-//! says again and again that it does, and what lies between, where that was long, is a downtime.
+//! Service of partitions, and downtimes. Each node notes every second that it serves a partition. A gap of more than
+//! five seconds between two notes is a downtime, and holds pause in it.
 
 use qiang_connect::unreadable;
 use qiang_core::{book::Refusal, event::PartitionId, ports::EngineError, time::Timestamp};
@@ -24,11 +24,12 @@ impl Node {
     }
 
     /// Says that a partition is served, if this node serves and has not said so lately. The first to say so again ends
-    /// a downtime.
+    /// a downtime. A node without its ledger takes no payment, and says nothing.
     pub(crate) async fn note_served(&self, partition: PartitionId) -> Result<(), EngineError> {
         let options = self.partitions.options();
         let served = self.served(partition);
-        if !options.serves || options.clock.is_none() && !served.is_due() {
+        let has_ledger = options.identity.as_ref().is_none_or(|it| it.has_ledger());
+        if !options.serves || !has_ledger || options.clock.is_none() && !served.is_due() {
             return Ok(());
         }
         let is_known = u8::from(!self.may_be_down(partition));

@@ -144,9 +144,10 @@ impl Binder {
 
     async fn look(&mut self) -> Result<(), LedgerError> {
         let looked = self.look_once().await;
-        if looked.is_err() {
+        match looked {
+            Ok(()) => self.identity.note_ledger(),
             // Others cannot show signs of life either while the ledger does not answer.
-            self.stillness.forget();
+            Err(_) => self.stillness.forget(),
         }
         looked
     }

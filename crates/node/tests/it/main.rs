@@ -14,6 +14,8 @@ mod http;
 #[cfg(feature = "servers")]
 mod ledger_ack;
 #[cfg(feature = "servers")]
+mod ledger_outage;
+#[cfg(feature = "servers")]
 mod ledgers;
 #[cfg(feature = "servers")]
 mod levels;
