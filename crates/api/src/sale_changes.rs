@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::response::Response;
 use qiang_core::{
+    admission::{AdmissionBound, BadAdmissionRatio},
     book::{Command, Reply},
     campaign::{CampaignKind, Description, DetailsChange, ImageUrl, Phase, Tally, TermsChange},
     id::{CampaignId, ProductId},
@@ -49,6 +50,11 @@ pub(crate) struct SaleChange {
     /// granted.
     #[serde(skip_serializing_if = "Option::is_none")]
     unit_price: Option<MoneyBody>,
+    /// Users that are admitted to a decision at a time for each 100 units that are left: 100 to 10,000, or 0 for no
+    /// bound. Nodes follow within seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(maximum = 10_000)]
+    admission_percent: Option<u32>,
     /// What people see.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 1024)]
@@ -94,18 +100,20 @@ impl SaleChange {
         Ok(change)
     }
 
-    fn terms(&self) -> TermsChange {
-        TermsChange {
+    fn terms(&self) -> Result<TermsChange, BadAdmissionRatio> {
+        let admission = self.admission_percent.map(AdmissionBound::from_percent);
+        Ok(TermsChange {
             starts_at: self.starts_at.map(|when| when.0),
             ends_at: self.ends_at.map(|when| when.0),
             per_user_limit: self.per_user_limit,
             unit_price_minor: self.unit_price.map(|price| price.amount),
-        }
+            admission: admission.transpose()?,
+        })
     }
 
     /// The command, which is one entry of the log; none where only what people see is to change.
     fn command(&self, campaign: CampaignId) -> Result<Option<Command>, Problem> {
-        let change = self.terms();
+        let change = self.terms()?;
         match (self.stock, change == TermsChange::default()) {
             (Some(stock), true) => Ok(Some(Command::SetStock { campaign, stock })),
             (None, false) => Ok(Some(Command::SetTerms { campaign, change })),
@@ -138,9 +146,9 @@ impl SaleChange {
     }
 }
 
-/// Changes a sale. Its stock is raised or lowered, or its window, limit and price are changed, while it is not over; if
-/// that is refused, nothing changes. Title, product, description and picture may change at any time. What is so already
-/// stays.
+/// Changes a sale. Its stock is raised or lowered, or its window, limit, price and admission are changed, while it is
+/// not over; if that is refused, nothing changes. Title, product, description and picture may change at any time. What
+/// is so already stays.
 #[utoipa::path(patch, path = "/v1/sales/{id}", tag = "sales", request_body = SaleChange,
     operation_id = "changeSale", security(("bearer" = ["campaigns:write"]), ("bearer" = ["campaigns:write:any"])),
     params(("id" = String, Path, description = "The sale's id"),

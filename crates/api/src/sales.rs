@@ -119,7 +119,8 @@ pub(crate) struct SaleBody {
     per_user_limit: u32,
     unit_price: MoneyBody,
     hold_seconds: i64,
-    /// What it was opened with. A sale that is spread over partitions admits all.
+    /// Users that are admitted to a decision at a time for each 100 units that are left; 0 for no bound.
+    /// A sale that is spread over partitions admits all.
     admission_percent: u32,
     ack: &'static str,
     /// What a claim needs before it is decided.
@@ -158,6 +159,8 @@ impl SaleBody {
             ),
             None => (sale.per_user_limit(), sale.unit_price()),
         };
+        let admission = tally.terms.and_then(|terms| terms.admission);
+        let admission = admission.unwrap_or_else(|| sale.admission().into());
         // The ledger follows the engine, which withholds some units after a repair.
         let stock = match tally.phase {
             Phase::Closed => sale.stock(),
@@ -170,7 +173,7 @@ impl SaleBody {
             per_user_limit: limit,
             unit_price: price.into(),
             hold_seconds: sale.hold_ms() / 1_000,
-            admission_percent: sale.admission().map_or(0, AdmissionRatio::percent),
+            admission_percent: admission.percent(),
             ack: campaign.ack.name(),
             requirements: list(campaign.requirements),
             audience: meta

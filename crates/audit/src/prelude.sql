@@ -159,7 +159,8 @@ WHERE kind IN ('opened', 'paused', 'resumed', 'ended', 'closed');
 CREATE INDEX temp.phases_of ON phases (campaign, since);
 
 -- The stretches of the log in which a campaign had one set of terms: after `since`, before `until`. Of a packet, and of
--- a sale whose terms never changed, there is one. The note of an entry is the revision, the start and the end.
+-- a sale whose terms never changed, there is one. The note of an entry is the revision, the start, the end
+-- and, except in entries of earlier versions, the admission.
 CREATE TEMP TABLE terms AS
 WITH changes AS (
     SELECT campaign, seq, substr(note, instr(note, ' ') + 1) AS window, quantity, amount
@@ -168,12 +169,16 @@ WITH changes AS (
 ), stretches AS (
     SELECT c.ref AS campaign, 0 AS since, coalesce(t.starts_at, c.starts_at) AS starts_at,
            coalesce(t.ends_at, c.ends_at) AS ends_at, coalesce(t.per_user_limit, c.per_user_limit) AS per_user_limit,
-           coalesce(t.unit_price, c.unit_price) AS unit_price
+           coalesce(t.unit_price, c.unit_price) AS unit_price, coalesce(t.admission, c.admission) AS admission
     FROM campaigns c
     LEFT JOIN sale_terms t ON t.campaign = c.ref AND t.revision = 0
     UNION ALL
     SELECT campaign, seq, CAST(window AS INTEGER), CAST(substr(window, instr(window, ' ') + 1) AS INTEGER), quantity,
-           amount
+           amount,
+           CASE WHEN window LIKE '% % %' THEN
+               CAST(substr(window, instr(window, ' ') + instr(substr(window, instr(window, ' ') + 1), ' ') + 1)
+                    AS INTEGER)
+           END
     FROM changes
 )
 SELECT *, lead(since, 1, 9223372036854775807) OVER (PARTITION BY campaign ORDER BY since) AS until

@@ -136,6 +136,8 @@ requests! {
         per_user_limit: u32,
         /// The price of one unit for orders from then on.
         unit_price: Money,
+        /// Users that are admitted to a decision at a time for each 100 units that are left; 0 for no bound.
+        admission_percent: u32,
         /// What people see.
         title: String,
         /// The seller's id of the product; `Some(None)` takes it away.

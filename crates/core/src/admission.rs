@@ -45,6 +45,36 @@ impl AdmissionRatio {
     }
 }
 
+/// The admission of a sale as its terms state it: a ratio, or no bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct AdmissionBound(Option<AdmissionRatio>);
+
+impl AdmissionBound {
+    /// A bound from its percentage; 0 is no bound.
+    ///
+    /// # Errors
+    /// If the percentage is out of range.
+    pub fn from_percent(percent: u32) -> Result<Self, BadAdmissionRatio> {
+        AdmissionRatio::of_percent(percent).map(Self)
+    }
+
+    /// The percentage; 0 is no bound.
+    pub fn percent(self) -> u32 {
+        self.0.map_or(0, AdmissionRatio::percent)
+    }
+
+    /// The ratio; `None` if the sale admits all users.
+    pub fn ratio(self) -> Option<AdmissionRatio> {
+        self.0
+    }
+}
+
+impl From<Option<AdmissionRatio>> for AdmissionBound {
+    fn from(ratio: Option<AdmissionRatio>) -> Self {
+        Self(ratio)
+    }
+}
+
 impl fmt::Display for AdmissionRatio {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} %", self.0)

@@ -4,6 +4,7 @@ use std::{borrow::Cow, sync::LazyLock};
 
 use hashbrown::HashMap;
 use qiang_core::{
+    admission::AdmissionBound,
     campaign::Terms,
     event::{Entry, Event, Seq},
     id::{CampaignId, IdempotencyKey, PaymentRef, UserId},
@@ -234,7 +235,11 @@ impl<'a> Columns<'a> {
                 amount: Some(terms.unit_price_minor),
                 note: Some({
                     let (from, upto) = (terms.window.starts_at(), terms.window.ends_at());
-                    format!("{revision} {} {}", from.as_millis(), upto.as_millis()).into()
+                    let note = format!("{revision} {} {}", from.as_millis(), upto.as_millis());
+                    match terms.admission {
+                        Some(bound) => format!("{note} {}", bound.percent()).into(),
+                        None => note.into(),
+                    }
                 }),
                 ..Self::default()
             },
@@ -331,21 +336,30 @@ pub(crate) fn first_terms(
     campaign_ref: i64,
 ) -> Result<Option<Terms>, StoreError> {
     let mut statement = conn.prepare(
-        "SELECT starts_at, ends_at, per_user_limit, unit_price FROM sale_terms WHERE campaign = ?1 AND revision = 0",
+        "SELECT starts_at, ends_at, per_user_limit, unit_price, admission \
+         FROM sale_terms WHERE campaign = ?1 AND revision = 0",
     )?;
     let row = statement.query_row([campaign_ref], |row| {
         let instant = |place| row.get(place).map(Timestamp::from_millis);
         let window = Window::new(instant(0)?, instant(1)?);
-        Ok((window, row.get(2)?, row.get(3)?))
+        Ok((
+            window,
+            row.get(2)?,
+            row.get(3)?,
+            row.get::<_, Option<u32>>(4)?,
+        ))
     });
-    let Some((window, per_user_limit, unit_price_minor)) = row.optional()? else {
+    let Some((window, per_user_limit, unit_price_minor, percent)) = row.optional()? else {
         return Ok(None);
     };
     let window = window.map_err(|_| StoreError::damaged("a sale had a bad window"))?;
+    let admission = percent.map(AdmissionBound::from_percent).transpose();
+    let admission = admission.map_err(|_| StoreError::damaged("a sale had a bad admission"))?;
     Ok(Some(Terms {
         window,
         per_user_limit,
         unit_price_minor,
+        admission,
     }))
 }
 
@@ -419,8 +433,17 @@ fn entry_of(conn: &Connection, refs: &mut Refs, row: &Row<'_>) -> Result<Entry, 
         TERMS_CHANGED => {
             let note: String = row.get(8)?;
             let (limit, price) = (row.get::<_, u32>(6)?, row.get::<_, i64>(7)?);
-            Event::from_text(&format!("terms_changed {note} {limit} {price}"))
-                .map_err(|_| bad("note"))?
+            // Revision, start, end; and the admission, where the version that wrote the entry recorded it.
+            let mut words = note.splitn(4, ' ');
+            let first: Vec<_> = words.by_ref().take(3).collect();
+            let admission = words
+                .next()
+                .map_or_else(String::new, |percent| format!(" {percent}"));
+            let text = format!(
+                "terms_changed {} {limit} {price}{admission}",
+                first.join(" ")
+            );
+            Event::from_text(&text).map_err(|_| bad("note"))?
         }
         _ => return Err(bad("kind")),
     };

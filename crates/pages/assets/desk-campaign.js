@@ -44,8 +44,10 @@ function campaignPage() {
     field("pause").disabled = isOver || isBusy || ["draft", "paused", "ended"].includes(state.phase);
     field("resume").disabled = isBusy || state.phase !== "paused";
     field("close").disabled = isOver || isBusy;
-    const change = document.getElementById("change");
-    if (change instanceof HTMLButtonElement) change.disabled = isOver || isBusy;
+    for (const id of ["change", "change-admission"]) {
+      const change = document.getElementById(id);
+      if (change instanceof HTMLButtonElement) change.disabled = isOver || isBusy;
+    }
   };
 
   // --- What is done.
@@ -94,6 +96,13 @@ function campaignPage() {
     form?.addEventListener("submit", (event) => {
       event.preventDefault();
       const body = { stock: Number(field("stock").value) };
+      void act("PATCH", `/v1/sales/${campaign.id}`, { body, key: freshKey() });
+    });
+    const admission = document.getElementById("admission-form");
+    if (admission) field("admission").value = String(campaign.admission_percent);
+    admission?.addEventListener("submit", (event) => {
+      event.preventDefault();
+      const body = { admission_percent: Number(field("admission").value) };
       void act("PATCH", `/v1/sales/${campaign.id}`, { body, key: freshKey() });
     });
   }

@@ -117,6 +117,15 @@ test("an operator opens a sale, watches it, pauses, changes its stock and closes
   await says(page, "#supply", "20");
   await says(page, "#remaining", "17");
 
+  assert.equal(await page.inputValue("#admission"), "150");
+  await page.fill("#admission", "99");
+  await page.click("#change-admission");
+  await says(page, "#outcome", "100");
+  await page.fill("#admission", "300");
+  await page.click("#change-admission");
+  await says(page, "#outcome", "Done");
+  assert.equal((await service.call("GET", `/v1/sales/${id}`)).admission_percent, 300);
+
   // To close it is asked about first.
   await page.click("#close");
   await page.click("#confirm button[value=no]");

@@ -105,6 +105,10 @@ texts! {
     close_yes: "Close it", "确认关闭";
     close_no: "Keep it", "取消";
     change_stock: "Change the stock", "修改库存";
+    admission: "Users admitted at a time, per 100 units left", "每剩余 100 件同时放行的人数";
+    admission_help: "100 to 10000; 0 admits all users. A lower number keeps more of a crowd away from the engine.",
+        "100 到 10000；0 表示不限。数值越小，到达引擎的请求越少。";
+    change_admission: "Change the admission", "修改放行比例";
     stock_granted: "Users have more units than that.", "用户已获得的数量超过此值。";
     done: "Done.", "完成。";
     orders: "Orders", "订单";

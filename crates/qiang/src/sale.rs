@@ -178,6 +178,10 @@ struct Terms {
     /// The price of one unit for orders from then on, with its currency's decimals and the currency.
     #[arg(long, num_args = 2, value_names = ["AMOUNT", "CURRENCY"])]
     price: Option<Vec<String>>,
+    /// Users that are admitted to a decision at a time for each 100 units that are left: 100 to 10000, or 0 for no
+    /// bound.
+    #[arg(long, value_name = "PERCENT")]
+    admission_percent: Option<u32>,
 }
 
 /// What people see of a sale.
@@ -249,6 +253,7 @@ async fn carry_out(command: &SaleCommand, service: &Service) -> anyhow::Result<(
                 ends_at: terms.ends_at,
                 per_user_limit: terms.limit,
                 unit_price: terms.price.as_deref().map(amounts::money).transpose()?,
+                admission_percent: terms.admission_percent,
                 ..SaleChange::with_defaults()
             };
             let changed = client.change_sale(sale, &change).await?;
@@ -299,11 +304,14 @@ fn terms_of(sale: &Sale) -> String {
         state,
         per_user_limit,
         unit_price,
+        admission_percent,
         ..
     } = sale;
     let (starts, ends) = (state.starts_at, state.ends_at);
     let price = amounts::shown(unit_price);
-    format!("from {starts} up to {ends}, {per_user_limit} a user, {price} a unit")
+    format!(
+        "from {starts} up to {ends}, {per_user_limit} a user, {price} a unit, admission {admission_percent} %"
+    )
 }
 
 fn shown(sale: &Sale) -> String {

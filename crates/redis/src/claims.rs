@@ -357,6 +357,7 @@ fn answer(
         users.push(pending.claim.user);
     }
     let left = claims.left;
+    node.partitions.note_admission(meta, claims.admission);
     node.rooms.granted(meta.id, grants, left);
     if granted {
         node.kept(partition).keep(meta, seq, reply, users);

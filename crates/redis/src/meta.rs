@@ -12,7 +12,8 @@ pub(crate) const FIELDS: [&str; 9] = [
     "kind", "starts", "ends", "limit", "hold", "parts", "ack", "admit", "opens",
 ];
 
-/// What is known of a campaign. Only window and limit of a sale change; they are as they were when this was read.
+/// What is known of a campaign. Window and limit of a sale are as they were when this was read. Its
+/// admission follows the replies to claims.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CampaignMeta {
     pub(crate) id: CampaignId,

@@ -10,6 +10,7 @@ use std::{
 
 use qiang_connect::{Arguments, CallConnection, Script, ScriptReply, unavailable};
 use qiang_core::{
+    admission::AdmissionRatio,
     book::Claim,
     campaign::AckLevel,
     event::PartitionId,
@@ -204,9 +205,6 @@ impl Node {
 
     /// Leases a block of places for a sale that so many users are on their way to or wait for.
     async fn lease(self: Arc<Self>, meta: Arc<CampaignMeta>, users: usize) {
-        let Some(ratio) = meta.admission else {
-            return;
-        };
         let (home, asked_at) = (self.partitions.home(meta.id), Instant::now());
         let (node, lasts_ms) = (
             &self.partitions.context.node,
@@ -216,7 +214,7 @@ impl Node {
             .partitions
             .call(home, &ADMIT, meta.id, None, &|command| {
                 command.arg(node).arg(users);
-                command.arg(ratio.percent()).arg(lasts_ms)
+                command.arg(AdmissionRatio::DEFAULT.percent()).arg(lasts_ms)
             })
             .await;
         let reply = reply.ok().filter(ScriptReply::is_ok);

@@ -7,6 +7,7 @@ use qiang_connect::{
     CallConnection, Connections, Partition, eval_at_maxmemory, home_of, part_of, unavailable,
 };
 use qiang_core::{
+    admission::AdmissionBound,
     campaign::AckLevel,
     event::PartitionId,
     id::{CampaignId, UserId},
@@ -175,6 +176,18 @@ impl Partitions {
     /// Notes what a campaign's home says of it.
     pub(crate) fn remember(&self, meta: Arc<CampaignMeta>) {
         self.metas.write().insert(meta.id, meta);
+    }
+
+    /// Notes the admission of a sale, as a reply to claims has named it.
+    pub(crate) fn note_admission(&self, meta: &CampaignMeta, admission: Option<AdmissionBound>) {
+        if let Some(bound) = admission
+            && bound.ratio() != meta.admission
+        {
+            self.remember(Arc::new(CampaignMeta {
+                admission: bound.ratio(),
+                ..meta.clone()
+            }));
+        }
     }
 
     /// Whether this process has a lease of a partition, from now on for so long. Another one may have it.

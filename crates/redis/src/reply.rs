@@ -1,8 +1,9 @@
 //! What the replies of scripts that decide mean.
 //!
-//! The reply to a batch of claims of one campaign is lines. The first is `now seq left version mode`; `seq` is the end
-//! of the log right after the decision: where something was granted, the batch's last grant. In mode `*` all claims
-//! were granted and the log's body follows, a user and a row in turn; in mode `=` an outcome a claim follows, in order:
+//! The reply to a batch of claims of one campaign is lines. The first is `now seq left version mode`, of a sale with
+//! the admission in percent after it; `seq` is the end of the log right after the decision: where something was
+//! granted, the batch's last grant. In mode `*` all claims were granted and the log's body follows, a user and a row in
+//! turn; in mode `=` an outcome a claim follows, in order:
 //!
 //! | line | outcome |
 //! |---|---|
@@ -22,6 +23,7 @@
 //! Offsets are milliseconds after the start.
 
 use qiang_core::{
+    admission::AdmissionBound,
     book::{OrderView, Refusal},
     campaign::CampaignKind,
     event::{Event, Seq},
@@ -52,6 +54,8 @@ pub(crate) struct Claims<'a> {
     pub(crate) now: Timestamp,
     pub(crate) seq: Seq,
     pub(crate) left: u64,
+    /// The admission of a sale; `None` for a red packet.
+    pub(crate) admission: Option<AdmissionBound>,
     all_granted: bool,
     lines: std::str::Split<'a, char>,
 }
@@ -66,6 +70,10 @@ impl<'a> Claims<'a> {
             left: words.next()?.parse().ok()?,
             // The version is for nobody here.
             all_granted: words.nth(1)? == "*",
+            admission: match words.next() {
+                Some(percent) => Some(AdmissionBound::from_percent(percent.parse().ok()?).ok()?),
+                None => None,
+            },
             lines: rest.split('\n'),
         })
     }

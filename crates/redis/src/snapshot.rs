@@ -7,6 +7,7 @@ use std::collections::HashMap;
 
 use qiang_connect::{part_of, unavailable};
 use qiang_core::{
+    admission::AdmissionBound,
     book::PaymentOutcome,
     campaign::{Campaign, CampaignKind, Phase, Rules, Terms},
     event::{Entry, PartitionId, Seq},
@@ -260,6 +261,8 @@ pub(crate) fn terms_in(fields: &HashMap<String, String>) -> Option<Revised> {
         window: Window::new(instant("opens").or(instant("starts"))?, instant("ends")?).ok()?,
         per_user_limit: u32::try_from(number("limit")?).ok()?,
         unit_price_minor: number("price")?,
+        admission: number("admit")
+            .and_then(|percent| AdmissionBound::from_percent(percent.try_into().ok()?).ok()),
     };
     Some((number("terms").unwrap_or(0) as Seq, terms))
 }

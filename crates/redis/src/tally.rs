@@ -5,6 +5,7 @@ use futures_util::future::join_all;
 use crate::{meta::CampaignMeta, partitions::Partitions, scripts::TALLY};
 use qiang_connect::{eval, unavailable};
 use qiang_core::{
+    admission::AdmissionBound,
     campaign::{Phase, Tally, Terms},
     event::PartitionId,
     id::CampaignId,
@@ -56,13 +57,15 @@ impl PartTally {
         let window = Window::new(instant()?, instant()?).ok()?;
         let limit = u32::try_from(next()?).ok()?;
         let unit_price_minor = next()?;
+        let revision = next()? as u64;
+        let admission = AdmissionBound::from_percent(next()?.try_into().ok()?).ok()?;
         // A packet has no price, and no terms that change.
         tally.terms = (unit_price_minor >= 0).then_some(Terms {
             window,
             per_user_limit: limit,
             unit_price_minor,
+            admission: Some(admission),
         });
-        let revision = next()? as u64;
         Some(Self {
             tally,
             now,

@@ -1,5 +1,5 @@
-//! Window, limit and price of a sale that is not over: changed in its first part, which the others of a spread sale
-//! follow.
+//! Window, limit, price and admission of a sale that is not over: changed in its first part, which the others of a
+//! spread sale follow.
 //!
 //! The first part decides and gives the change a revision, the place of its entry in that part's log: no later one is
 //! lower, also behind a repair. The node that asked takes the terms to the other parts, which go by the highest
@@ -8,6 +8,7 @@
 use futures_util::future::join_all;
 use qiang_connect::{Arguments, ScriptReply, unavailable, unreadable};
 use qiang_core::{
+    admission::AdmissionBound,
     book::Refusal,
     campaign::{
         AckLevel, CampaignError, Phase, STOCK_PRICE_MINOR_MAX, Tally, TermsChange, Transition,
@@ -30,6 +31,11 @@ use crate::{
 
 const OPENED_BEFORE: &str =
     "an earlier release opened this sale over several partitions: its terms cannot be changed";
+
+/// The argument of a script; empty if the admission stays.
+fn percent(admission: Option<AdmissionBound>) -> String {
+    admission.map_or_else(String::new, |bound| bound.percent().to_string())
+}
 
 impl Node {
     /// Changes the terms of a sale in its first part, and has the others follow.
@@ -103,6 +109,7 @@ impl Node {
                 .arg(window.ends_at().as_millis())
                 .arg(terms.per_user_limit)
                 .arg(terms.unit_price_minor)
+                .arg(percent(terms.admission))
         };
         // It may have closed, and left, before it has followed.
         let follow = || {
@@ -142,6 +149,7 @@ impl Node {
                     .arg(STOCK_PRICE_MINOR_MAX)
                     .arg(Timestamp::MAX.as_millis())
                     .arg(followed.map_or_else(String::new, |revision| revision.to_string()))
+                    .arg(percent(change.admission))
             })
             .await;
         self.invalidate(meta.id);

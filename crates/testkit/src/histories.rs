@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 use qiang_core::{
+    admission::AdmissionBound,
     book::{CampaignAction, Claim, Command, Setup},
     campaign::TermsChange,
     id::PaymentRef,
@@ -77,12 +78,14 @@ pub fn terms_change(instants: std::ops::Range<i64>) -> impl Strategy<Value = Ter
         prop::option::weighted(0.4, millis.prop_map(|millis| OPENS.plus_millis(millis)))
     };
     let (limit, price) = (prop::option::of(0..6_u32), prop::option::of(-1..4_i64));
-    (instant(), instant(), limit, price).prop_map(
-        |(starts_at, ends_at, per_user_limit, unit_price_minor)| TermsChange {
+    let percent = prop::option::weighted(0.3, prop::sample::select(vec![0, 100, 150, 300]));
+    (instant(), instant(), limit, price, percent).prop_map(
+        |(starts_at, ends_at, per_user_limit, unit_price_minor, percent)| TermsChange {
             starts_at,
             ends_at,
             per_user_limit,
             unit_price_minor,
+            admission: percent.and_then(|percent| AdmissionBound::from_percent(percent).ok()),
         },
     )
 }

@@ -5,12 +5,12 @@ CREATE TABLE campaigns (
     starts_at INTEGER, ends_at INTEGER, created_at INTEGER, supply INTEGER, per_user_limit INTEGER,
     total INTEGER, split_rule TEXT, split_min INTEGER, split_max INTEGER, split_version INTEGER,
     seed BLOB, commitment BLOB, commitment_version INTEGER, secret BLOB, entropy BLOB,
-    unit_price INTEGER, hold_ms INTEGER, requirements TEXT,
+    unit_price INTEGER, hold_ms INTEGER, requirements TEXT, admission INTEGER,
     phase TEXT, parts INTEGER, granted INTEGER, returned INTEGER, refunded INTEGER, terms_revision INTEGER
 );
 CREATE TABLE sale_terms (
     campaign INTEGER, revision INTEGER, at INTEGER, starts_at INTEGER, ends_at INTEGER, per_user_limit INTEGER,
-    unit_price INTEGER
+    unit_price INTEGER, admission INTEGER
 );
 CREATE TABLE parts (
     campaign INTEGER, partition INTEGER, phase TEXT, granted INTEGER, returned INTEGER, refunded INTEGER

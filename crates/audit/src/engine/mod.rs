@@ -28,9 +28,9 @@ const ANSWER_MAX: Duration = Duration::from_secs(10);
 /// Campaigns whose numbers are read in one atomic step.
 const CAMPAIGNS_MAX: usize = 256;
 /// What is read of a campaign's hash.
-const NUMBERS: [&str; 13] = [
+const NUMBERS: [&str; 14] = [
     "granted", "returned", "withheld", "supply", "stock", "parts", "index", "terms", "starts",
-    "opens", "ends", "limit", "price",
+    "opens", "ends", "limit", "price", "admit",
 ];
 /// Records of the log that are read by one call.
 const RECORDS_MAX: usize = 256;
@@ -74,9 +74,9 @@ struct Part {
     stock: Option<i64>,
     /// Whether it is the first one.
     is_first: bool,
-    /// Which change of a sale's terms it goes by; then start, end, limit and price.
+    /// Which change of a sale's terms it goes by; then start, end, limit, price and admission.
     revision: i64,
-    terms: [Option<i64>; 4],
+    terms: [Option<i64>; 5],
 }
 
 #[derive(Default)]
@@ -109,16 +109,16 @@ impl State {
             insert.execute((head.partition, head.settled, head.head, head.missing))?;
         }
         let mut insert =
-            conn.prepare("INSERT OR REPLACE INTO temp.engine_parts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")?;
+            conn.prepare("INSERT OR REPLACE INTO temp.engine_parts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")?;
         for part in &self.parts {
             let key = (part.partition, &part.campaign);
             let (granted, returned) = (part.granted, part.returned);
             let (withheld, upto, stock) = (part.withheld, part.upto, part.stock);
-            let (first, revision, [starts, ends, limit, price]) =
+            let (first, revision, [starts, ends, limit, price, admit]) =
                 (part.is_first, part.revision, part.terms);
             insert.execute((
                 key.0, key.1, granted, returned, withheld, upto, stock, first, revision, starts,
-                ends, limit, price,
+                ends, limit, price, admit,
             ))?;
         }
         conn.execute_batch(QUARANTINE)?;
@@ -246,7 +246,7 @@ impl Reader {
             let head = redis::from_redis_value::<Option<i64>>(seq)
                 .context("the log's end cannot be read")?;
             for (campaign, numbers) in some.iter().zip(answer) {
-                let numbers = redis::from_redis_value::<[Option<i64>; 13]>(numbers);
+                let numbers = redis::from_redis_value::<[Option<i64>; 14]>(numbers);
                 let [
                     granted,
                     returned,
@@ -259,7 +259,7 @@ impl Reader {
                 ] = numbers.with_context(|| {
                     format!("the engine's numbers of campaign {campaign} cannot be read")
                 })?;
-                let [revision, starts, opens, ends, limit, price] = terms;
+                let [revision, starts, opens, ends, limit, price, admit] = terms;
                 let withheld = withheld.unwrap_or(0);
                 let whole = supply.filter(|_| parts_count == Some(1));
                 if let (Some(granted), Some(returned), Some(upto)) = (granted, returned, head) {
@@ -273,7 +273,7 @@ impl Reader {
                         stock: stock.or(whole.map(|supply| supply + withheld)),
                         is_first: index == Some(0),
                         revision: revision.unwrap_or(0),
-                        terms: [opens.or(starts), ends, limit, price],
+                        terms: [opens.or(starts), ends, limit, price, admit],
                     });
                 }
             }

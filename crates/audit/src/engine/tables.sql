@@ -23,6 +23,7 @@ CREATE TEMP TABLE engine_parts (
     ends_at   INTEGER,
     per_user_limit INTEGER,
     unit_price INTEGER,
+    admission INTEGER,            -- in percent; null: the default
     PRIMARY KEY (campaign, partition)
 ) WITHOUT ROWID;
 

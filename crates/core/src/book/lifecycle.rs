@@ -79,7 +79,7 @@ impl Book {
         self.tally(now, id).ok_or(Refusal::UnknownCampaign)
     }
 
-    /// Changes window, limit or price of a sale.
+    /// Changes window, limit, price or admission of a sale.
     pub(super) fn set_terms(
         &mut self,
         now: Timestamp,

@@ -1,7 +1,8 @@
-//! The terms of a sale that its seller may change while it is not over: window, limit and price.
+//! The terms of a sale that its seller may change while it is not over: window, limit, price and admission.
 
 use super::{Campaign, CampaignError, Phase, Rules, Sale};
 use crate::{
+    admission::AdmissionBound,
     money::Money,
     time::{Timestamp, Window, WindowError},
 };
@@ -15,6 +16,9 @@ pub struct Terms {
     pub per_user_limit: u32,
     /// The price of one unit in minor units. Each order keeps the price at which it was granted.
     pub unit_price_minor: i64,
+    /// How many users may be on their way to a decision. `None` in log entries of versions that did not record it: the
+    /// sale keeps its bound.
+    pub admission: Option<AdmissionBound>,
 }
 
 /// What to change about the terms of a sale. What is not named stays.
@@ -28,6 +32,8 @@ pub struct TermsChange {
     pub per_user_limit: Option<u32>,
     /// The price of one unit in minor units, for orders that are granted from then on.
     pub unit_price_minor: Option<i64>,
+    /// How many users may be on their way to a decision.
+    pub admission: Option<AdmissionBound>,
 }
 
 impl Terms {
@@ -44,6 +50,7 @@ impl Terms {
             window,
             per_user_limit: sale.per_user_limit(),
             unit_price_minor: sale.unit_price().minor,
+            admission: Some(sale.admission().into()),
         }
     }
 
@@ -63,7 +70,10 @@ impl Terms {
     pub(crate) fn rules(&self, sale: &Sale) -> Result<Sale, CampaignError> {
         let price = Money::new(self.unit_price_minor, sale.unit_price().currency);
         let after = Sale::new(sale.stock(), self.per_user_limit, price, sale.hold_ms())?;
-        Ok(after.with_admission(sale.admission()))
+        let admission = self
+            .admission
+            .map_or(sale.admission(), AdmissionBound::ratio);
+        Ok(after.with_admission(admission))
     }
 }
 
@@ -76,6 +86,7 @@ impl TermsChange {
             && same(self.ends_at, terms.window.ends_at())
             && (self.per_user_limit).is_none_or(|limit| limit == terms.per_user_limit)
             && (self.unit_price_minor).is_none_or(|price| price == terms.unit_price_minor)
+            && (self.admission).is_none_or(|bound| Some(bound) == terms.admission)
     }
 
     fn over(&self, terms: &Terms) -> Result<Terms, WindowError> {
@@ -87,6 +98,7 @@ impl TermsChange {
             )?,
             per_user_limit: self.per_user_limit.unwrap_or(terms.per_user_limit),
             unit_price_minor: self.unit_price_minor.unwrap_or(terms.unit_price_minor),
+            admission: self.admission.or(terms.admission),
         })
     }
 
@@ -121,7 +133,8 @@ mod tests {
     use super::*;
     use crate::admission::AdmissionRatio;
 
-    /// What is no term of a sale stays as it is.
+    /// Terms change window, limit, price and admission of a sale and nothing else. Terms of a version that recorded no
+    /// admission keep it.
     #[test]
     fn terms_change_nothing_else() {
         let price = Money::new(7, "CNY".parse().expect("a currency"));
@@ -138,10 +151,16 @@ mod tests {
                 window: window(hour),
                 per_user_limit: 4,
                 unit_price_minor: 9,
+                admission: None,
             };
             let after = terms.rules(&sale).expect("a sale");
             assert_eq!((after.per_user_limit(), after.unit_price().minor), (4, 9));
             assert_eq!(after.admission(), ratio);
+            let bound = AdmissionBound::from_percent(200).expect("a bound");
+            let admission = Some(bound);
+            let wider = Terms { admission, ..terms };
+            let after = wider.rules(&sale).expect("a sale");
+            assert_eq!(after.admission(), bound.ratio());
             assert_eq!((after.stock(), after.hold_ms()), (10, hour));
         }
     }

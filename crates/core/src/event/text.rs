@@ -7,6 +7,7 @@ use std::fmt::{self, Write as _};
 
 use super::{Entry, Event, PartitionId};
 use crate::{
+    admission::AdmissionBound,
     campaign::Terms,
     id::{IdempotencyKey, PaymentRef, UserId},
     time::{Timestamp, Window},
@@ -86,7 +87,12 @@ impl fmt::Display for Event {
                 let (starts_at, ends_at) = (terms.window.starts_at(), terms.window.ends_at());
                 let (from, upto) = (starts_at.as_millis(), ends_at.as_millis());
                 let (limit, price) = (terms.per_user_limit, terms.unit_price_minor);
-                write!(line, " {revision} {from} {upto} {limit} {price}")
+                write!(line, " {revision} {from} {upto} {limit} {price}")?;
+                match terms.admission {
+                    Some(bound) => write!(line, " {}", bound.percent()),
+                    // Of an entry that an earlier version has written.
+                    None => Ok(()),
+                }
             }
         }
     }
@@ -190,6 +196,12 @@ fn event<'a>(name: &str, words: &mut impl Iterator<Item = &'a str>) -> Option<Ev
                 },
                 per_user_limit: next()?.parse().ok()?,
                 unit_price_minor: next()?.parse().ok()?,
+                admission: match next() {
+                    Some(percent) => {
+                        Some(AdmissionBound::from_percent(percent.parse().ok()?).ok()?)
+                    }
+                    None => None,
+                },
             },
         },
         _ => return None,
@@ -226,6 +238,8 @@ mod tests {
             "stock_changed 50",
             "stock_changed -9007199254740990",
             "terms_changed 18446744073709551615 0 253370764799999 4294967295 0",
+            "terms_changed 9 0 1 1 0 0",
+            "terms_changed 9 0 1 1 0 10000",
         ] {
             let line = format!("18446744073709551615 -5 {ID} {rest}");
             let entry = Entry::from_text(&line).expect("an entry");

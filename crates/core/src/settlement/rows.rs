@@ -153,8 +153,9 @@ impl CampaignChange {
     }
 
     /// The columns `ref`, `phase` and `parts`, what is added to `granted`, `returned`, `refunded` and `supply`, and
-    /// the terms: `terms_revision`, `starts_at`, `ends_at`, `per_user_limit` and `unit_price`, null if they stay.
-    pub fn columns(&self) -> [Value<'static>; 12] {
+    /// the terms: `terms_revision`, `starts_at`, `ends_at`, `per_user_limit`, `unit_price` and `admission`, null if
+    /// they stay.
+    pub fn columns(&self) -> [Value<'static>; 13] {
         let own: [Value<'static>; 7] =
             columns!(self; campaign, phase, parts, granted, returned, refunded, supply);
         let [a, b, c, d, e, f, g] = own;
@@ -172,6 +173,7 @@ impl CampaignChange {
             of(|terms| terms.ends_at),
             of(|terms| terms.per_user_limit),
             of(|terms| terms.unit_price),
+            self.terms.and_then(|terms| terms.admission).into(),
         ]
     }
 
@@ -215,6 +217,8 @@ pub struct TermsRow {
     pub per_user_limit: i64,
     /// The price of one unit in minor units.
     pub unit_price: i64,
+    /// Users on their way for each unit that is left, in percent; null where an earlier version has written the entry.
+    pub admission: Option<i64>,
 }
 
 impl TermsRow {
@@ -227,12 +231,13 @@ impl TermsRow {
             ends_at: terms.window.ends_at().as_millis(),
             per_user_limit: terms.per_user_limit.into(),
             unit_price: terms.unit_price_minor,
+            admission: terms.admission.map(|bound| bound.percent().into()),
         }
     }
 
     /// The columns of `sale_terms`, in the order of the fields.
-    pub fn columns(&self) -> [Value<'static>; 7] {
-        columns!(self; campaign, revision, at, starts_at, ends_at, per_user_limit, unit_price)
+    pub fn columns(&self) -> [Value<'static>; 8] {
+        columns!(self; campaign, revision, at, starts_at, ends_at, per_user_limit, unit_price, admission)
     }
 }
 

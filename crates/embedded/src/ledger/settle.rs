@@ -322,11 +322,11 @@ fn write_campaigns(
     }
     for terms in &plan.terms {
         let first = "INSERT OR IGNORE INTO sale_terms \
-                     SELECT ref, 0, created_at, starts_at, ends_at, per_user_limit, unit_price \
+                     SELECT ref, 0, created_at, starts_at, ends_at, per_user_limit, unit_price, admission \
                      FROM campaigns WHERE ref = ?1 AND terms_revision = 0";
         conn.prepare_cached(first)?.execute([terms.campaign])?;
     }
-    let enter = "INSERT OR IGNORE INTO sale_terms VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    let enter = "INSERT OR IGNORE INTO sale_terms VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
     execute_rows(conn, enter, plan.terms.iter().map(TermsRow::columns))?;
     change_campaigns(conn, &plan.campaigns)?;
     for spread in &plan.spread {
@@ -353,6 +353,7 @@ fn change_campaigns(conn: &Connection, changes: &[CampaignChange]) -> Result<(),
                ends_at = iif(?8 > terms_revision, ?10, ends_at), \
                per_user_limit = iif(?8 > terms_revision, ?11, per_user_limit), \
                unit_price = iif(?8 > terms_revision, ?12, unit_price), \
+               admission = iif(?8 > terms_revision, coalesce(?13, admission), admission), \
                terms_revision = max(terms_revision, coalesce(?8, 0)) WHERE ref = ?1";
     execute_rows(conn, sql, changes.iter().map(CampaignChange::columns))
 }

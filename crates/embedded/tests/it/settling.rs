@@ -4,6 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use qiang_core::{
+    admission::AdmissionBound,
     book::{CampaignAction, Command},
     campaign::TermsChange,
     event::PartitionId,
@@ -113,6 +114,42 @@ async fn a_change_of_terms_is_not_forgotten_by_what_is_settled_next() {
     let count = case.embedded.count_quarantined(PARTITION).await;
     assert_eq!(count, Ok(QuarantineCount::default()));
     assert_eq!(case.record().await.granted, 2);
+    case.embedded.close();
+}
+
+/// A live change of the admission bounds the batches that follow it: fewer users of a crowd are decided after a change
+/// down, and all after a change to no bound.
+#[tokio::test(flavor = "multi_thread")]
+async fn changed_admission_bounds_the_next_batches() {
+    const CROWD: usize = 2_000;
+    let case = Case::new(sale(STOCK).admission(None)).await;
+    let campaign = case.target.id;
+    let mut decided = Vec::new();
+    for (round, percent) in [0, 100, 0].into_iter().enumerate() {
+        let change = TermsChange {
+            admission: Some(AdmissionBound::from_percent(percent).unwrap()),
+            ..TermsChange::default()
+        };
+        case.submit(Command::SetTerms { campaign, change }).await;
+        let stock = u64::from(STOCK) * (round as u64 + 1);
+        case.submit(Command::SetStock { campaign, stock }).await;
+        let before = case.embedded.gate_answers().decided;
+        let crowd = (0..CROWD).map(|n| case.target.one(&format!("r{round}u{n}")));
+        let tickets: Vec<_> = crowd.map(|claim| case.embedded.claim(claim)).collect();
+        let mut granted = 0;
+        for ticket in tickets {
+            let outcome = ticket.await.unwrap().outcome;
+            granted += u32::from(outcome.name() == "granted");
+        }
+        assert_eq!(granted, STOCK, "round {round}");
+        decided.push(case.embedded.gate_answers().decided - before);
+    }
+    let [all, few, all_again] = decided[..] else {
+        panic!("{decided:?}");
+    };
+    assert!(few < all / 2 && few < all_again / 2, "{decided:?}");
+    let bound = case.record().await.campaign.admission();
+    assert_eq!(bound, None);
     case.embedded.close();
 }
 

@@ -33,6 +33,7 @@ impl Schema for MySql {
         include_str!("../../migrations/mysql/0021_engine.sql"),
         include_str!("../../migrations/mysql/0022_key_answers.sql"),
         include_str!("../../migrations/mysql/0023_deposit_references.sql"),
+        include_str!("../../migrations/mysql/0024_admission_of_terms.sql"),
     ];
 
     async fn version(conn: &mut MySqlConnection) -> Result<i64> {

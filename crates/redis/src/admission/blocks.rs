@@ -3,7 +3,12 @@
 
 use std::time::Duration;
 
-use qiang_core::{book::Command, ports::Engine as _};
+use qiang_core::{
+    admission::AdmissionBound,
+    book::{Command, Reply},
+    campaign::TermsChange,
+    ports::Engine as _,
+};
 use qiang_testkit::{
     campaign::{Target, sale},
     servers::redis::{Options as ServerOptions, Standalone},
@@ -103,4 +108,25 @@ async fn what_a_dead_node_holds_is_free_again() {
     let nodes = nodes.unwrap();
     let nodes: Vec<_> = nodes.array().iter().map(|node| node.text()).collect();
     assert_eq!(nodes, [Some("alive")]);
+}
+
+/// Blocks follow the ratio of the moment, not the one that the node has read with the sale.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn blocks_follow_changed_admission() {
+    let sale = Sale::new().await;
+    let lasts = Duration::from_secs(60);
+    assert_eq!(sale.lease("a", 400, lasts).await, ADMITTED);
+    for (percent, users) in [(300, 300), (100, 100), (0, 268_435_455)] {
+        let change = TermsChange {
+            admission: Some(AdmissionBound::from_percent(percent).unwrap()),
+            ..TermsChange::default()
+        };
+        let campaign = sale.target.id;
+        let set = Command::SetTerms { campaign, change };
+        let Reply::Acted(tally) = sale.engine.submit(set).await.unwrap() else {
+            panic!("a change is answered by a tally");
+        };
+        assert_eq!(tally.terms.unwrap().admission, change.admission);
+        assert_eq!(sale.lease("a", 400, lasts).await, users, "{percent} %");
+    }
 }

@@ -38,6 +38,8 @@ pub(crate) struct Block {
     /// Units that are left.
     pub(crate) left: u64,
     grants: u32,
+    /// The sale's ratio at present; `None` if it admits all users.
+    ratio: Option<AdmissionRatio>,
 }
 
 impl Block {
@@ -48,6 +50,7 @@ impl Block {
             users: words.next()?.parse().ok()?,
             left: words.next()?.parse().ok()?,
             grants: words.next()?.parse().ok()?,
+            ratio: AdmissionRatio::of_percent(words.next()?.parse().ok()?).ok()?,
         })
     }
 }
@@ -82,7 +85,8 @@ impl Left {
 pub(super) struct Room {
     pub(super) meta: Arc<CampaignMeta>,
     home: PartitionId,
-    ratio: AdmissionRatio,
+    /// As the last answer about blocks said; `None` if the sale admits all users.
+    ratio: Option<AdmissionRatio>,
     signal: Arc<Signal>,
     places: Arc<Places>,
     /// In the order in which they came.
@@ -115,7 +119,7 @@ impl Room {
         Self {
             meta: Arc::clone(meta),
             home,
-            ratio,
+            ratio: Some(ratio),
             signal: Arc::clone(signal),
             places: Arc::new(Places::new(Arc::clone(signal))),
             waiting: VecDeque::new(),
@@ -199,7 +203,7 @@ impl Room {
 
     /// How many users the sale admits where so many units are left.
     fn admitted(&self, left: Left) -> usize {
-        self.ratio.users(left.units) as usize
+        (self.ratio).map_or(usize::MAX, |ratio| ratio.users(left.units) as usize)
     }
 
     /// How many users may be on their way here if there were no other node; none where Redis has not said of late how
@@ -268,6 +272,7 @@ impl Room {
             units: block.left,
             answered_at: now,
         });
+        self.ratio = block.ratio;
         self.lease_asked_at = asked_at;
         self.sold_out_at = (block.left == 0 && !is_old).then_some(now);
         // However late it comes: a user more on the way does no harm.

@@ -5,10 +5,10 @@
 -- see admission.rs.
 -- KEYS as in prelude.lua, KEYS[14] admissions
 -- ARGV[1..6] as in prelude.lua, ARGV[7] the node, ARGV[8] users that are on their way there or wait, ARGV[9] the ratio
--- in percent, ARGV[10] milliseconds that a block lasts
--- Replies: {"ok", block " " units left " " grants}, {"unknown", ""}
+-- in percent of a sale that has none of its own, ARGV[10] milliseconds that a block lasts
+-- Replies: {"ok", block " " units left " " grants " " ratio in percent, 0 for no bound}, {"unknown", ""}
 -- luacheck: read globals int
-local c = redis.call('HMGET', KEYS[5], 'kind', 'remaining', 'grants')
+local c = redis.call('HMGET', KEYS[5], 'kind', 'remaining', 'grants', 'admit')
 if c[1] ~= 'sale' then
   return {'unknown', ''}
 end
@@ -32,7 +32,9 @@ for i = 1, #blocks, 2 do
     others[#others + 1] = {tonumber(users), tonumber(asked)}
   end
 end
-local free = math.min(math.ceil(tonumber(c[2]) * tonumber(ARGV[9]) / 100), 2147483647)
+local USERS_MAX = 2147483647
+local ratio = tonumber(c[4]) or tonumber(ARGV[9])
+local free = ratio == 0 and USERS_MAX or math.min(math.ceil(tonumber(c[2]) * ratio / 100), USERS_MAX)
 local equal = math.floor(free / (#others + 1))
 for _, other in ipairs(others) do
   free = free - math.max(other[1], math.min(other[2], equal))
@@ -43,4 +45,4 @@ local block = math.min(free, math.max(wanted, math.floor(free / 8)))
 -- A node that gets none is known to want some.
 redis.call('HSET', KEYS[14], ARGV[7], int(block) .. ' ' .. int(at + lasts) .. ' ' .. int(wanted))
 redis.call('PEXPIRE', KEYS[14], 2 * lasts)
-return {'ok', int(block) .. ' ' .. c[2] .. ' ' .. c[3]}
+return {'ok', int(block) .. ' ' .. c[2] .. ' ' .. c[3] .. ' ' .. int(ratio)}

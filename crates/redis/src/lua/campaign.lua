@@ -11,7 +11,7 @@ if broken then
 end
 local fields = {'kind', 'phase', 'starts', 'ends', 'remaining', 'granted', 'grants', 'returned', 'refunded', 'last',
   'version', 'rule', 'money', 'funded', 'limit', 'price', 'hold', 'parts', 'index', 'first', 'supply', 'opens',
-  'terms', 'behind'}
+  'terms', 'behind', 'admit'}
 local values = redis.call('HMGET', KEYS[5], unpack(fields))
 if not values[1] then
   return {'unknown', 'campaign'}
@@ -23,6 +23,10 @@ end
 c.money = tonumber(c.money)
 -- Grants are dated from `starts`, which stays, and the window begins at `opens`, where that was changed.
 c.opens, c.terms, c.behind = c.opens or c.starts, c.terms or 0, c.behind or 0
+if c.kind == 'sale' then
+  -- A sale of a version that knew no admission has the default ratio.
+  c.admit = c.admit or 150
+end
 -- The last number that was given. Of a lazy packet it may be more than its grants, after a repair; it has no orders.
 local numbered = math.max(c.granted, c.grants)
 if c.kind ~= 'sale' then
@@ -259,12 +263,13 @@ local function tally()
   return table.concat({phase_at(now), int(c.supply), int(c.granted), int(c.remaining), int(c.returned),
     int(c.funded), int(c.funded - money - c.refunded), int(money), int(c.refunded),
     int(c.kind == 'sale' and c.grants or c.granted), int(now), int(seq),
-    int(c.version), int(c.opens), int(c.ends), int(c.limit), int(c.price or -1), int(c.terms)}, ' ')
+    int(c.version), int(c.opens), int(c.ends), int(c.limit), int(c.price or -1), int(c.terms),
+    int(c.admit or 0)}, ' ')
 end
 
 -- What the log says of terms.
 local function terms_text()
-  return table.concat({int(c.terms), int(c.opens), int(c.ends), int(c.limit), int(c.price)}, ' ')
+  return table.concat({int(c.terms), int(c.opens), int(c.ends), int(c.limit), int(c.price), int(c.admit)}, ' ')
 end
 
 -- Writes what has changed.

@@ -14,7 +14,7 @@ local n = (#ARGV - 7) / step
 local users, first = users_of(7, n, step)
 local c = redis.pcall('HMGET', KEYS[5], 'kind', 'phase', 'starts', 'ends', 'remaining', 'granted', 'last', 'version',
   'grants', 'limit', 'price', 'hold', 'parts', 'index', 'first', 'opens', 'buyers', 'keyed',
-  'paid')
+  'paid', 'admit')
 if c.err then
   return damaged('campaign')
 elseif c[1] ~= 'sale' then
@@ -207,7 +207,8 @@ if count > 0 then
   end
 end
 
-local text = int(now) .. ' ' .. int(seq) .. ' ' .. int(left) .. ' ' .. version .. ' =\n' .. table.concat(out, '\n')
+local text = int(now) .. ' ' .. int(seq) .. ' ' .. int(left) .. ' ' .. version .. ' = ' .. (c[20] or 150) .. '\n'
+  .. table.concat(out, '\n')
 if count > 0 or ARGV[5] == '1' then
   return answer(text)
 end

@@ -1,9 +1,10 @@
--- Changes window, limit or price of a sale, in its first part. The same terms again change nothing. The other parts of
--- a spread sale follow (follow_terms.lua): while they may not have, `behind` is 1 and a tick has them follow.
+-- Changes window, limit, price or admission of a sale, in its first part. The same terms again change nothing. The
+-- other parts of a spread sale follow (follow_terms.lua): while they may not have, `behind` is 1 and a tick has them
+-- follow.
 -- KEYS as in prelude.lua
 -- ARGV[1..6] as in prelude.lua, ARGV[7..10] start, end, limit and price, each empty if it stays, ARGV[11] the largest
 -- price of the whole stock, ARGV[12] the latest instant, ARGV[13] the revision up to which all parts have followed, or
--- empty
+-- empty, ARGV[14] the admission in percent, empty if it stays
 -- Replies: {"ok", tally}, {"unknown", ""}, {"refused", phase}, {"old", ""} where an earlier release has opened a spread
 -- sale, {"rules", opened, past, window, limit or price: what is broken}
 -- luacheck: read globals seq c now int answer phase_at put record reschedule tally finish terms_text
@@ -13,7 +14,9 @@ if c.kind ~= 'sale' then
 end
 local opens, ends = tonumber(ARGV[7]) or c.opens, tonumber(ARGV[8]) or c.ends
 local limit, price = tonumber(ARGV[9]) or c.limit, tonumber(ARGV[10]) or c.price
-if opens ~= c.opens or ends ~= c.ends or limit ~= c.limit or price ~= c.price then
+local admit = tonumber(ARGV[14]) or c.admit
+if opens ~= c.opens or ends ~= c.ends or limit ~= c.limit or price ~= c.price
+    or admit ~= c.admit then
   local phase = phase_at(now)
   if phase == 'e' or phase == 'c' then
     return {'refused', phase}
@@ -40,6 +43,7 @@ if opens ~= c.opens or ends ~= c.ends or limit ~= c.limit or price ~= c.price th
   put('ends', ends)
   put('limit', limit)
   put('price', price)
+  put('admit', admit)
   put('terms', seq + 1)
   if c.parts > 1 then
     put('behind', 1)

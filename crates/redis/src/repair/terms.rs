@@ -1,4 +1,4 @@
-//! Window, limit and price of a sale some parts of which have lost something.
+//! Window, limit, price and admission of a sale some parts of which have lost something.
 //!
 //! The terms with the highest revision count, wherever they are: in the ledger, in its quarantine, in what Redis still
 //! has of the parts that are repaired, with nodes that have answered a change, and in the other parts. A change that
@@ -69,6 +69,9 @@ impl LastTerms {
     pub(super) fn give(&self, part: &mut BothSides) {
         if let Some((_, terms)) = self.last {
             (part.meta.window, part.meta.limit) = (terms.window, terms.per_user_limit);
+            if let Some(bound) = terms.admission {
+                part.meta.admission = bound.ratio();
+            }
             part.facts.limit = None;
         }
     }
@@ -103,6 +106,9 @@ impl LastTerms {
             ("behind", leads.into()),
         ];
         let text = |(field, value): (&str, i64)| (field.to_owned(), value.to_string());
-        fields.map(text).into()
+        let admit = terms
+            .admission
+            .map(|bound| ("admit", i64::from(bound.percent())));
+        fields.into_iter().chain(admit).map(text).collect()
     }
 }

@@ -1,7 +1,7 @@
 //! Window, limit and price of a sale, changed while it is live.
 
 use qiang_core::{
-    admission::AdmissionRatio,
+    admission::{AdmissionBound, AdmissionRatio},
     book::{
         CampaignAction,
         PaymentOutcome::{Paid, RefundDue, Reinstated},
@@ -201,6 +201,7 @@ pub async fn a_change_is_refused_or_made_once<S: Subject>(case: &mut Scenario<S>
         ends_at: Some(now.plus_millis(5_000)),
         per_user_limit: Some(5),
         unit_price_minor: Some(7),
+        admission: AdmissionBound::from_percent(300).ok(),
     };
     let tally = case.set_terms(id, all).await.unwrap();
     let entries = case.logs().await;
@@ -224,7 +225,7 @@ pub async fn a_change_is_refused_or_made_once<S: Subject>(case: &mut Scenario<S>
 }
 
 /// Of a crowd that is held back as many are granted as the stock and the limit of the moment allow, and its ratio
-/// stays.
+/// stays until it is changed.
 pub async fn who_is_held_back_goes_by_the_present_stock_and_limit<S: Subject>(
     case: &mut Scenario<S>,
 ) {
@@ -259,5 +260,25 @@ pub async fn who_is_held_back_goes_by_the_present_stock_and_limit<S: Subject>(
         case.set_stock(target.id, 45).await.unwrap();
         let outcomes = case.claim_all(crowd("m", 2_000)).await;
         assert_eq!(named(&outcomes, "granted"), 5);
+        // The ratio changes while the sale is live; the same again is no entry.
+        let change = TermsChange {
+            admission: Some(AdmissionBound::from_percent(percent + 200).unwrap()),
+            ..TermsChange::default()
+        };
+        let changed = case.set_terms(target.id, change).await.unwrap();
+        assert_eq!(changed.terms.unwrap().admission, change.admission);
+        let entries = case.logs().await;
+        case.set_terms(target.id, change).await.unwrap();
+        assert_eq!(case.logs().await, entries);
+        case.set_stock(target.id, 50).await.unwrap();
+        let outcomes = case.claim_all(crowd("n", 3_000)).await;
+        assert_eq!(named(&outcomes, "granted"), 5);
+        case.settle().await;
+        case.restart().await;
+        let record = case.ledger().campaign(target.id).await.unwrap().unwrap();
+        let bound = AdmissionBound::from(record.campaign.admission());
+        assert_eq!(Some(bound), change.admission);
+        let terms = case.tally(target.id).await.terms.unwrap();
+        assert_eq!(terms.admission, change.admission);
     }
 }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use qiang_core::{
+    admission::AdmissionBound,
     book::{FormerGrant, PaymentOutcome, Restored, Setup, Standing, Unsound},
     campaign::{CampaignKind, Phase, Rules, Sale, Terms},
     event::{Entry, PartitionId, Seq},
@@ -440,6 +441,10 @@ fn terms_of(row: &TermsRow) -> Option<Terms> {
         window: Window::new(from, upto).ok()?,
         per_user_limit: row.per_user_limit.try_into().ok()?,
         unit_price_minor: row.unit_price,
+        admission: match row.admission {
+            Some(percent) => Some(AdmissionBound::from_percent(percent.try_into().ok()?).ok()?),
+            None => None,
+        },
     })
 }
 

@@ -122,12 +122,22 @@ fn breaches() -> Vec<(&'static str, &'static [&'static str], String)> {
         (
             "terms that no entry says",
             &["terms_sound", "terms_follow_log"],
-            "INSERT INTO sale_terms VALUES (@held, 4, 1, 1, 2, 1, 1)".to_owned(),
+            "INSERT INTO sale_terms VALUES (@held, 4, 1, 1, 2, 1, 1, NULL)".to_owned(),
         ),
         (
             "terms that are not those of the last change",
             &["terms_sound"],
             "UPDATE campaigns SET per_user_limit = 1 WHERE ref = @repriced".to_owned(),
+        ),
+        (
+            "an admission that is not that of the last change",
+            &["terms_sound"],
+            "UPDATE campaigns SET admission = 999 WHERE ref = @repriced".to_owned(),
+        ),
+        (
+            "an admission that is not that of its entry",
+            &["terms_follow_log"],
+            "UPDATE sale_terms SET admission = NULL WHERE campaign = @repriced AND unit_price = 55".to_owned(),
         ),
         (
             "terms that are not those of their entry",

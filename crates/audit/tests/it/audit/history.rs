@@ -251,6 +251,7 @@ impl World {
             ends_at: ends.map(|second| Timestamp::from_millis(START + second * 1_000)),
             per_user_limit: Some(limit),
             unit_price_minor: Some(price),
+            admission: None,
         };
         self.submit(Command::SetTerms { campaign, change }).unwrap();
     }

@@ -140,6 +140,7 @@ fn what_differs_is_reported() {
         (4, "stock", "engine_stock"),
         (5, "price", "engine_terms"),
         (4, "limit", "engine_terms"),
+        (5, "admit", "engine_terms"),
     ] {
         let id = sale(6).price(7).setup(n).campaign.id;
         let add = |by: &str| {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use qiang_core::{
+    admission::AdmissionBound,
     book::{CampaignAction, Claim, Command, Setup},
     campaign::TermsChange,
     id::{CampaignId, OrderId, PaymentRef},
@@ -156,6 +157,8 @@ impl World {
                         per_user_limit: Some(1 + draw.below(3) as u32),
                         unit_price_minor: Some(50 + draw.below(100) as i64),
                         starts_at: None,
+                        admission: AdmissionBound::from_percent(100 + draw.below(3) as u32 * 50)
+                            .ok(),
                     },
                 },
                 5 => act(CampaignAction::Close),

@@ -73,6 +73,7 @@ fn step() -> impl Strategy<Value = Step> {
                     ends_at: ends.map(|millis| Timestamp::from_millis(millis.max(0))),
                     per_user_limit,
                     unit_price_minor: (price < 40).then_some(price),
+                    ..TermsChange::default()
                 },
             }),
         1 => (campaign, action).prop_map(|(campaign, action)| Step::Act { campaign, action }),

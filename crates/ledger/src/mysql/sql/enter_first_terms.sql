@@ -1,4 +1,4 @@
-INSERT IGNORE INTO sale_terms (campaign, revision, at, starts_at, ends_at, per_user_limit, unit_price)
-SELECT ref, 0, created_at, starts_at, ends_at, per_user_limit, unit_price
+INSERT IGNORE INTO sale_terms (campaign, revision, at, starts_at, ends_at, per_user_limit, unit_price, admission)
+SELECT ref, 0, created_at, starts_at, ends_at, per_user_limit, unit_price, admission
 FROM campaigns
 WHERE ref = ? AND terms_revision = 0

@@ -1,4 +1,4 @@
-//! Window, limit and price of a sale are changed over HTTP.
+//! Window, limit, price and admission of a sale are changed over HTTP.
 
 use crate::http::common::Service;
 use serde_json::{Value, json};
@@ -52,6 +52,20 @@ async fn the_terms_of_a_sale_are_changed() {
     let state = service.get(&state, &operator).await.json();
     assert_eq!(state["ends_at"], json!("2026-11-21T12:10:00.000Z"));
 
+    let admission = |percent: u32| change(json!({ "admission_percent": percent }));
+    assert_eq!(admission(300).await.json()["admission_percent"], json!(300));
+    let seen = service.get(&path, &service.token("ann", "")).await.json();
+    assert_eq!(seen["admission_percent"], json!(300));
+    let refused = admission(99).await;
+    refused.assert_problem(422, "invalid");
+    let pointer = &refused.json()["errors"][0]["pointer"];
+    assert_eq!(pointer, "#/admission_percent");
+    let actions = format!("/v1/actions?subject={id}");
+    let actions = service.get(&actions, &service.operator()).await.json();
+    let recorded = actions["actions"].as_array().unwrap().iter();
+    let is_change = |it: &&Value| it["detail"] == json!({ "admission_percent": 300 });
+    assert_eq!(recorded.filter(is_change).count(), 1, "{actions}");
+
     price(700, "EUR").await.assert_problem(422, "invalid");
     price(-1, "CNY").await.assert_problem(422, "invalid");
     change(json!({})).await.assert_problem(422, "invalid");
@@ -67,6 +81,8 @@ async fn the_terms_of_a_sale_are_changed() {
     refused.assert_problem(403, "forbidden");
 
     let service = service.restart().await;
+    let seen = service.get(&path, &service.token("ann", "")).await.json();
+    assert_eq!(seen["admission_percent"], json!(300));
     service.clock.advance_ms(600_000 - 1);
     let (path, token) = (format!("{path}/orders"), service.token("bob", "claim"));
     let body = || json!({ "quantity": 1 });

@@ -69,6 +69,7 @@ fn no_block(room: &mut Room, left: u64, asked_at: Instant) {
         users: 0,
         left,
         grants: 0,
+        ratio: Some(AdmissionRatio::DEFAULT),
     };
     room.leased(asked_at, Some(block), asked_at);
 }
@@ -141,6 +142,7 @@ fn an_old_answer_turns_nobody_away() {
         users: 0,
         left: 10,
         grants: 0,
+        ratio: Some(AdmissionRatio::DEFAULT),
     };
     let overdue = t0 + 2 * MS + TURNED_AWAY_AFTER;
     room.leased(t0 + MS, Some(block), overdue);
@@ -180,10 +182,30 @@ fn where_there_is_plenty_a_few_go_without_a_block() {
         users,
         left,
         grants,
+        ratio: Some(AdmissionRatio::DEFAULT),
     };
     let late = now + 2 * BLOCK_LASTS;
     room.leased(now, Some(block), late);
     assert_eq!(room.admit(late, usize::MAX).len(), 500);
+}
+
+/// Redis names the ratio with each block: the one with which the room was made counts until then.
+#[test]
+fn ratio_of_last_lease_counts() {
+    let (mut room, t0) = room();
+    let left = Left {
+        units: 10,
+        answered_at: t0,
+    };
+    assert_eq!(room.admitted(left), 15);
+    for (percent, admitted) in [(300, 30), (100, 10), (0, usize::MAX)] {
+        let text = format!("0 10 0 {percent}");
+        room.leased(t0, Block::parse(&text), t0);
+        assert_eq!(room.admitted(left), admitted, "{percent}");
+    }
+    // No answer changes nothing.
+    room.leased(t0, None, t0);
+    assert_eq!(room.admitted(left), usize::MAX);
 }
 
 /// Nobody is in it, nobody is asked, and nothing is known.

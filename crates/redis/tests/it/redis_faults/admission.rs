@@ -10,7 +10,9 @@ use std::{
 };
 
 use qiang_core::{
-    book::{Claim, Command},
+    admission::AdmissionBound,
+    book::{Claim, Command, Reply},
+    campaign::TermsChange,
     id::{CampaignId, OrderId, PaymentRef},
     outcome::Outcome,
     ports::{Claimed, Engine as _, EngineError, Ticket},
@@ -102,6 +104,64 @@ async fn a_crowd_stays_outside_one_node() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_crowd_stays_outside_three_nodes() {
     a_crowd_stays_outside(3).await;
+}
+
+/// Sets the admission ratio of a sale through one node.
+async fn set_admission(node: &RedisEngine, campaign: CampaignId, percent: u32) {
+    let change = TermsChange {
+        admission: Some(AdmissionBound::from_percent(percent).unwrap()),
+        ..TermsChange::default()
+    };
+    let changed = node.submit(Command::SetTerms { campaign, change }).await;
+    let Ok(Reply::Acted(tally)) = changed else {
+        panic!("{changed:?}");
+    };
+    assert_eq!(tally.terms.unwrap().admission, change.admission);
+}
+
+/// A live change reaches a node that has read the sale before: fewer users reach Redis after a change down, and most
+/// after a change to no bound. The crowds ask the second node, the changes are made on the first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn changed_admission_reaches_another_node() {
+    const CROWD: usize = 10_000;
+    let mut harness = Harness::new(options(shared().url())).await;
+    let draft = sale(STOCK).admission(None);
+    let target = harness.open(open_now(draft)).await;
+    for engine in std::mem::take(&mut harness.nodes) {
+        engine.close().await;
+    }
+    for _ in 0..2 {
+        harness.nodes.push(node(&harness.options, &[]).await);
+    }
+    // The second node knows the sale with no bound.
+    let first = harness.nodes[1].claim(target.one("first")).await;
+    harness.record.note_claim(&target.one("first"), &first);
+    assert!(grant_of(&first.unwrap()).is_some());
+    let mut reached = Vec::new();
+    for (round, percent) in [100, 0, 100].into_iter().enumerate() {
+        set_admission(&harness.nodes[0], target.id, percent).await;
+        let stock = u64::from(STOCK) * (round as u64 + 1) + 1;
+        let campaign = target.id;
+        let more = Command::SetStock { campaign, stock };
+        harness.submit(0, more).await.unwrap();
+        let pass = Duration::from_millis(600);
+        tokio::time::sleep(pass).await;
+        let claims: Vec<_> = (0..CROWD)
+            .map(|n| target.one(&format!("r{round}u{n}")))
+            .collect();
+        let before = decided(&harness.nodes[1..]);
+        let tickets = crowd(&harness.nodes[1..], &claims);
+        let answered = answers(&harness, claims, tickets).await;
+        assert_eq!(winners(&answered), STOCK as usize, "round {round}");
+        reached.push(decided(&harness.nodes[1..]) - before);
+    }
+    let [down, up, down_again] = reached[..] else {
+        panic!("{reached:?}");
+    };
+    assert!(up >= CROWD as u64 / 2, "{reached:?}");
+    assert!(down <= CROWD as u64 / 4, "{reached:?}");
+    assert!(down_again <= CROWD as u64 / 4, "{reached:?}");
+    harness.audit().await;
 }
 
 /// Users who are let in and refused, or who have gone, leave their places to others.
