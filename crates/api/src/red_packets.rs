@@ -228,8 +228,7 @@ pub(crate) struct RedPacketBody {
     /// The service's part of the seed; shown with it.
     #[serde(skip_serializing_if = "Option::is_none")]
     secret: Option<String>,
-    /// What the shares are drawn from; shown once all shares are claimed or the packet is closed, so that everybody can
-    /// draw them again.
+    /// What the shares are drawn from; shown once all shares are claimed or the packet is closed.
     seed: Option<String>,
     ack: &'static str,
     /// What a claim needs before it is decided.
@@ -247,6 +246,9 @@ pub(crate) struct RedPacketBody {
     waiting_room: bool,
     #[schema(value_type = String, format = DateTime)]
     created_at: When,
+    /// When phase, stock, terms or details last changed, as settled. Grants do not move it.
+    #[schema(value_type = String, format = DateTime)]
+    updated_at: When,
     /// Since when lists do not show it unless asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
@@ -310,6 +312,7 @@ impl RedPacketBody {
             luckiest: luckiest.map(|share| ShareBody::new(share, packet.currency)),
             waiting_room: meta.as_ref().is_some_and(|meta| meta.waiting_room),
             created_at: When(campaign.created_at),
+            updated_at: When(record.updated_at),
             archived_at: record.archived_at.map(When),
             state,
             claimed: money(tally.claimed_minor),
@@ -332,6 +335,8 @@ pub(crate) struct ListedRedPacket {
     split: SplitBody,
     #[schema(value_type = String, format = DateTime)]
     created_at: When,
+    #[schema(value_type = String, format = DateTime)]
+    updated_at: When,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     archived_at: Option<When>,
@@ -353,6 +358,7 @@ impl ListedRedPacket {
             shares: packet.split.count(),
             split: SplitBody::of(packet.split.rule()),
             created_at: When(campaign.created_at),
+            updated_at: When(record.updated_at),
             archived_at: record.archived_at.map(When),
             state: StateBody::new(&tally, campaign.window, now),
             title: campaign.title,

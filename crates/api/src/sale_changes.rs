@@ -273,14 +273,14 @@ impl Change for SalePatch {
         let action = self.call.action_begun(begun, ActionKind::Change, &detail);
         let Some(command) = self.command.clone() else {
             begun.check_in_time()?;
-            return self.describe(begun, &action, record, &tally).await;
+            return self.describe(begun, &action, &tally).await;
         };
         app.record_begun(begun, &action).await?;
         let Reply::Acted(tally) = app.submit_recorded(&action, command).await? else {
             return Err(Problem::unexpected_reply());
         };
         let begun = begun.recorded();
-        let changed = self.describe(&begun, &action, record, &tally).await;
+        let changed = self.describe(&begun, &action, &tally).await;
         changed.map_err(Problem::after_the_command)
     }
 }
@@ -292,21 +292,18 @@ impl SalePatch {
         &self,
         begun: &Begun,
         action: &Action,
-        record: CampaignRecord,
         tally: &Tally,
     ) -> Result<SaleBody, Problem> {
         let (app, campaign) = (&self.call.app, self.call.id);
         app.campaigns.outdate(campaign);
-        let record = match self.details == DetailsChange::default() {
-            true => record,
-            false => {
-                let (ledger, by) = (&app.ports.ledger, (!begun.is_recorded).then_some(action));
-                ledger.describe(campaign, &self.details, by).await?;
-                let now = ledger.campaign(campaign).await;
-                let now = now.map_err(|error| Problem::from(error).after_the_command())?;
-                now.ok_or_else(|| Problem::ledger_incomplete(campaign))?
-            }
-        };
+        let ledger = &app.ports.ledger;
+        if self.details != DetailsChange::default() {
+            let by = (!begun.is_recorded).then_some(action);
+            ledger.describe(campaign, &self.details, by).await?;
+        }
+        let record = ledger.campaign(campaign).await;
+        let record = record.map_err(|error| Problem::from(error).after_the_command())?;
+        let record = record.ok_or_else(|| Problem::ledger_incomplete(campaign))?;
         actions::log(action);
         let body = self.body(record, tally).await;
         body.map_err(Problem::after_the_command)

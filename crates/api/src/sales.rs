@@ -133,6 +133,9 @@ pub(crate) struct SaleBody {
     waiting_room: bool,
     #[schema(value_type = String, format = DateTime)]
     created_at: When,
+    /// When phase, stock, terms or details last changed, as settled. Grants do not move it.
+    #[schema(value_type = String, format = DateTime)]
+    updated_at: When,
     /// Since when lists do not show it unless asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
@@ -181,6 +184,7 @@ impl SaleBody {
                 .and_then(|meta| meta.audience.as_deref()?.kind()),
             waiting_room: meta.as_ref().is_some_and(|meta| meta.waiting_room),
             created_at: When(campaign.created_at),
+            updated_at: When(record.updated_at),
             archived_at: record.archived_at.map(When),
             product_id: details.product_id.map(|id| id.to_string()),
             description: details.description.map(|text| text.to_string()),

@@ -67,7 +67,7 @@ macro_rules! sql_checks {
 
 /// The checks in SQL. Each file has two statements with an empty line between them: how much was
 /// examined, and what offends, one line of text a row.
-const SQL_CHECKS: [(Needs, &str, &str); 63] = sql_checks![
+const SQL_CHECKS: [(Needs, &str, &str); 65] = sql_checks![
     // the log by itself
     Archives "archives_follow",
     Archives "archives_agree",
@@ -86,6 +86,7 @@ const SQL_CHECKS: [(Needs, &str, &str); 63] = sql_checks![
     Log "order_prices",
     Log "order_steps",
     Ledger "terms_sound",
+    Ledger "updates_sound",
     // the ledger's tables, which follow from it
     Log "campaign_counts",
     Ledger "shares_complete",
@@ -97,6 +98,7 @@ const SQL_CHECKS: [(Needs, &str, &str); 63] = sql_checks![
     Log "paid_once",
     Log "payments_follow_log",
     Log "terms_follow_log",
+    Log "updates_follow_log",
     // the money
     Log "grant_postings",
     Log "payment_postings",

@@ -72,6 +72,8 @@ bodies! {
         audience: Option<AudienceKind>,
         /// When it was created.
         created_at: Timestamp,
+        /// When phase, stock, terms or details last changed.
+        updated_at: Timestamp,
         /// Since when lists do not show it unless asked.
         #[serde(skip_serializing_if = "Option::is_none")]
         archived_at: Option<Timestamp>,
@@ -137,6 +139,8 @@ bodies! {
         luckiest: Option<Share>,
         /// When it was created.
         created_at: Timestamp,
+        /// When phase, stock, terms or details last changed.
+        updated_at: Timestamp,
         /// Since when lists do not show it unless asked.
         #[serde(skip_serializing_if = "Option::is_none")]
         archived_at: Option<Timestamp>,
@@ -159,6 +163,8 @@ bodies! {
         split: SplitRule,
         /// When it was created.
         created_at: Timestamp,
+        /// When phase, stock, terms or details last changed.
+        updated_at: Timestamp,
         /// Since when lists do not show it unless asked.
         #[serde(skip_serializing_if = "Option::is_none")]
         archived_at: Option<Timestamp>,

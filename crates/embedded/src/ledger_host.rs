@@ -150,7 +150,7 @@ macro_rules! impl_ledger {
                 ) -> Result<(), LedgerError> {
                     let (change, by) = (change.clone(), by.cloned());
                     job(self, 0, move |context| {
-                        listing::describe(context.conn, id, &change, by.as_ref())
+                        listing::describe(context.conn, context.now, id, &change, by.as_ref())
                     })
                     .await
                 }

@@ -74,6 +74,7 @@ impl FromColumns for CampaignRow {
             description: columns.next()?,
             image_url: columns.next()?,
             archived_at: columns.next()?,
+            updated_at: columns.next()?,
         })
     }
 }

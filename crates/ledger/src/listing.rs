@@ -18,6 +18,10 @@ const ENTER_DETAILS: Statement = sql!(
     both "INSERT INTO details (campaign, product_id, description, image_url) VALUES ($1, $2, $3, $4)"
 );
 const RETITLE: Statement = sql!(both "UPDATE campaigns SET title = $1 WHERE id = $2");
+const TOUCH: Statement = sql!(
+    both "UPDATE campaigns SET updated_at = greatest(coalesce(updated_at, created_at), $1) WHERE id = $2"
+);
+const TOUCH_ARCHIVED: Statement = sql!(both include_str!("sql/touch_archived.sql"));
 /// An earlier release that still runs enters campaigns without a row of details.
 const ADD_DETAILS: Statement = sql!(both include_str!("sql/add_details.sql"));
 const DESCRIBE: Statement = sql!(both include_str!("sql/describe.sql"));
@@ -62,6 +66,7 @@ pub(crate) async fn enter<D: Dialect>(
 /// Changes what people see of a campaign.
 pub(crate) async fn describe<D: Dialect>(
     conn: &mut D::Connection,
+    now: Timestamp,
     id: CampaignId,
     change: &DetailsChange,
     by: Option<&Action>,
@@ -79,6 +84,12 @@ pub(crate) async fn describe<D: Dialect>(
         id.as_str().into(),
     ];
     let described = D::execute(&mut *conn, &DESCRIBE, &values).await? > 0;
+    D::execute(
+        &mut *conn,
+        &TOUCH,
+        &[now.as_millis().into(), id.as_str().into()],
+    )
+    .await?;
     if let Some(action) = by.filter(|_| described) {
         actions::enter::<D>(conn, action).await?;
     }
@@ -97,6 +108,10 @@ pub(crate) async fn archive<D: Dialect>(
     let values = [now.as_millis().into(), id.as_str().into()];
     // Databases count a row that was found as touched, also where it stays as it is.
     let archived = D::execute(&mut *conn, &ARCHIVE, &values).await? > 0;
+    if archived {
+        // Doing it again changes nothing.
+        D::execute(&mut *conn, &TOUCH_ARCHIVED, &[id.as_str().into()]).await?;
+    }
     if let Some(action) = by.filter(|_| archived) {
         actions::enter::<D>(conn, action).await?;
     }

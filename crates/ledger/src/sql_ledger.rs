@@ -171,9 +171,9 @@ impl<D: Dialect> CampaignStore for SqlLedger<D> {
         change: &DetailsChange,
         by: Option<&Action>,
     ) -> Result<(), LedgerError> {
-        let args = (change.clone(), by.cloned());
-        self.run(Mode::Write, args, move |conn, (change, by)| {
-            Box::pin(listing::describe::<D>(conn, id, change, by.as_ref()))
+        let args = (self.clock.now(), change.clone(), by.cloned());
+        self.run(Mode::Write, args, move |conn, (now, change, by)| {
+            Box::pin(listing::describe::<D>(conn, *now, id, change, by.as_ref()))
         })
         .await
     }

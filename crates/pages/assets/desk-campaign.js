@@ -39,6 +39,7 @@ function campaignPage() {
     for (const name of /** @type {const} */ (["supply", "granted", "remaining", "returned"])) {
       show(element(name), state[name].toLocaleString(facts.language));
     }
+    show(element("updated"), new Date(campaign.updated_at).toLocaleString(facts.language));
     if (!desk.leads) return;
     const isOver = state.phase === "closed";
     field("pause").disabled = isOver || isBusy || ["draft", "paused", "ended"].includes(state.phase);
@@ -66,6 +67,7 @@ function campaignPage() {
     isBusy = false;
     if (answer?.status === 200) {
       state = answer.body.state ?? answer.body;
+      campaign.updated_at = answer.body.updated_at ?? campaign.updated_at;
       keepTime(state);
     }
     show(outcome, answer?.status === 200 ? say("done") : tell(answer));

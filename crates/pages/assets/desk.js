@@ -6,7 +6,7 @@ import { ask, element, explain, facts, field, now, problem, say, show } from "./
 /** @typedef {import("./qiang.js").Answer} Answer */
 /** @typedef {import("./qiang.js").State} State */
 /** @typedef {{ id: string, title: string, state: State, archived_at?: string, product_id?: string, seller?: string,
- *   sender?: string, admission_percent?: number }} Campaign */
+ *   sender?: string, admission_percent?: number, updated_at: string }} Campaign */
 
 /** What pages of the desk are told beside what all pages are. */
 export const desk = /** @type {{ sees_all: boolean, campaign: Campaign, leads: boolean }} */ (

@@ -93,6 +93,7 @@ texts! {
         "已记入账本，引擎尚未加载，暂不发放。引擎可用后节点会在数秒内自动加载。";
     warm_scheduled: "Warm: the engine has it already, and grants from its start on by itself.",
         "已预热：引擎已加载，到点自动开始。";
+    updated: "Last changed", "最后修改";
     chart: "The last two minutes", "最近两分钟";
     chart_help: "Bars: grants a second. Line: what remains.", "柱：每秒发放数。线：剩余。";
     pause: "Pause", "暂停";

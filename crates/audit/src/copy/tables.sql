@@ -2,7 +2,7 @@
 -- to come through as it is, for the checks to see it. Every column here is read from the database by its name.
 CREATE TABLE campaigns (
     ref INTEGER, id TEXT, kind TEXT, owner TEXT, title TEXT, currency TEXT, ack TEXT,
-    starts_at INTEGER, ends_at INTEGER, created_at INTEGER, supply INTEGER, per_user_limit INTEGER,
+    starts_at INTEGER, ends_at INTEGER, created_at INTEGER, updated_at INTEGER, supply INTEGER, per_user_limit INTEGER,
     total INTEGER, split_rule TEXT, split_min INTEGER, split_max INTEGER, split_version INTEGER,
     seed BLOB, commitment BLOB, commitment_version INTEGER, secret BLOB, entropy BLOB,
     unit_price INTEGER, hold_ms INTEGER, requirements TEXT, admission INTEGER,

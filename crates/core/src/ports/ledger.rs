@@ -138,6 +138,9 @@ pub struct CampaignRecord {
     pub details: Details,
     /// Since when lists do not show it unless asked; none for a campaign that is not archived.
     pub archived_at: Option<Timestamp>,
+    /// Time of the last change of phase, stock, terms or details, as settled; the creation if there was none. Grants
+    /// do not move it.
+    pub updated_at: Timestamp,
 }
 
 impl CampaignRecord {
@@ -146,6 +149,7 @@ impl CampaignRecord {
     pub fn created(campaign: Campaign, details: Details) -> Self {
         Self {
             first_start: campaign.window.starts_at(),
+            updated_at: campaign.created_at,
             campaign,
             phase: Phase::Draft,
             granted: 0,

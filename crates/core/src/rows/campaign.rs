@@ -56,6 +56,7 @@ pub struct CampaignRow {
     pub description: Option<String>,
     pub image_url: Option<String>,
     pub archived_at: Option<i64>,
+    pub updated_at: i64,
 }
 
 impl CampaignRow {
@@ -115,6 +116,7 @@ impl CampaignRow {
             first_start: Timestamp::from_millis(self.first_start),
             details: self.details(),
             archived_at: self.archived_at.map(Timestamp::from_millis),
+            updated_at: Timestamp::from_millis(self.updated_at),
         })
     }
 
@@ -195,8 +197,8 @@ impl<'a> NewCampaign<'a> {
         }
     }
 
-    /// The columns of a [`CampaignRow`] from `id` to `admission`, with `commitment` behind `seed`.
-    pub fn columns(&self) -> [Value<'_>; 25] {
+    /// The columns of a [`CampaignRow`] from `id` to `admission`, with `commitment` behind `seed`; then `updated_at`.
+    pub fn columns(&self) -> [Value<'_>; 26] {
         let campaign = self.campaign;
         let (packet, sale) = (campaign.rules.red_packet(), campaign.rules.sale());
         let rule = packet.map(|packet| packet.split.rule().parts());
@@ -231,6 +233,7 @@ impl<'a> NewCampaign<'a> {
             self.requirements.as_str().into(),
             sale.map(|sale| sale.admission().map_or(0, |it| i64::from(it.percent())))
                 .into(),
+            campaign.created_at.as_millis().into(),
         ]
     }
 }

@@ -176,6 +176,20 @@ impl<'a> CampaignPlan<'a> {
     }
 }
 
+/// Whether an event changes what users see of a campaign beside its counts: its phase, its stock or its terms.
+fn updates_campaign(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::Opened { .. }
+            | Event::Paused
+            | Event::Resumed
+            | Event::Ended
+            | Event::Closed { .. }
+            | Event::StockChanged { .. }
+            | Event::TermsChanged { .. }
+    )
+}
+
 impl<'a> Planner<'a> {
     pub(super) fn new(
         partition: PartitionId,
@@ -233,6 +247,9 @@ impl<'a> Planner<'a> {
         let campaign = &mut self.campaigns[place];
         campaign.touched = true;
         let campaign_ref = campaign.known.campaign_ref;
+        if updates_campaign(&entry.event) {
+            campaign.change.update(entry.at);
+        }
         match &entry.event {
             Event::Opened { parts } => campaign.life.open(*parts),
             Event::Paused | Event::Resumed | Event::Ended => campaign.life.follow(&entry.event),

@@ -141,6 +141,8 @@ pub struct CampaignChange {
     pub supply: i64,
     /// The last change of the terms, if there is one. It counts if the ledger has no later one.
     pub terms: Option<TermsRow>,
+    /// Time of the last entry that changed phase, stock or terms, in milliseconds; `None` if counts alone change.
+    pub updated_at: Option<i64>,
 }
 
 impl CampaignChange {
@@ -154,8 +156,8 @@ impl CampaignChange {
 
     /// The columns `ref`, `phase` and `parts`, what is added to `granted`, `returned`, `refunded` and `supply`, and
     /// the terms: `terms_revision`, `starts_at`, `ends_at`, `per_user_limit`, `unit_price` and `admission`, null if
-    /// they stay.
-    pub fn columns(&self) -> [Value<'static>; 13] {
+    /// they stay; then `updated_at`, null if it stays.
+    pub fn columns(&self) -> [Value<'static>; 14] {
         let own: [Value<'static>; 7] =
             columns!(self; campaign, phase, parts, granted, returned, refunded, supply);
         let [a, b, c, d, e, f, g] = own;
@@ -174,7 +176,13 @@ impl CampaignChange {
             of(|terms| terms.per_user_limit),
             of(|terms| terms.unit_price),
             self.terms.and_then(|terms| terms.admission).into(),
+            self.updated_at.into(),
         ]
+    }
+
+    /// Notes the time of an entry that changes what users see of the campaign beside its counts.
+    pub(super) fn update(&mut self, at: Timestamp) {
+        self.updated_at = self.updated_at.max(Some(at.as_millis()));
     }
 
     pub(super) fn change_terms(&mut self, row: TermsRow) {

@@ -109,6 +109,7 @@ fn a_packet_is_added_up() {
         granted: 2,
         returned: 1,
         refunded: 20,
+        updated_at: Some(40),
         ..CampaignChange::to_phase(7, Phase::Closed)
     };
     assert_eq!(plan.campaigns, [change], "and nothing of the sale");
@@ -254,6 +255,7 @@ fn a_part_lives_by_itself() {
             refunded: 0,
             supply: 0,
             terms: None,
+            updated_at: Some(10),
         };
         assert_eq!(plan.parts, [part]);
         let change = plan.campaigns[0];
@@ -273,6 +275,7 @@ fn a_part_lives_by_itself() {
     let granted = entries(&[(PACKET, "granted 1 alice 1 30")]);
     let campaigns = spread(Some(Phase::Scheduled));
     let plan = Plan::of(PartitionId(1), &granted, &campaigns, &[]).unwrap();
+    assert_eq!(plan.campaigns[0].updated_at, None, "a grant is no update");
     assert_eq!(
         (plan.parts[0].parts.is_some(), plan.parts[0].phase),
         (false, None)

@@ -19,7 +19,8 @@ pub(crate) const SELECT: &str = "SELECT ref, id, kind, owner, title, currency, a
      entropy, unit_price, hold_ms, \
      requirements, admission, phase, granted, returned, refunded, terms_revision, \
      coalesce((SELECT t.starts_at FROM sale_terms t WHERE t.campaign = campaigns.ref AND t.revision = 0), starts_at) \
-     AS first_start, product_id, description, image_url, archived_at \
+     AS first_start, product_id, description, image_url, archived_at, \
+     coalesce(updated_at, created_at) AS updated_at \
      FROM campaigns LEFT JOIN details ON details.campaign = campaigns.ref";
 
 /// The same of one campaign.
@@ -187,6 +188,7 @@ pub(crate) fn row_of(row: &Row<'_>) -> rusqlite::Result<CampaignRow> {
         description: columns.next()?,
         image_url: columns.next()?,
         archived_at: columns.next()?,
+        updated_at: columns.next()?,
     })
 }
 

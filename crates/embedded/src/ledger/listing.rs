@@ -16,9 +16,19 @@ use super::{
 };
 use crate::error::StoreError;
 
+/// Notes when something that users see of a campaign has changed.
+fn touch(conn: &Connection, now: Timestamp, id: &str) -> Result<(), StoreError> {
+    let sql =
+        "UPDATE campaigns SET updated_at = max(coalesce(updated_at, created_at), ?1) WHERE id = ?2";
+    conn.prepare_cached(sql)?
+        .execute(params![now.as_millis(), id])?;
+    Ok(())
+}
+
 /// Changes what people see of a campaign.
 pub(crate) fn describe(
     conn: &Connection,
+    now: Timestamp,
     id: CampaignId,
     change: &DetailsChange,
     by: Option<&Action>,
@@ -36,6 +46,7 @@ pub(crate) fn describe(
          description = nullif(coalesce(?2, description), ''), image_url = nullif(coalesce(?3, image_url), '')",
     )?;
     let described = statement.execute(params![product_id, description, image_url, id])? > 0;
+    touch(conn, now, &id)?;
     if let Some(action) = by.filter(|_| described) {
         actions::enter(conn, action)?;
     }
@@ -54,7 +65,16 @@ pub(crate) fn archive(
          SELECT ref, ?1 FROM campaigns WHERE id = ?2 AND phase = 'closed' \
          ON CONFLICT (campaign) DO UPDATE SET archived_at = coalesce(archived_at, excluded.archived_at)",
     )?;
-    let archived = statement.execute(params![now.as_millis(), id.to_string()])? > 0;
+    let id = id.to_string();
+    let archived = statement.execute(params![now.as_millis(), id])? > 0;
+    if archived {
+        let since = "SELECT archived_at FROM details WHERE campaign = (SELECT ref FROM campaigns WHERE id = ?1)";
+        let since = conn
+            .prepare_cached(since)?
+            .query_row([&id], |row| row.get(0));
+        // Doing it again changes nothing.
+        touch(conn, Timestamp::from_millis(since?), &id)?;
+    }
     if let Some(action) = by.filter(|_| archived) {
         actions::enter(conn, action)?;
     }

@@ -34,6 +34,7 @@ impl Schema for MySql {
         include_str!("../../migrations/mysql/0022_key_answers.sql"),
         include_str!("../../migrations/mysql/0023_deposit_references.sql"),
         include_str!("../../migrations/mysql/0024_admission_of_terms.sql"),
+        include_str!("../../migrations/mysql/0025_updated_at.sql"),
     ];
 
     async fn version(conn: &mut MySqlConnection) -> Result<i64> {

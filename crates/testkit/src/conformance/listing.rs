@@ -2,7 +2,8 @@
 
 use qiang_core::{
     book::{CampaignAction, Setup},
-    campaign::{Campaign, CampaignKind, Details, DetailsChange, Phase},
+    campaign::{Campaign, CampaignKind, Details, DetailsChange, Phase, TermsChange},
+    event::Event,
     id::CampaignId,
     ports::{CampaignQuery, CampaignRecord},
     split::SplitRule,
@@ -54,6 +55,72 @@ async fn list<S: Subject>(case: &Scenario<S>, query: &CampaignQuery) -> Vec<Camp
     let records = case.ledger().list(query).await.unwrap();
     let ids = records.iter().map(|record| record.campaign.id);
     ids.collect()
+}
+
+/// The ledger dates the last change of phase, stock, terms and details of a campaign. Grants do not move the date.
+pub async fn last_change_is_dated<S: Subject>(case: &mut Scenario<S>) {
+    let target = case.open(sale(20)).await;
+    case.settle().await;
+    let before = record(case, target.id).await;
+    assert!(before.updated_at >= before.campaign.created_at);
+    let mut last = before.updated_at;
+    for step in 1..=4 {
+        let now = OPENS.plus_millis(step * 1_000);
+        case.at(now).await;
+        let claim = target.one(&format!("u{step}"));
+        case.claim_all(vec![claim]).await;
+        case.settle().await;
+        assert_eq!(record(case, target.id).await.updated_at, last, "a grant");
+        match step {
+            1 => drop(case.set_stock(target.id, 30).await.unwrap()),
+            2 => {
+                let change = TermsChange {
+                    unit_price_minor: Some(9),
+                    ..TermsChange::default()
+                };
+                case.set_terms(target.id, change).await.unwrap();
+            }
+            3 => drop(case.act(target.id, CampaignAction::Pause).await),
+            _ => drop(case.act(target.id, CampaignAction::Close).await),
+        }
+        case.settle().await;
+        let decided = case.logs().await.concat().into_iter();
+        let decided = decided.filter(|entry| {
+            let is_other = matches!(
+                entry.event,
+                Event::Granted { .. }
+                    | Event::TransferredOut { .. }
+                    | Event::TransferredIn { .. }
+                    | Event::TransferReturned { .. }
+            );
+            entry.campaign == target.id && !is_other
+        });
+        let decided = decided.map(|entry| entry.at).max().unwrap();
+        let updated_at = record(case, target.id).await.updated_at;
+        assert_eq!(updated_at, decided, "step {step}");
+        assert!(updated_at > last, "step {step}");
+        last = updated_at;
+        if step == 3 {
+            let action = CampaignAction::Resume;
+            case.act(target.id, action).await;
+            case.settle().await;
+            last = record(case, target.id).await.updated_at;
+        }
+    }
+    let change = DetailsChange {
+        description: Some(Some("New".parse().unwrap())),
+        ..DetailsChange::default()
+    };
+    case.ledger()
+        .describe(target.id, &change, None)
+        .await
+        .unwrap();
+    let described = record(case, target.id).await.updated_at;
+    assert!(described >= last);
+    // Listed as it is read.
+    let listed = case.ledger().list(&SALES).await.unwrap();
+    let listed = listed.iter().find(|it| it.campaign.id == target.id);
+    assert_eq!(listed.map(|it| it.updated_at), Some(described));
 }
 
 /// The largest details are entered with the campaign, once, and change field by field. The campaign stays as it is.
@@ -245,6 +312,7 @@ pub async fn what_is_closed_is_archived<S: Subject>(case: &mut Scenario<S>) {
         since = since.or(archived.archived_at);
         let expected = CampaignRecord {
             archived_at: since,
+            updated_at: before.updated_at.max(since.unwrap_or_default()),
             ..before.clone()
         };
         assert_eq!(archived, expected);

@@ -1,5 +1,7 @@
 //! Window, limit, price and admission of a sale are changed over HTTP.
 
+use std::time::Duration;
+
 use crate::http::common::Service;
 use serde_json::{Value, json};
 
@@ -52,10 +54,23 @@ async fn the_terms_of_a_sale_are_changed() {
     let state = service.get(&state, &operator).await.json();
     assert_eq!(state["ends_at"], json!("2026-11-21T12:10:00.000Z"));
 
+    service.clock.advance_ms(1_000);
     let admission = |percent: u32| change(json!({ "admission_percent": percent }));
     assert_eq!(admission(300).await.json()["admission_percent"], json!(300));
     let seen = service.get(&path, &service.token("ann", "")).await.json();
     assert_eq!(seen["admission_percent"], json!(300));
+    // The ledger follows the engine.
+    let mut seen = seen;
+    for _ in 0..100 {
+        if seen["updated_at"] == json!("2026-11-21T12:00:01.000Z") {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        seen = service.get(&path, &service.token("ann", "")).await.json();
+    }
+    assert_eq!(seen["updated_at"], json!("2026-11-21T12:00:01.000Z"));
+    let listed = service.get("/v1/sales?all=true", &operator).await.json();
+    assert_eq!(listed["sales"][0]["updated_at"], seen["updated_at"]);
     let refused = admission(99).await;
     refused.assert_problem(422, "invalid");
     let pointer = &refused.json()["errors"][0]["pointer"];
@@ -83,7 +98,7 @@ async fn the_terms_of_a_sale_are_changed() {
     let service = service.restart().await;
     let seen = service.get(&path, &service.token("ann", "")).await.json();
     assert_eq!(seen["admission_percent"], json!(300));
-    service.clock.advance_ms(600_000 - 1);
+    service.clock.advance_ms(599_000 - 1);
     let (path, token) = (format!("{path}/orders"), service.token("bob", "claim"));
     let body = || json!({ "quantity": 1 });
     assert_eq!(service.post(&path, &token, body()).await.status, 201);

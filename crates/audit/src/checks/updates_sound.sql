@@ -1,0 +1,12 @@
+-- A campaign was last changed at its creation or later, and not before any of its terms were.
+SELECT campaigns FROM temp.totals;
+
+SELECT format('campaign #%d was last changed at %d, and created at %d', ref, updated_at, created_at)
+FROM campaigns
+WHERE updated_at < created_at
+UNION ALL
+SELECT format('campaign #%d was last changed at %d, and has terms of %d', c.ref, c.updated_at, max(t.at))
+FROM campaigns c
+JOIN sale_terms t ON t.campaign = c.ref
+GROUP BY c.ref
+HAVING max(t.at) > coalesce(c.updated_at, c.created_at);
