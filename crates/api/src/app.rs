@@ -168,12 +168,13 @@ impl App {
         id_at(self.ports.clock.now())
     }
 
-    /// Keeps for which order a payment came first. It is for that one for good.
+    /// Keeps for which order a payment came first. It is for that one for good. Returns whether this report is the
+    /// first one.
     pub(crate) async fn bind_payment(
         &self,
         payment: &PaymentRef,
         order: OrderId,
-    ) -> Result<(), Problem> {
+    ) -> Result<bool, Problem> {
         let key = IdempotencyKey::new(payment.as_str());
         let key = key.map_err(|error| Problem::internal(error.to_string()))?;
         // It is kept for good, so it stays as it was written first.
@@ -181,7 +182,7 @@ impl App {
         let bound = self.ports.ledger.bind_key(&used, self.fresh_id());
         match bound.await {
             Err(LedgerError::KeyReused) => Err(ProblemKind::PaymentUsed.into()),
-            bound => Ok(bound.map(drop)?),
+            bound => Ok(bound?.fresh),
         }
     }
 

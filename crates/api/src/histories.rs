@@ -216,8 +216,8 @@ pub(crate) struct PaymentRecordBody {
     order: Text<OrderId>,
     /// The buyer.
     user: String,
-    /// paid; reinstated: the order had expired and could be reserved again; refund_due: it bought nothing any more and
-    /// is owed back.
+    /// paid; reinstated: the order had expired and could be reserved again; refund_due: it did not pay the order and is
+    /// owed back.
     outcome: &'static str,
     amount: MoneyBody,
     #[schema(value_type = String, format = DateTime)]

@@ -4,6 +4,7 @@ mod claims;
 mod gate;
 mod limits;
 mod order_check;
+mod payments;
 mod process;
 #[cfg(feature = "traces")]
 mod traces;
@@ -24,11 +25,11 @@ use qiang_core::{
 };
 use utoipa::openapi::OpenApi;
 
-pub(crate) use self::claims::ClaimCounts;
 pub(crate) use self::order_check::{OrderCheckMetrics, OrderCheckOutcome};
 pub use self::process::Build;
 #[cfg(feature = "traces")]
 pub(crate) use self::traces::SpanMetrics;
+pub(crate) use self::{claims::ClaimCounts, payments::ReportedAmount};
 use self::{
     claims::ClaimMetrics, gate::GateMetrics, process::ProcessMetrics, transport::TransportMetrics,
 };
@@ -129,6 +130,7 @@ pub(crate) struct Metrics {
     gate: Option<GateMetrics>,
     responses: Vec<Counter>,
     auth_failures: Vec<Counter>,
+    payments: Vec<Counter>,
     queue_length: Gauge,
     campaigns_in_memory: Gauge,
     settlement_lag: Gauge,
@@ -174,6 +176,10 @@ impl Metrics {
             gate: takes_claims.then(|| GateMetrics::new(&recorder)),
             auth_failures: match takes_claims {
                 true => limits::auth_failures(&recorder),
+                false => Vec::new(),
+            },
+            payments: match takes_claims {
+                true => payments::counters(&recorder),
                 false => Vec::new(),
             },
             responses: counters(

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use qiang_core::{
     id::{OrderId, PaymentRef, UserId},
-    money::{Currency, MONEY_MINOR_MAX},
+    money::{Currency, MONEY_MINOR_MAX, Money},
+    payment::Received,
     ports::LedgerError,
 };
 use tokio::{sync::MutexGuard, time::timeout};
@@ -40,9 +41,9 @@ impl App {
         &self,
         parties: &Parties,
         (order, payment): (OrderId, &PaymentRef),
-        minor: i64,
+        paid: (Money, Received),
     ) -> Result<Room<'_>, Problem> {
-        let refused = match self.room_for_new_payment(parties, minor).await {
+        let refused = match self.room_for_new_payment(parties, paid).await {
             Ok(room) => return Ok(room),
             Err(refused) => refused,
         };
@@ -55,13 +56,19 @@ impl App {
     async fn room_for_new_payment(
         &self,
         parties: &Parties,
-        minor: i64,
+        (Money { minor, currency }, received): (Money, Received),
     ) -> Result<Room<'_>, Problem> {
         let turn = self.turn_of(minor).await?;
         // The outside owes what all others have together.
-        fits(self.ports.ledger.money_in(parties.currency).await?, minor)?;
+        fits(self.ports.ledger.money_in(currency).await?, minor)?;
         if turn.is_some() {
-            self.fit(parties, (minor, minor)).await?;
+            match received {
+                Received::Price => self.fit(parties, (minor, minor)).await?,
+                Received::Other(_) => {
+                    let (_, is_owed) = self.balance(&parties.buyer, currency).await?;
+                    fits(is_owed, minor)?;
+                }
+            }
         }
         Ok(turn)
     }

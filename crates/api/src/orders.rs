@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
-use axum::{Json, extract::State, response::Response};
+use axum::{
+    Json,
+    extract::{Request, State},
+    response::Response,
+};
 use qiang_core::{
     book::{Command, OrderView, Reply},
     id::{OrderId, PaymentRef, UserId},
@@ -21,43 +25,23 @@ use crate::{
     campaign_cache::CampaignMeta,
     extract::{self, Call, Param},
     money_room::Parties,
+    order_body::{OrderBody, PaymentBody},
+    payment_reports::{self, Paid},
     problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
-    wire::{GrantBody, MoneyBody, Text, When},
+    wire::{MoneyBody, Text, When},
 };
-
-/// An order: whose it is, and the grant.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Order)]
-pub(crate) struct OrderBody {
-    /// The buyer.
-    user: String,
-    #[serde(flatten)]
-    grant: GrantBody,
-    /// Payments that are owed back, refunded or not: those that buy nothing, and that of an order that was returned. 0
-    /// where the order costs nothing.
-    refunds_due: u32,
-}
-
-impl OrderBody {
-    fn new(view: &OrderView, currency: Currency) -> Self {
-        Self {
-            user: view.user.to_string(),
-            grant: GrantBody::new(&view.grant, currency, None),
-            refunds_due: view.grant.order.map_or(0, |order| order.refunds_due),
-        }
-    }
-}
 
 /// A payment that arrived.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = NewPayment)]
 pub(crate) struct PaymentRequest {
-    /// The payment service's name for it. The same one again is a replay, another one is owed back. It pays one order:
-    /// for another order it is refused.
+    /// The payment service's name for it. The same one again is a replay: the money of the first report counts, and
+    /// nothing of other money is kept. Another one is owed back. It pays one order: for another order it is refused.
     #[schema(value_type = String)]
     reference: Text<PaymentRef>,
-    /// What was paid: the order's price.
+    /// What was paid, at least 1 minor unit and at most 2^53-1. The order's price pays the order. Another amount or
+    /// currency is owed back, and the order stays as it is.
     amount: MoneyBody,
     /// When it was paid, by the payment service's clock: what was paid in time for the hold pays the order, also when
     /// it is reported a little later. Without it the payment was made just now.
@@ -68,27 +52,6 @@ pub(crate) struct PaymentRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     user: Option<Text<UserId>>,
-}
-
-/// The clocks of payment services and of nodes may differ by so much.
-const CLOCKS_DIFFER_MS_MAX: i64 = 60_000;
-
-/// A payment as it is reported, for an order that the path or the body names.
-pub(crate) struct Paid {
-    pub(crate) reference: PaymentRef,
-    pub(crate) amount: MoneyBody,
-    pub(crate) paid_at: Option<When>,
-    pub(crate) user: Option<UserId>,
-}
-
-/// What became of a payment.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Payment)]
-pub(crate) struct PaymentBody {
-    /// paid; reinstated: the hold was over and the units could be had again; refund_due: it buys nothing any more and
-    /// is owed back.
-    outcome: &'static str,
-    order: OrderBody,
 }
 
 impl App {
@@ -112,92 +75,6 @@ impl App {
 }
 
 impl App {
-    /// Refuses what can be no payment of this order: by another user, of another amount, or made at another time.
-    pub(crate) async fn check_payment(
-        &self,
-        order: OrderId,
-        paid: &Paid,
-    ) -> Result<Parties, Problem> {
-        let missing = || Problem::new(ProblemKind::NotFound, "there is no such order");
-        let view = self.ports.engine.order(order).await?.ok_or_else(missing)?;
-        let meta = self.meta(order.campaign).await?;
-        let meta = meta.ok_or_else(|| Problem::ledger_incomplete(order.campaign))?;
-        let parties = Parties {
-            currency: meta.currency,
-            seller: meta.owner.clone(),
-            buyer: view.user,
-        };
-        if paid
-            .user
-            .as_ref()
-            .is_some_and(|user| *user != parties.buyer)
-        {
-            let detail = "the order is not of the user who paid";
-            return Err(Problem::new(ProblemKind::UserMismatch, detail));
-        }
-        let price = MoneyBody::new(view.grant.amount_minor, meta.currency);
-        if paid.amount != price {
-            let detail = format!("the order's price is {}", price.money());
-            return Err(Problem::new(ProblemKind::AmountMismatch, detail));
-        }
-        if let Some(When(paid_at)) = paid.paid_at {
-            let (now, granted_at) = (self.ports.clock.now(), view.grant.granted_at);
-            let why = if paid_at.millis_since(now) > CLOCKS_DIFFER_MS_MAX {
-                format!("it lies ahead: here it is {}", When(now))
-            } else if granted_at.millis_since(paid_at) > CLOCKS_DIFFER_MS_MAX {
-                format!(
-                    "it is before the order, which was granted at {}",
-                    When(granted_at)
-                )
-            } else {
-                return Ok(parties);
-            };
-            return Err(Problem::invalid_at("#/paid_at", why));
-        }
-        Ok(parties)
-    }
-
-    /// Records a payment that arrived.
-    pub(crate) async fn record_payment(
-        &self,
-        actor: &UserId,
-        order: OrderId,
-        paid: Paid,
-        parties: &Parties,
-    ) -> Result<PaymentBody, Problem> {
-        let (payment, currency) = (paid.reference, parties.currency);
-        let room = self.room_for_payment(parties, (order, &payment), paid.amount.amount);
-        let room = room.await?;
-        self.bind_payment(&payment, order).await?;
-        let mut detail = json!({
-            "reference": payment.as_str(),
-            "amount": paid.amount.amount,
-            "currency": currency.code(),
-        });
-        if let Some(paid_at) = paid.paid_at {
-            detail["paid_at"] = json!(paid_at);
-        }
-        let action = self.action(actor, ActionKind::Pay, order, &detail);
-        self.ports.ledger.record(&action).await?;
-        let command = Command::Pay {
-            order,
-            payment,
-            paid_at: paid.paid_at.map(|When(paid_at)| paid_at),
-        };
-        let reply = self.submit_recorded(&action, command).await;
-        drop(room);
-        match reply? {
-            Reply::Payment(outcome, view) => {
-                actions::log(&action);
-                Ok(PaymentBody {
-                    outcome: outcome.name(),
-                    order: OrderBody::new(&view, currency),
-                })
-            }
-            _ => Err(Problem::unexpected_reply()),
-        }
-    }
-
     /// Whether the buyer may return an order now. One that is returned already may be returned again: it changes
     /// nothing.
     fn buyer_may_return(&self, view: &OrderView) -> bool {
@@ -254,8 +131,16 @@ pub(crate) async fn get(
     Ok(Json(OrderBody::new(&view, meta.currency)))
 }
 
-/// Records a payment that arrived. The payment service calls this. An order that costs nothing is paid when it is
-/// granted and needs no report; one of nothing is answered `paid` and changes nothing.
+/// Records a payment that arrived. The payment service calls this.
+///
+/// The order's price pays the order. Another amount or currency is answered `refund_due`: it is owed back, and the
+/// order stays as it is. An order that costs nothing is paid when it is granted and needs no report; one of nothing is
+/// answered `paid` and changes nothing.
+///
+/// The service keeps nothing of a refused report and logs it. It refuses an unknown order and one of another user
+/// than `user`. It refuses a reference that came for another order. It refuses an amount below 1 or above 2^53-1
+/// minor units, a code that is no currency, and a `paid_at` that is ahead of now or before the order. It refuses
+/// money that it would owe back if as many payments of the order are owed back as may be.
 #[utoipa::path(post, path = "/v1/orders/{id}/payment", tag = "orders", request_body = PaymentRequest,
     operation_id = "payOrder", security(("bearer" = ["pay"])),
     params(("id" = String, Path, description = "The order's id"),
@@ -263,30 +148,25 @@ pub(crate) async fn get(
     responses((status = 200, body = PaymentBody), (status = 403, body = ProblemBody),
         (status = 404, body = ProblemBody),
         (status = 409, description = "`payment-used`: it came for another order before; `user-mismatch`: the order is \
-            not of the user who paid; `order-conflict`: as many payments of the order are owed back as may be",
+            not of the user who paid; `order-conflict`: it would be owed back, and as many payments of the order are \
+            as may be",
             body = ProblemBody),
-        (status = 422, description = "`amount-mismatch`: not the order's price; `invalid`; `key-reused`",
+        (status = 422, description = "`invalid`: no money, more than 2^53-1 minor units, no currency, a `paid_at` that \
+            cannot be, or the account cannot hold that much; `key-reused`",
             body = ProblemBody), NoAnswer))]
-pub(crate) async fn pay(
-    call: Call<OrderId>,
-    extract::Json(request): extract::Json<PaymentRequest>,
-) -> Result<Response, Problem> {
+pub(crate) async fn pay(call: Call<OrderId>, request: Request) -> Result<Response, Problem> {
     call.caller.require(Scope::Pay)?;
-    let (app, order) = (&call.app, call.id);
+    let body = extract::json_body(request, &call.app).await?;
+    let request: PaymentRequest = payment_reports::parse(&body, Some(call.id))?;
+    let used = call.key_use("POST /v1/orders/{id}/payment", &request);
     let paid = Paid {
-        reference: request.reference.0.clone(),
+        reference: request.reference.0,
         amount: request.amount,
         paid_at: request.paid_at,
-        user: request.user.as_ref().map(|user| user.0.clone()),
+        user: request.user.map(|user| user.0),
     };
-    let parties = app.check_payment(order, &paid).await?;
-    let used = call.key_use("POST /v1/orders/{id}/payment", &request);
-    let app = Arc::clone(app);
-    let pay = async move {
-        let (app, actor) = (&call.app, &call.caller.user);
-        app.record_payment(actor, order, paid, &parties).await
-    };
-    app.once(used, pay).await
+    let report = (call.id, paid);
+    call.app.take_payment(call.caller.user, report, used).await
 }
 
 /// Gives an order's units back. Buyers may for their own; the scope `admin` is for all. Again changes nothing. An order

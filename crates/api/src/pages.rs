@@ -103,7 +103,6 @@ fn advice(kind: ProblemKind) -> &'static str {
              changed to something else about that time. The request is not repeated, because it could undo that \
              change. Read the campaign. If the change is not there, send it with a fresh key."
         }
-        Kind::AmountMismatch => "Confirm the order's whole price, in its currency.",
         Kind::UserMismatch => {
             "The report names a user, and the order is another's. An order id may be of a service that was lost: look \
              the payment up at the payment service. Nothing was recorded."

@@ -17,7 +17,8 @@ use crate::{
     callbacks::Callbacks,
     extract::{self, Key},
     fingerprint::key_use,
-    orders::{Paid, PaymentBody},
+    order_body::PaymentBody,
+    payment_reports::{self, Paid},
     problem::{NoAnswer, Problem, ProblemBody},
     wire::{MoneyBody, Text, When},
 };
@@ -33,11 +34,12 @@ pub(crate) struct PaymentReport {
     /// What it pays.
     #[schema(value_type = String)]
     order: Text<OrderId>,
-    /// The payment service's name for it. The same one again is a replay, another one is owed back. It pays one order:
-    /// for another order it is refused.
+    /// The payment service's name for it. The same one again is a replay: the money of the first report counts, and
+    /// nothing of other money is kept. Another one is owed back. It pays one order: for another order it is refused.
     #[schema(value_type = String)]
     reference: Text<PaymentRef>,
-    /// What was paid: the order's price.
+    /// What was paid, at least 1 minor unit and at most 2^53-1. The order's price pays the order. Another amount or
+    /// currency is owed back, and the order stays as it is.
     amount: MoneyBody,
     /// When it was paid, by the payment service's clock: what was paid in time for the hold pays the order, also when
     /// it is reported a little later. Without it the payment was made just now.
@@ -52,6 +54,14 @@ pub(crate) struct PaymentReport {
 
 /// Records a payment that arrived: with a token, or signed as Standard Webhooks has it.
 ///
+/// The order's price pays the order. Another amount or currency is answered `refund_due`: it is owed back, and the
+/// order stays as it is.
+///
+/// The service keeps nothing of a refused report and logs it. It refuses an unknown order and one of another user
+/// than `user`. It refuses a reference that came for another order. It refuses an amount below 1 or above 2^53-1
+/// minor units, a code that is no currency, and a `paid_at` that is ahead of now or before the order. It refuses
+/// money that it would owe back if as many payments of the order are owed back as may be.
+///
 /// Signed is `webhook-id`, `webhook-timestamp` (seconds) and the body, with a dot between each, by HMAC-SHA256 with a
 /// secret that the installation and the payment service share. What was signed too long ago is refused.
 #[utoipa::path(post, path = "/v1/payments", tag = "orders", request_body = PaymentReport,
@@ -59,10 +69,12 @@ pub(crate) struct PaymentReport {
     responses((status = 200, body = PaymentBody), (status = 403, body = ProblemBody),
         (status = 404, body = ProblemBody),
         (status = 409, description = "`payment-used`: it came for another order before; `user-mismatch`: the order is \
-            not of the user who paid; `order-conflict`: as many payments of the order are owed back as may be",
+            not of the user who paid; `order-conflict`: it would be owed back, and as many payments of the order are \
+            as may be",
             body = ProblemBody),
-        (status = 422, description = "`amount-mismatch`: not the order's price; `invalid`", body = ProblemBody),
-        NoAnswer))]
+        (status = 422, description = "`invalid`: no money, more than 2^53-1 minor units, no currency, a `paid_at` that \
+            cannot be, or the account cannot hold that much",
+            body = ProblemBody), NoAnswer))]
 pub(crate) async fn report(
     State(app): State<Arc<App>>,
     request: Request,
@@ -84,17 +96,13 @@ pub(crate) async fn report(
         let checked = app.callbacks.check(&headers, &body, now);
         checked.map_err(|fault| Problem::unauthenticated(AuthFailure::Signature, fault))?;
     }
-    let report: PaymentReport = extract::parse(&body)?;
-    let order = report.order.0;
+    let report: PaymentReport = payment_reports::parse(&body, None)?;
+    let used = key.map(|key| key_use(&actor, "POST /v1/payments", &key, "", &report));
     let paid = Paid {
-        reference: report.reference.0.clone(),
+        reference: report.reference.0,
         amount: report.amount,
         paid_at: report.paid_at,
-        user: report.user.as_ref().map(|user| user.0.clone()),
+        user: report.user.map(|user| user.0),
     };
-    let parties = app.check_payment(order, &paid).await?;
-    let used = key.map(|key| key_use(&actor, "POST /v1/payments", &key, "", &report));
-    let paying = Arc::clone(&app);
-    let pay = async move { paying.record_payment(&actor, order, paid, &parties).await };
-    app.once(used, pay).await
+    app.take_payment(actor, (report.order.0, paid), used).await
 }

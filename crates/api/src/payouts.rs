@@ -12,7 +12,7 @@ use qiang_core::{
     campaign::CampaignKind,
     id::{OrderId, PaymentRef, UserId},
     money::Currency,
-    ports::{Action, ActionKind, KeyUse, LedgerError, OwedOrder, OwedQuery, PaidOut, Payout},
+    ports::{Action, ActionKind, KeyUse, LedgerError, Owed, OwedOrder, OwedQuery, PaidOut, Payout},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -39,7 +39,7 @@ pub(crate) struct RefundRequest {
     /// The payment service's name for it. The same one again is a replay; for another refund it is refused.
     #[schema(value_type = String)]
     reference: Text<PaymentRef>,
-    /// At least 1 minor unit, at most what is still owed for the order.
+    /// At least 1 minor unit, at most what is still owed for the order in this currency.
     amount: MoneyBody,
 }
 
@@ -60,12 +60,35 @@ pub(crate) struct RefundBody {
 pub(crate) struct RefundsBody {
     #[schema(value_type = String)]
     order: Text<OrderId>,
-    /// All that ever was owed: payments that bought nothing, and the price where the order was returned.
+    /// All that ever was owed in the sale's currency: payments that did not pay the order, and the price where the
+    /// order was returned.
     due: MoneyBody,
     /// What of it was paid back.
     refunded: MoneyBody,
+    /// The same in other currencies that payments came in.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    other_currencies: Vec<OwedBody>,
     /// Whether everything decided before this request is in it. If not, ask again.
     settled: bool,
+}
+
+/// What the buyer of an order is owed in one currency, and what of it was paid back.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = OwedMoney)]
+struct OwedBody {
+    /// All that ever was owed: payments that did not pay the order.
+    due: MoneyBody,
+    /// What of it was paid back.
+    refunded: MoneyBody,
+}
+
+impl OwedBody {
+    fn new(owed: &Owed) -> Self {
+        Self {
+            due: owed.due.into(),
+            refunded: MoneyBody::new(owed.refunded_minor, owed.due.currency),
+        }
+    }
 }
 
 /// Which of the orders that something is still owed for, and which page of them.
@@ -82,7 +105,7 @@ pub(crate) struct OwedList {
     /// Those behind this order: `next` of the page before.
     #[param(value_type = Option<String>, format = "order-id")]
     after: Option<Text<OrderId>>,
-    /// At most this many; default 100, at most 1000.
+    /// At most this many orders, each with all its currencies; default 100, at most 1000.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u32>,
 }
@@ -91,6 +114,7 @@ pub(crate) struct OwedList {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = OwedOrders)]
 pub(crate) struct OwedOrdersBody {
+    /// An order is in it once per currency that something is owed in; all of them are on one page.
     orders: Vec<OwedOrderBody>,
     /// Where the next page begins: its `after`. Absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -100,7 +124,7 @@ pub(crate) struct OwedOrdersBody {
     settled: bool,
 }
 
-/// An order that something is still owed for.
+/// An order that something is still owed for in one currency.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = OwedOrder)]
 struct OwedOrderBody {
@@ -108,7 +132,7 @@ struct OwedOrderBody {
     order: Text<OrderId>,
     /// The buyer.
     user: String,
-    /// All that ever was owed.
+    /// All that ever was owed in this currency.
     due: MoneyBody,
     /// What of it was paid back.
     refunded: MoneyBody,
@@ -220,8 +244,8 @@ impl App {
 
 /// Records that what is owed for an order was paid back to its buyer, all of it or a part.
 ///
-/// Owed are payments that bought nothing, and the price of an order that was returned. Whoever pays the money back
-/// outside calls this afterwards. The reference makes repetition safe.
+/// Owed are payments that did not pay the order, as they arrived, and the price of an order that was returned. The
+/// payer calls this after the money was paid back outside. The reference makes repetition safe.
 #[utoipa::path(post, path = "/v1/orders/{id}/refunds", tag = "orders", request_body = RefundRequest,
     operation_id = "refundOrder", security(("bearer" = ["pay"])),
     params(("id" = String, Path, description = "The order's id")),
@@ -237,9 +261,11 @@ pub(crate) async fn refund(
     call.caller.require(Scope::Pay)?;
     let (app, order) = (&call.app, call.id);
     check_amount(request.amount.amount, "#/amount/amount")?;
-    if app.ports.ledger.owed(order).await?.is_none() {
+    if app.ports.ledger.owed(order).await?.is_empty() {
         app.settled().await?;
-        app.ports.ledger.owed(order).await?.ok_or_else(no_order)?;
+        if app.ports.ledger.owed(order).await?.is_empty() {
+            return Err(no_order());
+        }
     }
     let used = call.key_use("POST /v1/orders/{id}/refunds", &request);
     let reference = request.reference;
@@ -272,7 +298,7 @@ pub(crate) async fn refunds(
 ) -> Result<Json<RefundsBody>, Problem> {
     let settled = app.settled().await?;
     let owed = app.ports.ledger.owed(order).await?;
-    let owed = owed.ok_or_else(no_order)?;
+    let (owed, others) = owed.split_first().ok_or_else(no_order)?;
     if owed.user != caller.user && !caller.may(Scope::ReadAny) {
         let sale = app.meta(order.campaign).await?;
         let sells = sale.is_some_and(|sale| sale.owner == caller.user);
@@ -282,6 +308,7 @@ pub(crate) async fn refunds(
         order: Text(order),
         due: owed.due.into(),
         refunded: MoneyBody::new(owed.refunded_minor, owed.due.currency),
+        other_currencies: others.iter().map(OwedBody::new).collect(),
         settled,
     }))
 }
@@ -309,7 +336,7 @@ pub(crate) async fn owed(
     lists::check_place(&app, sale, CampaignKind::Sale, query.owner.as_ref()).await?;
     let settled = app.settled().await?;
     let mut orders = app.ports.ledger.owed_orders(&query).await?;
-    let next = cut(&mut orders, limit, |last| Text(last.order));
+    let next = cut_orders(&mut orders, limit);
     let orders = orders.into_iter().map(OwedOrderBody::new).collect();
     let body = OwedOrdersBody {
         orders,
@@ -392,6 +419,18 @@ pub(crate) async fn reverse(
 fn check_amount(minor: i64, pointer: &'static str) -> Result<(), Problem> {
     let too_small = || Problem::invalid_at(pointer, "a payment is at least 1 minor unit");
     (minor >= 1).then_some(()).ok_or_else(too_small)
+}
+
+/// Keeps the rows of `limit` orders; returns the last order if there are more. Rows of one order follow each other.
+fn cut_orders(rows: &mut Vec<OwedOrder>, limit: u32) -> Option<Text<OrderId>> {
+    let mut ids: Vec<OrderId> = rows.iter().map(|row| row.order).collect();
+    ids.dedup();
+    let next = cut(&mut ids, limit, |last| Text(*last));
+    if let Some(Text(last)) = next {
+        let end = rows.iter().rposition(|row| row.order == last);
+        rows.truncate(end.map_or(0, |end| end + 1));
+    }
+    next
 }
 
 fn no_order() -> Problem {

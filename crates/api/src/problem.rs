@@ -246,6 +246,12 @@ impl Problem {
         .any(|kind| self.is(kind))
     }
 
+    /// The last word of its type.
+    pub(crate) fn slug(&self) -> &'static str {
+        let kind = self.0.body.kind;
+        kind.rsplit('/').next().unwrap_or(kind)
+    }
+
     pub(crate) fn is(&self, kind: ProblemKind) -> bool {
         self.0.body.kind == kind.path()
     }

@@ -27,27 +27,36 @@ SELECT partition, seq, campaign, nullif(told, '') AS told, nullif(kind, '') AS k
        CASE kind WHEN 'granted' THEN substr(behind_number, 1, instr(behind_number || ' ', ' ') - 1) END AS user,
        CASE kind WHEN 'granted' THEN CAST(substr(behind_user, instr(behind_user || ' ', ' ') + 1) AS INTEGER)
        END AS amount,
+       -- Of a payment that is owed back and was not the order's price: `number payment amount currency`.
+       CASE WHEN kind = 'refund_due' AND instr(behind_number, ' ') > 0 THEN CAST(behind_user AS INTEGER)
+       END AS other_amount,
+       CASE WHEN kind = 'refund_due' AND instr(behind_number, ' ') > 0
+            THEN substr(behind_user, instr(behind_user, ' ') + 1)
+       END AS other_currency,
        reason, waits_for, discard
 FROM units;
 
 CREATE INDEX temp.aside_of ON aside (campaign, kind, number);
 
--- What arrived for orders that are discarded, each payment once: it is owed to the buyer. An order that a repair has
+-- What arrived for orders that are discarded, each payment once: it is owed to the buyer, in the currency in which it
+-- arrived. An order that a repair has
 -- made anew, and that was discarded again, has nothing of its own.
 CREATE TEMP TABLE owed AS
-SELECT s.partition, s.seq, s.campaign, s.number, g.user, g.amount
+SELECT s.partition, s.seq, s.campaign, s.number, g.user, coalesce(s.other_amount, g.amount) AS amount,
+       coalesce(s.other_currency, c.currency) AS currency
 FROM temp.aside s
+JOIN campaigns c ON c.id = s.campaign
 JOIN temp.aside g ON g.campaign = s.campaign AND g.kind = 'granted' AND g.number = s.number
                  AND g.partition = s.partition AND g.seq < s.seq AND g.discard >= 2
 WHERE s.kind IN ('paid', 'reinstated', 'refund_due') AND s.discard >= 2
 GROUP BY s.partition, s.seq
-HAVING count(*) = 1 AND g.amount > 0;
+HAVING count(*) = 1 AND coalesce(s.other_amount, g.amount) > 0;
 
--- What the buyers of orders are owed, each order once, and what of it was paid back.
+-- What the buyers of orders are owed, each order once per currency, and what of it was paid back.
 CREATE TEMP TABLE owed_for AS
 SELECT campaign, number, user, currency, sum(due) AS due, sum(refunded) AS refunded
 FROM (
-    SELECT o.campaign, o.number, o.user, c.currency, p.amount AS due, 0 AS refunded
+    SELECT o.campaign, o.number, o.user, coalesce(p.currency, c.currency) AS currency, p.amount AS due, 0 AS refunded
     FROM payments p
     JOIN orders o ON o.campaign = p.campaign AND o.number = p.number
     JOIN campaigns c ON c.ref = o.campaign
@@ -58,7 +67,7 @@ FROM (
     JOIN campaigns c ON c.ref = o.campaign
     WHERE o.state = 'returned'
     UNION ALL
-    SELECT c.ref, w.number, w.user, c.currency, w.amount, 0
+    SELECT c.ref, w.number, w.user, w.currency, w.amount, 0
     FROM temp.owed w
     JOIN campaigns c ON c.id = w.campaign
     UNION ALL
@@ -137,13 +146,16 @@ CREATE TEMP TABLE steps (
     kind     TEXT    NOT NULL,
     payment  TEXT,
     user     TEXT,
-    amount   INTEGER,
+    amount   INTEGER, -- the price, or what arrived where that is not the price
+    currency TEXT,    -- of what arrived where that is not the price
     settled  INTEGER NOT NULL,
     PRIMARY KEY (campaign, number, seq)
 ) WITHOUT ROWID;
 
+-- The note of a payment that was not the order's price is the payment, a space and the currency.
 INSERT INTO temp.steps
-SELECT campaign, coalesce(number, 0), seq, at, kind, note, user, amount, settled
+SELECT campaign, coalesce(number, 0), seq, at, kind, substr(note, 1, instr(note || ' ', ' ') - 1), user, amount,
+       CASE WHEN instr(note, ' ') > 0 THEN substr(note, instr(note, ' ') + 1) END, settled
 FROM temp.log
 WHERE kind IN ('paid', 'cancelled', 'expired', 'reinstated', 'refund_due', 'returned')
 ORDER BY campaign, number, seq;

@@ -1,16 +1,14 @@
 //! The bodies of answers. What fields they have beside these is ignored.
 
-use serde::{Deserialize, Serialize};
-
 use crate::{
     bodies::bodies,
     ids::{CampaignId, Id, IdempotencyKey, OrderId, UserId, WebhookId},
     problem::Problem,
+    requests::SplitRule,
     values::{Money, Timestamp, WebhookSecret},
     words::{
         AckLevel, AudienceKind, CreationResult, Draws, OrderState, PaymentOutcome, Phase,
-        PlaceState, PostingKind, Requirement, SplitRuleName, UserAccount, WebhookEventType,
-        WebhookStatus,
+        PlaceState, PostingKind, Requirement, UserAccount, WebhookEventType, WebhookStatus,
     },
 };
 
@@ -399,14 +397,24 @@ bodies! {
     Refunds {
         /// For which order.
         order: OrderId,
+        /// All that ever was owed in the sale's currency.
+        due: Money,
+        /// What of it was paid back.
+        refunded: Money,
+        /// The same in other currencies that payments came in.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        other_currencies: Vec<OwedMoney>,
+        /// Whether everything that happened before the request is in it. If not, ask again.
+        settled: bool,
+    }
+    /// What is owed for an order in one currency.
+    OwedMoney {
         /// All that ever was owed.
         due: Money,
         /// What of it was paid back.
         refunded: Money,
-        /// Whether everything that happened before the request is in it. If not, ask again.
-        settled: bool,
     }
-    /// An order that something is still owed for.
+    /// An order that something is still owed for in one currency.
     OwedOrder {
         /// The order.
         order: OrderId,
@@ -480,17 +488,4 @@ bodies! {
         #[serde(skip_serializing_if = "Option::is_none")]
         error: Option<String>,
     }
-}
-
-/// How a total becomes shares.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SplitRule {
-    /// The rule.
-    pub rule: SplitRuleName,
-    /// The smallest share, in minor units.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub min: Option<i64>,
-    /// The largest share, in minor units.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max: Option<i64>,
 }

@@ -20,10 +20,11 @@ impl Client {
         self.json(Call::get(path(id, ""))).await
     }
 
-    /// Records a payment that arrived. The same reference again is a replay. Scope `pay`.
+    /// Records a payment that arrived. The same reference again is a replay. Another amount than the order's price is
+    /// owed back. Scope `pay`.
     ///
     /// # Errors
-    /// Problems such as `amount-mismatch`, `user-mismatch` and `payment-used`; see [`Error`].
+    /// Problems such as `user-mismatch` and `payment-used`; see [`Error`].
     pub async fn pay_order(&self, id: &OrderId, payment: &NewPayment) -> Result<Payment, Error> {
         let call = Call::post(path(id, "/payment")).json(payment)?;
         self.json(call.keyed(self)).await

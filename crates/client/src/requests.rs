@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    answers::SplitRule,
     ids::{CampaignId, Id, IdempotencyKey, UserId},
     tickets::GrabTicket,
     values::{Money, Timestamp},
@@ -232,4 +231,17 @@ impl NewOrder {
     pub fn units(quantity: u32) -> Self {
         Self::with_defaults(quantity)
     }
+}
+
+/// How a total becomes shares.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SplitRule {
+    /// The rule.
+    pub rule: SplitRuleName,
+    /// The smallest share, in minor units.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min: Option<i64>,
+    /// The largest share, in minor units.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max: Option<i64>,
 }

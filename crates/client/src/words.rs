@@ -186,7 +186,7 @@ words! {
         Paid = "paid",
         /// The order had expired and could be reserved again.
         Reinstated = "reinstated",
-        /// It buys nothing any more and is owed back.
+        /// It did not pay the order and is owed back.
         RefundDue = "refund_due",
     }
     /// What became of one thing of several that were to be made.

@@ -6,6 +6,7 @@ pub use self::text::NotAnEntry;
 use crate::{
     campaign::Terms,
     id::{CampaignId, IdempotencyKey, PaymentRef, UserId},
+    payment::Received,
     time::Timestamp,
 };
 
@@ -75,12 +76,15 @@ pub enum Event {
         /// The payment.
         payment: PaymentRef,
     },
-    /// A payment arrived that buys nothing any more (too late, cancelled, or paid twice): it is owed back.
+    /// A payment arrived that does not pay the order (too late, cancelled, paid twice, or another amount): it is owed
+    /// back.
     RefundDue {
         /// The order's number in its campaign.
         number: u32,
         /// The payment.
         payment: PaymentRef,
+        /// The money that is owed back.
+        received: Received,
     },
     /// An operator stopped the campaign.
     Paused,
@@ -166,6 +170,16 @@ impl Event {
             | Self::Closed { .. }
             | Self::StockChanged { .. }
             | Self::TermsChanged { .. } => None,
+        }
+    }
+
+    /// The money of the payment that it is about; none where it is about something else.
+    #[must_use]
+    pub fn received(&self) -> Option<Received> {
+        match self {
+            Self::Paid { .. } | Self::Reinstated { .. } => Some(Received::Price),
+            Self::RefundDue { received, .. } => Some(*received),
+            _ => None,
         }
     }
 

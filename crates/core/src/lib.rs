@@ -17,6 +17,7 @@ pub mod id;
 pub mod money;
 pub mod order;
 pub mod outcome;
+pub mod payment;
 pub mod ports;
 pub mod quarantine;
 pub mod reconcile;

@@ -199,7 +199,7 @@ pub struct EventData {
     pub campaign_kind: CampaignKind,
     /// Its sender or seller.
     pub owner: String,
-    /// The currency of its amounts.
+    /// The currency of its amount.
     pub currency: Currency,
     /// The grant's number in its campaign; none where the event is about the campaign.
     pub number: Option<i64>,
@@ -207,8 +207,8 @@ pub struct EventData {
     pub user: Option<String>,
     /// Units of the grant; at the close those that went back to the owner.
     pub quantity: i64,
-    /// Minor units: the share's, or the order's price; at the close what went back to the sender, and of a refund what
-    /// was paid back.
+    /// Minor units: the share's, or the order's price; of a payment that is owed back what arrived, at the close what
+    /// went back to the sender, and of a refund what was paid back.
     pub amount_minor: i64,
     /// The reference of the payment, of events about one; of a refund its own.
     pub payment: Option<String>,

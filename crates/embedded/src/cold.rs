@@ -6,7 +6,7 @@ use qiang_core::{
     campaign::{CampaignKind, Phase},
     id::{CampaignId, UserId},
     ports::{CampaignRecord, SettledPayment, SettledRow},
-    rows::{AccountKey, Purpose, SettledRowColumns},
+    rows::{AccountKey, Purpose, SettledPaymentColumns, SettledRowColumns},
 };
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
@@ -25,8 +25,8 @@ const ORDER: &str = "SELECT number, amount, user, granted_at, quantity, state, k
      WHERE campaign = ?1 AND number = ?2";
 const SHARE: &str = "SELECT number, amount, user, granted_at, 1, 'held', NULL FROM shares \
      WHERE campaign = ?1 AND number = ?2";
-const PAYMENTS: &str =
-    "SELECT number, payment, outcome FROM payments WHERE campaign = ?1 AND number = ?2";
+const PAYMENTS: &str = "SELECT number, payment, outcome, amount, currency FROM payments \
+     WHERE campaign = ?1 AND number = ?2";
 
 /// What rows say about an errand.
 #[derive(Debug)]
@@ -158,7 +158,7 @@ fn excerpt(
     for grant in &grants {
         excerpt.add(grant).map_err(unsound)?;
         let mut payments = conn.prepare_cached(PAYMENTS)?;
-        let columns = |row: &Row<'_>| <(i64, String, String)>::try_from(row);
+        let columns = |row: &Row<'_>| SettledPaymentColumns::try_from(row);
         for columns in payments.query_map(params![campaign_ref, grant.number], columns)? {
             let it = SettledPayment::of(columns?)?;
             let added = excerpt.add_payment(it.number, &it.payment, it.outcome);

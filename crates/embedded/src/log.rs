@@ -8,6 +8,7 @@ use qiang_core::{
     campaign::Terms,
     event::{Entry, Event, Seq},
     id::{CampaignId, IdempotencyKey, PaymentRef, UserId},
+    payment::Received,
     time::{Timestamp, Window},
     two_generations::TwoGenerations,
 };
@@ -211,11 +212,20 @@ impl<'a> Columns<'a> {
                 amount: Some(*amount_minor),
                 note: key.as_ref().map(|key| key.as_str().into()),
             },
-            Event::Paid { payment, .. }
-            | Event::Reinstated { payment, .. }
-            | Event::RefundDue { payment, .. } => Self {
+            Event::Paid { payment, .. } | Event::Reinstated { payment, .. } => Self {
                 number,
                 note: Some(payment.as_str().into()),
+                ..Self::default()
+            },
+            Event::RefundDue {
+                payment, received, ..
+            } => Self {
+                number,
+                amount: received.other().map(|money| money.minor),
+                note: Some(match received.other() {
+                    None => payment.as_str().into(),
+                    Some(money) => format!("{payment} {}", money.currency).into(),
+                }),
                 ..Self::default()
             },
             Event::Closed {
@@ -417,10 +427,24 @@ fn entry_of(conn: &Connection, refs: &mut Refs, row: &Row<'_>) -> Result<Entry, 
             number: number()?,
             payment: payment()?,
         },
-        6 => Event::RefundDue {
-            number: number()?,
-            payment: payment()?,
-        },
+        6 => {
+            let note = text(8)?;
+            let (payment, currency) = match note.split_once(' ') {
+                Some((payment, currency)) => (payment, Some(currency)),
+                None => (note, None),
+            };
+            // The price has neither amount nor currency.
+            let received = match row.get::<_, Option<i64>>(7)? {
+                Some(amount) if currency.is_some() => Received::from_columns(amount, currency),
+                None if currency.is_none() => Some(Received::Price),
+                _ => None,
+            };
+            Event::RefundDue {
+                number: number()?,
+                payment: PaymentRef::new(payment).map_err(|_| bad("payment"))?,
+                received: received.ok_or_else(|| bad("amount or currency"))?,
+            }
+        }
         7 => Event::Paused,
         8 => Event::Resumed,
         9 => Event::Ended,

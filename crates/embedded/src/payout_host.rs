@@ -31,9 +31,9 @@ macro_rules! impl_payouts {
                     .await
                 }
 
-                async fn owed(&self, order: OrderId) -> Result<Option<Owed>, LedgerError> {
+                async fn owed(&self, order: OrderId) -> Result<Vec<Owed>, LedgerError> {
                     let owed = query(self.readers(), move |conn| payouts::owed(conn, order)).await;
-                    owed.map(|owed| owed.map(|(_, owed)| owed))
+                    owed.map(|owed| owed.map_or_else(Vec::new, |(_, owed)| owed))
                 }
 
                 async fn owed_orders(

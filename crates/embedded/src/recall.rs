@@ -11,7 +11,7 @@ use qiang_core::{
     event::{Entry, Event, Seq},
     id::CampaignId,
     ports::{CampaignRecord, EngineError, SettledPayment, SettledRow},
-    rows::{SettledRowColumns, has_fixed_shares, setup_of},
+    rows::{SettledPaymentColumns, SettledRowColumns, has_fixed_shares, setup_of},
     time::Timestamp,
 };
 use rusqlite::{Connection, Row, params};
@@ -124,9 +124,9 @@ fn read(conn: &Connection, id: CampaignId, breaks: &mut Breaks<'_>) -> Result<Lo
     })?;
     if is_sale {
         let mut payments = conn.prepare_cached(
-            "SELECT number, payment, outcome FROM payments WHERE campaign = ?1 ORDER BY number",
+            "SELECT number, payment, outcome, amount, currency FROM payments WHERE campaign = ?1 ORDER BY number",
         )?;
-        let columns = |row: &Row<'_>| <(i64, String, String)>::try_from(row);
+        let columns = |row: &Row<'_>| SettledPaymentColumns::try_from(row);
         for columns in payments.query_map([campaign_ref], columns)? {
             breaks.row();
             let payment = SettledPayment::of(columns?)?;

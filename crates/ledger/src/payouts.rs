@@ -5,8 +5,8 @@ use qiang_core::{
     id::OrderId,
     ports::{Action, LedgerError, Owed, OwedOrder, OwedQuery, PaidOut, Payout, PayoutStore},
     rows::{
-        AccountKey, EventRow, OUTSIDE, OwedOrderColumns, PostingRow, Purpose, Spend, owed_of,
-        owed_order_of, paid_out_of,
+        AccountKey, EventRow, MovedColumns, OUTSIDE, OwedOrderColumns, PostingRow, Purpose, Spend,
+        owed_of, owed_order_of, paid_out_of,
     },
     time::Timestamp,
 };
@@ -43,11 +43,11 @@ impl<D: Dialect> PayoutStore for SqlLedger<D> {
         .await
     }
 
-    async fn owed(&self, order: OrderId) -> Result<Option<Owed>, LedgerError> {
+    async fn owed(&self, order: OrderId) -> Result<Vec<Owed>, LedgerError> {
         let owed = self.run(Mode::Read, order, |conn, order| {
             Box::pin(owed::<D>(conn, *order))
         });
-        Ok(owed.await?.map(|(_, owed)| owed))
+        Ok(owed.await?.map_or_else(Vec::new, |(_, owed)| owed))
     }
 
     async fn owed_orders(&self, query: &OwedQuery) -> Result<Vec<OwedOrder>, LedgerError> {
@@ -134,11 +134,11 @@ pub(crate) async fn pay_out<D: Dialect>(
     })
 }
 
-/// What the buyer of an order is owed, and the campaign's `ref`; none if there is no such order.
+/// What the buyer of an order is owed by currency, and the campaign's `ref`; none if there is no such order.
 async fn owed<D: Dialect>(
     conn: &mut D::Connection,
     order: OrderId,
-) -> Result<Option<(i64, Owed)>, StoreError> {
+) -> Result<Option<(i64, Vec<Owed>)>, StoreError> {
     let (id, number) = (order.campaign.to_string(), i64::from(order.number));
     let values = [number.into(), id.as_str().into()];
     let Some(columns) = fetch_one::<D, _>(conn, &ORDERED, &values).await? else {
@@ -152,7 +152,7 @@ async fn owed<D: Dialect>(
         campaign.into(),
         number.into(),
     ];
-    let moved: Vec<(String, i64)> = fetch::<D, _>(conn, &OWED, &values).await?;
+    let moved: Vec<MovedColumns> = fetch::<D, _>(conn, &OWED, &values).await?;
     let discarded = match is_there {
         true => Vec::new(),
         false => discards::discarded::<D>(conn, order.campaign).await?,

@@ -4,7 +4,9 @@ use qiang_core::{
     event::PartitionId,
     id::CampaignId,
     ports::{SettledPart, SettledPayment, SettledRow},
-    rows::{discarded_orders, page_of, with_discarded, with_discarded_payments},
+    rows::{
+        SettledPaymentColumns, discarded_orders, page_of, with_discarded, with_discarded_payments,
+    },
 };
 
 use crate::{
@@ -96,7 +98,7 @@ pub(crate) async fn settled_payments<D: Dialect>(
         i64::from(after).into(),
         i64::from(upto).into(),
     ];
-    let payments = fetch::<D, (i64, String, String)>(conn, &SETTLED_PAYMENTS, &values).await?;
+    let payments = fetch::<D, SettledPaymentColumns>(conn, &SETTLED_PAYMENTS, &values).await?;
     let of = |payment| Ok(SettledPayment::of(payment)?);
     let payments = payments.into_iter().map(of);
     let payments = payments.collect::<Result<_, StoreError>>()?;

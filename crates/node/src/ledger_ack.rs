@@ -109,13 +109,18 @@ mod tests {
     use std::sync::Arc;
 
     use qiang_core::{
+        book::{OrderView, PaymentOutcome},
         event::{Entry, Event},
+        id::PaymentRef,
+        money::Money,
+        outcome::Order,
+        payment::Received,
         ports::{CampaignStore as _, QuarantineStore as _, SettlementStore as _},
     };
     use qiang_embedded::SqliteLedger;
     use qiang_testkit::{
         ManualClock,
-        campaign::{OPENS, Target, sale, user},
+        campaign::{Builder, OPENS, Target, currency, sale, user},
     };
 
     use super::*;
@@ -130,11 +135,15 @@ mod tests {
 
     impl Case {
         async fn new() -> Self {
+            Self::of(&sale(5)).await
+        }
+
+        async fn of(sale: &Builder) -> Self {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("ledger.db");
             let clock: Arc<ManualClock> = ManualClock::new(OPENS);
             let ledger = SqliteLedger::open(&path, clock).unwrap();
-            let setup = sale(5).setup(1);
+            let setup = sale.setup(1);
             ledger.create(&setup).await.unwrap();
             let case = Self {
                 ledger,
@@ -245,5 +254,65 @@ mod tests {
         assert_eq!(aside, Ok(4));
         let refused = confirmed(3, 4).await.unwrap_err();
         assert!(refused.contains("quarantine"), "{refused}");
+    }
+
+    /// Money for an order that costs nothing is owed back. It is confirmed by its own row, and not by the payment of
+    /// the grant.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn lost_money_for_a_free_order_is_not_confirmed() {
+        let case = Case::of(&sale(5).price(0)).await;
+        let (order, number) = (case.target.order(1), 1);
+        let grant = Event::Granted {
+            number,
+            user: user("ann"),
+            quantity: 1,
+            amount_minor: 0,
+            key: None,
+        };
+        case.settle(2, grant).await;
+        let payment = PaymentRef::of_free(order);
+        case.settle(3, Event::Paid { number, payment }).await;
+        let named = |name| PaymentRef::new(name).unwrap();
+        let confirmed = async |name, received, outcome, seq| {
+            let command = Command::Pay {
+                order,
+                payment: named(name),
+                paid_at: None,
+                received,
+            };
+            let order = Order {
+                state: OrderState::Paid,
+                hold_until: OPENS,
+                refunds_due: 0,
+            };
+            let grant = Grant {
+                campaign: case.target.id,
+                number,
+                quantity: 1,
+                amount_minor: 0,
+                granted_at: OPENS,
+                order: Some(order),
+            };
+            let user = user("ann");
+            let reply = Reply::Payment(outcome, OrderView { user, grant });
+            let (made, places) = ((&command, &reply), [(PARTITION, seq)]);
+            let confirmed = confirm_command(&case.ledger, made, &places, Duration::ZERO).await;
+            confirmed.map_err(|error| error.to_string())
+        };
+        let nothing = confirmed("nothing", Received::Price, PaymentOutcome::Paid, 3).await;
+        assert_eq!(nothing, Ok(()));
+
+        let received = Received::Other(Money::new(1, currency()));
+        let due = PaymentOutcome::RefundDue;
+        assert_eq!(case.ledger.settle_past(PARTITION, 3, &[], 4).await, Ok(4));
+        let lost = confirmed("one", received, due, 4).await.unwrap_err();
+        assert!(lost.contains("otherwise"), "{lost}");
+        let event = Event::RefundDue {
+            number,
+            payment: named("one"),
+            received,
+        };
+        case.settle(5, event).await;
+        assert_eq!(confirmed("one", received, due, 5).await, Ok(()));
     }
 }

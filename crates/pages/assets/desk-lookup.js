@@ -22,6 +22,12 @@ function showFigures(figures) {
   }));
 }
 
+/** What is owed for an order and what was paid back, in each currency that payments came in.
+ * @typedef {{ due: Money, refunded: Money }} Owed
+ * @param {Owed & { other_currencies?: Owed[] }} refunds @returns {[string, string][]} */
+const dueOf = (refunds) => [refunds, ...refunds.other_currencies ?? []].flatMap(({ due, refunded }) =>
+  [["due", price(due)], ["refunded", price(refunded)]]);
+
 /** @param {string} id @param {string} sale */
 async function showOrder(id, sale) {
   const order = await ask("GET", `/v1/orders/${id}`);
@@ -30,8 +36,7 @@ async function showOrder(id, sale) {
   if (refunds?.status !== 200) return tell(refunds);
   const { user, quantity, amount, state } = order.body;
   showFigures([["user", user], ["quantity", String(quantity)], ["amount", price(amount)],
-    ["state", say(`order_${state}`)], ["due", price(refunds.body.due)],
-    ["refunded", price(refunds.body.refunded)], ["sale", link(`/admin/sales/${sale}`, sale)]]);
+    ["state", say(`order_${state}`)], ...dueOf(refunds.body), ["sale", link(`/admin/sales/${sale}`, sale)]]);
   return "";
 }
 

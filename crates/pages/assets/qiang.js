@@ -116,7 +116,7 @@ export function problem(answer) {
 
 /** What to tell of problems: texts by their names. @type {Record<string, string>} */
 const PROBLEMS = {
-  "address-throttled": "too_often", "already-waiting": "changed", "amount-mismatch": "changed",
+  "address-throttled": "too_often", "already-waiting": "changed",
   "challenge-failed": "check_failed",
   "creations-throttled": "sent_too_many", ended: "over", forbidden: "may_not", "insufficient-funds": "too_little",
   internal: "did_not_work", invalid: "impossible_wish", "invitation-invalid": "not_for_you", "key-reused": "changed",

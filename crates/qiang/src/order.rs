@@ -2,7 +2,9 @@
 
 use std::process::ExitCode;
 
-use qiang_client::{CampaignId, Id, NewPayment, Order, OrderId, OrderState, Timestamp, UserId};
+use qiang_client::{
+    CampaignId, Id, Money, NewPayment, Order, OrderId, OrderState, Timestamp, UserId,
+};
 
 use crate::{
     amounts,
@@ -59,7 +61,8 @@ enum OrderCommand {
         /// The payment service's name for it.
         #[arg(long)]
         reference: String,
-        /// What was paid, with its currency's decimals and the currency: the order's price.
+        /// Amount with its currency's decimals, and currency. The order's price pays the order; other money is owed
+        /// back.
         #[arg(long, num_args = 2, required = true, value_names = ["AMOUNT", "CURRENCY"])]
         amount: Vec<String>,
         /// When it was paid, as in RFC 3339; just now unless given. What was paid in time for the hold pays the order.
@@ -186,14 +189,20 @@ async fn carry_out(command: &OrderCommand, service: &Service) -> anyhow::Result<
         OrderCommand::Refunds { order } => {
             let refunds = client.refunds(order).await?;
             return service.print(&refunds, |refunds| {
-                let due = amounts::shown(&refunds.due);
-                let refunded = amounts::shown(&refunds.refunded);
+                let sum = |due: &Money, refunded: &Money| {
+                    let (due, refunded) = (amounts::shown(due), amounts::shown(refunded));
+                    format!("{due} owed in all, {refunded} of it paid back")
+                };
+                let own = sum(&refunds.due, &refunds.refunded);
+                let others = refunds.other_currencies.iter();
+                let others = others.map(|it| format!("; {}", sum(&it.due, &it.refunded)));
+                let sums = [own].into_iter().chain(others).collect::<String>();
                 let late = if refunds.settled {
                     ""
                 } else {
                     " (more is on its way: ask again)"
                 };
-                format!("{order}: {due} owed in all, {refunded} of it paid back{late}")
+                format!("{order}: {sums}{late}")
             });
         }
         OrderCommand::Owed { owner, all } => {

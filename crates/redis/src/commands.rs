@@ -63,7 +63,8 @@ impl Node {
                 order,
                 payment,
                 paid_at,
-            } => self.pay(order, &payment, paid_at).await,
+                received,
+            } => self.pay(order, &payment, (paid_at, received)).await,
             Command::Cancel { order } => self.cancel(order).await.map(Reply::Cancelled),
             Command::Act { campaign, action } => self.act(campaign, action).await.map(Reply::Acted),
             Command::SetStock { campaign, stock } => {

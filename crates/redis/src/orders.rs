@@ -15,6 +15,7 @@ use qiang_core::{
     event::{Event, PartitionId},
     id::{OrderId, PaymentRef},
     order::{OrderState, OrderStep, OrderStepError, REFUNDS_DUE_MAX},
+    payment::{PaymentState, Received},
     ports::EngineError,
     time::Timestamp,
 };
@@ -24,7 +25,7 @@ impl Node {
         &self,
         order: OrderId,
         payment: &PaymentRef,
-        paid_at: Option<Timestamp>,
+        (paid_at, received): (Option<Timestamp>, Received),
     ) -> Result<Reply, EngineError> {
         let issuer = self.issuer(order).await?;
         let (meta, partition) = issuer.ok_or(Refusal::UnknownOrder)?;
@@ -36,28 +37,27 @@ impl Node {
                 command
                     .arg(REFUNDS_DUE_MAX)
                     .arg(u8::from(self.may_be_down(partition)))
+                    .arg(received.to_string())
             })
             .await?;
         if reply.status == "refused" {
             return Err(Refusal::TooManyPayments.into());
         }
         let text = reply.found(Refusal::UnknownOrder)?;
-        let kind = text.as_bytes().first();
-        let outcome = match kind {
-            Some(b'p' | b'f') => PaymentOutcome::Paid,
-            Some(b'r') => PaymentOutcome::Reinstated,
-            _ => PaymentOutcome::RefundDue,
+        let (state, order_text) = reply::payment(&text).ok_or_else(unreadable)?;
+        let view = reply::order(&meta, order_text).ok_or_else(unreadable)?;
+        let Some(PaymentState { outcome, received }) = state else {
+            return Ok(Reply::Payment(PaymentOutcome::Paid, view)); // nothing was recorded
         };
-        let view = text.get(2..).and_then(|text| reply::order(&meta, text));
-        let view = view.ok_or_else(unreadable)?;
-        if kind == Some(&b'f') {
-            return Ok(Reply::Payment(outcome, view)); // nothing was recorded
-        }
         let (number, payment) = (order.number, payment.clone());
         let event = match outcome {
             PaymentOutcome::Paid => Event::Paid { number, payment },
             PaymentOutcome::Reinstated => Event::Reinstated { number, payment },
-            PaymentOutcome::RefundDue => Event::RefundDue { number, payment },
+            PaymentOutcome::RefundDue => Event::RefundDue {
+                number,
+                payment,
+                received,
+            },
         };
         self.kept(partition).keep_step(&meta, event);
         Ok(Reply::Payment(outcome, view))

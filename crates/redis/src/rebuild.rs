@@ -11,6 +11,7 @@ use std::{
 
 use qiang_connect::{eval_at_maxmemory, unavailable};
 use qiang_core::{
+    book::PaymentOutcome,
     campaign::{CampaignKind, Phase},
     event::{Event, PartitionId, Seq},
     id::UserId,
@@ -30,8 +31,8 @@ use crate::{
     offer::Loss,
     open::sums_of,
     partitions::Partitions,
-    reply::share_text,
-    snapshot::{PartSnapshot, outcome_word},
+    reply::{payment_text, share_text},
+    snapshot::PartSnapshot,
 };
 
 const BEGIN: &str = include_str!("lua/repair_begin.lua");

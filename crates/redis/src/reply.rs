@@ -30,6 +30,7 @@ use qiang_core::{
     id::{IdempotencyKey, UserId},
     order::OrderState,
     outcome::{Grant, Order, Outcome},
+    payment::{PaymentOutcome, PaymentState, Received},
     ports::EngineError,
     time::Timestamp,
 };
@@ -176,9 +177,10 @@ impl<'a> Row<'a> {
         let order = Order {
             state,
             hold_until: granted_at.plus_millis(meta.hold_ms),
-            refunds_due: match self.amount_minor {
-                0 => 0, // nothing is owed for it
-                _ => refunds_due + u32::from(state == OrderState::Returned),
+            refunds_due: {
+                // No price is owed for an order that costs nothing.
+                let is_price_due = state == OrderState::Returned && self.amount_minor != 0;
+                refunds_due + u32::from(is_price_due)
             },
         };
         Some(Grant {
@@ -218,6 +220,40 @@ pub(crate) fn share_text(number: u32, amount_minor: i64) -> String {
     }
     text.push_str(&amount_minor.to_string());
     text
+}
+
+/// The reply to a payment: its state, none if nothing was recorded, and the text of the order.
+pub(crate) fn payment(text: &str) -> Option<(Option<PaymentState>, &str)> {
+    let (before, _) = text.split_once('\t')?;
+    let (state, _) = before.rsplit_once(' ')?;
+    let order = text.get(state.len() + 1..)?;
+    match state {
+        "f" => Some((None, order)),
+        state => Some((Some(read_payment_state(state)?), order)),
+    }
+}
+
+/// The text under which Redis keeps the outcome of a payment, and its money where that is not the price.
+pub(crate) fn payment_text(state: PaymentState) -> String {
+    let word = match state.outcome {
+        PaymentOutcome::Paid => "p",
+        PaymentOutcome::Reinstated => "r",
+        PaymentOutcome::RefundDue => "d",
+    };
+    format!("{word}{}", state.received)
+}
+
+/// Reads [`payment_text`].
+pub(crate) fn read_payment_state(text: &str) -> Option<PaymentState> {
+    let mut words = text.split(' ');
+    let outcome = match words.next()? {
+        "p" => PaymentOutcome::Paid,
+        "r" => PaymentOutcome::Reinstated,
+        "d" => PaymentOutcome::RefundDue,
+        _ => return None,
+    };
+    let received = Received::from_words(words)?;
+    Some(PaymentState { outcome, received })
 }
 
 /// An order and whose it is.

@@ -8,7 +8,6 @@ use std::collections::HashMap;
 use qiang_connect::{part_of, unavailable};
 use qiang_core::{
     admission::AdmissionBound,
-    book::PaymentOutcome,
     campaign::{Campaign, CampaignKind, Phase, Rules, Terms},
     event::{Entry, PartitionId, Seq},
     id::{CampaignId, PaymentRef, UserId},
@@ -24,7 +23,7 @@ use crate::{
     meta::{CampaignMeta, FIELDS},
     partitions::Partitions,
     record::{Record, decode, unreadable},
-    reply::{OrderText, Row, share},
+    reply::{OrderText, Row, read_payment_state, share},
     tally,
 };
 
@@ -340,13 +339,7 @@ pub(crate) fn read_order(
 pub(crate) fn read_payment(rows: &mut PartRows, name: &str, outcome: &str) -> Option<()> {
     let (number, payment) = name.split_once('\t')?;
     let key = (number.parse().ok()?, PaymentRef::new(payment).ok()?);
-    let outcome = match outcome {
-        "p" => PaymentOutcome::Paid,
-        "r" => PaymentOutcome::Reinstated,
-        "d" => PaymentOutcome::RefundDue,
-        _ => return None,
-    };
-    rows.payments.insert(key, outcome);
+    rows.payments.insert(key, read_payment_state(outcome)?);
     Some(())
 }
 
@@ -359,15 +352,6 @@ fn share_row(meta: &CampaignMeta, user: &str, row: &Row<'_>) -> Option<GrantRow>
         key: row.key()?,
         state: OrderState::Held,
     })
-}
-
-/// The word under which Redis keeps what became of a payment.
-pub(crate) fn outcome_word(outcome: PaymentOutcome) -> &'static str {
-    match outcome {
-        PaymentOutcome::Paid => "p",
-        PaymentOutcome::Reinstated => "r",
-        PaymentOutcome::RefundDue => "d",
-    }
 }
 
 /// What never changes about a part of a campaign, as the ledger has it.
@@ -464,7 +448,7 @@ impl SettledSnapshot {
         for payment in &all.payments {
             if rows.grants.contains_key(&payment.number) {
                 let key = (payment.number, payment.payment.clone());
-                rows.payments.insert(key, payment.outcome);
+                rows.payments.insert(key, payment.state());
             }
         }
         Self {

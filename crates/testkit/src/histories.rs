@@ -6,6 +6,8 @@ use qiang_core::{
     book::{CampaignAction, Claim, Command, Setup},
     campaign::TermsChange,
     id::PaymentRef,
+    money::Money,
+    payment::Received,
     split::SplitRule,
 };
 
@@ -48,6 +50,7 @@ pub enum CommandDraft {
         number: u32,
         payment: u8,
         paid_at: Option<i64>,
+        received: Received,
     },
     Cancel {
         campaign: usize,
@@ -126,6 +129,21 @@ fn claim() -> impl Strategy<Value = CommandDraft> {
     )
 }
 
+/// The price as a rule, now and then another amount or another currency.
+pub(crate) fn received() -> impl Strategy<Value = Received> {
+    let other = |minor, code: &str| {
+        Just(Received::Other(Money::new(
+            minor,
+            code.parse().expect("a currency"),
+        )))
+    };
+    prop_oneof![
+        8 => Just(Received::Price),
+        1 => other(1, "CNY"),
+        1 => other(9_007_199_254_740_991, "EUR"),
+    ]
+}
+
 fn step() -> impl Strategy<Value = CommandDraft> {
     let action = prop_oneof![
         3 => Just(CampaignAction::Pause),
@@ -134,12 +152,13 @@ fn step() -> impl Strategy<Value = CommandDraft> {
     ];
     prop_oneof![
         12 => claim(),
-        4 => (campaign(), 1..8_u32, 0..3_u8, prop::option::of(-MINUTE_MS..10 * MINUTE_MS)).prop_map(
-            |(campaign, number, payment, paid_at)| CommandDraft::Pay {
+        4 => (campaign(), 1..8_u32, 0..3_u8, prop::option::of(-MINUTE_MS..10 * MINUTE_MS), received()).prop_map(
+            |(campaign, number, payment, paid_at, received)| CommandDraft::Pay {
                 campaign,
                 number,
                 payment,
                 paid_at,
+                received,
             }
         ),
         3 => (campaign(), 1..8_u32)
@@ -219,10 +238,12 @@ impl CommandDraft {
                 number,
                 payment,
                 paid_at,
+                received,
             } => Command::Pay {
                 order: target(campaign).order(number),
                 payment: PaymentRef::new(&format!("p{payment}")).expect("well-formed"),
                 paid_at: paid_at.map(|millis| OPENS.plus_millis(millis)),
+                received,
             },
             Self::Cancel { campaign, number } => Command::Cancel {
                 order: target(campaign).order(number),

@@ -138,10 +138,12 @@ impl SpreadBook {
                 order,
                 payment,
                 paid_at,
+                received,
             } => Command::Pay {
                 order: self.booked(*order),
                 payment: payment.clone(),
                 paid_at: *paid_at,
+                received: *received,
             },
             Command::Cancel { order } => Command::Cancel {
                 order: self.booked(*order),

@@ -24,6 +24,10 @@ fn of_one(schema: &str, property: &str) -> Option<Value> {
         ("PaymentReport", "order") => json!(ORDER),
         ("Shares", "next") => json!(3),
         ("OwedOrders", "next") => json!(ORDER),
+        ("Refunds", "other_currencies") => json!([{
+            "due": {"amount": 500, "currency": "USD"},
+            "refunded": {"amount": 0, "currency": "USD"},
+        }]),
         ("SaleChange", "stock") => json!(20),
         ("NewOrder", "quantity") => json!(1),
         ("Credentials", "passphrase") => json!("芝麻开门"),

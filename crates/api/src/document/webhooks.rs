@@ -61,7 +61,9 @@ fn summary(kind: EventType) -> &'static str {
         EventType::OrderCancelled => "An order was given back",
         EventType::OrderExpired => "An order was not paid in time",
         EventType::OrderReturned => "A paid order was returned: its price is owed to the buyer",
-        EventType::OrderRefundDue => "A payment arrived that buys nothing: it is owed to the buyer",
+        EventType::OrderRefundDue => {
+            "A payment arrived that does not pay the order: what arrived is owed to the buyer"
+        }
         EventType::OrderRefunded => "What was owed for an order was paid back, all of it or a part",
         EventType::CampaignClosed => "A campaign was closed: what was left went back to its owner",
         EventType::Test => "An operator tries whether the endpoint answers",

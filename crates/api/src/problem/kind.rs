@@ -49,7 +49,6 @@ kinds! {
     AckUnavailable = UNPROCESSABLE_ENTITY, "ack-unavailable", "This engine cannot reach that acknowledgement level";
     KeyReused = UNPROCESSABLE_ENTITY, "key-reused", "The idempotency key was used for a different request";
     KeyPending = CONFLICT, "key-pending", "It is not known whether an earlier request with this key was carried out";
-    AmountMismatch = UNPROCESSABLE_ENTITY, "amount-mismatch", "The payment is not the order's price";
     UserMismatch = CONFLICT, "user-mismatch", "The order is another user's";
     PaymentUsed = CONFLICT, "payment-used", "The payment is another order's";
     NotOwed = CONFLICT, "not-owed", "Less is owed for the order";

@@ -1,22 +1,25 @@
--- Every payment moved the order's price from outside to the seller, or to what the buyer is owed back; every return
--- moved it from the seller to what the buyer is owed back; no other posting is a payment or a return. What was paid for
--- a discarded order is owed to its buyer.
+-- Every payment moved the order's price from outside to the seller, or what arrived to what the buyer is owed back;
+-- every return moved the price from the seller to what the buyer is owed back; no other posting is a payment or a
+-- return. What was paid for a discarded order is owed to its buyer.
 SELECT payments FROM temp.totals;
 
 SELECT format('campaign #%d: order %d has %d movements of the kind %s, and %d postings as they should be',
               campaign, number, sum(paid), kind, sum(posted))
 FROM (
     SELECT p.campaign, p.number, CASE p.outcome WHEN 'refund_due' THEN 'refund_due' ELSE 'payment' END AS kind, p.at,
-           1 AS paid, 0 AS posted
+           p.amount, coalesce(p.currency, c.currency) AS currency, 1 AS paid, 0 AS posted
     FROM payments p
+    LEFT JOIN campaigns c ON c.ref = p.campaign
     WHERE p.amount > 0
     UNION ALL
-    SELECT campaign, number, 'return', updated_at, 1, 0 FROM orders WHERE state = 'returned' AND amount > 0
+    SELECT o.campaign, o.number, 'return', o.updated_at, o.amount, c.currency, 1, 0
+    FROM orders o
+    LEFT JOIN campaigns c ON c.ref = o.campaign
+    WHERE o.state = 'returned' AND o.amount > 0
     UNION ALL
-    SELECT p.campaign, p.number, p.kind, p.at, 0,
-           (p.amount, p.currency, p.debtor, p.debited, p.creditor, p.credited)
-               IS (o.amount, c.currency,
-                   CASE p.kind WHEN 'return' THEN c.owner ELSE 'outside' END,
+    SELECT p.campaign, p.number, p.kind, p.at, p.amount, p.currency, 0,
+           (p.debtor, p.debited, p.creditor, p.credited)
+               IS (CASE p.kind WHEN 'return' THEN c.owner ELSE 'outside' END,
                    CASE p.kind WHEN 'return' THEN 'user' ELSE 'outside' END,
                    CASE p.kind WHEN 'payment' THEN c.owner ELSE o.user END,
                    CASE p.kind WHEN 'payment' THEN 'user' ELSE 'refunds_due' END)
@@ -26,7 +29,7 @@ FROM (
     WHERE p.kind IN ('payment', 'refund_due', 'return')
       AND NOT EXISTS (SELECT 1 FROM temp.owed w WHERE w.partition = p.source AND w.seq = p.seq)
 )
-GROUP BY campaign, number, kind, at
+GROUP BY campaign, number, kind, at, amount, currency
 HAVING sum(paid) <> sum(posted) OR sum(paid) = 0
 UNION ALL
 SELECT format('campaign #%d: the payment for the discarded order %d (entry %d) is not owed as it should be', c.ref,
@@ -37,5 +40,5 @@ LEFT JOIN postings p ON p.source = w.partition AND p.seq = w.seq
 LEFT JOIN accounts d ON d.id = p.debit
 LEFT JOIN accounts k ON k.id = p.credit
 WHERE (p.kind, p.amount, p.campaign, p.number) IS NOT ('refund_due', w.amount, c.ref, w.number)
-   OR (d.owner, d.purpose, d.currency) IS NOT ('outside', 'outside', c.currency)
-   OR (k.owner, k.purpose, k.currency) IS NOT (w.user, 'refunds_due', c.currency);
+   OR (d.owner, d.purpose, d.currency) IS NOT ('outside', 'outside', w.currency)
+   OR (k.owner, k.purpose, k.currency) IS NOT (w.user, 'refunds_due', w.currency);

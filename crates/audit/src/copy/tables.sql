@@ -21,7 +21,7 @@ CREATE TABLE orders (
     granted_at INTEGER, hold_until INTEGER, updated_at INTEGER, key TEXT
 );
 CREATE TABLE payments (
-    campaign INTEGER, number INTEGER, payment TEXT, outcome TEXT, amount INTEGER, at INTEGER
+    campaign INTEGER, number INTEGER, payment TEXT, outcome TEXT, amount INTEGER, at INTEGER, currency TEXT
 );
 CREATE TABLE accounts (id INTEGER, owner TEXT, purpose TEXT, currency TEXT, balance INTEGER);
 CREATE TABLE postings (

@@ -7,6 +7,7 @@ use qiang_core::{
     event::PartitionId,
     id::{IdempotencyKey, OrderId, PaymentRef},
     money::Money,
+    payment::Received,
     ports::{Clock as _, KeyUse, Ledger, NumberRange, Payout, RepairRecord, WithheldRecord},
     split::SplitRule,
 };
@@ -83,6 +84,10 @@ impl World {
     }
 
     fn pay(&mut self, book: usize, order: OrderId, payment: &str) {
+        self.report(book, order, payment, Received::Price);
+    }
+
+    fn report(&mut self, book: usize, order: OrderId, payment: &str, received: Received) {
         let payment = PaymentRef::new(payment).unwrap();
         self.play(
             book,
@@ -90,6 +95,7 @@ impl World {
                 order,
                 payment,
                 paid_at: None,
+                received,
             },
         );
     }
@@ -236,7 +242,9 @@ fn orders(world: &mut World, book: usize, n: u64) -> OrderId {
     world.later(HOLD_MS); // all others expire
     world.pay(book, orders[2], "p-2");
     let held = world.granted(book, target, "u8");
-    world.granted(book, target, "u9");
+    let waiting = world.granted(book, target, "u9");
+    let euros = Money::new(9, "EUR".parse().unwrap());
+    world.report(book, waiting, "p-9", Received::Other(euros));
     let returned = world.granted(book, target, "u10");
     world.pay(book, returned, "p-10");
     world.play(book, Command::Return { order: returned });

@@ -5,8 +5,8 @@ use crate::{
     id::{CampaignId, IdempotencyKey, OrderId, PaymentRef, UserId},
     order::{OrderState, OrderStepError, REFUNDS_DUE_MAX},
     outcome::Grant,
+    payment::{PaymentOutcome, Received},
     time::Timestamp,
-    words::words,
 };
 
 /// A user's attempt to get something.
@@ -58,6 +58,8 @@ pub enum Command {
         payment: PaymentRef,
         /// When it was made; none: just now. An order whose hold had ended by then expires first.
         paid_at: Option<Timestamp>,
+        /// The money. Another amount than the price pays nothing and is owed back; the order stays as it is.
+        received: Received,
     },
     /// Give an order's units back. One that costs nothing is paid: it is returned.
     Cancel {
@@ -96,19 +98,6 @@ pub enum Command {
         change: TermsChange,
     },
 }
-
-/// What became of a payment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PaymentOutcome {
-    /// The order is paid by it.
-    Paid,
-    /// The order had expired and could be reserved again: it is paid by it.
-    Reinstated,
-    /// It buys nothing any more and is owed back.
-    RefundDue,
-}
-
-words!(PaymentOutcome { Paid = "paid", Reinstated = "reinstated", RefundDue = "refund_due" });
 
 /// An order and whose it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -173,8 +162,8 @@ pub enum Refusal {
     /// The order's state does not allow it.
     #[error(transparent)]
     Order(#[from] OrderStepError),
-    /// So many payments of the order are owed back, or were, that it takes no more.
-    #[error("{REFUNDS_DUE_MAX} payments of this order are owed back or were, and it takes no more")]
+    /// The order has the largest number of payments that are owed back or were. This one would be another.
+    #[error("{REFUNDS_DUE_MAX} payments of this order are owed back or were, and no more can be")]
     TooManyPayments,
     /// The stock cannot be so small: users have more units, or there are units that a repair withholds.
     #[error(

@@ -21,15 +21,14 @@ use std::collections::BTreeSet;
 
 use hashbrown::HashMap;
 
-pub use self::command::{
-    CampaignAction, Claim, Command, OrderView, PaymentOutcome, Refusal, Reply, Setup,
-};
+pub use self::command::{CampaignAction, Claim, Command, OrderView, Refusal, Reply, Setup};
 pub use self::excerpt::{Excerpt, Stored};
 pub use self::recall::{FormerGrant, Restored, Standing, Unsound};
 use self::{
     grants::NewGrant,
     state::{Decision, State},
 };
+pub use crate::payment::PaymentOutcome;
 use crate::{
     campaign::{AckLevel, Tally},
     event::{Entry, Event, Seq},
@@ -139,7 +138,8 @@ impl Book {
                 order,
                 payment,
                 paid_at,
-            } => self.pay(now, *order, (payment, *paid_at), log),
+                received,
+            } => self.pay(now, *order, (payment, *paid_at, *received), log),
             Command::Cancel { order } => self.cancel(now, *order, log).map(Reply::Cancelled),
             Command::Act { campaign, action } => {
                 self.act(now, *campaign, *action, log).map(Reply::Acted)

@@ -5,6 +5,7 @@ use crate::{
     event::{Entry, Event},
     id::{OrderId, PaymentRef},
     order::{OrderState, OrderStep, REFUNDS_DUE_MAX},
+    payment::Received,
     time::Timestamp,
 };
 
@@ -13,7 +14,7 @@ impl Book {
         &mut self,
         now: Timestamp,
         id: OrderId,
-        (payment, paid_at): (&PaymentRef, Option<Timestamp>),
+        (payment, paid_at, received): (&PaymentRef, Option<Timestamp>, Received),
         log: &mut Vec<Entry>,
     ) -> Result<Reply, Refusal> {
         let known = self.campaigns.get(&id.campaign);
@@ -22,9 +23,8 @@ impl Book {
         let outcome = match state.payment(id.number, payment) {
             Some(before) => before,
             // There is nothing to pay: nothing arrives, and nothing is owed back.
-            None if view.is_paid_for_nothing() => PaymentOutcome::Paid,
-            None if state.payments.refunds_due(id.number) >= REFUNDS_DUE_MAX => {
-                return Err(Refusal::TooManyPayments);
+            None if received == Received::Price && view.is_paid_for_nothing() => {
+                PaymentOutcome::Paid
             }
             None => {
                 let order = view.grant.order.ok_or(Refusal::UnknownOrder)?;
@@ -33,19 +33,30 @@ impl Book {
                 let granted_at = view.grant.granted_at;
                 let hold_ms = order.hold_until.millis_since(granted_at);
                 let held_until = self.agenda.held_until(granted_at, hold_ms);
-                if order.state == OrderState::Held && paid_at >= held_until {
-                    // The hold was not kept. Its units are the stock's, where the payment may find them.
+                // If the hold was not kept, its units are the stock's. The payment may find them there.
+                let is_price = received == Received::Price;
+                let expires = is_price && order.state == OrderState::Held && paid_at >= held_until;
+                let outcome = match is_price {
+                    true => state.decide_payment(id.number, (&view.user, now), expires),
+                    false => PaymentOutcome::RefundDue,
+                };
+                let is_full = state.payments.refunds_due(id.number) >= REFUNDS_DUE_MAX;
+                if is_full && outcome == PaymentOutcome::RefundDue {
+                    return Err(Refusal::TooManyPayments);
+                }
+                if expires {
                     let event = Event::Expired { number: id.number };
                     self.record(now, id.campaign, event, log);
                 }
-                let state = self.campaigns.get(&id.campaign);
-                let state = state.ok_or(Refusal::UnknownOrder)?;
-                let outcome = state.decide_payment(id.number, &view.user, now);
                 let (number, payment) = (id.number, payment.clone());
                 let event = match outcome {
                     PaymentOutcome::Paid => Event::Paid { number, payment },
                     PaymentOutcome::Reinstated => Event::Reinstated { number, payment },
-                    PaymentOutcome::RefundDue => Event::RefundDue { number, payment },
+                    PaymentOutcome::RefundDue => Event::RefundDue {
+                        number,
+                        payment,
+                        received,
+                    },
                 };
                 self.record(now, id.campaign, event, log);
                 outcome

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use self::payments::Payments;
 use super::{
-    Agenda,
-    command::{Claim, OrderView, PaymentOutcome, Refusal, Setup},
+    Agenda, PaymentOutcome,
+    command::{Claim, OrderView, Refusal, Setup},
     grants::{Found, Grants, NewGrant, Row},
     offer::Offer,
 };
@@ -257,11 +257,10 @@ impl State {
         let order = self.offer.sale().map(|sale| Order {
             state: row.state,
             hold_until: row.granted_at.plus_millis(sale.hold_ms()),
-            refunds_due: match row.amount_minor {
-                0 => 0, // nothing is owed for it
-                _ => {
-                    self.payments.refunds_due(number) + u32::from(row.state == OrderState::Returned)
-                }
+            refunds_due: {
+                // No price is owed for an order that costs nothing.
+                let is_price_due = row.state == OrderState::Returned && row.amount_minor != 0;
+                self.payments.refunds_due(number) + u32::from(is_price_due)
             },
         });
         Grant {
@@ -290,30 +289,36 @@ impl State {
         self.payments.outcome(number, payment)
     }
 
-    /// What a payment of an order that arrives now comes to, if it did not arrive before.
+    /// Outcome of an order's price that arrives now for the first time. `expires`: the order is held and expires first.
     pub(super) fn decide_payment(
         &self,
         number: u32,
-        user: &UserId,
-        now: Timestamp,
+        (user, now): (&UserId, Timestamp),
+        expires: bool,
     ) -> PaymentOutcome {
         match self.grants.row(number).state {
-            OrderState::Held => PaymentOutcome::Paid,
-            OrderState::Expired if self.can_reinstate(number, user, now) => {
+            OrderState::Held if !expires => PaymentOutcome::Paid,
+            OrderState::Held | OrderState::Expired if self.can_reinstate(number, user, now) => {
                 PaymentOutcome::Reinstated
             }
             _ => PaymentOutcome::RefundDue,
         }
     }
 
-    /// Whether an expired order could have its units again: units are left, and the user's limit allows it.
+    /// Whether an order that is expired, or held and about to expire, could have its units again: units are left, and
+    /// the user's limit allows it.
     fn can_reinstate(&self, number: u32, user: &UserId, now: Timestamp) -> bool {
         let row = self.grants.row(number);
         let held = self.grants.holding(self.grants.find(user)).units;
+        // The units that it still holds are the stock's by then.
+        let own = match row.state {
+            OrderState::Held => row.quantity,
+            _ => 0,
+        };
         let open = matches!(self.phase_at(now), Phase::Live | Phase::Paused);
         let limit = self.offer.per_user_limit();
-        open && u64::from(row.quantity) <= self.remaining
-            && row.quantity <= limit.saturating_sub(held)
+        open && u64::from(row.quantity) <= self.remaining + u64::from(own)
+            && row.quantity <= limit.saturating_sub(held.saturating_sub(own))
     }
 
     /// When the last grant was made; long ago if none was.

@@ -10,6 +10,7 @@ use crate::{
     admission::AdmissionBound,
     campaign::Terms,
     id::{IdempotencyKey, PaymentRef, UserId},
+    payment::Received,
     time::{Timestamp, Window},
 };
 
@@ -56,9 +57,14 @@ impl fmt::Display for Event {
                 write!(line, " {number} {user} {quantity} {amount_minor}")?;
                 key.as_ref().map_or(Ok(()), |key| write!(line, " {key}"))
             }
-            Event::Paid { number, payment }
-            | Event::Reinstated { number, payment }
-            | Event::RefundDue { number, payment } => write!(line, " {number} {payment}"),
+            Event::Paid { number, payment } | Event::Reinstated { number, payment } => {
+                write!(line, " {number} {payment}")
+            }
+            Event::RefundDue {
+                number,
+                payment,
+                received,
+            } => write!(line, " {number} {payment}{received}"),
             Event::Cancelled { number }
             | Event::Expired { number }
             | Event::Returned { number } => write!(line, " {number}"),
@@ -152,6 +158,7 @@ fn event<'a>(name: &str, words: &mut impl Iterator<Item = &'a str>) -> Option<Ev
         "refund_due" => Event::RefundDue {
             number: next()?.parse().ok()?,
             payment: PaymentRef::new(next()?).ok()?,
+            received: Received::from_words(words)?,
         },
         "cancelled" => Event::Cancelled {
             number: next()?.parse().ok()?,
@@ -223,6 +230,8 @@ mod tests {
             "paid 7 pay-1",
             "reinstated 7 pay-1",
             "refund_due 7 pay-1",
+            "refund_due 7 pay-1 1999 CNY",
+            "refund_due 7 pay-1 9007199254740991 EUR",
             "cancelled 7",
             "expired 4294967295",
             "transferred_out 3 10 500",
@@ -257,6 +266,10 @@ mod tests {
             format!("1 2 {ID} paused more"),
             format!("1 2 {ID} granted 7 alice 2"),
             format!("1 2 {ID} granted 7 alice 2 500 key more"),
+            format!("1 2 {ID} refund_due 7 pay-1 1999"),
+            format!("1 2 {ID} refund_due 7 pay-1 0 CNY"),
+            format!("1 2 {ID} refund_due 7 pay-1 1999 CNY more"),
+            format!("1 2 {ID} paid 7 pay-1 1999 CNY"),
             format!("-1 2 {ID} paused"),
             format!("1  2 {ID} paused"),
         ] {

@@ -112,7 +112,7 @@ impl LedgerError {
 pub struct Balance {
     /// What can be spent.
     pub available: Money,
-    /// Payments owed back: they bought nothing any more.
+    /// Payments owed back: they did not pay their orders. Prices of returned orders, too.
     pub refunds_due_minor: i64,
 }
 

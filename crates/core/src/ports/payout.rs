@@ -88,12 +88,13 @@ pub struct PaidOut {
     pub fresh: bool,
 }
 
-/// What the buyer of an order is owed, as settled, and what of it was paid back.
+/// What the buyer of an order is owed in one currency, as settled, and what of it was paid back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owed {
     /// The buyer.
     pub user: UserId,
-    /// All that ever was owed for the order: payments that bought nothing, and the price where it was returned.
+    /// All that ever was owed for the order in this currency: payments that did not pay it, and the price where it was
+    /// returned.
     pub due: Money,
     /// Minor units of it that were paid back.
     pub refunded_minor: i64,
@@ -130,7 +131,7 @@ impl OwedQuery {
     }
 }
 
-/// An order that something is still owed for, as settled.
+/// An order that something is still owed for in one currency, as settled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwedOrder {
     /// The order.
@@ -159,9 +160,11 @@ pub trait PayoutStore: Send + Sync + 'static {
         self.pay_out_by(payout, None).await
     }
 
-    /// What the buyer of an order is owed; none if the ledger does not have the order.
-    async fn owed(&self, order: OrderId) -> Result<Option<Owed>, LedgerError>;
+    /// What the buyer of an order is owed: first in the sale's currency, then in others that payments came in. Empty if
+    /// the ledger does not have the order.
+    async fn owed(&self, order: OrderId) -> Result<Vec<Owed>, LedgerError>;
 
-    /// A page of the orders that something is still owed for.
+    /// A page of the orders that something is still owed for. An order appears once per currency, and the limit counts
+    /// it once.
     async fn owed_orders(&self, query: &OwedQuery) -> Result<Vec<OwedOrder>, LedgerError>;
 }

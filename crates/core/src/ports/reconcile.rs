@@ -9,6 +9,7 @@ use crate::{
     event::PartitionId,
     id::{CampaignId, IdempotencyKey, PaymentRef, UserId},
     order::OrderState,
+    payment::{PaymentState, Received},
     reconcile::GoneBack,
     time::Timestamp,
 };
@@ -53,6 +54,19 @@ pub struct SettledPayment {
     pub payment: PaymentRef,
     /// What it came to.
     pub outcome: PaymentOutcome,
+    /// The money that it brought.
+    pub received: Received,
+}
+
+impl SettledPayment {
+    /// Its outcome and its money.
+    #[must_use]
+    pub fn state(&self) -> PaymentState {
+        PaymentState {
+            outcome: self.outcome,
+            received: self.received,
+        }
+    }
 }
 
 /// What reconciliation and repair read.

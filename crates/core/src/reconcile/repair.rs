@@ -15,6 +15,7 @@ use crate::{
     event::{Entry, Event},
     id::{CampaignId, OrderId, PaymentRef, UserId},
     order::OrderState,
+    payment::PaymentState,
     time::Timestamp,
 };
 
@@ -161,7 +162,7 @@ impl Survey<'_> {
         for entry in self.in_flight {
             settled.apply(entry.at, &entry.event);
         }
-        let mut union = Union::of(&self, settled.clone());
+        let mut union = Union::of(&self, &settled);
         union.add_engine();
         union.add_kept();
         let append = union.entries_beyond(&settled);

@@ -8,6 +8,7 @@ use crate::{
     event::Event,
     id::{IdempotencyKey, PaymentRef, UserId},
     order::OrderState,
+    payment::PaymentState,
     time::Timestamp,
 };
 
@@ -34,7 +35,7 @@ pub struct PartRows {
     /// Grants by number.
     pub grants: BTreeMap<u32, GrantRow>,
     /// What became of payments, by order and reference.
-    pub payments: BTreeMap<(u32, PaymentRef), PaymentOutcome>,
+    pub payments: BTreeMap<(u32, PaymentRef), PaymentState>,
     /// Where the part stands. It is never [`Phase::Live`]: that follows from the clock.
     pub phase: Phase,
 }
@@ -81,14 +82,22 @@ impl PartRows {
             }
             Event::Paid { number, payment } => {
                 self.step(*number, OrderState::Paid);
-                self.note(*number, payment, PaymentOutcome::Paid);
+                self.note(*number, payment, PaymentOutcome::Paid.into());
             }
             Event::Reinstated { number, payment } => {
                 self.step(*number, OrderState::Paid);
-                self.note(*number, payment, PaymentOutcome::Reinstated);
+                self.note(*number, payment, PaymentOutcome::Reinstated.into());
             }
-            Event::RefundDue { number, payment } => {
-                self.note(*number, payment, PaymentOutcome::RefundDue);
+            Event::RefundDue {
+                number,
+                payment,
+                received,
+            } => {
+                let state = PaymentState {
+                    outcome: PaymentOutcome::RefundDue,
+                    received: *received,
+                };
+                self.note(*number, payment, state);
             }
             Event::Cancelled { number } => self.step(*number, OrderState::Cancelled),
             Event::Expired { number } => self.step(*number, OrderState::Expired),
@@ -122,20 +131,21 @@ impl PartRows {
     /// The payment that paid an order, and what it came to.
     pub(super) fn paid_by(&self, number: u32) -> Option<(&PaymentRef, PaymentOutcome)> {
         let mut payments = self.payments_of(number);
-        payments.find(|(_, outcome)| *outcome != PaymentOutcome::RefundDue)
+        let paid = payments.find(|(_, state)| state.outcome != PaymentOutcome::RefundDue);
+        paid.map(|(payment, state)| (payment, state.outcome))
     }
 
     /// An order's payments.
     pub fn payments_of(
         &self,
         number: u32,
-    ) -> impl Iterator<Item = (&PaymentRef, PaymentOutcome)> + use<'_> {
+    ) -> impl Iterator<Item = (&PaymentRef, PaymentState)> + use<'_> {
         // References have at least one character, and '!' is the first that they may have.
         let first = PaymentRef::new("!").ok().map(|first| (number, first));
         let from = first.map(|first| self.payments.range(first..));
         let all = from.into_iter().flatten();
         all.take_while(move |((of, _), _)| *of == number)
-            .map(|((_, payment), outcome)| (payment, *outcome))
+            .map(|((_, payment), state)| (payment, *state))
     }
 
     fn step(&mut self, number: u32, state: OrderState) {
@@ -144,8 +154,8 @@ impl PartRows {
         }
     }
 
-    fn note(&mut self, number: u32, payment: &PaymentRef, outcome: PaymentOutcome) {
+    fn note(&mut self, number: u32, payment: &PaymentRef, state: PaymentState) {
         let key = (number, payment.clone());
-        self.payments.entry(key).or_insert(outcome);
+        self.payments.entry(key).or_insert(state);
     }
 }

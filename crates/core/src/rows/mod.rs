@@ -22,14 +22,15 @@ pub use self::{
         posting_of, user_account_of, user_order_of,
     },
     payout::{
-        OwedColumns, OwedOrderColumns, PaidOutColumns, Spend, owed_of, owed_order_of, paid_out_of,
+        MovedColumns, OwedColumns, OwedOrderColumns, PaidOutColumns, Spend, owed_of, owed_order_of,
+        paid_out_of,
     },
     quarantine::{
         DiscardState, QuarantineRow, discarded_orders, entry_of, like_grant, with_discarded,
         with_discarded_payments,
     },
     repair::{RepairColumns, WithheldColumns, WithheldNumbersColumns},
-    settled::SettledRowColumns,
+    settled::{SettledPaymentColumns, SettledRowColumns},
     value::Value,
     webhook::{EventRow, WebhookColumns, WebhookEventColumns},
 };

@@ -13,54 +13,116 @@ use crate::{
 /// A campaign's `ref` and currency; user, amount and state of an order of it, if the ledger has that.
 pub type OwedColumns = (i64, String, Option<String>, Option<i64>, Option<String>);
 
+/// A payment of an order that did not pay it, or a refund: the word in `outcome` or `kind`, the amount, and its
+/// currency, null if it is the campaign's.
+pub type MovedColumns = (String, i64, Option<String>);
+
 /// Amount and time of a payout's posting; owner and currency of its debit; id of its campaign and number of its order.
 pub type PaidOutColumns = (i64, i64, String, String, Option<String>, Option<i64>);
 
-/// What the buyer of an order is owed, and the campaign's `ref`; none if there is no such order.
+/// What the buyer of an order is owed in each currency, the campaign's first, and the campaign's `ref`; none if there
+/// is no such order.
 ///
-/// `moved` has payments of the order that bought nothing, and refunds that were made: the word in `outcome` or `kind`,
-/// and the amount. Of an order that is not in the ledger `discarded` has the discarded entries of its campaign: it may
-/// be among them.
+/// `moved` has payments of the order that did not pay it, and refunds that were made. Of an order that is not in the
+/// ledger `discarded` has the discarded entries of its campaign: it may be among them.
 ///
 /// # Errors
 /// When a column holds what was never written.
 pub fn owed_of(
     order: OrderId,
     columns: OwedColumns,
-    moved: &[(String, i64)],
+    moved: &[MovedColumns],
     discarded: &[Entry],
-) -> Result<Option<(i64, Owed)>, Contradiction> {
+) -> Result<Option<(i64, Vec<Owed>)>, Contradiction> {
     let bad = |what| Contradiction::new(format!("order {order} has a bad {what}"));
     let (campaign_ref, currency, user, amount, state) = columns;
-    let currency = currency.parse().map_err(|_| bad("currency"))?;
-    let sum = |word: &str| {
-        let mut of_word = moved.iter().filter(|(kind, _)| kind == word);
-        of_word.try_fold(0_i64, |sum, (_, amount)| sum.checked_add(*amount))
-    };
-    let too_much = || bad("sum");
-    let (user, due) = match (user, amount, state) {
+    let currency: Currency = currency.parse().map_err(|_| bad("currency"))?;
+    let mut sums = Sums::new(currency);
+    let user = match (user, amount, state) {
         (Some(user), Some(amount), Some(state)) => {
             let state = OrderState::of_name(&state).ok_or_else(|| bad("state"))?;
-            let returned = if state == OrderState::Returned {
-                amount
-            } else {
-                0
-            };
-            let due = sum("refund_due").and_then(|due| due.checked_add(returned));
-            let user = UserId::new(&user).map_err(|_| bad("user"))?;
-            (user, due.ok_or_else(too_much)?)
+            if state == OrderState::Returned {
+                sums.add_due(Money::new(amount, currency));
+            }
+            UserId::new(&user).map_err(|_| bad("user"))?
         }
-        _ => match owed_for_discarded(order.number, discarded) {
-            Some((user, due)) => (user.clone(), due.ok_or_else(too_much)?),
+        _ => match sums.add_discarded(order.number, discarded) {
+            Some(user) => user,
             None => return Ok(None),
         },
     };
-    let owed = Owed {
-        user,
-        due: Money::new(due, currency),
-        refunded_minor: sum(PayoutKind::Refund.name()).ok_or_else(too_much)?,
-    };
+    for (word, minor, code) in moved {
+        let own = code.as_ref().map(|code| code.parse()).transpose();
+        let own = own.map_err(|_| bad("currency"))?;
+        let money = Money::new(*minor, own.unwrap_or(currency));
+        match word == PayoutKind::Refund.name() {
+            true => sums.add_refunded(money),
+            false => sums.add_due(money),
+        }
+    }
+    let owed = sums.into_owed(&user).ok_or_else(|| bad("sum"))?;
     Ok(Some((campaign_ref, owed)))
+}
+
+/// Minor units that were ever owed and that were paid back, by currency. The first one is the campaign's.
+struct Sums(Vec<(Currency, Option<i64>, Option<i64>)>);
+
+impl Sums {
+    fn new(currency: Currency) -> Self {
+        Self(vec![(currency, Some(0), Some(0))])
+    }
+
+    fn of(&mut self, currency: Currency) -> &mut (Currency, Option<i64>, Option<i64>) {
+        let known = self.0.iter().position(|(known, ..)| *known == currency);
+        let place = known.unwrap_or_else(|| {
+            self.0.push((currency, Some(0), Some(0)));
+            self.0.len() - 1
+        });
+        &mut self.0[place]
+    }
+
+    fn add_due(&mut self, money: Money) {
+        let (_, due, _) = self.of(money.currency);
+        *due = due.and_then(|due| due.checked_add(money.minor));
+    }
+
+    fn add_refunded(&mut self, money: Money) {
+        let (_, _, refunded) = self.of(money.currency);
+        *refunded = refunded.and_then(|refunded| refunded.checked_add(money.minor));
+    }
+
+    /// Adds the payments for a discarded order; returns its buyer. What came for one that a repair made anew, and that
+    /// was discarded again, was never posted.
+    fn add_discarded(&mut self, number: u32, entries: &[Entry]) -> Option<UserId> {
+        let mut own = entries
+            .iter()
+            .map(|entry| &entry.event)
+            .filter(|event| event.number() == Some(number));
+        let Event::Granted {
+            user, amount_minor, ..
+        } = own.next()?
+        else {
+            return None;
+        };
+        let price = Money::new(*amount_minor, self.0[0].0);
+        let first = own.take_while(|event| !matches!(event, Event::Granted { .. }));
+        for received in first.filter_map(Event::received) {
+            self.add_due(received.money(price));
+        }
+        Some(user.clone())
+    }
+
+    /// None if a sum is out of range.
+    fn into_owed(self, user: &UserId) -> Option<Vec<Owed>> {
+        let owed = |(currency, due, refunded): (Currency, Option<i64>, Option<i64>)| {
+            Some(Owed {
+                user: user.clone(),
+                due: Money::new(due?, currency),
+                refunded_minor: refunded?,
+            })
+        };
+        self.0.into_iter().map(owed).collect()
+    }
 }
 
 /// A campaign's id and an order's number; the buyer; the currency; minor units that ever were owed, and that were paid
@@ -86,30 +148,6 @@ pub fn owed_order_of(columns: OwedOrderColumns) -> Result<OwedOrder, Contradicti
             refunded_minor,
         },
     })
-}
-
-/// The buyer of a discarded order, and what was paid for it. What came for one that a repair made anew, and that was
-/// discarded again, was never posted.
-fn owed_for_discarded(number: u32, entries: &[Entry]) -> Option<(&UserId, Option<i64>)> {
-    let mut own = entries
-        .iter()
-        .map(|entry| &entry.event)
-        .filter(|event| event.number() == Some(number));
-    let Event::Granted {
-        user, amount_minor, ..
-    } = own.next()?
-    else {
-        return None;
-    };
-    let first = own.take_while(|event| !matches!(event, Event::Granted { .. }));
-    let is_payment = |event: &&Event| {
-        matches!(
-            event,
-            Event::Paid { .. } | Event::Reinstated { .. } | Event::RefundDue { .. }
-        )
-    };
-    let payments = first.filter(is_payment).count() as i64;
-    Some((user, amount_minor.checked_mul(payments)))
 }
 
 /// The payout that has this name already: the same one, or another.
@@ -159,18 +197,23 @@ impl Spend {
     /// A refund out of what is owed for an order: all of it at once, however much it is.
     ///
     /// # Errors
-    /// When that is less, or of another currency; [`LedgerError::AmountOutOfRange`] for less than one minor unit.
+    /// When less is owed in that currency; [`LedgerError::AmountOutOfRange`] for less than one minor unit.
     pub fn refund(
         order: OrderId,
         amount: Money,
-        owed: Option<(i64, Owed)>,
+        owed: Option<(i64, Vec<Owed>)>,
     ) -> Result<Self, LedgerError> {
         if amount.minor < 1 {
             return Err(LedgerError::AmountOutOfRange);
         }
+        let own = owed.and_then(|(campaign_ref, owed)| {
+            let is_same = |owed: &Owed| owed.due.currency == amount.currency;
+            let place = owed.iter().position(is_same).unwrap_or(0);
+            Some((campaign_ref, owed.into_iter().nth(place)?))
+        });
         let none = Money::new(0, amount.currency);
-        let left = owed.as_ref().map_or(none, |(_, owed)| owed.left());
-        match owed {
+        let left = own.as_ref().map_or(none, |(_, owed)| owed.left());
+        match own {
             Some((campaign_ref, owed))
                 if left.currency == amount.currency && left.minor >= amount.minor =>
             {
@@ -301,10 +344,10 @@ mod tests {
                 number: 7,
             };
             let columns = (3, "CNY".to_owned(), None, None, None);
-            let moved = [("refund_paid".to_owned(), 5)];
+            let moved = [("refund_paid".to_owned(), 5, None)];
             let owed = owed_of(order, columns, &moved, &entries).expect("it can be read");
             assert_eq!(
-                owed.map(|(_, owed)| owed.left().minor),
+                owed.map(|(_, owed)| owed[0].left().minor),
                 expected,
                 "{entries:?}"
             );
@@ -317,6 +360,9 @@ mod tests {
             &[granted, "paid 7 p", "refund_due 7 q", "returned 7"],
             Some(195),
         );
+        // What arrived in another amount is owed as it arrived; another currency is another sum.
+        let other = [granted, "refund_due 7 p 99 CNY", "refund_due 7 q 7 EUR"];
+        check(&other, Some(94));
         // Made anew by a repair, and discarded again.
         let again = [
             granted,

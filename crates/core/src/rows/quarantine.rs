@@ -8,6 +8,7 @@ use crate::{
     event::{Entry, Event, PartitionId, Seq},
     id::CampaignId,
     order::OrderState,
+    payment::PaymentState,
     ports::{QuarantinedEntry, SettledPayment, SettledRow},
     time::Timestamp,
 };
@@ -149,19 +150,30 @@ pub fn discarded_orders(entries: &[Entry]) -> Vec<(SettledRow, Vec<SettledPaymen
             continue;
         };
         let (state, paid) = match event {
-            Event::Paid { payment, .. } => (OrderState::Paid, Some((payment, Paid))),
-            Event::Reinstated { payment, .. } => (OrderState::Paid, Some((payment, Reinstated))),
-            Event::RefundDue { payment, .. } => (row.state, Some((payment, RefundDue))),
+            Event::Paid { payment, .. } => (OrderState::Paid, Some((payment, Paid.into()))),
+            Event::Reinstated { payment, .. } => {
+                (OrderState::Paid, Some((payment, Reinstated.into())))
+            }
+            Event::RefundDue {
+                payment, received, ..
+            } => {
+                let state = PaymentState {
+                    outcome: RefundDue,
+                    received: *received,
+                };
+                (row.state, Some((payment, state)))
+            }
             Event::Cancelled { .. } => (OrderState::Cancelled, None),
             Event::Expired { .. } => (OrderState::Expired, None),
             Event::Returned { .. } => (OrderState::Returned, None),
             _ => (row.state, None),
         };
         row.state = state;
-        payments.extend(paid.map(|(payment, outcome)| SettledPayment {
+        payments.extend(paid.map(|(payment, state)| SettledPayment {
             number: row.number,
             payment: payment.clone(),
-            outcome,
+            outcome: state.outcome,
+            received: state.received,
         }));
     }
     orders.into_values().collect()

@@ -6,6 +6,7 @@ use crate::{
     campaign::Phase,
     id::{IdempotencyKey, PaymentRef, UserId},
     order::OrderState,
+    payment::Received,
     ports::{CampaignRecord, GrantRecord, SettledPart, SettledPayment, SettledRow},
     reconcile::GoneBack,
     time::Timestamp,
@@ -59,12 +60,16 @@ impl GrantRecord {
     }
 }
 
+/// The columns of a [`SettledPayment`]: number, payment, outcome, amount, and the currency, null if the price arrived.
+pub type SettledPaymentColumns = (i64, String, String, i64, Option<String>);
+
 impl SettledPayment {
-    /// Reads the columns number, payment and outcome.
+    /// Reads the columns number, payment, outcome, amount and currency.
     ///
     /// # Errors
     /// When one holds what was never written.
-    pub fn of((number, payment, outcome): (i64, String, String)) -> Result<Self, Contradiction> {
+    pub fn of(columns: SettledPaymentColumns) -> Result<Self, Contradiction> {
+        let (number, payment, outcome, amount, currency) = columns;
         let bad = |what: &str| {
             Contradiction::new(format!("a payment of order {number} has a bad {what}"))
         };
@@ -78,6 +83,8 @@ impl SettledPayment {
             number: number.try_into().map_err(|_| bad("number"))?,
             payment: PaymentRef::new(&payment).map_err(|_| bad("reference"))?,
             outcome: known.ok_or_else(|| bad("outcome"))?,
+            received: Received::from_columns(amount, currency.as_deref())
+                .ok_or_else(|| bad("amount or currency"))?,
         })
     }
 }

@@ -92,7 +92,7 @@ impl WebhookRecord {
 }
 
 /// The columns of a [`WebhookEvent`]: place, partition and seq of its entry, kind, at, the campaign's id, kind, owner
-/// and currency, number, user, quantity, amount, payment.
+/// and currency, number, user, quantity, amount, payment, and the currency of the amount, null if it is the campaign's.
 pub type WebhookEventColumns = (
     i64,
     i64,
@@ -107,6 +107,7 @@ pub type WebhookEventColumns = (
     Option<String>,
     i64,
     i64,
+    Option<String>,
     Option<String>,
 );
 
@@ -131,11 +132,13 @@ impl WebhookEvent {
             quantity,
             amount_minor,
             payment,
+            own_currency,
         ) = columns;
+        let own_currency = own_currency.filter(|own| *own != currency);
         let bad = |what: &str| Contradiction::new(format!("event {place} has a bad {what}"));
         let (quantity_text, amount_text) = (quantity.to_string(), amount_minor.to_string());
         let number_text = number.map(|number| number.to_string());
-        let content = [
+        let mut content = vec![
             Some(kind.as_str()),
             Some(campaign.as_str()),
             number_text.as_deref(),
@@ -144,6 +147,8 @@ impl WebhookEvent {
             Some(amount_text.as_str()),
             payment.as_deref(),
         ];
+        // Events in the campaign's currency keep the ids that they had before others could be in another one.
+        content.extend(own_currency.is_some().then_some(own_currency.as_deref()));
         Ok(Self {
             place,
             id: event_id(partition, seq, at, &content),
@@ -154,7 +159,11 @@ impl WebhookEvent {
                 campaign_kind: CampaignKind::of_name(&campaign_kind)
                     .ok_or_else(|| bad("campaign"))?,
                 owner,
-                currency: currency.parse().map_err(|_| bad("currency"))?,
+                currency: own_currency
+                    .as_ref()
+                    .unwrap_or(&currency)
+                    .parse()
+                    .map_err(|_| bad("currency"))?,
                 number,
                 user,
                 quantity,
@@ -213,6 +222,8 @@ pub struct EventRow<'a> {
     pub amount: i64,
     /// The reference of the payment.
     pub payment: Option<&'a str>,
+    /// The currency of the amount; none if it is the campaign's.
+    pub currency: Option<&'static str>,
 }
 
 impl<'a> EventRow<'a> {
@@ -231,17 +242,18 @@ impl<'a> EventRow<'a> {
             quantity: 0,
             amount: spend.amount.minor,
             payment: Some(reference),
+            currency: Some(spend.amount.currency.code()),
         })
     }
 
     /// The columns of `webhook_events`: its place, and then the fields in their order.
     #[must_use]
-    pub fn columns(&self, place: i64) -> [Value<'a>; 11] {
+    pub fn columns(&self, place: i64) -> [Value<'a>; 12] {
         let kind = self.kind.name();
         let [a, b]: [Value<'a>; 2] = columns!(self; source, seq);
-        let [c, d, e, f, g, h, i]: [Value<'a>; 7] =
-            columns!(self; at, campaign, number, user, quantity, amount, payment);
-        [place.into(), a, b, kind.into(), c, d, e, f, g, h, i]
+        let [c, d, e, f, g, h, i, j]: [Value<'a>; 8] =
+            columns!(self; at, campaign, number, user, quantity, amount, payment, currency);
+        [place.into(), a, b, kind.into(), c, d, e, f, g, h, i, j]
     }
 }
 
@@ -272,6 +284,7 @@ mod tests {
             1,
             500,
             None,
+            None,
         )
     }
 
@@ -298,6 +311,7 @@ mod tests {
             id(|columns| columns.3 = EventType::OrderPaid.name().to_owned()),
             id(|columns| columns.5 = CAMPAIGN.replace('0', "1")),
             id(|columns| columns.13 = Some(String::new())),
+            id(|columns| columns.14 = Some("EUR".to_owned())),
         ];
         let mut all = others.to_vec();
         all.push(first);

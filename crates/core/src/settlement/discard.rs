@@ -7,6 +7,7 @@ use super::{
 use crate::{
     campaign::CampaignKind,
     event::{Entry, Event, PartitionId, Seq},
+    money::Money,
     ports::Discard,
     rows::{Contradiction, DiscardState, OUTSIDE, Purpose},
 };
@@ -66,15 +67,13 @@ impl<'a> Plan<'a> {
             campaign.change.returned += i64::from(*quantity);
         }
         for step in steps {
-            let is_payment = matches!(
-                step.event,
-                Event::Paid { .. } | Event::Reinstated { .. } | Event::RefundDue { .. }
-            );
-            if is_payment && *amount_minor > 0 {
-                let debit = planner.account(known, OUTSIDE, Purpose::Outside);
-                let credit = planner.account(known, user.as_str(), Purpose::RefundsDue);
+            let price = Money::new(*amount_minor, known.currency);
+            let paid = step.event.received().map(|received| received.money(price));
+            if let Some(paid) = paid.filter(|paid| paid.minor > 0) {
+                let debit = planner.account_in(paid.currency, OUTSIDE, Purpose::Outside);
+                let credit = planner.account_in(paid.currency, user.as_str(), Purpose::RefundsDue);
                 let (accounts, number) = ((debit, credit), Some(i64::from(*number)));
-                planner.post(known, step, "refund_due", accounts, *amount_minor, number)?;
+                planner.post(known, step, "refund_due", accounts, paid.minor, number)?;
             }
         }
         Ok(Some(planner.into_plan()))

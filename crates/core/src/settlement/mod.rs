@@ -15,6 +15,7 @@ mod discard;
 mod life;
 mod orders;
 mod plan;
+mod postings;
 mod rows;
 mod sort;
 #[cfg(test)]

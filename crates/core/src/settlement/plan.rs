@@ -15,6 +15,7 @@ use crate::{
     campaign::CampaignKind,
     event::{Entry, Event, PartitionId},
     id::{CampaignId, IdempotencyKey, PaymentRef, UserId},
+    money::Money,
     order::OrderState,
     rows::{AccountKey, Contradiction, EventRow, OUTSIDE, PostingRow, Purpose},
     time::Timestamp,
@@ -93,7 +94,7 @@ pub(super) struct CampaignPlan<'a> {
 pub(super) struct Planner<'a> {
     pub(super) source: i64,
     pub(super) plan: Plan<'a>,
-    account_places: HashMap<AccountKey<'a>, usize>,
+    pub(super) account_places: HashMap<AccountKey<'a>, usize>,
     pub(super) campaigns: Vec<CampaignPlan<'a>>,
     campaign_places: HashMap<CampaignId, usize>,
     pub(super) orders: Orders<'a>,
@@ -304,7 +305,9 @@ impl<'a> Planner<'a> {
                 campaign.change.granted += quantity;
                 self.payment(place, entry, *number, payment)
             }
-            Event::RefundDue { number, payment } => self.payment(place, entry, *number, payment),
+            Event::RefundDue {
+                number, payment, ..
+            } => self.payment(place, entry, *number, payment),
             Event::Cancelled { number } => {
                 self.give_back(place, entry, *number, OrderState::Cancelled)
             }
@@ -393,8 +396,11 @@ impl<'a> Planner<'a> {
         payment: &'a PaymentRef,
     ) -> Result<(), Contradiction> {
         let known = self.campaigns[place].known;
-        let (user, amount) = self.orders.buyer(known.campaign_ref, number)?;
+        let (user, price) = self.orders.buyer(known.campaign_ref, number)?;
         let number = i64::from(number);
+        let received = entry.event.received().unwrap_or_default();
+        let money = received.money(Money::new(price, known.currency));
+        let amount = money.minor;
         self.plan.payments.push(PaymentRow {
             campaign: known.campaign_ref,
             number,
@@ -402,6 +408,7 @@ impl<'a> Planner<'a> {
             outcome: entry.event.name(),
             amount,
             at: entry.at.as_millis(),
+            currency: received.other().map(|money| money.currency.code()),
         });
         if amount == 0 {
             return Ok(());
@@ -410,8 +417,8 @@ impl<'a> Planner<'a> {
             Event::RefundDue { .. } => ("refund_due", user, Purpose::RefundsDue),
             _ => ("payment", known.owner.as_str(), Purpose::User),
         };
-        let debit = self.account(known, OUTSIDE, Purpose::Outside);
-        let credit = self.account(known, owner, purpose);
+        let debit = self.account_in(money.currency, OUTSIDE, Purpose::Outside);
+        let credit = self.account_in(money.currency, owner, purpose);
         self.post(known, entry, kind, (debit, credit), amount, Some(number))
     }
 
@@ -449,52 +456,5 @@ impl<'a> Planner<'a> {
             return Ok(());
         }
         self.post(known, entry, "refund", (escrow, owner), refunded, None)
-    }
-
-    /// The place of an account among those that are moved.
-    pub(super) fn account(
-        &mut self,
-        known: &KnownCampaign,
-        owner: &'a str,
-        purpose: Purpose,
-    ) -> usize {
-        let key = AccountKey::new(owner, purpose, known.currency);
-        *self.account_places.entry(key).or_insert_with(|| {
-            self.plan.accounts.push((key, 0));
-            self.plan.accounts.len() - 1
-        })
-    }
-
-    /// A movement of money that follows from an entry.
-    pub(super) fn post(
-        &mut self,
-        known: &KnownCampaign,
-        entry: &Entry,
-        kind: &'static str,
-        (debit, credit): (usize, usize),
-        amount: i64,
-        number: Option<i64>,
-    ) -> Result<(), Contradiction> {
-        for (account, amount) in [(debit, amount.checked_neg()), (credit, Some(amount))] {
-            let sum = &mut self.plan.accounts[account].1;
-            *sum = amount
-                .and_then(|amount| sum.checked_add(amount))
-                .ok_or_else(|| {
-                    let reason = format!("entry {} moves more than there can be", entry.seq);
-                    Contradiction::new(reason)
-                })?;
-        }
-        self.plan.postings.push(PostingRow {
-            source: self.source,
-            seq: entry.seq as i64,
-            kind,
-            debit: debit as i64,
-            credit: credit as i64,
-            amount,
-            campaign: Some(known.campaign_ref),
-            number,
-            at: entry.at.as_millis(),
-        });
-        Ok(())
     }
 }

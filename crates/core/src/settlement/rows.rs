@@ -107,16 +107,18 @@ pub struct PaymentRow<'a> {
     pub payment: &'a str,
     /// What it came to: `paid`, `reinstated` or `refund_due`.
     pub outcome: &'static str,
-    /// The order's price in minor units.
+    /// The minor units that arrived.
     pub amount: i64,
     /// When, in milliseconds.
     pub at: i64,
+    /// The currency of another amount than the order's price; none if the price arrived.
+    pub currency: Option<&'static str>,
 }
 
 impl<'a> PaymentRow<'a> {
     /// The columns of `payments`, in the order of the fields.
-    pub fn columns(&self) -> [Value<'a>; 6] {
-        columns!(self; campaign, number, payment, outcome, amount, at)
+    pub fn columns(&self) -> [Value<'a>; 7] {
+        columns!(self; campaign, number, payment, outcome, amount, at, currency)
     }
 }
 

@@ -3,6 +3,7 @@
 use super::plan::Planner;
 use crate::{
     event::{Entry, Event},
+    payment::Received,
     rows::{Contradiction, EventRow},
     webhook::EventType,
 };
@@ -25,6 +26,7 @@ impl<'a> Planner<'a> {
             quantity: 0,
             amount: 0,
             payment: None,
+            currency: None,
         };
         match &entry.event {
             Event::Granted {
@@ -52,6 +54,13 @@ impl<'a> Planner<'a> {
         | Event::RefundDue { payment, .. } = &entry.event
         {
             row.payment = Some(payment.as_str());
+        }
+        if let Event::RefundDue {
+            received: Received::Other(money),
+            ..
+        } = &entry.event
+        {
+            (row.amount, row.currency) = (money.minor, Some(money.currency.code()));
         }
         self.plan.told.push(row);
         Ok(())

@@ -4,8 +4,8 @@ use qiang_core::{
     id::OrderId,
     ports::{Action, Owed, OwedOrder, OwedQuery, PaidOut, Payout},
     rows::{
-        AccountKey, EventRow, OUTSIDE, OwedColumns, OwedOrderColumns, PaidOutColumns, PostingRow,
-        Purpose, Spend, owed_of, owed_order_of, paid_out_of,
+        AccountKey, EventRow, MovedColumns, OUTSIDE, OwedColumns, OwedOrderColumns, PaidOutColumns,
+        PostingRow, Purpose, Spend, owed_of, owed_order_of, paid_out_of,
     },
     time::Timestamp,
 };
@@ -81,8 +81,11 @@ pub(crate) fn pay_out(
     })
 }
 
-/// What the buyer of an order is owed, and the campaign's `ref`; none if there is no such order.
-pub(crate) fn owed(conn: &Connection, order: OrderId) -> Result<Option<(i64, Owed)>, StoreError> {
+/// What the buyer of an order is owed by currency, and the campaign's `ref`; none if there is no such order.
+pub(crate) fn owed(
+    conn: &Connection,
+    order: OrderId,
+) -> Result<Option<(i64, Vec<Owed>)>, StoreError> {
     let mut columns = conn.prepare_cached(
         "SELECT c.ref, c.currency, o.user, o.amount, o.state FROM campaigns c \
          LEFT JOIN orders o ON o.campaign = c.ref AND o.number = ?2 WHERE c.id = ?1",
@@ -92,12 +95,16 @@ pub(crate) fn owed(conn: &Connection, order: OrderId) -> Result<Option<(i64, Owe
     let Some(columns) = columns.optional()? else {
         return Ok(None);
     };
+    // A refund counts also where its posting is gone, then as of the campaign's currency.
     let mut moved = conn.prepare_cached(
-        "SELECT outcome, amount FROM payments WHERE campaign = ?1 AND number = ?2 AND outcome = 'refund_due' \
-         UNION ALL SELECT kind, amount FROM payouts WHERE campaign = ?1 AND number = ?2",
+        "SELECT outcome, amount, currency FROM payments \
+         WHERE campaign = ?1 AND number = ?2 AND outcome = 'refund_due' \
+         UNION ALL SELECT t.kind, t.amount, a.currency FROM payouts t \
+         LEFT JOIN postings p ON p.source = -1 AND p.seq = t.posting LEFT JOIN accounts a ON a.id = p.debit \
+         WHERE t.campaign = ?1 AND t.number = ?2",
     )?;
     let moved = moved.query_map(params![columns.0, order.number], |row| row.try_into())?;
-    let moved: Vec<(String, i64)> = moved.collect::<Result<_, _>>()?;
+    let moved: Vec<MovedColumns> = moved.collect::<Result<_, _>>()?;
     let discarded = match &columns.2 {
         Some(_) => Vec::new(),
         None => discards::discarded(conn, order.campaign)?,
@@ -111,7 +118,10 @@ pub(crate) fn owed_orders(
     query: &OwedQuery,
 ) -> Result<Vec<OwedOrder>, StoreError> {
     let mut orders = conn.prepare_cached(
-        "SELECT c.id, m.number, m.buyer, m.currency, sum(m.due), sum(m.paid) FROM ( \
+        // An order is on a page with all currencies that something is owed in: the limit counts orders.
+        "SELECT id, number, buyer, currency, due, paid FROM ( \
+         SELECT c.ref, c.id, m.number, m.buyer, m.currency, sum(m.due) AS due, sum(m.paid) AS paid, \
+         dense_rank() OVER (ORDER BY c.ref, m.number) AS place FROM ( \
              SELECT p.campaign, p.number, a.owner AS buyer, a.currency, p.amount AS due, 0 AS paid \
              FROM accounts a JOIN postings p ON p.credit = a.id \
              WHERE a.purpose = 'refunds_due' AND a.balance > 0 \
@@ -121,7 +131,7 @@ pub(crate) fn owed_orders(
          ) m JOIN campaigns c ON c.ref = m.campaign WHERE (?1 = '' OR c.owner = ?1) \
          AND (c.ref, m.number) > (coalesce((SELECT b.ref FROM campaigns b WHERE b.id = ?2), 0), ?3) \
          GROUP BY c.ref, c.id, m.number, m.buyer, m.currency HAVING sum(m.due) > sum(m.paid) \
-         ORDER BY c.ref, m.number LIMIT ?4",
+         ) WHERE place <= ?4 ORDER BY ref, number, currency",
     )?;
     let (owner, campaign, number) = query.begins();
     let page = params![owner, campaign, number, query.limit];

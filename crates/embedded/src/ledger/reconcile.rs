@@ -4,7 +4,9 @@ use qiang_core::{
     event::PartitionId,
     id::CampaignId,
     ports::{SettledPart, SettledPayment, SettledRow},
-    rows::{discarded_orders, page_of, with_discarded, with_discarded_payments},
+    rows::{
+        SettledPaymentColumns, discarded_orders, page_of, with_discarded, with_discarded_payments,
+    },
 };
 use rusqlite::{Connection, Row, params};
 
@@ -99,10 +101,10 @@ pub(crate) fn settled_payments(
     upto: u32,
 ) -> Result<Vec<SettledPayment>, StoreError> {
     let mut statement = conn.prepare_cached(
-        "SELECT number, payment, outcome FROM payments \
+        "SELECT number, payment, outcome, amount, currency FROM payments \
          WHERE campaign = (SELECT ref FROM campaigns WHERE id = ?1) AND number > ?2 AND number <= ?3 ORDER BY number",
     )?;
-    let columns = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+    let columns = |row: &Row<'_>| SettledPaymentColumns::try_from(row);
     let rows = statement.query_map(params![id.to_string(), after, upto], columns)?;
     let payments = rows.map(|columns| Ok(SettledPayment::of(columns?)?));
     let payments = payments.collect::<Result<_, StoreError>>()?;

@@ -235,8 +235,8 @@ pub(super) fn write(
         conn.prepare_cached(sql)?.execute(*order)?;
     }
     change_orders(conn, &plan.keeping_orders)?;
-    let enter = "INSERT INTO payments (campaign, number, payment, outcome, amount, at) \
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    let enter = "INSERT INTO payments (campaign, number, payment, outcome, amount, at, currency) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
     execute_rows(conn, enter, plan.payments.iter().map(PaymentRow::columns))?;
     let ids = add_to_accounts(conn, &plan)?;
     plan.resolve_accounts(&ids);

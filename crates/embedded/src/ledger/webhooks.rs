@@ -41,7 +41,7 @@ pub(super) fn tell(conn: &Connection, told: &[EventRow<'_>]) -> Result<(), Store
     let last: i64 = take.query_row([count], |row| row.get(0))?;
     let first = last - count + 1;
     let enter = "INSERT INTO webhook_events (place, partition, seq, kind, at, campaign, number, user, quantity, \
-                 amount, payment) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+                 amount, payment, currency) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
     let placed = rows.iter().enumerate();
     let placed = placed.map(|(nth, row)| row.columns(first + nth as i64));
     execute_rows(conn, enter, placed)
@@ -176,7 +176,7 @@ pub(crate) fn events(
 ) -> Result<Vec<WebhookEvent>, StoreError> {
     let mut read = conn.prepare_cached(
         "SELECT e.place, e.partition, e.seq, e.kind, e.at, c.id, c.kind, c.owner, c.currency, e.number, e.user, \
-         e.quantity, e.amount, e.payment FROM webhook_events e JOIN campaigns c ON c.ref = e.campaign \
+         e.quantity, e.amount, e.payment, e.currency FROM webhook_events e JOIN campaigns c ON c.ref = e.campaign \
          WHERE e.place > ?1 ORDER BY e.place LIMIT ?2",
     )?;
     let rows = read.query_map(params![after, limit], |row| {

@@ -9,6 +9,7 @@ use qiang_core::{
     money::Money,
     order::OrderState,
     outcome::Outcome,
+    payment::Received,
     ports::{AccountStore as _, CampaignStore as _, Engine, SettlementStore as _},
     split::SplitRule,
 };
@@ -108,6 +109,7 @@ fn nothing_is_read_whole_for_numbers_an_order_or_a_user() {
         order: sale.order(number),
         payment: PaymentRef::new(payment).unwrap(),
         paid_at: None,
+        received: Received::Price,
     };
     scene.command(payment(1, "p-1"));
     scene.command(payment(1, "p-2"));

@@ -18,6 +18,7 @@ use qiang_core::{
     event::PartitionId,
     id::PaymentRef,
     outcome::Outcome,
+    payment::Received,
     ports::{AccountStore as _, CampaignStore as _, Engine, EventLog, SettlementStore as _},
     split::SplitRule,
 };
@@ -98,6 +99,7 @@ fn child(path: &Path, round: u64) -> ! {
                     order,
                     payment,
                     paid_at: None,
+                    received: Received::Price,
                 });
                 assert!(matches!(block_on(reply), Ok(Reply::Payment(..))));
                 paid = 1;

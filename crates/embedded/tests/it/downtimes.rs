@@ -6,6 +6,7 @@ use qiang_core::{
     book::{Command, Grace, PaymentOutcome, Reply},
     id::PaymentRef,
     order::OrderState,
+    payment::Received,
     ports::{CampaignStore as _, Engine as _},
     time::Timestamp,
 };
@@ -44,6 +45,7 @@ async fn pay(
         order: target.order(number),
         payment,
         paid_at: Some(paid_at),
+        received: Received::Price,
     };
     match embedded.submit(pay).await.unwrap() {
         Reply::Payment(outcome, _) => outcome,

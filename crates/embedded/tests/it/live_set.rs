@@ -10,6 +10,7 @@ use qiang_core::{
     money::Money,
     order::OrderState,
     outcome::{Grant, Outcome},
+    payment::Received,
     ports::{AccountStore as _, CampaignStore as _, Engine, EngineError, SettlementStore as _},
     split::SplitRule,
 };
@@ -126,6 +127,7 @@ fn pay(target: Target, number: u32, payment: &str) -> Command {
         order: target.order(number),
         payment: PaymentRef::new(payment).unwrap(),
         paid_at: None,
+        received: Received::Price,
     }
 }
 

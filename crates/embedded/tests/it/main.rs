@@ -16,6 +16,7 @@ mod model;
 mod moved_files;
 mod one_file;
 mod opening;
+mod other_amounts;
 mod quarantine;
 mod restores;
 mod settling;

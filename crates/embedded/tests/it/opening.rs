@@ -52,7 +52,7 @@ fn with_grants(path: &Path) {
 }
 
 /// Whatever `damage` does to a sound file, the next start refuses it and says `why`.
-fn refuses(damage: &str, why: &str) {
+pub(crate) fn refuses(damage: &str, why: &str) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("qiang.db");
     with_grants(&path);

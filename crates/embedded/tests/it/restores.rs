@@ -12,6 +12,7 @@ use qiang_core::{
     event::PartitionId,
     id::PaymentRef,
     order::OrderState,
+    payment::Received,
     ports::{CampaignStore as _, Engine as _, SettlementStore as _, WebhookStore as _},
     webhook::{Filter, Webhook},
 };
@@ -216,6 +217,7 @@ async fn orders_on_both_sides_of_the_gap_live_on() {
             order: scene.target().order(number),
             payment: PaymentRef::new(&format!("p-{number}")).unwrap(),
             paid_at: None,
+            received: Received::Price,
         };
         let paid = engine.submit(pay).await.unwrap();
         assert!(

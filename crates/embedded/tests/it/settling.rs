@@ -9,6 +9,7 @@ use qiang_core::{
     campaign::TermsChange,
     event::PartitionId,
     id::PaymentRef,
+    payment::Received,
     ports::{
         CampaignRecord, CampaignStore as _, Engine as _, QuarantineCount, QuarantineStore as _,
         SettlementStore as _, WebhookStore as _,
@@ -88,6 +89,7 @@ async fn a_close_is_not_forgotten_by_what_is_settled_next() {
         order,
         payment,
         paid_at,
+        received: Received::Price,
     })
     .await;
     let action = CampaignAction::Close;
@@ -172,7 +174,8 @@ async fn dates_of_changes_come_from_the_log() {
     drop(embedded);
     let path = folder.path().join("qiang.db");
     let file = rusqlite::Connection::open(&path).unwrap();
-    let sql = "ALTER TABLE campaigns DROP COLUMN updated_at; PRAGMA user_version = 35";
+    let sql = "ALTER TABLE campaigns DROP COLUMN updated_at; ALTER TABLE payments DROP COLUMN currency; \
+               ALTER TABLE webhook_events DROP COLUMN currency; PRAGMA user_version = 35";
     file.execute_batch(sql).unwrap();
     drop(file);
     let embedded = Embedded::open(&path, clock as _).unwrap();

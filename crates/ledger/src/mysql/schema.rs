@@ -35,6 +35,7 @@ impl Schema for MySql {
         include_str!("../../migrations/mysql/0023_deposit_references.sql"),
         include_str!("../../migrations/mysql/0024_admission_of_terms.sql"),
         include_str!("../../migrations/mysql/0025_updated_at.sql"),
+        include_str!("../../migrations/mysql/0026_other_amounts.sql"),
     ];
 
     async fn version(conn: &mut MySqlConnection) -> Result<i64> {

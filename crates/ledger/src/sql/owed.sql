@@ -1,3 +1,8 @@
-SELECT outcome, amount FROM payments WHERE campaign = $1 AND number = $2 AND outcome = 'refund_due'
+-- A refund counts also where its posting is gone, then as of the campaign's currency: that is null.
+SELECT outcome, amount, currency FROM payments WHERE campaign = $1 AND number = $2 AND outcome = 'refund_due'
 UNION ALL
-SELECT kind, amount FROM payouts WHERE campaign = $3 AND number = $4
+SELECT t.kind, t.amount, a.currency
+FROM payouts t
+LEFT JOIN postings p ON p.source = -1 AND p.seq = t.posting
+LEFT JOIN accounts a ON a.id = p.debit
+WHERE t.campaign = $3 AND t.number = $4

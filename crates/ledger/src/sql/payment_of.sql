@@ -1,4 +1,4 @@
-SELECT c.id, c.owner, c.currency, y.number, o."user", y.outcome, y.amount, y.at
+SELECT c.id, c.owner, coalesce(y.currency, c.currency), y.number, o."user", y.outcome, y.amount, y.at
 FROM payments y
 JOIN campaigns c ON c.ref = y.campaign
 JOIN orders o ON o.campaign = y.campaign AND o.number = y.number

@@ -66,6 +66,7 @@ async fn an_older_schema_is_brought_up_to_date<S: Server>() {
     drop(ledger);
     let before = "DROP TABLE set_aside; DROP TABLE repairs; DROP TABLE withheld; DROP TABLE withheld_numbers; \
                   ALTER TABLE campaigns DROP COLUMN admission, DROP COLUMN updated_at; \
+                  ALTER TABLE payments DROP COLUMN currency; \
                   ALTER TABLE campaigns DROP COLUMN commitment_version, DROP COLUMN secret, DROP COLUMN entropy; \
                   DROP TABLE audiences; DROP TABLE waiting_rooms; \
                   DROP TABLE details; ALTER TABLE campaigns DROP COLUMN terms_revision; DROP TABLE sale_terms; \

@@ -9,6 +9,7 @@ use qiang_core::{
     event::{Entry, Event, PartitionId},
     id::{IdempotencyKey, PaymentRef},
     money::Money,
+    payment::Received,
     ports::{KeyUse, Ledger, LedgerError},
     split::SplitRule,
 };
@@ -212,8 +213,12 @@ async fn what_contradicts_the_books_is_refused<S: Server>() {
             vec![entry(&many_each, 1, paid(1, "second"))],
         ),
         ("a payment that came before", {
-            let (number, payment) = (1, payment("first"));
-            vec![entry(&many_each, 1, Event::RefundDue { number, payment })]
+            let due = Event::RefundDue {
+                number: 1,
+                payment: payment("first"),
+                received: Received::Price,
+            };
+            vec![entry(&many_each, 1, due)]
         }),
         (
             "an order that never was",

@@ -39,9 +39,13 @@ pub(crate) async fn has_effect(
             let same = payments.iter().find(|row| row.payment == *payment);
             Ok(match reply {
                 // Nothing was paid: the payment that the ledger has is that of the grant.
-                Reply::Payment(_, view) if same.is_none() && view.is_paid_for_nothing() => payments
-                    .iter()
-                    .any(|row| row.outcome != PaymentOutcome::RefundDue),
+                Reply::Payment(PaymentOutcome::Paid, view)
+                    if same.is_none() && view.is_paid_for_nothing() =>
+                {
+                    payments
+                        .iter()
+                        .any(|row| row.outcome != PaymentOutcome::RefundDue)
+                }
                 Reply::Payment(outcome, _) => same.is_some_and(|row| row.outcome == *outcome),
                 _ => false,
             })

@@ -8,6 +8,7 @@ use qiang_core::{
     book::{Command, PaymentOutcome, Reply},
     id::{OrderId, PaymentRef},
     order::OrderState,
+    payment::Received,
     ports::EngineError,
     time::Timestamp,
 };
@@ -47,6 +48,7 @@ async fn pay(node: &Backend, order: OrderId) -> Result<PaymentOutcome, EngineErr
         order,
         payment,
         paid_at: None,
+        received: Received::Price,
     };
     match node.ports.engine.submit(pay).await? {
         Reply::Payment(outcome, _) => Ok(outcome),

@@ -8,6 +8,7 @@ use qiang_core::{
     campaign::{AckLevel, Phase, TermsChange},
     id::PaymentRef,
     order::OrderState,
+    payment::Received,
     ports::EngineError,
     time::Timestamp,
 };
@@ -70,6 +71,7 @@ impl Does {
                 order,
                 payment: PaymentRef::new(&format!("paid-{campaign}")).unwrap(),
                 paid_at: None,
+                received: Received::Price,
             },
             Self::Cancel => Command::Cancel { order },
             Self::Return => Command::Return { order },

@@ -12,6 +12,7 @@ use qiang_core::{
     campaign::Phase,
     id::PaymentRef,
     outcome::Outcome,
+    payment::Received,
     ports::{Engine as _, EngineError, EventLog as _, Ledger, RetireEngine as _},
     time::Timestamp,
 };
@@ -92,6 +93,7 @@ impl World {
                 order: grant.order_id(),
                 payment: PaymentRef::new(&format!("p{n}")).unwrap(),
                 paid_at: None,
+                received: Received::Price,
             };
             self.node.submit(pay).await.unwrap();
         }

@@ -6,6 +6,7 @@ use qiang_core::{
     book::{Claim, Command, Setup},
     campaign::AckLevel,
     id::PaymentRef,
+    payment::Received,
     split::{SplitRule, commit},
     time::Timestamp,
 };
@@ -63,6 +64,7 @@ fn pay(life: &mut Life, setup: &Setup, number: u32) {
         order: Target::of(setup).order(number),
         payment: PaymentRef::new(&format!("payment-{number}")).unwrap(),
         paid_at: None,
+        received: Received::Price,
     });
 }
 

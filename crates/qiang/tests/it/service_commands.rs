@@ -136,9 +136,19 @@ async fn a_sale_and_its_orders() {
         "{shown}"
     );
     let pay = ["order", "pay", &order, "--reference", "p-1", "--amount"];
-    shell
-        .run(&[&pay[..], &["4.99", "CNY"]].concat())
-        .failed(1, "amount-mismatch");
+    let less = ["order", "pay", &other, "--reference", "p-0", "--amount"];
+    let less = shell
+        .run(&[&less[..], &["4.99", "EUR", "--json"]].concat())
+        .json();
+    assert_eq!(
+        (&less["outcome"], &less["order"]["state"]),
+        (&json!("refund_due"), &json!("held"))
+    );
+    let due = shell.run(&["order", "refunds", &other]).did();
+    assert!(
+        due.contains("0.00 CNY owed in all") && due.contains("4.99 EUR owed in all"),
+        "{due}"
+    );
     for _ in 0..2 {
         let paid = shell
             .run(&[&pay[..], &["5.00", "CNY", "--json"]].concat())
@@ -184,6 +194,20 @@ async fn a_sale_and_its_orders() {
     assert_eq!(
         shell.run(&["order", "refunds", &order]).did(),
         format!("{order}: 5.00 CNY owed in all, 5.00 CNY of it paid back")
+    );
+    let back = [
+        "order",
+        "refund",
+        &other,
+        "--reference",
+        "b-0",
+        "--amount",
+        "4.99",
+        "EUR",
+    ];
+    assert_eq!(
+        shell.run(&back).did(),
+        format!("{other}: 4.99 EUR paid back")
     );
     assert_eq!(owed(), "");
 

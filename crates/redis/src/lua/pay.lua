@@ -1,56 +1,68 @@
 -- Records a payment for an order. In time for the hold, the order becomes paid. An order whose hold had ended by then
 -- expires first; after expiry it takes its units again if they are left, else the payment is to be refunded. The same
--- payment again is answered as before. An order that costs nothing and is paid takes no payment: nothing arrives.
+-- payment again is answered as before. Another amount than the price pays nothing: it is to be refunded, and the order
+-- stays as it is. An order that costs nothing and is paid takes no payment: nothing arrives.
 -- KEYS as in prelude.lua
 -- ARGV[1..6] as in prelude.lua, ARGV[7] the order's number, ARGV[8] the payment, ARGV[9] when it was made; empty: now,
--- ARGV[10] how many payments of an order may be owed back, ARGV[11] "1" where a downtime that goes on may count
--- Replies: {"ok", (p|r|d|f, where there is nothing to pay) " " order}, {"unknown", ""}, {"refused", "payments"}
+-- ARGV[10] how many payments of an order may be owed back, ARGV[11] "1" where a downtime that goes on may count,
+-- ARGV[12] empty for the price, else a space, minor units, a space and the currency
+-- Replies: {"ok", (p|r|d|f, where there is nothing to pay) [" " minor " " currency] " " order}, {"unknown", ""},
+-- {"refused", "payments"}
 -- luacheck: read globals c now int answer phase_at order_of text_of put_order buyer_of move step_past record finish
 -- luacheck: read globals expect_downtimes held_until put is_paid_for_nothing
 local order = c.kind == 'sale' and order_of(tonumber(ARGV[7]))
 if not order then
   return {'unknown', ''}
 end
+local is_price = ARGV[12] == ''
 local field = ARGV[7] .. '\t' .. ARGV[8]
 local outcome = redis.call('HGET', KEYS[10], field)
-if not outcome and is_paid_for_nothing(order) then
+if not outcome and is_price and is_paid_for_nothing(order) then
   outcome = 'f'
 elseif not outcome then
-  if order.refunds >= tonumber(ARGV[10]) then
-    return {'refused', 'payments'}
-  end
   outcome = 'd'
-  local was_held = order.state == 'h'
+  local was_held = is_price and order.state == 'h'
   expect_downtimes(ARGV[11] == '1')
   -- Nothing is paid later than it is reported.
-  if was_held and math.min(tonumber(ARGV[9]) or now, now) >= held_until(c.starts + order.offset, c.hold) then
+  local expires = was_held
+    and math.min(tonumber(ARGV[9]) or now, now) >= held_until(c.starts + order.offset, c.hold)
+  if was_held and not expires then
+    outcome = 'p'
+  elseif expires or is_price and order.state == 'x' then
+    -- The units of an order that expires now are the stock's before the payment looks for them.
+    local own = expires and order.quantity or 0
+    local phase = phase_at(now)
+    local held = buyer_of(redis.call('HGET', KEYS[8], order.user)).held - own
+    if (phase == 'l' or phase == 'p') and order.quantity <= c.remaining + own
+      and order.quantity <= c.limit - held then
+      outcome = 'r'
+    end
+  end
+  if outcome == 'd' and order.refunds >= tonumber(ARGV[10]) then
+    return {'refused', 'payments'}
+  end
+  if expires then
     order.state = 'x'
     move(order, -1)
     record('expired ' .. ARGV[7])
   end
-  if order.state == 'h' then
-    outcome = 'p'
-    order.state = 'p'
-  elseif order.state == 'x' then
-    local phase = phase_at(now)
-    local held = buyer_of(redis.call('HGET', KEYS[8], order.user)).held
-    if (phase == 'l' or phase == 'p') and order.quantity <= c.remaining and order.quantity <= c.limit - held then
-      outcome = 'r'
-      order.state = 'p'
-      move(order, 1)
-    end
+  if outcome == 'r' then
+    move(order, 1)
   end
   if outcome == 'd' then
     order.refunds = order.refunds + 1
+  else
+    order.state = 'p'
   end
   put_order(order)
   if was_held then
     step_past(order)
   end
-  redis.call('HSET', KEYS[10], field, outcome)
+  redis.call('HSET', KEYS[10], field, outcome .. ARGV[12])
   put('paid', redis.call('HLEN', KEYS[10]))
   local names = {p = 'paid ', r = 'reinstated ', d = 'refund_due '}
-  record(names[outcome] .. ARGV[7] .. ' ' .. ARGV[8])
+  record(names[outcome] .. ARGV[7] .. ' ' .. ARGV[8] .. ARGV[12])
+  outcome = outcome .. ARGV[12]
   finish()
 end
 return answer(outcome .. ' ' .. ARGV[7] .. '\t' .. text_of(order))

@@ -41,9 +41,9 @@ impl Rows {
             };
             users.insert(&row.user);
             orders.extend([number.to_string(), order_line(meta, *number, row, rows)]);
-            for (payment, outcome) in rows.payments_of(*number) {
+            for (payment, state) in rows.payments_of(*number) {
                 let field = format!("{number}\t{payment}");
-                payments.extend([field, outcome_word(outcome).to_owned()]);
+                payments.extend([field, payment_text(state)]);
             }
         }
         // Numbers that were given to somebody whom nobody knows are not given again.
@@ -154,7 +154,7 @@ fn order_line(meta: &CampaignMeta, number: u32, row: &GrantRow, rows: &PartRows)
     };
     let due = rows
         .payments_of(number)
-        .filter(|(_, outcome)| outcome_word(*outcome) == "d")
+        .filter(|(_, state)| state.outcome == PaymentOutcome::RefundDue)
         .count();
     let GrantRow {
         user,

@@ -313,8 +313,10 @@ impl<'a> Reader<'a> {
         for payment in settled {
             if (payment.number - 1) % u32::from(self.parts) == u32::from(self.index) {
                 names.push(format!("{}\t{}", payment.number, payment.payment));
-                let key = (payment.number, payment.payment);
-                page.ledger.payments.insert(key, payment.outcome);
+                let (state, number) = (payment.state(), payment.number);
+                page.ledger
+                    .payments
+                    .insert((number, payment.payment), state);
             }
         }
         if names.is_empty() || self.head.is_none() {

@@ -7,6 +7,7 @@ use qiang_core::{
     campaign::{CampaignKind, Phase, Rules, Tally},
     event::{Entry, Event},
     id::{IdempotencyKey, UserId},
+    payment::Received,
     split::SplitRule,
     time::Timestamp,
 };
@@ -91,11 +92,7 @@ struct Part {
 type Checked = Result<(), String>;
 
 fn check(holds: bool, otherwise: &str) -> Checked {
-    if holds {
-        Ok(())
-    } else {
-        Err(otherwise.to_owned())
-    }
+    holds.then_some(()).ok_or_else(|| otherwise.to_owned())
 }
 
 impl Account {
@@ -219,13 +216,15 @@ impl Account {
                 self.step(*number, RowState::Expired, RowState::Paid)?;
                 self.within_limit(*number)?;
             }
-            Event::RefundDue { number, payment } => {
+            Event::RefundDue {
+                number,
+                payment,
+                received,
+            } => {
                 self.payment(*number, payment.as_str(), "refund_due")?;
                 let waits = self.row(*number)?.state == RowState::Had;
-                check(
-                    !waits,
-                    "a payment was turned away though the order waited for it",
-                )?;
+                let is_wanted = waits && *received == Received::Price;
+                check(!is_wanted, "a payment was turned away that was wanted")?;
             }
             Event::Cancelled { number } => {
                 self.step(*number, RowState::Had, RowState::Cancelled)?;

@@ -22,9 +22,12 @@ use qiang_core::{
     campaign::Tally,
     event::{Entry, Event},
     id::{CampaignId, UserId},
+    money::Money,
     outcome::Outcome,
     ports::EngineError,
 };
+
+use crate::campaign::currency;
 
 pub use self::{
     account::{Account, Row, RowState},
@@ -58,8 +61,8 @@ pub struct History {
     pub setups: Vec<Setup>,
     /// Money that came from outside, or below 0 went there: whose it is, and how many minor units.
     pub deposits: Vec<(UserId, i64)>,
-    /// What was paid back to buyers: whom, and how many minor units.
-    pub refunds: Vec<(UserId, i64)>,
+    /// What was paid back to buyers: to each how much.
+    pub refunds: Vec<(UserId, Money)>,
     /// Claims and commands with their answers, in any order.
     pub exchanges: Vec<Exchange>,
     /// Whether every claim of the history is among the exchanges; then every grant was answered to somebody.
@@ -85,6 +88,8 @@ pub struct ExpectedLedger {
     pub accounts: HashMap<CampaignId, Account>,
     /// What each user has once all is settled: spendable minor units, and minor units owed back.
     pub balances: BTreeMap<UserId, (i64, i64)>,
+    /// Minor units owed back in other currencies than that of the campaigns, by user and code.
+    pub other_dues: BTreeMap<(UserId, &'static str), i64>,
 }
 
 /// Recomputes a history. The logs may come in any order: what is said of the whole of a spread campaign holds in all.
@@ -101,9 +106,9 @@ pub fn audit(history: &History) -> Result<ExpectedLedger, Vec<String>> {
     for (user, minor) in &history.deposits {
         audit.move_money(user, *minor);
     }
-    for (user, minor) in &history.refunds {
-        let balances = &mut audit.expected.balances;
-        balances.entry(user.clone()).or_default().1 -= minor;
+    for (user, money) in &history.refunds {
+        let refunded = Money::new(-money.minor, money.currency);
+        audit.owe(user.clone(), refunded);
     }
     for (number, log) in history.logs.iter().enumerate() {
         for (place, entry) in (1..).zip(log) {
@@ -168,6 +173,17 @@ impl Audit {
         self.expected.balances.entry(user.clone()).or_default().0 += minor;
     }
 
+    fn owe(&mut self, user: UserId, money: Money) {
+        let due = match money.currency == currency() {
+            true => &mut self.expected.balances.entry(user).or_default().1,
+            false => {
+                let key = (user, money.currency.code());
+                self.expected.other_dues.entry(key).or_default()
+            }
+        };
+        *due += money.minor;
+    }
+
     fn enter(&mut self, log: usize, entry: &Entry) {
         let Some(account) = self.expected.accounts.get_mut(&entry.campaign) else {
             let (seq, id) = (entry.seq, entry.campaign);
@@ -182,6 +198,7 @@ impl Audit {
         let owner = account.setup.campaign.owner.clone();
         let of_packet = account.setup.campaign.funded_minor() > 0;
         let price = |number: &u32| account.rows.get(number).map(|row| row.amount_minor);
+        let buyer = |number: &u32| account.rows.get(number).map(|row| row.user.clone());
         match &entry.event {
             Event::Granted {
                 user, amount_minor, ..
@@ -194,14 +211,15 @@ impl Audit {
             Event::Returned { number } => {
                 let row = account.rows.get(number);
                 if let Some((buyer, minor)) = row.map(|row| (row.user.clone(), row.amount_minor)) {
-                    self.expected.balances.entry(buyer).or_default().1 += minor;
+                    self.owe(buyer, Money::new(minor, currency()));
                     self.move_money(&owner, -minor);
                 }
             }
-            Event::RefundDue { number, .. } => {
-                if let Some(row) = account.rows.get(number) {
-                    let (buyer, minor) = (row.user.clone(), row.amount_minor);
-                    self.expected.balances.entry(buyer).or_default().1 += minor;
+            Event::RefundDue {
+                number, received, ..
+            } => {
+                if let Some((buyer, minor)) = buyer(number).zip(price(number)) {
+                    self.owe(buyer, received.money(Money::new(minor, currency())));
                 }
             }
             _ => {}

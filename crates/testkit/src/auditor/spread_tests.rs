@@ -6,6 +6,7 @@ use qiang_core::{
     event::{Entry, Event, PartitionId},
     id::PaymentRef,
     outcome::Outcome,
+    payment::Received,
     split::SplitRule,
     time::Timestamp,
 };
@@ -42,6 +43,7 @@ fn sound() -> History {
             order,
             payment,
             paid_at: None,
+            received: Received::Price,
         };
         if number % 2 == 0 {
             play(&mut book, OPENS, pay);

@@ -8,6 +8,7 @@
 #![allow(clippy::unwrap_used, reason = "a panic is a report here")]
 
 pub mod actions;
+pub mod amounts;
 pub mod audiences;
 pub mod clock;
 pub mod downtimes;
@@ -180,6 +181,10 @@ macro_rules! engine_conformance {
             orders::giving_back_is_bounded,
             orders::an_unknown_order_is_refused,
             orders::a_packet_has_no_orders,
+            amounts::another_amount_is_owed_back_and_pays_nothing,
+            amounts::another_amount_reinstates_nothing,
+            amounts::money_for_a_free_order_is_owed_back,
+            amounts::the_price_pays_an_order_with_all_refunds_due,
             free::an_order_that_costs_nothing_is_paid_at_its_grant,
             free::a_free_order_is_given_back_and_nothing_is_owed,
             free::the_price_at_the_grant_says_whether_an_order_is_free,
@@ -271,6 +276,10 @@ macro_rules! engine_conformance {
             terms::the_limit_is_raised_and_lowered,
             terms::orders_keep_the_price_at_which_they_were_granted,
             terms::a_change_is_refused_or_made_once,
+            amounts::another_amount_is_owed_back_and_pays_nothing,
+            amounts::another_amount_reinstates_nothing,
+            amounts::money_for_a_free_order_is_owed_back,
+            amounts::the_price_pays_an_order_with_all_refunds_due,
             free::an_order_that_costs_nothing_is_paid_at_its_grant,
             free::a_free_order_is_given_back_and_nothing_is_owed,
             free::the_price_at_the_grant_says_whether_an_order_is_free,

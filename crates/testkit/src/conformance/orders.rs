@@ -9,6 +9,7 @@ use qiang_core::{
     gate::RETURNED_ORDERS_PER_USER_MAX,
     id::PaymentRef,
     order::{OrderState, OrderStep, OrderStepError, REFUNDS_DUE_MAX},
+    payment::Received,
     split::SplitRule,
 };
 
@@ -159,6 +160,7 @@ pub async fn a_thousand_payments_at_once_pay_once<S: Subject>(case: &mut Scenari
         order,
         payment: PaymentRef::new(&format!("p{}", n % 250)).expect("well-formed"),
         paid_at: None,
+        received: Received::Price,
     };
     let replies = case.submit_all((0..1_000).map(pay).collect()).await;
     let paid = |reply: &&Result<Reply, _>| matches!(reply, Ok(Reply::Payment(Paid, _)));
@@ -180,6 +182,7 @@ pub async fn an_order_takes_as_many_payments_as_can_be_owed_back<S: Subject>(
         order,
         payment: PaymentRef::new(&format!("p{n}")).expect("well-formed"),
         paid_at: None,
+        received: Received::Price,
     };
     let order = case.nth(target, 1);
     let mut replies = Vec::new();
@@ -270,6 +273,7 @@ pub async fn an_unknown_order_is_refused<S: Subject>(case: &mut Scenario<S>) {
                 order,
                 payment,
                 paid_at: None,
+                received: Received::Price,
             })
             .await;
         assert_eq!(reply, Err(Refusal::UnknownOrder.into()));
@@ -291,6 +295,7 @@ pub async fn a_packet_has_no_orders<S: Subject>(case: &mut Scenario<S>) {
             order,
             payment,
             paid_at: None,
+            received: Received::Price,
         })
         .await;
     assert_eq!(reply, Err(Refusal::UnknownOrder.into()));

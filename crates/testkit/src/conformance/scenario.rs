@@ -13,6 +13,7 @@ use qiang_core::{
     id::{CampaignId, OrderId, PaymentRef},
     money::Money,
     outcome::{Grant, Outcome},
+    payment::Received,
     ports::{Engine, EngineError, EventLog, Ledger, Ticket},
     time::Timestamp,
 };
@@ -122,7 +123,12 @@ impl<S: Subject> Scenario<S> {
 
     /// Records for the auditor a refund that the case posted itself.
     pub fn refunded(&mut self, to: &str, minor: i64) {
-        self.history.refunds.push((user(to), minor));
+        self.refunded_in(to, Money::new(minor, currency()));
+    }
+
+    /// The same in any currency.
+    pub fn refunded_in(&mut self, to: &str, money: Money) {
+        self.history.refunds.push((user(to), money));
     }
 
     /// The order of the `n`-th grant of a campaign, from 1; an order that does not exist, if there were fewer grants.
@@ -266,6 +272,7 @@ impl<S: Subject> Scenario<S> {
             order,
             payment,
             paid_at,
+            received: Received::Price,
         };
         match self.submit(pay).await {
             Ok(Reply::Payment(outcome, view)) => (outcome, view),

@@ -2,7 +2,10 @@
 
 use qiang_core::ports::Ledger;
 
-use crate::auditor::{Account, ExpectedLedger};
+use crate::{
+    auditor::{Account, ExpectedLedger},
+    campaign::currency,
+};
 
 /// Grants read at a time.
 const PAGE: u32 = 700;
@@ -15,16 +18,34 @@ pub async fn compare(ledger: &dyn Ledger, expected: &ExpectedLedger) {
     for account in expected.accounts.values() {
         compare_campaign(ledger, account).await;
     }
+    let expected_dues = &expected.other_dues;
     for (user, (available, refunds_due)) in &expected.balances {
         let balances = ledger.balances(user).await.unwrap();
         let found: Vec<_> = balances
             .iter()
+            .filter(|balance| balance.available.currency == currency())
             .map(|balance| (balance.available.minor, balance.refunds_due_minor))
             .filter(|found| *found != (0, 0))
             .collect();
         let expected = [(*available, *refunds_due)];
         let expected = expected.iter().filter(|sums| **sums != (0, 0));
         assert!(found.iter().eq(expected), "{user} has {found:?}");
+        for balance in &balances {
+            let code = balance.available.currency.code();
+            let (found, due) = (balance.available.minor, balance.refunds_due_minor);
+            if balance.available.currency != currency() {
+                let other = expected_dues.get(&(user.clone(), code));
+                assert_eq!((found, due), (0, other.copied().unwrap_or(0)), "{user}");
+            }
+        }
+    }
+    for ((user, code), due) in expected_dues {
+        let balances = ledger.balances(user).await.unwrap();
+        let own = balances
+            .iter()
+            .find(|balance| balance.available.currency.code() == *code);
+        let found = own.map_or(0, |balance| balance.refunds_due_minor);
+        assert_eq!(found, *due, "{user} in {code}");
     }
 }
 

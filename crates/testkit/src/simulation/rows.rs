@@ -10,6 +10,7 @@ use qiang_core::{
     event::{Entry, PartitionId, Seq},
     id::{CampaignId, IdempotencyKey, OrderId, PaymentRef, UserId},
     order::OrderState,
+    payment::Received,
     ports::{LedgerError, SettledPayment, SettledRow},
     rows::{Contradiction, OUTSIDE, Purpose},
     settlement::{
@@ -350,6 +351,8 @@ impl Rows {
                 number: payment.number as u32,
                 payment: PaymentRef::new(payment.payment).map_err(damaged)?,
                 outcome: outcome(payment.outcome)?,
+                received: Received::from_columns(payment.amount, payment.currency)
+                    .ok_or_else(|| damaged("a payment has a bad currency"))?,
             };
             self.row_of(payment.campaign).payments.push(settled);
         }

@@ -12,6 +12,7 @@ use qiang_core::{
     id::PaymentRef,
     money::Money,
     outcome::{Grant, Outcome},
+    payment::Received,
     ports::{
         AccountStore as _, ArchiveLog as _, CampaignStore as _, Engine as _, EngineError,
         LogArchive, SettlementStore as _,
@@ -111,6 +112,7 @@ impl Scene {
                 order,
                 payment,
                 paid_at,
+                received: Received::Price,
             })
             .unwrap()
         {

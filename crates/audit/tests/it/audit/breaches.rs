@@ -7,8 +7,8 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 
 use super::{
-    broken, change_breaches, history, large_breaches, list_breaches, payout_breaches,
-    split_breaches,
+    amount_breaches, broken, change_breaches, history, large_breaches, list_breaches,
+    payout_breaches, split_breaches,
 };
 
 /// Changes a ledger in ways that its own constraints would refuse.
@@ -50,6 +50,7 @@ fn in_full(sql: &str) -> String {
         "tried",
         "restocked",
         "repriced",
+        "amounts",
         "rush",
     ] {
         let row = format!("(SELECT ref FROM campaigns WHERE title = '{title}')");
@@ -66,7 +67,7 @@ fn in_full(sql: &str) -> String {
 }
 
 /// Appends an entry behind everything that is settled.
-fn entry(campaign: &str, kind: u8, values: &str) -> String {
+pub(super) fn entry(campaign: &str, kind: u8, values: &str) -> String {
     let columns = "(seq, at, campaign, kind, number, user, quantity, amount, note)";
     format!(
         "INSERT INTO events {columns} SELECT @head + 1, @begin + 301000, {campaign}, {kind}, {values};"
@@ -289,8 +290,8 @@ fn breaches() -> Vec<(&'static str, &'static [&'static str], String)> {
         (
             "a payment from nowhere",
             &["payments_follow_log", "refunds_due"],
-            sql("INSERT INTO payments SELECT campaign, 1, 'p-x', 'refund_due', amount, at FROM payments \
-                 WHERE payment = 'p-bob'"),
+            sql("INSERT INTO payments SELECT campaign, 1, 'p-x', 'refund_due', amount, at, currency \
+                 FROM payments WHERE payment = 'p-bob'"),
         ),
         // the money
         (
@@ -459,6 +460,7 @@ fn every_planted_breach_is_reported_by_the_checks_it_breaks_and_no_others() {
     let mut wrong = Vec::new();
     for (what, expected, sql) in [
         breaches(),
+        amount_breaches::breaches(),
         payout_breaches::breaches(),
         list_breaches::breaches(),
         change_breaches::breaches(),

@@ -18,6 +18,7 @@ use qiang_core::{
     id::{CampaignId, IdempotencyKey, OrderId, PaymentRef, UserId},
     money::Money,
     outcome::Outcome,
+    payment::Received,
     ports::{
         AccountStore as _, CampaignStore as _, Clock, Engine, EngineError, KeyStore as _, KeyUse,
         Payout, PayoutStore as _, SettlementStore as _,
@@ -222,11 +223,22 @@ impl World {
     }
 
     pub(crate) fn pay(&self, order: OrderId, payment: &str, expected: PaymentOutcome) {
+        self.report(order, payment, Received::Price, expected);
+    }
+
+    /// A payment of another amount than the order's price.
+    fn pay_other(&self, order: OrderId, payment: &str, minor: i64, currency: &str) {
+        let other = Received::Other(Money::new(minor, currency.parse().unwrap()));
+        self.report(order, payment, other, PaymentOutcome::RefundDue);
+    }
+
+    fn report(&self, order: OrderId, payment: &str, received: Received, expected: PaymentOutcome) {
         let payment = PaymentRef::new(payment).unwrap();
         match self.submit(Command::Pay {
             order,
             payment,
             paid_at: None,
+            received,
         }) {
             Ok(Reply::Payment(outcome, _)) => assert_eq!(outcome, expected),
             other => panic!("{other:?}"),
@@ -430,6 +442,14 @@ fn late_orders(world: &mut World) -> OrderId {
 
     let held = world.sale("held", (300, 5_000), 2, 2, 11);
     world.buy(held, "ann", 2);
+
+    // Payments of other amounts: one order stays held, and one is paid by the price.
+    let amounts = world.sale("amounts", (300, 5_000), 2, 1, 11);
+    let waiting = world.buy(amounts, "ida", 1); // 1
+    world.pay_other(waiting, "p-less", 10, "CNY");
+    let settled = world.buy(amounts, "jon", 1); // 2
+    world.pay_other(settled, "p-euros", 7, "EUR");
+    world.pay(settled, "p-jon", PaymentOutcome::Paid);
 
     // Paid orders that are returned, while the sale is open and after it.
     let tried = world.sale("tried", (300, 5_000), 3, 2, 13);

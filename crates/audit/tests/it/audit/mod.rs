@@ -1,6 +1,7 @@
 //! The audit of files: ledgers that are sound, one that is in use, files that are no ledgers, and ledgers with one
 //! planted breach each.
 
+mod amount_breaches;
 mod breaches;
 mod change_breaches;
 mod history;

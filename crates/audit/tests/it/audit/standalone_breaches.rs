@@ -219,6 +219,16 @@ pub(crate) fn breaches() -> Vec<(&'static str, &'static [&'static str], &'static
             "UPDATE payments SET outcome = 'paid' WHERE campaign = @3 AND payment = 'p-0-again'",
         ),
         (
+            "another currency that counts as the sale's",
+            &["orders_paid", "payments_posted", "refunds_due"],
+            "UPDATE payments SET currency = NULL WHERE campaign = @3 AND payment = 'p-9'",
+        ),
+        (
+            "the price as another amount",
+            &["orders_paid"],
+            "UPDATE payments SET currency = 'CNY' WHERE campaign = @3 AND payment = 'p-0-again'",
+        ),
+        (
             "a payment of another price",
             &["orders_paid", "payments_posted"],
             "UPDATE payments SET amount = 1 WHERE campaign = @4",

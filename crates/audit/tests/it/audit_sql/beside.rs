@@ -12,6 +12,7 @@ use qiang_core::{
     event::PartitionId,
     id::{OrderId, PaymentRef},
     money::Money,
+    payment::Received,
     ports::{Engine as _, EventLog as _, Ledger},
     split::SplitRule,
 };
@@ -299,6 +300,7 @@ pub(super) fn history(world: &World) {
             order: orders[0],
             payment,
             paid_at: None,
+            received: Received::Price,
         });
         world.submit(Command::Cancel { order: orders[1] });
     }
@@ -315,6 +317,7 @@ pub(super) fn history(world: &World) {
             order: orders[2],
             payment,
             paid_at: None,
+            received: Received::Price,
         });
     }
     world.close(spread);

@@ -14,7 +14,7 @@ type Breach = (
     &'static str,
 );
 
-const BREACHES: [Breach; 30] = [
+const BREACHES: [Breach; 31] = [
     (
         "a share assigned twice",
         &["keys_unique", "counts_add_up", "numbers_dense", "shares_complete", "grants_posted"],
@@ -52,8 +52,8 @@ const BREACHES: [Breach; 30] = [
         &["positions_known"],
         "posting 8/1 is a deposit",
         "INSERT INTO postings SELECT 8, 1, 'deposit', d.id, k.id, 5, NULL, NULL, 0 FROM accounts d, accounts k
-             WHERE d.purpose = 'outside' AND k.purpose = 'user' AND k.owner = 'u1';
-         UPDATE accounts SET balance = balance - 5 WHERE purpose = 'outside';
+             WHERE d.purpose = 'outside' AND d.currency = k.currency AND k.purpose = 'user' AND k.owner = 'u1';
+         UPDATE accounts SET balance = balance - 5 WHERE purpose = 'outside' AND currency = 'CNY';
          UPDATE accounts SET balance = balance + 5 WHERE owner = 'u1' AND purpose = 'user'",
     ),
     (
@@ -79,6 +79,12 @@ const BREACHES: [Breach; 30] = [
         &["keys_unique", "orders_paid"],
         "payment free-",
         "INSERT INTO payments SELECT * FROM payments WHERE campaign = @4",
+    ),
+    (
+        "the price as another amount",
+        &["orders_paid"],
+        "campaign #@3: payment p-0-again of order",
+        "UPDATE payments SET currency = 'CNY' WHERE campaign = @3 AND payment = 'p-0-again'",
     ),
     (
         "oversold",

@@ -4,6 +4,7 @@ use qiang_core::{
     book::{CampaignAction, Command},
     event::{Event, PartitionId},
     id::PaymentRef,
+    payment::Received,
     split::SplitRule,
 };
 use qiang_testkit::campaign::{OPEN_MS, OPENS, red_packet, sale};
@@ -34,6 +35,7 @@ fn what_is_set_aside_is_named_and_breaks_nothing_else() {
                     order,
                     payment,
                     paid_at: None,
+                    received: Received::Price,
                 },
             );
         }
@@ -107,6 +109,7 @@ fn what_is_discarded_is_proved() {
                     order,
                     payment,
                     paid_at: None,
+                    received: Received::Price,
                 },
             );
         }

@@ -1,6 +1,6 @@
 //! Ledgers that are sound.
 
-use qiang_core::{book::Command, id::PaymentRef};
+use qiang_core::{book::Command, id::PaymentRef, payment::Received};
 use qiang_testkit::campaign::{OPEN_MS, OPENS, sale};
 
 use super::{
@@ -77,6 +77,7 @@ fn a_ledger_is_read_as_of_one_moment() {
                             order,
                             payment,
                             paid_at: None,
+                            received: Received::Price,
                         },
                     );
                 }

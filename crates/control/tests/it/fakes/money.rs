@@ -42,7 +42,7 @@ impl PayoutStore for FakeLedger {
         Err(broken())
     }
 
-    async fn owed(&self, _: OrderId) -> Result<Option<Owed>, LedgerError> {
+    async fn owed(&self, _: OrderId) -> Result<Vec<Owed>, LedgerError> {
         Err(broken())
     }
 

@@ -8,6 +8,7 @@ use qiang_core::{
     campaign::TermsChange,
     id::{CampaignId, OrderId, PaymentRef},
     outcome::{Grant, Outcome},
+    payment::Received,
     ports::{Engine as _, EngineError, Ticket},
     split::Commitment,
 };
@@ -126,6 +127,7 @@ impl World {
             order,
             payment: PaymentRef::new(&payment).unwrap(),
             paid_at,
+            received: Received::Price,
         };
         if paid_at.is_some() {
             Self::millis(draw, 20_000).await;

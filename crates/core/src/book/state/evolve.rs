@@ -3,7 +3,7 @@
 use super::State;
 use crate::{
     book::{
-        command::PaymentOutcome,
+        PaymentOutcome,
         grants::{NewGrant, Row},
     },
     campaign::{Phase, Terms},
@@ -45,9 +45,9 @@ impl State {
                 self.step(*number, OrderStep::Reinstate);
                 self.note_payment(*number, payment, PaymentOutcome::Reinstated);
             }
-            Event::RefundDue { number, payment } => {
-                self.note_payment(*number, payment, PaymentOutcome::RefundDue)
-            }
+            Event::RefundDue {
+                number, payment, ..
+            } => self.note_payment(*number, payment, PaymentOutcome::RefundDue),
             // A book has all parts of its campaigns.
             Event::TransferredOut { .. }
             | Event::TransferredIn { .. }

@@ -122,7 +122,8 @@ proptest! {
                 Step::Pay { campaign, number, payment, paid_at } => {
                     let order = fixture.order(&setups[campaign], number);
                     let payment = PaymentRef::new(&format!("p{payment}")).unwrap();
-                    let pay = Command::Pay { order, payment, paid_at: paid_at.map(at) };
+                    let (paid_at, received) = (paid_at.map(at), crate::payment::Received::Price);
+                    let pay = Command::Pay { order, payment, paid_at, received };
                     let first = fixture.apply(pay.clone());
                     let again = fixture.apply(pay);
                     prop_assert_eq!(first, again, "a payment's replay differs");

@@ -1,5 +1,6 @@
 //! What a book must guarantee, in scenarios and in random histories.
 
+mod amounts;
 mod histories;
 mod orders;
 mod phases;
@@ -14,6 +15,7 @@ use crate::{
     id::{IdempotencyKey, PaymentRef, UserId},
     money::Money,
     order::OrderState,
+    payment::Received,
     split::{Seed, Split, SplitRule},
     time::Window,
 };
@@ -179,6 +181,7 @@ impl Fixture {
             order: self.order(setup, number),
             payment: PaymentRef::new(payment).unwrap(),
             paid_at: paid_at.map(at),
+            received: Received::Price,
         };
         match self.apply(pay).unwrap() {
             Reply::Payment(outcome, _) => outcome,

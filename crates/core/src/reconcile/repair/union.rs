@@ -1,12 +1,15 @@
 //! The union of what engine, ledger and nodes know of a part.
 
 mod entries;
+mod payments;
 
 use super::*;
 
 /// The union in the making.
 pub(super) struct Union<'a> {
     survey: &'a Survey<'a>,
+    /// Rows of the ledger once the entries in flight are settled.
+    settled: &'a PartRows,
     rows: PartRows,
     /// Units that each user has.
     held: HashMap<UserId, u64>,
@@ -22,10 +25,12 @@ pub(super) struct Union<'a> {
 }
 
 impl<'a> Union<'a> {
-    pub(super) fn of(survey: &'a Survey<'a>, mut rows: PartRows) -> Self {
+    pub(super) fn of(survey: &'a Survey<'a>, settled: &'a PartRows) -> Self {
+        let mut rows = settled.clone();
         rows.phase = phase_of(survey, rows.phase);
         let mut union = Self {
             survey,
+            settled,
             held: HashMap::new(),
             granted: 0,
             supply: survey.engine.supply,
@@ -82,14 +87,16 @@ impl<'a> Union<'a> {
             match self.rows.grants.get_mut(number) {
                 Some(known) if known.user == row.user => {
                     known.key = row.key.clone().or(known.key.take());
-                    self.advance(*number, row.state);
+                    if self.may_follow(*number, row.state) {
+                        self.advance(*number, row.state);
+                    }
                 }
                 Some(_) => self.refuse_engine(*number, row),
                 None => new.push((*number, row)),
             }
         }
-        for ((number, payment), outcome) in &engine.payments {
-            self.add_payment(*number, payment, *outcome);
+        for ((number, payment), state) in &engine.payments {
+            self.add_payment(*number, payment, *state);
         }
         for (number, row) in new {
             match self.has_room(row) {
@@ -97,35 +104,6 @@ impl<'a> Union<'a> {
                 false => self.refuse_engine(number, row),
             }
         }
-    }
-
-    /// A payment that has come to an order; it is owed back where the order does not stand as paid.
-    fn add_payment(&mut self, number: u32, payment: &PaymentRef, outcome: PaymentOutcome) {
-        if !self.may_pay(number, payment) {
-            return;
-        }
-        let row = self.rows.grants.get(&number);
-        let is_paid =
-            row.is_none_or(|row| matches!(row.state, OrderState::Paid | OrderState::Returned));
-        let outcome = match is_paid {
-            true => outcome,
-            false => PaymentOutcome::RefundDue,
-        };
-        let key = (number, payment.clone());
-        self.rows.payments.entry(key).or_insert(outcome);
-    }
-
-    /// The payment of a free order pays no order that costs something and has the number of a free one that is lost,
-    /// and none that another payment of nothing has paid.
-    fn may_pay(&self, number: u32, payment: &PaymentRef) -> bool {
-        let campaign = self.facts().campaign;
-        if *payment != PaymentRef::of_free(OrderId { campaign, number }) {
-            return true;
-        }
-        let row = self.rows.grants.get(&number);
-        let is_other = |(by, _): (&PaymentRef, PaymentOutcome)| by != payment;
-        row.is_none_or(|row| row.amount_minor == 0)
-            && !self.rows.paid_by(number).is_some_and(is_other)
     }
 
     fn refuse_engine(&mut self, number: u32, row: &GrantRow) {
@@ -172,14 +150,6 @@ impl<'a> Union<'a> {
         }
     }
 
-    /// A payment whose order has given its units back and cannot take them again is owed back.
-    fn add_late_payment(&mut self, number: u32, payment: &PaymentRef) {
-        let row = self.rows.grants.get(&number);
-        if row.is_some_and(|row| matches!(row.state, OrderState::Expired | OrderState::Cancelled)) {
-            self.add_payment(number, payment, PaymentOutcome::RefundDue);
-        }
-    }
-
     /// An order was returned, and nobody knows by which payment it was paid. Its units come back all the same; the
     /// payment, when it is reported again, is owed back then.
     fn add_unpaid_return(&mut self, number: u32) {
@@ -196,15 +166,28 @@ impl<'a> Union<'a> {
         }
         let (state, payment) = match event {
             Event::Paid { payment, .. } if !self.may_pay(number, payment) => return,
+            Event::Paid { payment, .. } | Event::Reinstated { payment, .. }
+                if self.is_settled_as_owed(number, payment) =>
+            {
+                return;
+            }
             Event::Paid { payment, .. } => (
                 Some(OrderState::Paid),
-                Some((payment, PaymentOutcome::Paid)),
+                Some((payment, PaymentOutcome::Paid.into())),
             ),
             Event::Reinstated { payment, .. } => (
                 Some(OrderState::Paid),
-                Some((payment, PaymentOutcome::Reinstated)),
+                Some((payment, PaymentOutcome::Reinstated.into())),
             ),
-            Event::RefundDue { payment, .. } => (None, Some((payment, PaymentOutcome::RefundDue))),
+            Event::RefundDue {
+                payment, received, ..
+            } => {
+                let state = PaymentState {
+                    outcome: PaymentOutcome::RefundDue,
+                    received: *received,
+                };
+                (None, Some((payment, state)))
+            }
             Event::Cancelled { .. } => (Some(OrderState::Cancelled), None),
             Event::Expired { .. } => (Some(OrderState::Expired), None),
             Event::Returned { .. } if !self.is_paid(number) => return,
@@ -212,9 +195,8 @@ impl<'a> Union<'a> {
             _ => (None, None),
         };
         let came = state.is_none_or(|state| self.advance(number, state));
-        if let Some((payment, outcome)) = payment.filter(|_| came) {
-            let key = (number, payment.clone());
-            self.rows.payments.entry(key).or_insert(outcome);
+        if let Some((payment, state)) = payment.filter(|_| came) {
+            self.note_payment(number, payment, state);
         }
     }
 
@@ -404,8 +386,8 @@ impl<'a> Union<'a> {
         let rows = self.rows.grants.iter();
         let changed = rows.filter(|(number, row)| engine.get(number) != Some(row));
         let mut changed: BTreeSet<u32> = changed.map(|(number, _)| *number).collect();
-        for key in self.rows.payments.keys() {
-            if !payments.contains_key(key) && self.rows.grants.contains_key(&key.0) {
+        for (key, state) in &self.rows.payments {
+            if payments.get(key) != Some(state) && self.rows.grants.contains_key(&key.0) {
                 changed.insert(key.0);
             }
         }

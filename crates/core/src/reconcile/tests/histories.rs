@@ -11,6 +11,7 @@ use crate::{
     event::{Entry, Event},
     id::{CampaignId, OrderId, PaymentRef, UserId},
     money::Money,
+    payment::Received,
     split::{Seed, Split, SplitRule},
     time::Window,
 };
@@ -104,6 +105,7 @@ fn history(setup: &Setup, steps: &[Step]) -> Vec<Entry> {
                         order,
                         payment,
                         paid_at: None,
+                        received: Received::Price,
                     },
                     &mut log,
                 ));

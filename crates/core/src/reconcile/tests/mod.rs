@@ -1,5 +1,6 @@
 //! Differences and repairs, in tables and after random histories.
 
+mod amounts;
 mod closed;
 mod free;
 mod histories;
@@ -37,7 +38,7 @@ fn row(user: &str, quantity: u32, state: OrderState) -> GrantRow {
 }
 
 /// Rows of the form `number user quantity state`, with the payment behind orders that were paid; `free` rows
-/// cost nothing and are paid.
+/// cost nothing and are paid. A payment with a minus before it is owed back.
 fn rows(text: &str) -> PartRows {
     let mut rows = PartRows::new(Phase::Scheduled);
     for line in text
@@ -59,8 +60,12 @@ fn rows(text: &str) -> PartRows {
         }
         rows.grants.insert(number, row);
         if let Some(payment) = words.get(4) {
+            let (payment, outcome) = match payment.strip_prefix('-') {
+                Some(payment) => (payment, PaymentOutcome::RefundDue),
+                None => (*payment, PaymentOutcome::Paid),
+            };
             let key = (number, PaymentRef::new(payment).unwrap());
-            rows.payments.insert(key, PaymentOutcome::Paid);
+            rows.payments.insert(key, outcome.into());
         }
     }
     rows

@@ -8,6 +8,7 @@ use std::{
 
 use qiang_core::{
     id::{OrderId, PaymentRef},
+    payment::Received,
     ports::{LedgerError, QuarantineStore as _, SettlementStore as _},
 };
 use qiang_embedded::EmbeddedOptions;
@@ -35,6 +36,7 @@ fn pay(target: Target, number: u32) -> book::Command {
         order: OrderId { campaign, number },
         payment: PaymentRef::new(&format!("payment-{number}")).unwrap(),
         paid_at: None,
+        received: Received::Price,
     }
 }
 

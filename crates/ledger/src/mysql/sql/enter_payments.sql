@@ -1,2 +1,2 @@
-INSERT INTO payments (campaign, number, payment, outcome, amount, at)
-VALUES /*rows , */(?, ?, ?, ?, ?, ?)/*end*/
+INSERT INTO payments (campaign, number, payment, outcome, amount, at, currency)
+VALUES /*rows , */(?, ?, ?, ?, ?, ?, ?)/*end*/

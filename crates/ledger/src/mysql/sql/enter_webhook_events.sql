@@ -1,2 +1,3 @@
-INSERT INTO webhook_events (place, `partition`, seq, kind, at, campaign, number, user, quantity, amount, payment)
-VALUES /*rows , */(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)/*end*/
+INSERT INTO webhook_events (place, `partition`, seq, kind, at, campaign, number, user, quantity, amount, payment,
+                            currency)
+VALUES /*rows , */(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)/*end*/

@@ -7,6 +7,7 @@ use qiang_core::{
     event::{Entry, Event, PartitionId, Seq},
     id::PaymentRef,
     money::Money,
+    payment::Received,
     ports::Ledger,
     split::SplitRule,
 };
@@ -52,6 +53,7 @@ impl History {
             order: sale.order(number),
             payment: PaymentRef::new(payment).unwrap(),
             paid_at: None,
+            received: Received::Price,
         };
         for number in 1..=users {
             let name = format!(

@@ -115,12 +115,8 @@ async fn a_sale_from_order_to_payment_and_back() {
         .assert_problem(404, "not-found");
     assert_eq!(service.get(&path, &service.operator()).await.status, 200);
 
-    let (wrong, right) = (paid("pay-1", 499), paid("pay-1", 500));
+    let right = paid("pay-1", 500);
     let payment = format!("{path}/payment");
-    service
-        .post(&payment, &service.operator(), wrong)
-        .await
-        .assert_problem(422, "amount-mismatch");
     service
         .post(&payment, &ann, right.clone())
         .await

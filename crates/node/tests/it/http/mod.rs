@@ -2,6 +2,7 @@
 
 mod actions;
 mod admin;
+mod amounts;
 mod api;
 mod audience;
 mod auth_failures;

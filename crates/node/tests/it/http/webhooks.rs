@@ -111,6 +111,38 @@ async fn an_endpoint_is_told_what_it_wants() {
     service.stop().await;
 }
 
+/// An endpoint hears what arrived for an order, and what was paid back, in the currency in which it arrived.
+#[tokio::test]
+async fn an_endpoint_is_told_of_another_amount() {
+    let service = Service::start_with(adjust).await;
+    let receiver = Receiver::start().await;
+    webhook(&service, &receiver, json!({})).await;
+    let sale = service.sale(5, |_| ()).await;
+    let bought = order(&service, &sale, "ann").await;
+    let (path, operator) = (
+        format!("/v1/orders/{}", bought.text("order")),
+        service.operator(),
+    );
+    let dollars = |amount: i64| json!({"amount": amount, "currency": "USD"});
+    let body = |reference: &str| json!({"reference": reference, "amount": dollars(7)});
+    for (part, reference, status) in [("payment", "p", 200), ("refunds", "r", 201)] {
+        let path = format!("{path}/{part}");
+        let reply = service.post(&path, &operator, body(reference)).await;
+        assert_eq!(reply.status, status, "{reply:?}");
+    }
+    until("all is told", async || receiver.count() == 3).await;
+    let told = receiver.received();
+    let types = ["order.held", "order.refund_due", "order.refunded"];
+    assert_eq!(told.types(), types);
+    let (due, refunded) = (&told.events[1].1["data"], &told.events[2].1["data"]);
+    assert_eq!(
+        (&due["amount"], &due["payment"]),
+        (&dollars(7), &json!("p"))
+    );
+    assert_eq!(refunded["refunded"], dollars(7));
+    service.stop().await;
+}
+
 /// An endpoint hears that an order that costs nothing is paid, though no payment was reported.
 #[tokio::test]
 async fn an_endpoint_is_told_that_a_free_order_is_paid() {

@@ -14,6 +14,7 @@ use qiang_core::{
     book::{Claim, Command, PaymentOutcome, Reply},
     id::PaymentRef,
     outcome::{Grant, Outcome},
+    payment::Received,
     ports::{Engine as _, EngineError},
 };
 use qiang_redis::RedisEngine;
@@ -148,6 +149,7 @@ impl Shared {
                 order,
                 payment,
                 paid_at: None,
+                received: Received::Price,
             })
         };
         let reply = self.insist(pay).await;

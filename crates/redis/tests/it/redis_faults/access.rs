@@ -12,6 +12,7 @@ use qiang_core::{
     book::{self, CampaignAction, Command},
     event::{PartitionId, Seq},
     id::PaymentRef,
+    payment::Received,
     ports::{Engine as _, EventLog as _, Transport},
     split::SplitRule,
 };
@@ -144,7 +145,8 @@ async fn live(harness: &mut Harness) {
                 Command::Pay {
                     order,
                     payment,
-                    paid_at: None
+                    paid_at: None,
+                    received: Received::Price,
                 }
             )
             .await

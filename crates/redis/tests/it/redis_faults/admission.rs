@@ -15,6 +15,7 @@ use qiang_core::{
     campaign::TermsChange,
     id::{CampaignId, OrderId, PaymentRef},
     outcome::Outcome,
+    payment::Received,
     ports::{Claimed, Engine as _, EngineError, Ticket},
 };
 use qiang_redis::{BLOCK_LASTS, Options, RedisEngine};
@@ -408,6 +409,7 @@ async fn what_comes_back_is_open_at_once() {
         order: returned,
         payment,
         paid_at: None,
+        received: Received::Price,
     };
     harness.submit(0, pay).await.unwrap();
     let comes_back = [

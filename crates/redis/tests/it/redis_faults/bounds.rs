@@ -7,6 +7,7 @@ use qiang_core::{
     id::{OrderId, PaymentRef},
     order::OrderState,
     outcome::{Grant, Outcome},
+    payment::Received,
     ports::{Engine as _, EngineError},
 };
 use qiang_redis::Options;
@@ -175,6 +176,7 @@ async fn a_payment_and_a_cancellation_look_at_one_order() {
             order: long.first(),
             payment,
             paid_at: None,
+            received: Received::Price,
         },
         Command::Cancel { order: last },
     ] {

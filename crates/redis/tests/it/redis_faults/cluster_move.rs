@@ -7,6 +7,7 @@ use qiang_core::{
     book::{Command, Reply},
     event::PartitionId,
     id::PaymentRef,
+    payment::Received,
     ports::{Engine as _, EventLog as _},
 };
 use qiang_redis::{Options, Topology};
@@ -72,6 +73,7 @@ async fn moves(spread: bool) {
                     order,
                     payment,
                     paid_at: None,
+                    received: Received::Price,
                 },
             )
             .await;

@@ -16,6 +16,7 @@ use qiang_core::{
     campaign::Phase,
     id::{OrderId, PaymentRef},
     order::OrderState,
+    payment::Received,
     ports::{
         CampaignStore as _, Engine as _, EventLog as _, Ledger, RepairEngine, RetireEngine as _,
         SettlementStore as _,
@@ -152,6 +153,7 @@ async fn pay(node: &RedisEngine, order: OrderId) -> PaymentOutcome {
         order,
         payment,
         paid_at: None,
+        received: Received::Price,
     };
     match node.submit(pay).await {
         Ok(Reply::Payment(outcome, _)) => outcome,

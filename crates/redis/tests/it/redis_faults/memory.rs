@@ -12,6 +12,7 @@ use qiang_core::{
     id::PaymentRef,
     order::OrderState,
     outcome::Outcome,
+    payment::Received,
     ports::{Engine as _, EngineError, EventLog as _, Probed, Transport},
     split::SplitRule,
 };
@@ -159,6 +160,7 @@ impl Full {
                 order,
                 payment,
                 paid_at: None,
+                received: Received::Price,
             },
             Command::Cancel {
                 order: held.order(2),

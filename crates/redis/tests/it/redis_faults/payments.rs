@@ -6,6 +6,7 @@ use qiang_core::{
     book::{Command, PaymentOutcome, Reply},
     id::{OrderId, PaymentRef},
     order::OrderState,
+    payment::Received,
     ports::Engine as _,
     time::Timestamp,
 };
@@ -63,6 +64,7 @@ impl World {
             order,
             payment: PaymentRef::new(&format!("p-{}", order.number)).unwrap(),
             paid_at,
+            received: Received::Price,
         };
         let mut outcomes = Vec::new();
         for place in 0..2 {

@@ -15,6 +15,7 @@ use qiang_core::{
     book::{Command, Reply},
     event::PartitionId,
     id::PaymentRef,
+    payment::Received,
     ports::{
         Engine as _, EventLog as _, RepairStore as _, SampleCursor, SampleEngine as _,
         WithheldRecord,
@@ -244,6 +245,7 @@ async fn what_differs_is_counted_by_its_kind() {
                         order,
                         payment,
                         paid_at: None,
+                        received: Received::Price,
                     },
                 )
                 .await;
@@ -399,6 +401,7 @@ async fn what_is_in_flight_or_just_settled_is_no_difference() {
                         order,
                         payment,
                         paid_at: None,
+                        received: Received::Price,
                     })
                     .await
                 }

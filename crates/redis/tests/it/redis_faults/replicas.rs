@@ -8,6 +8,7 @@ use qiang_core::{
     campaign::AckLevel,
     id::PaymentRef,
     outcome::Outcome,
+    payment::Received,
     ports::{Claimed, Engine as _, EngineError, EventLog as _, Probed},
 };
 use qiang_redis::{Options, RedisEngine, WaitFor};
@@ -163,6 +164,7 @@ async fn a_stalled_replica_delays_only_commands_that_wait_for_it() {
             order,
             payment,
             paid_at: None,
+            received: Received::Price,
         };
         tokio::spawn(async move { node.submit(pay).await })
     };

@@ -22,6 +22,7 @@ use qiang_core::{
     money::Money,
     order::OrderState,
     outcome::Outcome,
+    payment::Received,
     ports::{
         AccountStore as _, CampaignStore as _, Engine as _, EngineError, EventLog as _,
         RetireEngine as _,
@@ -220,6 +221,7 @@ fn pay(target: Target, number: u32, payment: &str) -> Command {
         order: target.order(number),
         payment: PaymentRef::new(payment).unwrap(),
         paid_at: None,
+        received: Received::Price,
     }
 }
 

@@ -8,6 +8,7 @@ use qiang_core::{
     event::{Entry, PartitionId, Seq},
     id::{CampaignId, OrderId, PaymentRef},
     outcome::{Grant, Outcome},
+    payment::Received,
     ports::{CampaignRecord, Clock as _, Ledger},
     time::Timestamp,
 };
@@ -130,6 +131,7 @@ impl<L: LedgerSubject> Fixture<L> {
             order,
             payment,
             paid_at: None,
+            received: Received::Price,
         });
     }
 

@@ -68,12 +68,13 @@ fn step() -> impl Strategy<Value = Step> {
                 key: Some(key),
             })
         ),
-        5 => (2..4_usize, 1..=20_u32, 0_u8..3)
-            .prop_map(|(campaign, number, payment)| Step::Command(CommandDraft::Pay {
+        5 => (2..4_usize, 1..=20_u32, 0_u8..3, histories::received())
+            .prop_map(|(campaign, number, payment, received)| Step::Command(CommandDraft::Pay {
                 campaign,
                 number,
                 payment,
                 paid_at: None,
+                received,
             })),
         5 => (2..4_usize, 1..=20_u32).prop_map(|(campaign, number)| {
             Step::Command(CommandDraft::Cancel { campaign, number })

@@ -269,7 +269,7 @@ pub async fn a_discarded_payment_is_owed<L: LedgerSubject>(case: &mut Fixture<L>
     };
     let listed = ledger.owed_orders(&all).await.unwrap();
     assert_eq!((listed.len(), listed[0].order), (1, order));
-    assert_eq!(ledger.owed(order).await, Ok(Some(listed[0].owed.clone())));
+    assert_eq!(ledger.owed(order).await, Ok(vec![listed[0].owed.clone()]));
 
     // A repair of the engine has made the grant anew: it is not settled, and discarded again it adds nothing.
     let mut again = case.log(0)[1].clone();

@@ -113,11 +113,15 @@ impl Union<'_> {
             (OrderState::Paid, OrderState::Returned) => events.push(Event::Returned { number }),
             _ => {}
         }
-        for (payment, outcome) in self.rows.payments_of(number) {
+        for (payment, state) in self.rows.payments_of(number) {
             let known = settled.payments.contains_key(&(number, payment.clone()));
-            if !known && outcome == PaymentOutcome::RefundDue {
-                let payment = payment.clone();
-                events.push(Event::RefundDue { number, payment });
+            if !known && state.outcome == PaymentOutcome::RefundDue {
+                let (payment, received) = (payment.clone(), state.received);
+                events.push(Event::RefundDue {
+                    number,
+                    payment,
+                    received,
+                });
             }
         }
         events

@@ -4,6 +4,7 @@
 use qiang_core::{
     book::{PaymentOutcome, Reply},
     id::{OrderId, PaymentRef},
+    payment::Received,
     ports::{EngineError, RetireEngine as _},
 };
 
@@ -198,6 +199,7 @@ impl World {
                 order,
                 payment: PaymentRef::new(&format!("payment-{number}")).unwrap(),
                 paid_at: None,
+                received: Received::Price,
             };
             match self.harness.submit(0, command).await {
                 Ok(Reply::Payment(outcome, _)) => {

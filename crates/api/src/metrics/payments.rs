@@ -1,0 +1,76 @@
+//! Counts of reported payments.
+
+use metrics::{Counter, Key, Label, Recorder as _};
+use metrics_exporter_prometheus::PrometheusRecorder;
+use qiang_core::{book::PaymentOutcome, payment::Received};
+
+use super::{METADATA, Metrics};
+
+/// Money of a report, as a label.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ReportedAmount {
+    /// The order's price.
+    Price,
+    /// Another amount or currency.
+    Other,
+    /// The reference was reported before, with other money.
+    Differs,
+}
+
+impl ReportedAmount {
+    /// The money that was recorded.
+    pub(crate) fn of(recorded: Received) -> Self {
+        match recorded {
+            Received::Price => Self::Price,
+            Received::Other(_) => Self::Other,
+        }
+    }
+}
+
+/// Outcome and amount of a payment, as labels. In the order of [`place_of`].
+const LABELS: [[&str; 2]; 7] = [
+    ["paid", "price"],
+    ["reinstated", "price"],
+    ["refund_due", "price"],
+    ["refund_due", "other"],
+    ["paid", "differs"],
+    ["reinstated", "differs"],
+    ["refund_due", "differs"],
+];
+
+pub(super) fn counters(recorder: &PrometheusRecorder) -> Vec<Counter> {
+    let name = "qiang_payments_total";
+    let text = "Payments reported to this node, replays included, by outcome and amount: the order's price, another \
+                one, or not that of the reference's first report";
+    recorder.describe_counter(name.into(), None, text.into());
+    let counter = |[outcome, amount]: &[&'static str; 2]| {
+        let labels = vec![
+            Label::new("outcome", *outcome),
+            Label::new("amount", *amount),
+        ];
+        recorder.register_counter(&Key::from_parts(name, labels), &METADATA)
+    };
+    LABELS.iter().map(counter).collect()
+}
+
+impl Metrics {
+    /// Counts a reported payment.
+    pub(crate) fn payment_reported(&self, outcome: PaymentOutcome, amount: ReportedAmount) {
+        if let Some(counter) = self.payments.get(place_of(outcome, amount)) {
+            counter.increment(1);
+        }
+    }
+}
+
+/// The counter of a payment.
+fn place_of(outcome: PaymentOutcome, amount: ReportedAmount) -> usize {
+    match (outcome, amount) {
+        (PaymentOutcome::Paid, ReportedAmount::Differs) => 4,
+        (PaymentOutcome::Reinstated, ReportedAmount::Differs) => 5,
+        (PaymentOutcome::RefundDue, ReportedAmount::Differs) => 6,
+        (PaymentOutcome::Paid, _) => 0,
+        (PaymentOutcome::Reinstated, _) => 1,
+        (PaymentOutcome::RefundDue, ReportedAmount::Price) => 2,
+        (PaymentOutcome::RefundDue, ReportedAmount::Other) => 3,
+    }
+}

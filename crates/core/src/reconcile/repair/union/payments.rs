@@ -1,0 +1,70 @@
+//! Payments in the union: each pays its order or is owed back, and never both.
+
+use super::*;
+
+impl Union<'_> {
+    /// Adds a payment that the engine has. It is owed back if the order is not paid.
+    pub(super) fn add_payment(&mut self, number: u32, payment: &PaymentRef, state: PaymentState) {
+        if !self.may_pay(number, payment) {
+            return;
+        }
+        let row = self.rows.grants.get(&number);
+        let is_paid =
+            row.is_none_or(|row| matches!(row.state, OrderState::Paid | OrderState::Returned));
+        let outcome = match is_paid {
+            true => state.outcome,
+            false => PaymentOutcome::RefundDue,
+        };
+        let key = (number, payment.clone());
+        let state = PaymentState { outcome, ..state };
+        self.rows.payments.entry(key).or_insert(state);
+    }
+
+    /// The payment of a free order pays no order that costs something and has the number of a free one that is lost,
+    /// and none that another payment of nothing has paid.
+    pub(super) fn may_pay(&self, number: u32, payment: &PaymentRef) -> bool {
+        let campaign = self.facts().campaign;
+        if *payment != PaymentRef::of_free(OrderId { campaign, number }) {
+            return true;
+        }
+        let row = self.rows.grants.get(&number);
+        let is_other = |(by, _): (&PaymentRef, PaymentOutcome)| by != payment;
+        row.is_none_or(|row| row.amount_minor == 0)
+            && !self.rows.paid_by(number).is_some_and(is_other)
+    }
+
+    /// A payment whose order has given its units back and cannot take them again is owed back.
+    pub(super) fn add_late_payment(&mut self, number: u32, payment: &PaymentRef) {
+        let row = self.rows.grants.get(&number);
+        if row.is_some_and(|row| matches!(row.state, OrderState::Expired | OrderState::Cancelled)) {
+            self.add_payment(number, payment, PaymentOutcome::RefundDue.into());
+        }
+    }
+
+    /// Whether the ledger has a payment, or will have it, as owed back. Such a payment pays no order.
+    pub(super) fn is_settled_as_owed(&self, number: u32, payment: &PaymentRef) -> bool {
+        let known = self.settled.payments.get(&(number, payment.clone()));
+        known.is_some_and(|state| state.outcome == PaymentOutcome::RefundDue)
+    }
+
+    /// Whether an order may follow the engine to a state. An order is not paid by a payment that the ledger has as owed
+    /// back.
+    pub(super) fn may_follow(&self, number: u32, state: OrderState) -> bool {
+        let is_paid = matches!(state, OrderState::Paid | OrderState::Returned);
+        let by = is_paid.then(|| self.survey.engine.rows.paid_by(number));
+        let by = by.flatten().map(|(payment, _)| payment);
+        !by.is_some_and(|payment| self.is_settled_as_owed(number, payment))
+    }
+
+    /// Notes the payment of a step that a node has answered. If the step pays the order, it replaces an entry without
+    /// a place in the log that says that the payment is owed back.
+    pub(super) fn note_payment(&mut self, number: u32, payment: &PaymentRef, state: PaymentState) {
+        let pays = state.outcome != PaymentOutcome::RefundDue;
+        let replaces = pays && self.rows.paid_by(number).is_none();
+        let key = (number, payment.clone());
+        let known = self.rows.payments.entry(key).or_insert(state);
+        if replaces {
+            *known = state;
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Repairs of payments of another amount than the order's price.
+
+use super::*;
+
+/// A node has answered them: they are owed back as they arrived, and the order waits as before.
+#[test]
+fn a_payment_of_another_amount_keeps_its_money() {
+    let kept = "granted 1 ann 1 100, refund_due 1 p 99 CNY, refund_due 1 q 7 EUR";
+    let found = repair(&Case { kept, ..SALE });
+    assert_eq!(appended(&found), kept);
+    assert_eq!(found.rows.grants[&1].state, OrderState::Held);
+    assert!(found.conflicts.is_empty());
+}
+
+/// A payment was answered as paid, and again as owed back after a loss. What the ledger has stays. Without it the order
+/// is paid, and the payment is not owed back as well.
+#[test]
+fn a_payment_pays_or_is_owed_back() {
+    let check = |case: &Case<'_>, expected: (&str, OrderState, &str)| {
+        let found = repair(case);
+        let (appended_as, state, payments) = expected;
+        assert_eq!(appended(&found), appended_as, "{:?}", case.engine);
+        assert_eq!(found.rows.grants[&1].state, state, "{:?}", case.engine);
+        let known = found.rows.payments_of(1);
+        let known: Vec<_> = known
+            .map(|(payment, state)| format!("{payment} {}", state.outcome.name()))
+            .collect();
+        assert_eq!(known.join(", "), payments, "{:?}", case.engine);
+        assert!(found.conflicts.is_empty());
+    };
+    let held = Case {
+        engine: "1 ann 1 held",
+        ledger: "1 ann 1 held",
+        ..SALE
+    };
+    // The engine has it as owed back, or a node does.
+    let engine = Case {
+        engine: "1 ann 1 held -p",
+        kept: "paid 1 p",
+        ..held
+    };
+    check(&engine, ("paid 1 p", OrderState::Paid, "p paid"));
+    let kept = Case {
+        kept: "refund_due 1 p 99 CNY, paid 1 p",
+        ..held
+    };
+    check(&kept, ("paid 1 p", OrderState::Paid, "p paid"));
+    let expired = Case {
+        engine: "1 ann 1 expired -p",
+        ledger: "1 ann 1 expired",
+        kept: "reinstated 1 p",
+        ..held
+    };
+    let expected = ("reinstated 1 p", OrderState::Paid, "p reinstated");
+    check(&expired, expected);
+    // The ledger has it as owed back, or will have it.
+    let owed = ("", OrderState::Held, "p refund_due");
+    let settled = Case {
+        ledger: "1 ann 1 held -p",
+        ..engine
+    };
+    check(&settled, owed);
+    let flying = Case {
+        flight: "refund_due 1 p 99 CNY",
+        ..engine
+    };
+    check(&flying, owed);
+    let engine_paid = Case {
+        engine: "1 ann 1 paid p",
+        kept: "",
+        ..settled
+    };
+    check(&engine_paid, owed);
+    // Another payment pays the order.
+    let other = Case {
+        engine: "1 ann 1 paid q",
+        kept: "refund_due 1 p, paid 1 p",
+        ..held
+    };
+    let both = "p refund_due, q paid";
+    check(&other, ("paid 1 q, refund_due 1 p", OrderState::Paid, both));
+}

@@ -1,0 +1,67 @@
+//! Accounts and postings of a plan.
+
+use super::{plan::Planner, rows::KnownCampaign};
+use crate::{
+    event::Entry,
+    money::Currency,
+    rows::{AccountKey, Contradiction, PostingRow, Purpose},
+};
+
+impl<'a> Planner<'a> {
+    /// The place of an account in the campaign's currency among those that are moved.
+    pub(super) fn account(
+        &mut self,
+        known: &KnownCampaign,
+        owner: &'a str,
+        purpose: Purpose,
+    ) -> usize {
+        self.account_in(known.currency, owner, purpose)
+    }
+
+    /// The place of an account among those that are moved.
+    pub(super) fn account_in(
+        &mut self,
+        currency: Currency,
+        owner: &'a str,
+        purpose: Purpose,
+    ) -> usize {
+        let key = AccountKey::new(owner, purpose, currency);
+        *self.account_places.entry(key).or_insert_with(|| {
+            self.plan.accounts.push((key, 0));
+            self.plan.accounts.len() - 1
+        })
+    }
+
+    /// A movement of money that follows from an entry.
+    pub(super) fn post(
+        &mut self,
+        known: &KnownCampaign,
+        entry: &Entry,
+        kind: &'static str,
+        (debit, credit): (usize, usize),
+        amount: i64,
+        number: Option<i64>,
+    ) -> Result<(), Contradiction> {
+        for (account, amount) in [(debit, amount.checked_neg()), (credit, Some(amount))] {
+            let sum = &mut self.plan.accounts[account].1;
+            *sum = amount
+                .and_then(|amount| sum.checked_add(amount))
+                .ok_or_else(|| {
+                    let reason = format!("entry {} moves more than there can be", entry.seq);
+                    Contradiction::new(reason)
+                })?;
+        }
+        self.plan.postings.push(PostingRow {
+            source: self.source,
+            seq: entry.seq as i64,
+            kind,
+            debit: debit as i64,
+            credit: credit as i64,
+            amount,
+            campaign: Some(known.campaign_ref),
+            number,
+            at: entry.at.as_millis(),
+        });
+        Ok(())
+    }
+}
