@@ -7,11 +7,7 @@ use qiang_core::{
     ports::{Clock, Engine, EventLog, Ledger},
 };
 use qiang_embedded::{Embedded, EmbeddedOptions};
-use qiang_testkit::{
-    ManualClock,
-    conformance::{DownSubject, Subject},
-    engine_conformance,
-};
+use qiang_testkit::{ManualClock, conformance::Subject, engine_conformance};
 
 struct OneFile {
     directory: tempfile::TempDir,
@@ -63,12 +59,6 @@ impl Subject for OneFile {
         }
     }
 
-    async fn stop(self) {
-        self.embedded.close();
-    }
-}
-
-impl DownSubject for OneFile {
     async fn down(self, meanwhile: impl FnOnce() + Send) -> Self {
         let Self {
             directory,
@@ -90,6 +80,10 @@ impl DownSubject for OneFile {
             clock,
             embedded: opened.unwrap_or_else(|error| panic!("{error}")),
         }
+    }
+
+    async fn stop(self) {
+        self.embedded.close();
     }
 }
 

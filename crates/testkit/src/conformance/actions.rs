@@ -9,7 +9,7 @@ use qiang_core::{
 };
 use uuid::Uuid;
 
-use super::{Scenario, Subject};
+use super::Scenario;
 use crate::campaign::{currency, red_packet, sale, user};
 
 fn action(n: u128, kind: ActionKind, subject: &str) -> Action {
@@ -24,12 +24,12 @@ fn action(n: u128, kind: ActionKind, subject: &str) -> Action {
     }
 }
 
-async fn of<S: Subject>(case: &Scenario<S>, subject: &str) -> Vec<Action> {
+async fn of(case: &Scenario, subject: &str) -> Vec<Action> {
     case.ledger().actions(subject, None, 9).await.unwrap()
 }
 
 /// What the ledger changes is written down with the change, once, and not where there is none.
-pub async fn an_action_is_written_with_what_it_changed<S: Subject>(case: &mut Scenario<S>) {
+pub async fn an_action_is_written_with_what_it_changed(case: &mut Scenario) {
     let deposited = action(1, ActionKind::Deposit, "giver");
     let (deposit, account) = (Uuid::from_u128(7 << 80), user("giver"));
     let again = action(2, ActionKind::Deposit, "giver");
@@ -48,7 +48,7 @@ pub async fn an_action_is_written_with_what_it_changed<S: Subject>(case: &mut Sc
     let id = packet.campaign.id;
     let subject = id.to_string();
     let created = action(3, ActionKind::Create, &subject);
-    let create = async |case: &Scenario<S>, by: &Action| {
+    let create = async |case: &Scenario, by: &Action| {
         let ledger = case.ledger();
         ledger
             .create_by(&packet, &Details::default(), None, Some(by))
@@ -90,7 +90,7 @@ pub async fn an_action_is_written_with_what_it_changed<S: Subject>(case: &mut Sc
 }
 
 /// Actions on a subject come in pages, in the order of their ids.
-pub async fn actions_are_read_in_pages<S: Subject>(case: &mut Scenario<S>) {
+pub async fn actions_are_read_in_pages(case: &mut Scenario) {
     let ledger = case.ledger();
     let subject = "s".repeat(128);
     let all = ActionKind::ALL.iter().zip(100..);

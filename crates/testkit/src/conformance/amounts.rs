@@ -13,7 +13,7 @@ use qiang_core::{
     ports::{Owed, OwedQuery, Payout},
 };
 
-use super::{Scenario, Subject};
+use super::Scenario;
 use crate::campaign::{HOLD_MS, OPENS, currency, sale, user};
 
 fn money(minor: i64) -> Money {
@@ -24,8 +24,8 @@ fn euros(minor: i64) -> Money {
     Money::new(minor, "EUR".parse().expect("a currency"))
 }
 
-async fn pay_other<S: Subject>(
-    case: &mut Scenario<S>,
+async fn pay_other(
+    case: &mut Scenario,
     order: OrderId,
     payment: &str,
     money: Money,
@@ -51,7 +51,7 @@ fn refund(order: OrderId, name: &str, amount: Money) -> Payout {
 }
 
 /// The state of an order, and its payments that are owed back.
-async fn standing<S: Subject>(case: &Scenario<S>, order: OrderId) -> (OrderState, u32) {
+async fn standing(case: &Scenario, order: OrderId) -> (OrderState, u32) {
     let view = case.order(order).await.expect("the order is known");
     let order = view.grant.order.expect("it is an order");
     (order.state, order.refunds_due)
@@ -66,7 +66,7 @@ fn owed(name: &str, due: Money, refunded_minor: i64) -> Owed {
 }
 
 /// An order is held until its price arrives; what arrived before is owed back in its own currency, to the end.
-pub async fn another_amount_is_owed_back_and_pays_nothing<S: Subject>(case: &mut Scenario<S>) {
+pub async fn another_amount_is_owed_back_and_pays_nothing(case: &mut Scenario) {
     let target = case.open(sale(2)).await;
     for name in ["a", "b"] {
         case.granted(target.one(name)).await;
@@ -144,7 +144,7 @@ pub async fn another_amount_is_owed_back_and_pays_nothing<S: Subject>(case: &mut
 }
 
 /// Another amount takes no units: not after the hold, and not of an order that costs nothing.
-pub async fn another_amount_reinstates_nothing<S: Subject>(case: &mut Scenario<S>) {
+pub async fn another_amount_reinstates_nothing(case: &mut Scenario) {
     let target = case.open(sale(1)).await;
     case.granted(target.one("a")).await;
     let order = case.nth(target, 1);
@@ -162,7 +162,7 @@ pub async fn another_amount_reinstates_nothing<S: Subject>(case: &mut Scenario<S
 }
 
 /// An order that costs nothing is paid; money that comes for it is owed back.
-pub async fn money_for_a_free_order_is_owed_back<S: Subject>(case: &mut Scenario<S>) {
+pub async fn money_for_a_free_order_is_owed_back(case: &mut Scenario) {
     let target = case.open(sale(1).price(0)).await;
     case.granted(target.one("a")).await;
     let order = case.nth(target, 1);
@@ -178,7 +178,7 @@ pub async fn money_for_a_free_order_is_owed_back<S: Subject>(case: &mut Scenario
 }
 
 /// The limit of payments that are owed back refuses further ones of these. It refuses no price that pays the order.
-pub async fn the_price_pays_an_order_with_all_refunds_due<S: Subject>(case: &mut Scenario<S>) {
+pub async fn the_price_pays_an_order_with_all_refunds_due(case: &mut Scenario) {
     let target = case.open(sale(2)).await;
     for name in ["a", "b"] {
         case.granted(target.one(name)).await;

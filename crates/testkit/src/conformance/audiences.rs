@@ -9,14 +9,10 @@ use qiang_core::{
     split::SplitRule,
 };
 
-use super::{Scenario, Subject};
+use super::Scenario;
 use crate::campaign::{red_packet, sale, user};
 
-async fn create_for<S: Subject>(
-    case: &Scenario<S>,
-    setup: &Setup,
-    audience: &str,
-) -> Result<(), LedgerError> {
+async fn create_for(case: &Scenario, setup: &Setup, audience: &str) -> Result<(), LedgerError> {
     let ledger = case.ledger();
     ledger
         .create_with(setup, &Details::default(), Some(audience))
@@ -24,7 +20,7 @@ async fn create_for<S: Subject>(
 }
 
 /// An audience is kept in one step with its campaign, and once.
-pub async fn an_audience_is_kept_with_its_campaign<S: Subject>(case: &mut Scenario<S>) {
+pub async fn an_audience_is_kept_with_its_campaign(case: &mut Scenario) {
     let kept = "{\"draws\":\"sender\",\"users\":[\"甲\",\"\u{1f9e7}\"]}";
     let n = case.next_id();
     let packet = red_packet(1_000, 5, SplitRule::Equal)
@@ -59,7 +55,7 @@ pub async fn an_audience_is_kept_with_its_campaign<S: Subject>(case: &mut Scenar
 }
 
 /// Once a share is settled it is known who has it, and who has the largest.
-pub async fn the_luckiest_has_the_largest_share<S: Subject>(case: &mut Scenario<S>) {
+pub async fn the_luckiest_has_the_largest_share(case: &mut Scenario) {
     let rules = [
         SplitRule::Lazy { min: 1 },
         SplitRule::DoubleAverage { min: 1 },

@@ -2,11 +2,11 @@
 
 use qiang_core::{book::CampaignAction, campaign::Phase, order::OrderState, split::SplitRule};
 
-use super::{Scenario, Subject};
+use super::Scenario;
 use crate::campaign::{HOLD_MS, OPEN_MS, OPENS, red_packet, sale};
 
 /// Claims, payments and cancellations while the clock goes to and fro; the auditor does the sums.
-pub async fn a_clock_that_jumps_breaks_nothing<S: Subject>(case: &mut Scenario<S>) {
+pub async fn a_clock_that_jumps_breaks_nothing(case: &mut Scenario) {
     let packet = case
         .open(red_packet(10_000, 50, SplitRule::Lazy { min: 1 }))
         .await;
@@ -49,7 +49,7 @@ pub async fn a_clock_that_jumps_breaks_nothing<S: Subject>(case: &mut Scenario<S
 }
 
 /// What is closed has been refunded. No clock opens it again.
-pub async fn closed_stays_closed_when_the_clock_goes_back<S: Subject>(case: &mut Scenario<S>) {
+pub async fn closed_stays_closed_when_the_clock_goes_back(case: &mut Scenario) {
     let packet = case.open(red_packet(100, 10, SplitRule::Equal)).await;
     let early = case
         .open(sale(5).window(OPENS.plus_millis(HOLD_MS), OPEN_MS))
@@ -73,7 +73,7 @@ pub async fn closed_stays_closed_when_the_clock_goes_back<S: Subject>(case: &mut
 
 /// A grant is replayed wherever the clock is set: before the start, and in the window again. No hold runs out
 /// meanwhile.
-pub async fn a_holder_has_the_grant_whatever_the_clock_says<S: Subject>(case: &mut Scenario<S>) {
+pub async fn a_holder_has_the_grant_whatever_the_clock_says(case: &mut Scenario) {
     let before = OPENS.plus_millis(-1);
     let packet = case
         .open(red_packet(10_000, 50, SplitRule::Lazy { min: 1 }))
@@ -108,7 +108,7 @@ pub async fn a_holder_has_the_grant_whatever_the_clock_says<S: Subject>(case: &m
 
 /// A clock that was ahead for a moment has dated one grant, and no more. One that is set back a little dates nothing
 /// backwards.
-pub async fn a_grant_in_a_glitch_dates_no_later_ones<S: Subject>(case: &mut Scenario<S>) {
+pub async fn a_grant_in_a_glitch_dates_no_later_ones(case: &mut Scenario) {
     let packet = case.open(red_packet(100, 10, SplitRule::Equal)).await;
     let sale = case.open(sale(10).limit(3)).await;
     let minutes = |minutes: i64| OPENS.plus_millis(minutes * 60_000);

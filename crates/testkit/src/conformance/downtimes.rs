@@ -6,15 +6,11 @@ use qiang_core::{
     time::Timestamp,
 };
 
-use super::{DownSubject, Scenario};
+use super::Scenario;
 use crate::campaign::{HOLD_MS, OPENS, Target, sale};
 
 /// Those of all orders of a sale that were granted, in the order of the answers.
-async fn states<S: DownSubject>(
-    case: &Scenario<S>,
-    target: Target,
-    count: usize,
-) -> Vec<OrderState> {
+async fn states(case: &Scenario, target: Target, count: usize) -> Vec<OrderState> {
     let mut states = Vec::new();
     for n in 1..=count {
         let view = case.order(case.nth(target, n)).await;
@@ -25,7 +21,7 @@ async fn states<S: DownSubject>(
 }
 
 /// A sale with so many orders, made when it opens.
-async fn held<S: DownSubject>(case: &mut Scenario<S>, count: usize) -> Target {
+async fn held(case: &mut Scenario, count: usize) -> Target {
     let target = case.open(sale(20)).await;
     for n in 0..count {
         case.granted(target.one(&format!("u{n}"))).await;
@@ -35,9 +31,7 @@ async fn held<S: DownSubject>(case: &mut Scenario<S>, count: usize) -> Target {
 
 /// Down twice, for longer than the hold in all: orders are held for as much longer, to the millisecond. What was paid
 /// meanwhile was paid in time.
-pub async fn holds_go_on_where_they_were_when_the_service_went_down<S: DownSubject>(
-    case: &mut Scenario<S>,
-) {
+pub async fn holds_go_on_where_they_were_when_the_service_went_down(case: &mut Scenario) {
     let target = held(case, 5).await;
     let (mut now, mut up_ms) = (OPENS, 0);
     for (up, down) in [(10_000, 40_000), (20_000, 50_000)] {
@@ -75,9 +69,7 @@ pub async fn holds_go_on_where_they_were_when_the_service_went_down<S: DownSubje
 }
 
 /// A single downtime outlasts the hold many times. An order that is made behind it has its own time.
-pub async fn a_downtime_that_is_longer_than_the_hold_ends_none<S: DownSubject>(
-    case: &mut Scenario<S>,
-) {
+pub async fn a_downtime_that_is_longer_than_the_hold_ends_none(case: &mut Scenario) {
     let target = held(case, 2).await;
     let last = OPENS.plus_millis(HOLD_MS - 1_000);
     case.at(last).await;
@@ -98,7 +90,7 @@ pub async fn a_downtime_that_is_longer_than_the_hold_ends_none<S: DownSubject>(
 }
 
 /// A hold that was over when the service went down is none that a downtime brings back.
-pub async fn what_ended_before_a_downtime_has_ended<S: DownSubject>(case: &mut Scenario<S>) {
+pub async fn what_ended_before_a_downtime_has_ended(case: &mut Scenario) {
     let target = held(case, 2).await;
     let end = OPENS.plus_millis(HOLD_MS);
     case.at(end).await;

@@ -10,7 +10,7 @@ use qiang_core::{
     ports::GrantRecord,
 };
 
-use super::{Scenario, Subject};
+use super::Scenario;
 use crate::campaign::{HOLD_MS, OPENS, Target, sale};
 
 fn price(minor: i64) -> TermsChange {
@@ -21,21 +21,21 @@ fn price(minor: i64) -> TermsChange {
 }
 
 /// The state of an order, and what is owed for it.
-async fn standing<S: Subject>(case: &Scenario<S>, order: OrderId) -> (OrderState, u32) {
+async fn standing(case: &Scenario, order: OrderId) -> (OrderState, u32) {
     let view = case.order(order).await.expect("the order is known");
     let order = view.grant.order.expect("it is an order");
     (order.state, order.refunds_due)
 }
 
 /// Orders as the ledger has them.
-async fn settled<S: Subject>(case: &Scenario<S>, target: Target) -> Vec<GrantRecord> {
+async fn settled(case: &Scenario, target: Target) -> Vec<GrantRecord> {
     case.settle().await;
     let grants = case.ledger().grants(target.id, 0, 1_000).await;
     grants.expect("the ledger answers")
 }
 
 /// No payment is needed, none expires it, and payments of nothing that are reported change nothing.
-pub async fn an_order_that_costs_nothing_is_paid_at_its_grant<S: Subject>(case: &mut Scenario<S>) {
+pub async fn an_order_that_costs_nothing_is_paid_at_its_grant(case: &mut Scenario) {
     let target = case.open(sale(5).limit(2).price(0).owner("seller")).await;
     let grant = case.granted(target.keyed("a", 2, "k")).await;
     let stands = |grant: qiang_core::outcome::Grant| grant.order.map(|order| order.state);
@@ -95,7 +95,7 @@ pub async fn an_order_that_costs_nothing_is_paid_at_its_grant<S: Subject>(case: 
 }
 
 /// A free order is returned, also by a cancellation, because it is paid. Its units come back once, and nothing is owed.
-pub async fn a_free_order_is_given_back_and_nothing_is_owed<S: Subject>(case: &mut Scenario<S>) {
+pub async fn a_free_order_is_given_back_and_nothing_is_owed(case: &mut Scenario) {
     let target = case.open(sale(2).price(0).owner("seller")).await;
     case.granted(target.one("a")).await;
     case.granted(target.one("b")).await;
@@ -135,9 +135,7 @@ pub async fn a_free_order_is_given_back_and_nothing_is_owed<S: Subject>(case: &m
 
 /// An order goes by its own price. One that is held stays held when the price falls to nothing, and one that cost
 /// nothing stays paid when the price rises.
-pub async fn the_price_at_the_grant_says_whether_an_order_is_free<S: Subject>(
-    case: &mut Scenario<S>,
-) {
+pub async fn the_price_at_the_grant_says_whether_an_order_is_free(case: &mut Scenario) {
     let target = case.open(sale(9).limit(3).price(100).owner("seller")).await;
     case.granted(target.one("a")).await;
     case.set_terms(target.id, price(0)).await.unwrap();
@@ -147,7 +145,7 @@ pub async fn the_price_at_the_grant_says_whether_an_order_is_free<S: Subject>(
     case.granted(target.one("b")).await;
     case.granted(target.one("c")).await;
     assert_eq!(case.pay(case.nth(target, 5), "p").await.0, Paid);
-    let states = async |case: &Scenario<S>| {
+    let states = async |case: &Scenario| {
         let mut states = Vec::new();
         for n in 1..=5 {
             states.push(standing(case, case.nth(target, n)).await.0);

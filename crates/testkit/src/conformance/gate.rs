@@ -4,11 +4,11 @@ use qiang_core::{
     book::CampaignAction, event::Event, outcome::Outcome, ports::Probed, split::SplitRule,
 };
 
-use super::{Scenario, Subject};
+use super::Scenario;
 use crate::campaign::{OPEN_MS, OPENS, Target, red_packet, sale};
 
 /// Through the life of a campaign: if the gate answers, the claim answers the same. `Scenario::claim` compares.
-pub async fn the_gate_says_what_a_claim_would<S: Subject>(case: &mut Scenario<S>) {
+pub async fn the_gate_says_what_a_claim_would(case: &mut Scenario) {
     let packet = red_packet(300, 3, SplitRule::Lazy { min: 1 });
     for builder in [packet, sale(3).limit(2)] {
         case.at(OPENS).await;
@@ -45,7 +45,7 @@ pub async fn the_gate_says_what_a_claim_would<S: Subject>(case: &mut Scenario<S>
 }
 
 /// During concurrent claims, whatever the gate says about a grant or an empty stock is in the log already.
-pub async fn the_gate_keeps_to_itself_what_is_not_kept<S: Subject>(case: &mut Scenario<S>) {
+pub async fn the_gate_keeps_to_itself_what_is_not_kept(case: &mut Scenario) {
     const ROUNDS: u32 = 30;
     for round in 0..ROUNDS {
         let target = case.open(sale(20)).await;
@@ -72,7 +72,7 @@ pub async fn the_gate_keeps_to_itself_what_is_not_kept<S: Subject>(case: &mut Sc
     case.answers_may_be_lost();
 }
 
-async fn in_the_log<S: Subject>(case: &Scenario<S>, target: Target, user: &str, outcome: Outcome) {
+async fn in_the_log(case: &Scenario, target: Target, user: &str, outcome: Outcome) {
     let mut granted = 0;
     let mut own = None;
     for entry in case.logs().await.into_iter().flatten() {
@@ -93,7 +93,7 @@ async fn in_the_log<S: Subject>(case: &Scenario<S>, target: Target, user: &str, 
 }
 
 /// The probe goes the way of a grant and grants nothing.
-pub async fn a_probe_is_answered_and_leaves_no_trace<S: Subject>(case: &mut Scenario<S>) {
+pub async fn a_probe_is_answered_and_leaves_no_trace(case: &mut Scenario) {
     let target = case.open(sale(3)).await;
     let before = (case.logs().await, case.tally(target.id).await);
     for _ in 0..3 {

@@ -15,15 +15,15 @@ use qiang_core::{
 };
 use uuid::Uuid;
 
-use super::{Scenario, Subject};
+use super::Scenario;
 use crate::campaign::{OPENS, OWNER, Target, currency, red_packet, sale, user};
 
 fn reference(text: &str) -> PaymentRef {
     PaymentRef::new(text).expect("well-formed")
 }
 
-async fn orders<S: Subject>(
-    case: &Scenario<S>,
+async fn orders(
+    case: &Scenario,
     name: &str,
     state: Option<OrderState>,
     page: u32,
@@ -47,8 +47,8 @@ async fn orders<S: Subject>(
     }
 }
 
-async fn postings<S: Subject>(
-    case: &Scenario<S>,
+async fn postings(
+    case: &Scenario,
     name: &str,
     kind: Option<PostingKind>,
     page: u32,
@@ -73,12 +73,12 @@ async fn postings<S: Subject>(
 }
 
 /// Orders come newest first, in pages that new orders do not move; nobody else's are among them.
-pub async fn orders_of_a_user_come_newest_first<S: Subject>(case: &mut Scenario<S>) {
+pub async fn orders_of_a_user_come_newest_first(case: &mut Scenario) {
     let targets = [
         case.open(sale(90).limit(90)).await,
         case.open(sale(90).limit(90)).await,
     ];
-    let order = async |case: &mut Scenario<S>, target: Target, name: &str, n: u32| {
+    let order = async |case: &mut Scenario, target: Target, name: &str, n: u32| {
         let grant = case
             .granted(target.keyed(name, 1 + n % 2, &format!("k{n}")))
             .await;
@@ -152,7 +152,7 @@ pub async fn orders_of_a_user_come_newest_first<S: Subject>(case: &mut Scenario<
 }
 
 /// What moved in a user's accounts comes newest first, in pages, and is together what they hold.
-pub async fn postings_of_a_user_come_newest_first_and_add_up<S: Subject>(case: &mut Scenario<S>) {
+pub async fn postings_of_a_user_come_newest_first_and_add_up(case: &mut Scenario) {
     let packet = red_packet(1_000, 10, SplitRule::Equal).owner("sender");
     let packet = case.open(packet).await;
     let target = case.open(sale(9)).await;
@@ -218,7 +218,7 @@ pub async fn postings_of_a_user_come_newest_first_and_add_up<S: Subject>(case: &
         let held = (sum(UserAccount::Available), sum(UserAccount::RefundsDue));
         assert_eq!(held, case.balance(name).await, "{name}: {whole:?}");
     }
-    let told = async |case: &Scenario<S>, name: &str| {
+    let told = async |case: &Scenario, name: &str| {
         let mut told: Vec<_> = postings(case, name, None, 100)
             .await
             .into_iter()
@@ -268,7 +268,7 @@ pub async fn postings_of_a_user_come_newest_first_and_add_up<S: Subject>(case: &
 }
 
 /// A deposit is found by its id, and a payment by its reference.
-pub async fn deposits_and_payments_are_found_by_their_names<S: Subject>(case: &mut Scenario<S>) {
+pub async fn deposits_and_payments_are_found_by_their_names(case: &mut Scenario) {
     let id = Uuid::from_u128(5 << 90);
     let amount = Money::new(70, currency());
     case.ledger().deposit(id, &user("a"), amount).await.unwrap();

@@ -11,11 +11,11 @@ use qiang_core::{
 };
 use uuid::Uuid;
 
-use super::{Scenario, Subject};
+use super::Scenario;
 use crate::campaign::{OPENS, currency, red_packet, user};
 
 /// What a key stands for is decided once.
-pub async fn a_key_is_bound_for_good<S: Subject>(case: &mut Scenario<S>) {
+pub async fn a_key_is_bound_for_good(case: &mut Scenario) {
     let key = IdempotencyKey::new("k").expect("well-formed");
     let used = |scope: &str, print| KeyUse::new(scope, key.clone(), [print; 32]);
     let (one, two) = (Uuid::from_u128(1), Uuid::from_u128(2));
@@ -48,7 +48,7 @@ pub async fn a_key_is_bound_for_good<S: Subject>(case: &mut Scenario<S>) {
 }
 
 /// A deposit's reference stands for it for good, also when its key is forgotten.
-pub async fn a_deposits_reference_is_kept_for_good<S: Subject>(case: &mut Scenario<S>) {
+pub async fn a_deposits_reference_is_kept_for_good(case: &mut Scenario) {
     let used = |name: &str| {
         let key = IdempotencyKey::new(name).expect("well-formed");
         KeyUse::new("teller POST /y", key, [1; 32])
@@ -94,7 +94,7 @@ pub async fn a_deposits_reference_is_kept_for_good<S: Subject>(case: &mut Scenar
 
 /// A key of a command is fresh once. From then on it is pending or has the first answer, also after a restart; only one
 /// without an answer is released, and only by the request that bound it.
-pub async fn a_command_is_answered_once<S: Subject>(case: &mut Scenario<S>) {
+pub async fn a_command_is_answered_once(case: &mut Scenario) {
     let used = |name: &str, print| {
         let key = IdempotencyKey::new(name).expect("well-formed");
         KeyUse::new("a PATCH /x", key, [print; 32])
@@ -137,7 +137,7 @@ pub async fn a_command_is_answered_once<S: Subject>(case: &mut Scenario<S>) {
 }
 
 /// What is refused spends no key: with another amount, or once there is money, the key is free.
-pub async fn a_refused_creation_spends_no_key<S: Subject>(case: &mut Scenario<S>) {
+pub async fn a_refused_creation_spends_no_key(case: &mut Scenario) {
     let key = IdempotencyKey::new("k").expect("well-formed");
     let used = |print| KeyUse::new("sender POST /x", key.clone(), [print; 32]);
     let packet = |total| red_packet(total, 10, SplitRule::Equal).owner("sender");
@@ -215,8 +215,8 @@ pub async fn a_refused_creation_spends_no_key<S: Subject>(case: &mut Scenario<S>
 
 /// Several are created in one transaction, and each is entered or refused by itself: once more, and only what was
 /// refused is entered.
-pub async fn of_several_creations_each_stands_for_itself<S: Subject>(case: &mut Scenario<S>) {
-    let campaign = |case: &mut Scenario<S>, key: &str, print: u8, total| {
+pub async fn of_several_creations_each_stands_for_itself(case: &mut Scenario) {
+    let campaign = |case: &mut Scenario, key: &str, print: u8, total| {
         let packet = red_packet(total, 10, SplitRule::Equal).owner("sender");
         let key = IdempotencyKey::new(key).expect("well-formed");
         let used = KeyUse::new("sender POST /x", key, [print; 32]);
@@ -283,7 +283,7 @@ pub async fn of_several_creations_each_stands_for_itself<S: Subject>(case: &mut 
 
 /// An id that was chosen is its first campaign's: under another key, of whomever, it is refused, and nothing of the
 /// first one changes, its way of deciding claims included.
-pub async fn a_chosen_id_is_one_campaign<S: Subject>(case: &mut Scenario<S>) {
+pub async fn a_chosen_id_is_one_campaign(case: &mut Scenario) {
     let used = |user: &str, key: &str| {
         let key = IdempotencyKey::new(key).expect("well-formed");
         KeyUse::new(format!("{user} POST /x"), key, [1; 32])
@@ -363,12 +363,12 @@ fn key_of(creation: &Creation) -> &KeyUse {
 }
 
 /// Keys are forgotten after a while, the oldest first; for which order a payment came is not.
-pub async fn old_keys_are_purged_and_payments_kept<S: Subject>(case: &mut Scenario<S>) {
+pub async fn old_keys_are_purged_and_payments_kept(case: &mut Scenario) {
     let used = |scope: &str, key: &str| {
         let key = IdempotencyKey::new(key).expect("well-formed");
         KeyUse::new(scope, key, [1; 32])
     };
-    let bind = async |case: &Scenario<S>, used: &KeyUse| {
+    let bind = async |case: &Scenario, used: &KeyUse| {
         let bound = case.ledger().bind_key(used, Uuid::from_u128(9)).await;
         bound.expect("the ledger answers").fresh
     };

@@ -13,11 +13,11 @@ use qiang_core::{
 };
 use uuid::Uuid;
 
-use super::{Scenario, Subject};
+use super::Scenario;
 use crate::campaign::{HOLD_MS, OPENS, OWNER, Target, currency, id, red_packet, sale, user};
 
 /// A history with something of everything.
-async fn varied_history<S: Subject>(case: &mut Scenario<S>) -> [Target; 2] {
+async fn varied_history(case: &mut Scenario) -> [Target; 2] {
     let packet = red_packet(10_001, 30, SplitRule::DoubleAverage { min: 1 });
     let packet = case.open(packet.owner("sender")).await;
     let sale = case.open(sale(30).limit(3)).await;
@@ -44,7 +44,7 @@ async fn varied_history<S: Subject>(case: &mut Scenario<S>) -> [Target; 2] {
 }
 
 /// Phases, counts and balances in the ledger are what the log says.
-pub async fn the_ledger_follows_the_log<S: Subject>(case: &mut Scenario<S>) {
+pub async fn the_ledger_follows_the_log(case: &mut Scenario) {
     let targets = varied_history(case).await;
     case.settle().await;
     for target in targets {
@@ -62,7 +62,7 @@ pub async fn the_ledger_follows_the_log<S: Subject>(case: &mut Scenario<S>) {
 }
 
 /// Entries that come twice, or in runs that overlap, count once.
-pub async fn settling_again_changes_nothing<S: Subject>(case: &mut Scenario<S>) {
+pub async fn settling_again_changes_nothing(case: &mut Scenario) {
     varied_history(case).await;
     let partitions = case.log().partitions();
     let logs: Vec<_> = partitions.into_iter().zip(case.logs().await).collect();
@@ -94,7 +94,7 @@ pub async fn settling_again_changes_nothing<S: Subject>(case: &mut Scenario<S>) 
 }
 
 /// Entries that do not follow the position are turned away, and grants go on.
-pub async fn settling_with_a_gap_is_refused<S: Subject>(case: &mut Scenario<S>) {
+pub async fn settling_with_a_gap_is_refused(case: &mut Scenario) {
     let target = case.open(sale(10)).await;
     case.granted(target.one("a")).await;
     case.settle().await;
@@ -110,7 +110,7 @@ pub async fn settling_with_a_gap_is_refused<S: Subject>(case: &mut Scenario<S>) 
 }
 
 /// Without the money there is no packet, no debt, and no trace.
-pub async fn a_sender_without_the_money_sends_nothing<S: Subject>(case: &mut Scenario<S>) {
+pub async fn a_sender_without_the_money_sends_nothing(case: &mut Scenario) {
     case.deposit("sender", 999).await;
     let n = case.next_id();
     let setup = red_packet(1_000, 10, SplitRule::Equal)
@@ -131,7 +131,7 @@ pub async fn a_sender_without_the_money_sends_nothing<S: Subject>(case: &mut Sce
 }
 
 /// A refusal for lack of money is not the last word on that id.
-pub async fn a_failed_campaign_can_be_entered_later<S: Subject>(case: &mut Scenario<S>) {
+pub async fn a_failed_campaign_can_be_entered_later(case: &mut Scenario) {
     let n = case.next_id();
     let setup = red_packet(1_000, 10, SplitRule::Equal)
         .owner("sender")
@@ -146,7 +146,7 @@ pub async fn a_failed_campaign_can_be_entered_later<S: Subject>(case: &mut Scena
 }
 
 /// A packet is funded once, however often it is entered.
-pub async fn entering_again_changes_nothing<S: Subject>(case: &mut Scenario<S>) {
+pub async fn entering_again_changes_nothing(case: &mut Scenario) {
     case.deposit("sender", 500).await;
     let packet = red_packet(1_000, 10, SplitRule::Equal).owner("sender");
     let setup = case.enter(packet).await;
@@ -158,7 +158,7 @@ pub async fn entering_again_changes_nothing<S: Subject>(case: &mut Scenario<S>) 
 }
 
 /// What a claim needs is kept with the campaign, from the draft on, and is nothing to the engine.
-pub async fn requirements_are_kept<S: Subject>(case: &mut Scenario<S>) {
+pub async fn requirements_are_kept(case: &mut Scenario) {
     use Requirement::{OrderCheck, Ticket};
     for needed in [&[][..], &[Ticket], &[OrderCheck, Ticket]] {
         let n = case.next_id();
@@ -178,7 +178,7 @@ pub async fn requirements_are_kept<S: Subject>(case: &mut Scenario<S>) {
 }
 
 /// A deposit is its id: repeated, it is the same one, also when other deposits came between.
-pub async fn a_deposit_counts_once<S: Subject>(case: &mut Scenario<S>) {
+pub async fn a_deposit_counts_once(case: &mut Scenario) {
     let first = Uuid::from_u128(1 << 90);
     let amount = Money::new(70, currency());
     for other in 0..3 {
@@ -206,7 +206,7 @@ pub async fn a_deposit_counts_once<S: Subject>(case: &mut Scenario<S>) {
 }
 
 /// Campaigns that were entered and not opened can be found and opened, as they were.
-pub async fn drafts_are_found_until_they_are_opened<S: Subject>(case: &mut Scenario<S>) {
+pub async fn drafts_are_found_until_they_are_opened(case: &mut Scenario) {
     assert_eq!(case.ledger().drafts(None, 9).await, Ok(Vec::new()));
     let rules = [
         SplitRule::Lazy { min: 1 },
@@ -239,7 +239,7 @@ pub async fn drafts_are_found_until_they_are_opened<S: Subject>(case: &mut Scena
 }
 
 /// Grants are listed in the order of their numbers, any page of them.
-pub async fn grants_are_read_in_pages<S: Subject>(case: &mut Scenario<S>) {
+pub async fn grants_are_read_in_pages(case: &mut Scenario) {
     let packet = red_packet(1_000, 10, SplitRule::Equal);
     for target in [case.open(packet).await, case.open(sale(10)).await] {
         let mut numbers = Vec::new();
@@ -268,9 +268,7 @@ pub async fn grants_are_read_in_pages<S: Subject>(case: &mut Scenario<S>) {
 
 /// Where an engine offers the level `ledger`, a grant at that level is in the ledger when it is answered; a replay
 /// too.
-pub async fn the_level_of_the_ledger_is_answered_from_the_ledger<S: Subject>(
-    case: &mut Scenario<S>,
-) {
+pub async fn the_level_of_the_ledger_is_answered_from_the_ledger(case: &mut Scenario) {
     if !case.engine().ack_levels().contains(&AckLevel::Ledger) {
         return;
     }
@@ -295,7 +293,7 @@ pub async fn the_level_of_the_ledger_is_answered_from_the_ledger<S: Subject>(
 }
 
 /// Each level that an engine offers is reached when it is asked for.
-pub async fn the_level_asked_for_is_reached<S: Subject>(case: &mut Scenario<S>) {
+pub async fn the_level_asked_for_is_reached(case: &mut Scenario) {
     for level in case.engine().ack_levels() {
         let target = case.open(sale(3).ack(*level)).await;
         for name in ["granted", "already_granted"] {
@@ -312,7 +310,7 @@ pub async fn the_level_asked_for_is_reached<S: Subject>(case: &mut Scenario<S>) 
 }
 
 /// Any run of the log is in order and without gaps, up to its head and not beyond.
-pub async fn the_log_is_read_without_gaps<S: Subject>(case: &mut Scenario<S>) {
+pub async fn the_log_is_read_without_gaps(case: &mut Scenario) {
     varied_history(case).await;
     for (partition, log) in case.log().partitions().into_iter().zip(case.logs().await) {
         let head = log.len() as u64;
@@ -343,7 +341,7 @@ pub async fn the_log_is_read_without_gaps<S: Subject>(case: &mut Scenario<S>) {
 }
 
 /// What a user was granted is money like any other, once settled.
-pub async fn claimed_money_can_be_sent_on<S: Subject>(case: &mut Scenario<S>) {
+pub async fn claimed_money_can_be_sent_on(case: &mut Scenario) {
     let first = case.open(red_packet(1_000, 1, SplitRule::Equal)).await;
     case.granted(first.one("a")).await;
     case.settle().await;
@@ -361,7 +359,7 @@ pub async fn claimed_money_can_be_sent_on<S: Subject>(case: &mut Scenario<S>) {
 }
 
 /// A campaign has a waiting room or has none, from before it is entered.
-pub async fn a_waiting_room_is_added_once<S: Subject>(case: &mut Scenario<S>) {
+pub async fn a_waiting_room_is_added_once(case: &mut Scenario) {
     let target = case.open(sale(1)).await;
     let ledger = case.ledger();
     assert_eq!(ledger.has_waiting_room(target.id).await, Ok(false));

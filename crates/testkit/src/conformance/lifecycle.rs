@@ -6,13 +6,11 @@ use qiang_core::{
     split::SplitRule,
 };
 
-use super::{Scenario, Subject};
+use super::Scenario;
 use crate::campaign::{HOLD_MS, OPEN_MS, OPENS, Target, red_packet, sale};
 
 /// From the first millisecond of the window, up to and without its end.
-pub async fn the_window_includes_its_start_and_excludes_its_end<S: Subject>(
-    case: &mut Scenario<S>,
-) {
+pub async fn the_window_includes_its_start_and_excludes_its_end(case: &mut Scenario) {
     let packet = red_packet(1_000, 10, SplitRule::DoubleAverage { min: 1 });
     let targets = [case.open(packet).await, case.open(sale(10)).await];
     let ends = OPENS.plus_millis(OPEN_MS);
@@ -33,7 +31,7 @@ pub async fn the_window_includes_its_start_and_excludes_its_end<S: Subject>(
 }
 
 /// A pause stops everybody but whoever has a grant; afterwards it goes on where it stopped.
-pub async fn a_pause_stops_and_a_resumption_goes_on<S: Subject>(case: &mut Scenario<S>) {
+pub async fn a_pause_stops_and_a_resumption_goes_on(case: &mut Scenario) {
     let packet = case.open(red_packet(1_000, 10, SplitRule::Equal)).await;
     let sale = case.open(sale(10)).await;
     for target in [packet, sale] {
@@ -60,7 +58,7 @@ pub async fn a_pause_stops_and_a_resumption_goes_on<S: Subject>(case: &mut Scena
 }
 
 /// A retry of the operator's command is a replay.
-pub async fn acting_again_changes_nothing<S: Subject>(case: &mut Scenario<S>) {
+pub async fn acting_again_changes_nothing(case: &mut Scenario) {
     let target = case.open(red_packet(1_000, 10, SplitRule::Equal)).await;
     for (action, phase) in [
         (CampaignAction::Pause, Phase::Paused),
@@ -76,7 +74,7 @@ pub async fn acting_again_changes_nothing<S: Subject>(case: &mut Scenario<S>) {
 }
 
 /// What the phase does not allow is refused, and changes nothing.
-pub async fn acting_against_the_phase_is_refused<S: Subject>(case: &mut Scenario<S>) {
+pub async fn acting_against_the_phase_is_refused(case: &mut Scenario) {
     let refused = |from, transition| Err(Refusal::Phase(TransitionError { from, transition }));
     let target = case
         .open(sale(10).window(OPENS.plus_millis(10), OPEN_MS))
@@ -103,7 +101,7 @@ pub async fn acting_against_the_phase_is_refused<S: Subject>(case: &mut Scenario
 }
 
 /// A close gives back what is left, to the last minor unit, and once.
-pub async fn a_close_returns_what_is_left_exactly_once<S: Subject>(case: &mut Scenario<S>) {
+pub async fn a_close_returns_what_is_left_exactly_once(case: &mut Scenario) {
     let packet = red_packet(1_001, 10, SplitRule::Lazy { min: 1 }).owner("sender");
     let packet = case.open(packet).await;
     let sale = case.open(sale(10).hold_ms(2 * OPEN_MS)).await;
@@ -129,7 +127,7 @@ pub async fn a_close_returns_what_is_left_exactly_once<S: Subject>(case: &mut Sc
 }
 
 /// Nobody needs to close by hand: the end of the window does, for paused campaigns and untouched ones too.
-pub async fn the_end_of_the_window_closes<S: Subject>(case: &mut Scenario<S>) {
+pub async fn the_end_of_the_window_closes(case: &mut Scenario) {
     let mut targets = Vec::new();
     for _ in 0..2 {
         targets.push(case.open(red_packet(1_000, 10, SplitRule::Equal)).await);
@@ -150,7 +148,7 @@ pub async fn the_end_of_the_window_closes<S: Subject>(case: &mut Scenario<S>) {
 }
 
 /// Orders outlive the close. Units that come back then have no stock to go to: they are the owner's.
-pub async fn units_given_back_after_the_close_are_the_owners<S: Subject>(case: &mut Scenario<S>) {
+pub async fn units_given_back_after_the_close_are_the_owners(case: &mut Scenario) {
     let target = case.open(sale(10)).await;
     for user in ["a", "b", "c"] {
         case.granted(target.one(user)).await;

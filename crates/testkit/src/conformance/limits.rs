@@ -9,7 +9,7 @@ use qiang_core::{
     split::SplitRule,
 };
 
-use super::{Scenario, Subject};
+use super::Scenario;
 use crate::campaign::{red_packet, sale};
 
 /// Claims of one user that arrive at once.
@@ -29,7 +29,7 @@ fn one_grant(outcomes: &[Outcome]) -> Grant {
 }
 
 /// 1,000 claims of one user: one grant and 999 replays of it, for both kinds.
-pub async fn a_thousand_claims_of_one_user_are_one_grant<S: Subject>(case: &mut Scenario<S>) {
+pub async fn a_thousand_claims_of_one_user_are_one_grant(case: &mut Scenario) {
     let packet = case
         .open(red_packet(5_000, 50, SplitRule::Lazy { min: 1 }))
         .await;
@@ -42,7 +42,7 @@ pub async fn a_thousand_claims_of_one_user_are_one_grant<S: Subject>(case: &mut 
 }
 
 /// The same where the limit would allow more: one key is one order.
-pub async fn a_thousand_claims_under_one_key_are_one_order<S: Subject>(case: &mut Scenario<S>) {
+pub async fn a_thousand_claims_under_one_key_are_one_order(case: &mut Scenario) {
     let target = case.open(sale(50).limit(50)).await;
     let outcomes = case
         .claim_all(vec![target.keyed("u", 3, "k"); CLAIMS])
@@ -52,9 +52,7 @@ pub async fn a_thousand_claims_under_one_key_are_one_order<S: Subject>(case: &mu
 }
 
 /// Orders of one user add up to the limit, whatever keys they come under.
-pub async fn several_orders_of_one_user_reach_the_limit_and_no_further<S: Subject>(
-    case: &mut Scenario<S>,
-) {
+pub async fn several_orders_of_one_user_reach_the_limit_and_no_further(case: &mut Scenario) {
     let target = case.open(sale(100).limit(5)).await;
     for key in ["a", "b"] {
         case.granted(target.keyed("u", 2, key)).await;
@@ -84,7 +82,7 @@ pub async fn several_orders_of_one_user_reach_the_limit_and_no_further<S: Subjec
 }
 
 /// A key stands for one order: the same request replays it, another quantity is refused, and nothing is taken.
-pub async fn a_key_replays_its_order_and_no_other<S: Subject>(case: &mut Scenario<S>) {
+pub async fn a_key_replays_its_order_and_no_other(case: &mut Scenario) {
     let target = case.open(sale(100).limit(10)).await;
     let first = case.granted(target.keyed("u", 2, "a")).await;
     let second = case.granted(target.keyed("u", 3, "b")).await;
@@ -106,7 +104,7 @@ pub async fn a_key_replays_its_order_and_no_other<S: Subject>(case: &mut Scenari
 }
 
 /// Keys are a user's own, and a campaign's own.
-pub async fn a_key_means_nothing_to_another_user_or_campaign<S: Subject>(case: &mut Scenario<S>) {
+pub async fn a_key_means_nothing_to_another_user_or_campaign(case: &mut Scenario) {
     let one = case.open(sale(10).limit(5)).await;
     let other = case.open(sale(10).limit(5)).await;
     for target in [one, other] {
@@ -118,7 +116,7 @@ pub async fn a_key_means_nothing_to_another_user_or_campaign<S: Subject>(case: &
 
 /// Where a user may have one, the user is the key: without one the grant is the same. A share is never given back, so
 /// any key stands for it.
-pub async fn a_limit_of_one_needs_no_key<S: Subject>(case: &mut Scenario<S>) {
+pub async fn a_limit_of_one_needs_no_key(case: &mut Scenario) {
     let packet = case.open(red_packet(100, 5, SplitRule::Equal)).await;
     let sale = case.open(sale(5)).await;
     for target in [packet, sale] {
@@ -136,7 +134,7 @@ pub async fn a_limit_of_one_needs_no_key<S: Subject>(case: &mut Scenario<S>) {
 
 /// A key that was ever answered with an order means that order for ever, also where a user may have one: another key is
 /// refused for as long as the order has its units, and may buy once it has given them back.
-pub async fn a_second_key_never_buys_what_it_was_answered_with<S: Subject>(case: &mut Scenario<S>) {
+pub async fn a_second_key_never_buys_what_it_was_answered_with(case: &mut Scenario) {
     let target = case.open(sale(5)).await;
     let first = case.granted(target.keyed("u", 1, "a")).await;
     let answer = case.claim(target.keyed("u", 1, "b")).await;

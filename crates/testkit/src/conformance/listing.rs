@@ -9,7 +9,7 @@ use qiang_core::{
     split::SplitRule,
 };
 
-use super::{Scenario, Subject};
+use super::Scenario;
 use crate::campaign::{Builder, OPEN_MS, OPENS, Target, id, red_packet, sale, user};
 
 /// All sales that are not archived, when the first ones open.
@@ -32,11 +32,7 @@ fn of_product(product: &str) -> Details {
     }
 }
 
-async fn enter<S: Subject>(
-    case: &mut Scenario<S>,
-    builder: Builder,
-    details: &Details,
-) -> CampaignId {
+async fn enter(case: &mut Scenario, builder: Builder, details: &Details) -> CampaignId {
     let setup = builder.setup(case.next_id());
     case.ledger()
         .create_with(&setup, details, None)
@@ -47,18 +43,18 @@ async fn enter<S: Subject>(
     setup.campaign.id
 }
 
-async fn record<S: Subject>(case: &Scenario<S>, id: CampaignId) -> CampaignRecord {
+async fn record(case: &Scenario, id: CampaignId) -> CampaignRecord {
     case.ledger().campaign(id).await.unwrap().unwrap()
 }
 
-async fn list<S: Subject>(case: &Scenario<S>, query: &CampaignQuery) -> Vec<CampaignId> {
+async fn list(case: &Scenario, query: &CampaignQuery) -> Vec<CampaignId> {
     let records = case.ledger().list(query).await.unwrap();
     let ids = records.iter().map(|record| record.campaign.id);
     ids.collect()
 }
 
 /// The ledger dates the last change of phase, stock, terms and details of a campaign. Grants do not move the date.
-pub async fn last_change_is_dated<S: Subject>(case: &mut Scenario<S>) {
+pub async fn last_change_is_dated(case: &mut Scenario) {
     let target = case.open(sale(20)).await;
     case.settle().await;
     let before = record(case, target.id).await;
@@ -124,7 +120,7 @@ pub async fn last_change_is_dated<S: Subject>(case: &mut Scenario<S>) {
 }
 
 /// The largest details are entered with the campaign, once, and change field by field. The campaign stays as it is.
-pub async fn details_are_entered_and_changed<S: Subject>(case: &mut Scenario<S>) {
+pub async fn details_are_entered_and_changed(case: &mut Scenario) {
     let whole = Details {
         product_id: Some("p".repeat(128).parse().unwrap()),
         description: Some("字\n".repeat(2_048).parse().unwrap()),
@@ -186,7 +182,7 @@ pub async fn details_are_entered_and_changed<S: Subject>(case: &mut Scenario<S>)
 }
 
 /// Lists are of one kind, of one owner or all, in pages, by id or backwards; rounds of a product by their start.
-pub async fn lists_come_in_pages_and_in_order<S: Subject>(case: &mut Scenario<S>) {
+pub async fn lists_come_in_pages_and_in_order(case: &mut Scenario) {
     let starting = |seconds: i64| sale(5).window(OPENS.plus_millis(1_000 * seconds), OPEN_MS);
     let mut ann = Vec::new();
     for (seconds, product) in [(5, "p"), (4, "p"), (3, "p"), (2, "P"), (1, "x")] {
@@ -263,7 +259,7 @@ pub async fn lists_come_in_pages_and_in_order<S: Subject>(case: &mut Scenario<S>
         assert_eq!(list(case, &query).await.len(), count, "{product}");
     }
 
-    let in_phase = async |case: &Scenario<S>, phase: Phase, millis: i64| {
+    let in_phase = async |case: &Scenario, phase: Phase, millis: i64| {
         let query = CampaignQuery {
             phase: Some(phase),
             now: OPENS.plus_millis(millis),
@@ -293,7 +289,7 @@ pub async fn lists_come_in_pages_and_in_order<S: Subject>(case: &mut Scenario<S>
 }
 
 /// What is closed can be archived, once; then lists do not show it unless asked. Nothing else changes.
-pub async fn what_is_closed_is_archived<S: Subject>(case: &mut Scenario<S>) {
+pub async fn what_is_closed_is_archived(case: &mut Scenario) {
     let (gone, stays) = (case.open(sale(5)).await, case.open(sale(5)).await);
     case.granted(gone.one("a")).await;
     case.settle().await;
@@ -333,7 +329,7 @@ pub async fn what_is_closed_is_archived<S: Subject>(case: &mut Scenario<S>) {
 }
 
 /// Closed campaigns of either kind, archived or not, in the order of their creation and in pages.
-pub async fn what_is_closed_is_found_by_its_id<S: Subject>(case: &mut Scenario<S>) {
+pub async fn what_is_closed_is_found_by_its_id(case: &mut Scenario) {
     assert_eq!(
         case.ledger().closed_campaigns(None, 9).await,
         Ok(Vec::new())

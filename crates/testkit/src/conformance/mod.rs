@@ -9,6 +9,7 @@
 
 pub mod actions;
 pub mod amounts;
+mod any_subject;
 pub mod audiences;
 pub mod clock;
 pub mod downtimes;
@@ -41,7 +42,8 @@ use qiang_core::{
     ports::{Engine, EventLog, Ledger},
 };
 
-pub use self::scenario::Scenario;
+use self::any_subject::{AnySubject, Start};
+pub use self::{any_subject::Boxed, scenario::Scenario};
 use crate::{
     ManualClock,
     auditor::History,
@@ -74,26 +76,34 @@ pub trait Subject: Sized + Send + Sync + 'static {
     /// Everything that was answered must still be there.
     fn restart(self) -> impl Future<Output = Self> + Send;
 
+    /// Stops, runs `meanwhile`, and starts again on what was kept. Nothing of it looks at the clock meanwhile. Cases
+    /// with downtimes need it.
+    fn down(self, meanwhile: impl FnOnce() + Send) -> impl Future<Output = Self> + Send {
+        drop(meanwhile);
+        async { panic!("the subject cannot be down") }
+    }
+
     /// Stops for good.
     fn stop(self) -> impl Future<Output = ()> + Send {
         async { drop(self) }
     }
 }
 
-/// A subject that can be down for a while.
-pub trait DownSubject: Subject {
-    /// Stops, and starts again on what was kept once this has run. Nothing of it looks at the clock meanwhile.
-    fn down(self, meanwhile: impl FnOnce() + Send) -> impl Future<Output = Self> + Send;
-}
+/// A case of the suite.
+pub type Case = for<'a> fn(&'a mut Scenario) -> Boxed<'a, ()>;
 
 /// Runs one case on a subject of its own, then audits what happened.
 ///
 /// # Panics
 /// When the case fails.
-pub fn run<S: Subject>(case: impl AsyncFnOnce(&mut Scenario<S>)) {
+pub fn run<S: Subject>(case: Case) {
+    run_any(any_subject::start::<S>, case);
+}
+
+fn run_any(start: Start<dyn AnySubject>, case: Case) {
     to_its_end(async {
         let clock = ManualClock::new(OPENS);
-        let subject = S::start(Arc::clone(&clock)).await;
+        let subject = start(Arc::clone(&clock)).await;
         let mut scenario = Scenario::new(subject, clock);
         case(&mut scenario).await;
         scenario.finish().await;
@@ -138,7 +148,7 @@ fn abort_case() -> ! {
 
 /// Makes a test of every case of the suite, for one [`Subject`](crate::conformance::Subject); with `settling` before
 /// it, of those that test the ledger: every kind of entry, restarts, and reads; with `downtimes` before it, of those
-/// for a [`DownSubject`](crate::conformance::DownSubject).
+/// with downtimes.
 #[macro_export]
 macro_rules! engine_conformance {
     ($subject:ty) => {
@@ -320,7 +330,7 @@ macro_rules! engine_conformance {
         $(
             #[test]
             fn $case() {
-                $crate::conformance::run($crate::conformance::$module::$case::<$subject>);
+                $crate::conformance::run::<$subject>(|case| Box::pin($crate::conformance::$module::$case(case)));
             }
         )*
     };

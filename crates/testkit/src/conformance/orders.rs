@@ -13,18 +13,18 @@ use qiang_core::{
     split::SplitRule,
 };
 
-use super::{Scenario, Subject};
+use super::Scenario;
 use crate::campaign::{HOLD_MS, OPENS, Target, red_packet, sale};
 
 /// The state of the order that was granted as the `n`-th.
-async fn state<S: Subject>(case: &Scenario<S>, target: Target, n: usize) -> OrderState {
+async fn state(case: &Scenario, target: Target, n: usize) -> OrderState {
     let view = case.order(case.nth(target, n)).await;
     let order = view.and_then(|view| view.grant.order);
     order.expect("the order is known").state
 }
 
 /// Nobody pays: the units are for sale again, to the same user too, and the old order stays expired.
-pub async fn a_hold_expires_and_its_units_are_sold_again<S: Subject>(case: &mut Scenario<S>) {
+pub async fn a_hold_expires_and_its_units_are_sold_again(case: &mut Scenario) {
     let target = case.open(sale(2)).await;
     case.granted(target.one("a")).await;
     case.granted(target.one("b")).await;
@@ -41,7 +41,7 @@ pub async fn a_hold_expires_and_its_units_are_sold_again<S: Subject>(case: &mut 
 }
 
 /// A hold lasts up to its last millisecond, and is over on the next.
-pub async fn a_hold_ends_on_its_millisecond<S: Subject>(case: &mut Scenario<S>) {
+pub async fn a_hold_ends_on_its_millisecond(case: &mut Scenario) {
     let target = case.open(sale(2)).await;
     let grant = case.granted(target.one("a")).await;
     let until = OPENS.plus_millis(HOLD_MS);
@@ -53,7 +53,7 @@ pub async fn a_hold_ends_on_its_millisecond<S: Subject>(case: &mut Scenario<S>) 
 }
 
 /// The payment comes after the hold, the units are still there: the order is paid after all.
-pub async fn a_late_payment_reinstates_while_units_are_left<S: Subject>(case: &mut Scenario<S>) {
+pub async fn a_late_payment_reinstates_while_units_are_left(case: &mut Scenario) {
     let target = case.open(sale(1)).await;
     case.granted(target.one("a")).await;
     case.at(OPENS.plus_millis(HOLD_MS)).await;
@@ -76,7 +76,7 @@ pub async fn a_late_payment_reinstates_while_units_are_left<S: Subject>(case: &m
 }
 
 /// The payment comes after the hold, and somebody else has the units: it is owed back, exactly once.
-pub async fn a_late_payment_without_units_is_owed_back<S: Subject>(case: &mut Scenario<S>) {
+pub async fn a_late_payment_without_units_is_owed_back(case: &mut Scenario) {
     let target = case.open(sale(1)).await;
     case.granted(target.one("a")).await;
     case.at(OPENS.plus_millis(HOLD_MS)).await;
@@ -97,7 +97,7 @@ pub async fn a_late_payment_without_units_is_owed_back<S: Subject>(case: &mut Sc
 }
 
 /// Units are left, but the user has bought others meanwhile: the limit comes before the late payment.
-pub async fn a_late_payment_above_the_limit_is_owed_back<S: Subject>(case: &mut Scenario<S>) {
+pub async fn a_late_payment_above_the_limit_is_owed_back(case: &mut Scenario) {
     let target = case.open(sale(10).limit(3)).await;
     case.granted(target.units("a", 2)).await;
     case.at(OPENS.plus_millis(HOLD_MS)).await;
@@ -107,7 +107,7 @@ pub async fn a_late_payment_above_the_limit_is_owed_back<S: Subject>(case: &mut 
 }
 
 /// After the end nothing is reinstated; an order that is still held may be paid.
-pub async fn a_late_payment_after_the_end_is_owed_back<S: Subject>(case: &mut Scenario<S>) {
+pub async fn a_late_payment_after_the_end_is_owed_back(case: &mut Scenario) {
     let target = case.open(sale(10)).await;
     case.granted(target.one("a")).await;
     case.at(OPENS.plus_millis(HOLD_MS)).await;
@@ -119,7 +119,7 @@ pub async fn a_late_payment_after_the_end_is_owed_back<S: Subject>(case: &mut Sc
 }
 
 /// Two payments of one order: the second is owed back, whenever it comes.
-pub async fn a_second_payment_is_owed_back<S: Subject>(case: &mut Scenario<S>) {
+pub async fn a_second_payment_is_owed_back(case: &mut Scenario) {
     let target = case.open(sale(2)).await;
     case.granted(target.one("a")).await;
     assert_eq!(case.pay(case.nth(target, 1), "one").await.0, Paid);
@@ -140,7 +140,7 @@ pub async fn a_second_payment_is_owed_back<S: Subject>(case: &mut Scenario<S>) {
 }
 
 /// The payment service says it again: nothing changes, and the answer is the same.
-pub async fn the_same_payment_twice_is_one_payment<S: Subject>(case: &mut Scenario<S>) {
+pub async fn the_same_payment_twice_is_one_payment(case: &mut Scenario) {
     let target = case.open(sale(2).limit(2).price(30)).await;
     case.granted(target.units("a", 2)).await;
     let first = case.pay(case.nth(target, 1), "p").await;
@@ -152,7 +152,7 @@ pub async fn the_same_payment_twice_is_one_payment<S: Subject>(case: &mut Scenar
 }
 
 /// Hundreds of payments of one order at once, each announced four times: one pays, the others are owed back.
-pub async fn a_thousand_payments_at_once_pay_once<S: Subject>(case: &mut Scenario<S>) {
+pub async fn a_thousand_payments_at_once_pay_once(case: &mut Scenario) {
     let target = case.open(sale(2)).await;
     case.granted(target.one("a")).await;
     let order = case.nth(target, 1);
@@ -171,9 +171,7 @@ pub async fn a_thousand_payments_at_once_pay_once<S: Subject>(case: &mut Scenari
 
 /// Payments of one order without end, at a price of which thousands leave 64 bits: as many are owed back as fit in any
 /// case, and the others are refused before anything settles them. What came before is answered as before.
-pub async fn an_order_takes_as_many_payments_as_can_be_owed_back<S: Subject>(
-    case: &mut Scenario<S>,
-) {
+pub async fn an_order_takes_as_many_payments_as_can_be_owed_back(case: &mut Scenario) {
     const PRICE: i64 = 1_000_000_000_000_000;
     let target = case.open(sale(2).price(PRICE)).await;
     case.granted(target.one("a")).await;
@@ -212,7 +210,7 @@ pub async fn an_order_takes_as_many_payments_as_can_be_owed_back<S: Subject>(
 }
 
 /// Cancelling twice gives the units back once, and the user may buy again.
-pub async fn cancelling_returns_the_units_once<S: Subject>(case: &mut Scenario<S>) {
+pub async fn cancelling_returns_the_units_once(case: &mut Scenario) {
     let target = case.open(sale(5).limit(4)).await;
     case.granted(target.units("a", 3)).await;
     case.granted(target.units("b", 2)).await;
@@ -234,7 +232,7 @@ pub async fn cancelling_returns_the_units_once<S: Subject>(case: &mut Scenario<S
 }
 
 /// Only what is held can be cancelled.
-pub async fn what_is_paid_or_expired_cannot_be_cancelled<S: Subject>(case: &mut Scenario<S>) {
+pub async fn what_is_paid_or_expired_cannot_be_cancelled(case: &mut Scenario) {
     let target = case.open(sale(5)).await;
     case.granted(target.one("a")).await;
     case.granted(target.one("b")).await;
@@ -249,7 +247,7 @@ pub async fn what_is_paid_or_expired_cannot_be_cancelled<S: Subject>(case: &mut 
 }
 
 /// Claiming and cancelling for ever would fill the log: after some orders it is enough.
-pub async fn giving_back_is_bounded<S: Subject>(case: &mut Scenario<S>) {
+pub async fn giving_back_is_bounded(case: &mut Scenario) {
     let target = case.open(sale(5)).await;
     for _ in 0..RETURNED_ORDERS_PER_USER_MAX {
         let order = case.granted(target.one("a")).await.order_id();
@@ -260,7 +258,7 @@ pub async fn giving_back_is_bounded<S: Subject>(case: &mut Scenario<S>) {
 }
 
 /// An order that was never granted can be neither paid nor cancelled.
-pub async fn an_unknown_order_is_refused<S: Subject>(case: &mut Scenario<S>) {
+pub async fn an_unknown_order_is_refused(case: &mut Scenario) {
     let known = case.open(sale(5)).await;
     let grant = case.granted(known.one("a")).await;
     let next = known.order(grant.number + 1);
@@ -282,7 +280,7 @@ pub async fn an_unknown_order_is_refused<S: Subject>(case: &mut Scenario<S>) {
 }
 
 /// A share is neither paid for nor given back.
-pub async fn a_packet_has_no_orders<S: Subject>(case: &mut Scenario<S>) {
+pub async fn a_packet_has_no_orders(case: &mut Scenario) {
     let target = case.open(red_packet(100, 2, SplitRule::Equal)).await;
     let grant = case.granted(target.one("a")).await;
     assert_eq!(grant.order, None);

@@ -9,7 +9,7 @@ use qiang_core::{
     time::Timestamp,
 };
 
-use super::{Scenario, Subject};
+use super::Scenario;
 use crate::campaign::{OPENS, Target, red_packet, sale};
 
 /// Milliseconds from one row's window to the next one's, and the length of each window.
@@ -73,7 +73,7 @@ impl Row {
 }
 
 /// Every combination of reasons: the one that stands first is the answer.
-pub async fn the_earlier_outcome_wins<S: Subject>(case: &mut Scenario<S>) {
+pub async fn the_earlier_outcome_wins(case: &mut Scenario) {
     let rows = (0..1 << NAMES.len()).map(Row::of);
     for (place, row) in (0..).zip(rows.filter(|row| row.is_possible())) {
         let opens = OPENS.plus_millis(place * STEP_MS);
@@ -90,11 +90,7 @@ pub async fn the_earlier_outcome_wins<S: Subject>(case: &mut Scenario<S>) {
 }
 
 /// A sale of which the row is true, and a claim to it.
-async fn prepare<S: Subject>(
-    case: &mut Scenario<S>,
-    row: Row,
-    opens: Timestamp,
-) -> (Target, Claim) {
+async fn prepare(case: &mut Scenario, row: Row, opens: Timestamp) -> (Target, Claim) {
     let builder = sale(4).limit(2).hold_ms(OPEN_MS).window(opens, OPEN_MS);
     case.at(opens).await;
     let target = case.open(builder).await;
@@ -140,7 +136,7 @@ async fn prepare<S: Subject>(
 }
 
 /// A sale is no red packet, and the other way round, whatever the user has.
-pub async fn a_claim_of_the_wrong_kind_knows_no_campaign<S: Subject>(case: &mut Scenario<S>) {
+pub async fn a_claim_of_the_wrong_kind_knows_no_campaign(case: &mut Scenario) {
     let packet = case.open(red_packet(100, 2, SplitRule::Equal)).await;
     let sale = case.open(sale(2)).await;
     for target in [packet, sale] {
@@ -153,7 +149,7 @@ pub async fn a_claim_of_the_wrong_kind_knows_no_campaign<S: Subject>(case: &mut 
 }
 
 /// What nobody has entered is unknown, and so is what has been entered and not opened.
-pub async fn a_campaign_is_unknown_until_it_is_opened<S: Subject>(case: &mut Scenario<S>) {
+pub async fn a_campaign_is_unknown_until_it_is_opened(case: &mut Scenario) {
     let setup = case.enter(sale(2)).await;
     let target = Target::of(&setup);
     assert_eq!(case.outcome(target.one("u")).await, "unknown_campaign");
@@ -164,7 +160,7 @@ pub async fn a_campaign_is_unknown_until_it_is_opened<S: Subject>(case: &mut Sce
 }
 
 /// Opening is a retry like any other: it neither forgets grants nor starts anew.
-pub async fn opening_again_changes_nothing<S: Subject>(case: &mut Scenario<S>) {
+pub async fn opening_again_changes_nothing(case: &mut Scenario) {
     let setup: Setup = case.enter(sale(2)).await;
     case.open_entered(&setup).await;
     let target = Target::of(&setup);

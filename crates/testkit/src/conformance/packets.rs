@@ -2,7 +2,7 @@
 
 use qiang_core::{book::CampaignAction, campaign::Phase, outcome::Outcome, split::SplitRule};
 
-use super::{Scenario, Subject};
+use super::Scenario;
 use crate::campaign::{OPEN_MS, OPENS, red_packet, sale};
 
 /// One of each rule.
@@ -14,7 +14,7 @@ const RULES: [SplitRule; 4] = [
 ];
 
 /// Claimed one by one, the shares are the total, and the next user finds nothing.
-pub async fn every_rule_hands_out_its_total<S: Subject>(case: &mut Scenario<S>) {
+pub async fn every_rule_hands_out_its_total(case: &mut Scenario) {
     for (seed, rule) in (1..).zip(RULES) {
         let builder = red_packet(2_003, 20, rule).seed(seed);
         let planned = {
@@ -44,9 +44,7 @@ pub async fn every_rule_hands_out_its_total<S: Subject>(case: &mut Scenario<S>) 
 }
 
 /// The same with everybody at once.
-pub async fn every_rule_hands_out_its_total_to_concurrent_users<S: Subject>(
-    case: &mut Scenario<S>,
-) {
+pub async fn every_rule_hands_out_its_total_to_concurrent_users(case: &mut Scenario) {
     for (n, rule) in (1..).zip(RULES) {
         let target = case.open(red_packet(20_003, 200, rule).seed(n)).await;
         let claims = (0..600).map(|n| target.one(&format!("u{}", n % 300)));
@@ -62,7 +60,7 @@ pub async fn every_rule_hands_out_its_total_to_concurrent_users<S: Subject>(
 }
 
 /// Whoever has a share gets the same one again, while the packet is open and after its close.
-pub async fn a_user_has_one_share_and_the_same_one<S: Subject>(case: &mut Scenario<S>) {
+pub async fn a_user_has_one_share_and_the_same_one(case: &mut Scenario) {
     for rule in RULES {
         let target = case.open(red_packet(1_000, 10, rule)).await;
         let grant = case.granted(target.one("a")).await;
@@ -74,7 +72,7 @@ pub async fn a_user_has_one_share_and_the_same_one<S: Subject>(case: &mut Scenar
 }
 
 /// At the end the sender has what nobody took, and the users have the rest.
-pub async fn what_nobody_took_is_refunded<S: Subject>(case: &mut Scenario<S>) {
+pub async fn what_nobody_took_is_refunded(case: &mut Scenario) {
     let mut paid_out = 0;
     for rule in RULES {
         let target = case.open(red_packet(1_000, 10, rule).owner("sender")).await;
@@ -94,7 +92,7 @@ pub async fn what_nobody_took_is_refunded<S: Subject>(case: &mut Scenario<S>) {
 
 /// Nothing goes back a moment before the packet's end; at the end everything that nobody took does, what a split has
 /// left over included, and once, also when the engine stops between the close and the refund.
-pub async fn a_packet_is_refunded_at_its_end_and_once<S: Subject>(case: &mut Scenario<S>) {
+pub async fn a_packet_is_refunded_at_its_end_and_once(case: &mut Scenario) {
     const DAY_MS: i64 = 24 * 3_600_000;
     let mut paid_out = 0;
     for rule in RULES {
@@ -119,7 +117,7 @@ pub async fn a_packet_is_refunded_at_its_end_and_once<S: Subject>(case: &mut Sce
 }
 
 /// The smallest packets: one share of everything, and one minor unit.
-pub async fn a_single_share_is_the_whole_packet<S: Subject>(case: &mut Scenario<S>) {
+pub async fn a_single_share_is_the_whole_packet(case: &mut Scenario) {
     for (total, rule) in [
         (1, SplitRule::Equal),
         (1, SplitRule::Lazy { min: 1 }),
@@ -133,7 +131,7 @@ pub async fn a_single_share_is_the_whole_packet<S: Subject>(case: &mut Scenario<
 }
 
 /// A packet whose shares are all claimed is found, until it is closed: once, with nothing to refund.
-pub async fn a_claimed_packet_is_found_until_it_is_closed<S: Subject>(case: &mut Scenario<S>) {
+pub async fn a_claimed_packet_is_found_until_it_is_closed(case: &mut Scenario) {
     let sold = case.open(sale(1)).await;
     case.granted(sold.one("a")).await;
     for rule in [SplitRule::Equal, SplitRule::Lazy { min: 1 }] {

@@ -9,7 +9,7 @@ use qiang_core::{
 };
 use uuid::Uuid;
 
-use super::{Scenario, Subject};
+use super::Scenario;
 use crate::campaign::{OWNER, currency, sale, user};
 
 fn money(minor: i64) -> Money {
@@ -47,7 +47,7 @@ fn posted(paid_out: Result<PaidOut, LedgerError>) -> Result<(i64, bool), LedgerE
 }
 
 /// What is owed for an order can be paid back in parts, each once, and no more than that.
-pub async fn a_refund_is_posted_once_and_up_to_what_is_owed<S: Subject>(case: &mut Scenario<S>) {
+pub async fn a_refund_is_posted_once_and_up_to_what_is_owed(case: &mut Scenario) {
     let target = case.open(sale(3)).await;
     for name in ["a", "b"] {
         case.granted(target.one(name)).await;
@@ -137,7 +137,7 @@ pub async fn a_refund_is_posted_once_and_up_to_what_is_owed<S: Subject>(case: &m
 }
 
 /// All that is owed for an order is one refund, also above the largest deposit.
-pub async fn a_refund_is_bounded_by_what_is_owed_alone<S: Subject>(case: &mut Scenario<S>) {
+pub async fn a_refund_is_bounded_by_what_is_owed_alone(case: &mut Scenario) {
     const PRICE: i64 = 9_007_199_254_740_991;
     let target = case.open(sale(1).price(PRICE)).await;
     case.granted(target.one("a")).await;
@@ -161,7 +161,7 @@ pub async fn a_refund_is_bounded_by_what_is_owed_alone<S: Subject>(case: &mut Sc
 }
 
 /// Refunds of one order that are asked for at once take no more than is owed for it, though the buyer is owed more.
-pub async fn refunds_at_once_pay_what_is_owed_and_no_more<S: Subject>(case: &mut Scenario<S>) {
+pub async fn refunds_at_once_pay_what_is_owed_and_no_more(case: &mut Scenario) {
     let target = case.open(sale(4).limit(4)).await;
     for key in ["k", "l"] {
         case.granted(target.keyed("a", 1, key)).await;
@@ -185,7 +185,7 @@ pub async fn refunds_at_once_pay_what_is_owed_and_no_more<S: Subject>(case: &mut
 }
 
 /// A withdrawal takes what a user can spend, once, and never what is not there.
-pub async fn a_withdrawal_takes_what_is_there<S: Subject>(case: &mut Scenario<S>) {
+pub async fn a_withdrawal_takes_what_is_there(case: &mut Scenario) {
     case.deposit("a", 100).await;
     let funds = |held, needed| {
         let (held, needed) = (money(held), money(needed));
@@ -251,7 +251,7 @@ pub async fn a_withdrawal_takes_what_is_there<S: Subject>(case: &mut Scenario<S>
 }
 
 /// A deposit is taken back whole and once, while the user has it.
-pub async fn a_deposit_is_reversed_once<S: Subject>(case: &mut Scenario<S>) {
+pub async fn a_deposit_is_reversed_once(case: &mut Scenario) {
     let deposit = Uuid::from_u128(3 << 90);
     let reversal = |whose: &str, deposit| Payout::Reversal {
         user: user(whose),
@@ -288,11 +288,7 @@ pub async fn a_deposit_is_reversed_once<S: Subject>(case: &mut Scenario<S>) {
 }
 
 /// The orders that are listed, in pages of so many, with what is left of what was owed for each.
-async fn owed<S: Subject>(
-    case: &Scenario<S>,
-    owner: Option<&str>,
-    page: u32,
-) -> Vec<(OrderId, i64)> {
+async fn owed(case: &Scenario, owner: Option<&str>, page: u32) -> Vec<(OrderId, i64)> {
     let mut query = OwedQuery {
         owner: owner.map(user),
         after: None,
@@ -321,7 +317,7 @@ async fn owed<S: Subject>(
 }
 
 /// Orders that something is left to be paid back for are listed, in their order, by seller and page by page.
-pub async fn what_is_owed_is_listed<S: Subject>(case: &mut Scenario<S>) {
+pub async fn what_is_owed_is_listed(case: &mut Scenario) {
     let (first, other) = (
         case.open(sale(30).limit(2)).await,
         case.open(sale(30).owner("other").limit(2)).await,

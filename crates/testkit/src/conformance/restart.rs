@@ -8,11 +8,11 @@ use qiang_core::{
     split::SplitRule,
 };
 
-use super::{Scenario, Subject};
+use super::Scenario;
 use crate::campaign::{HOLD_MS, OPEN_MS, OPENS, Target, red_packet, sale};
 
 /// Repeated restarts between concurrent claims: the stock is granted exactly, and no user has two.
-pub async fn a_restart_in_the_middle_loses_nothing<S: Subject>(case: &mut Scenario<S>) {
+pub async fn a_restart_in_the_middle_loses_nothing(case: &mut Scenario) {
     let packet = case
         .open(red_packet(9_999, 60, SplitRule::Lazy { min: 1 }))
         .await;
@@ -38,7 +38,7 @@ pub async fn a_restart_in_the_middle_loses_nothing<S: Subject>(case: &mut Scenar
 }
 
 /// Grants, keys and payments are answered after a restart as before.
-pub async fn replays_survive_a_restart<S: Subject>(case: &mut Scenario<S>) {
+pub async fn replays_survive_a_restart(case: &mut Scenario) {
     let packet = case
         .open(red_packet(1_000, 10, SplitRule::Lazy { min: 1 }))
         .await;
@@ -67,7 +67,7 @@ pub async fn replays_survive_a_restart<S: Subject>(case: &mut Scenario<S>) {
 }
 
 /// What was under way by the clock goes on: holds, pauses, windows.
-pub async fn holds_and_windows_survive_a_restart<S: Subject>(case: &mut Scenario<S>) {
+pub async fn holds_and_windows_survive_a_restart(case: &mut Scenario) {
     let held = case.open(sale(10)).await;
     let paused = case.open(sale(10)).await;
     for user in ["a", "b", "c"] {
@@ -99,9 +99,7 @@ pub async fn holds_and_windows_survive_a_restart<S: Subject>(case: &mut Scenario
 }
 
 /// Down with answers under way: whoever was answered has it, whoever was not can ask again, and the sums hold.
-pub async fn a_restart_with_answers_under_way_keeps_what_was_answered<S: Subject>(
-    case: &mut Scenario<S>,
-) {
+pub async fn a_restart_with_answers_under_way_keeps_what_was_answered(case: &mut Scenario) {
     case.answers_may_be_lost();
     let target = case.open(sale(1_000).limit(2)).await;
     for round in 0..3 {
@@ -126,7 +124,7 @@ pub async fn a_restart_with_answers_under_way_keeps_what_was_answered<S: Subject
 }
 
 /// A campaign that was entered, and never opened because of a crash, is opened later.
-pub async fn drafts_survive_a_restart<S: Subject>(case: &mut Scenario<S>) {
+pub async fn drafts_survive_a_restart(case: &mut Scenario) {
     let setup = case
         .enter(red_packet(
             1_000,

@@ -10,11 +10,11 @@ use qiang_core::{
     split::SplitRule,
 };
 
-use super::{Scenario, Subject};
+use super::Scenario;
 use crate::campaign::{HOLD_MS, OPENS, red_packet, sale};
 
 /// The units of a returned order are sold again, to its buyer too; the price goes back once, however often it is asked.
-pub async fn a_return_gives_units_and_price_back_once<S: Subject>(case: &mut Scenario<S>) {
+pub async fn a_return_gives_units_and_price_back_once(case: &mut Scenario) {
     let target = case.open(sale(2).owner("owner")).await;
     case.granted(target.keyed("a", 1, "k")).await;
     case.granted(target.one("b")).await;
@@ -48,7 +48,7 @@ pub async fn a_return_gives_units_and_price_back_once<S: Subject>(case: &mut Sce
 }
 
 /// A payment that is reported again is the one that was returned; another one is owed back as well.
-pub async fn payments_of_a_returned_order_are_owed_back<S: Subject>(case: &mut Scenario<S>) {
+pub async fn payments_of_a_returned_order_are_owed_back(case: &mut Scenario) {
     let target = case.open(sale(3).owner("owner")).await;
     case.granted(target.one("a")).await;
     let order = case.nth(target, 1);
@@ -70,7 +70,7 @@ pub async fn payments_of_a_returned_order_are_owed_back<S: Subject>(case: &mut S
 }
 
 /// Only what is paid can be returned, and what is returned cannot be cancelled.
-pub async fn what_is_not_paid_cannot_be_returned<S: Subject>(case: &mut Scenario<S>) {
+pub async fn what_is_not_paid_cannot_be_returned(case: &mut Scenario) {
     let target = case.open(sale(9)).await;
     let names = ["a", "b", "c", "d"];
     for name in names {
@@ -100,7 +100,7 @@ pub async fn what_is_not_paid_cannot_be_returned<S: Subject>(case: &mut Scenario
 
 /// After the close there is no stock to go back to: the units are the owner's. The seller owes the price even when the
 /// money is spent.
-pub async fn a_return_after_the_close_is_the_owners<S: Subject>(case: &mut Scenario<S>) {
+pub async fn a_return_after_the_close_is_the_owners(case: &mut Scenario) {
     let target = case.open(sale(5).limit(3).owner("seller")).await;
     case.granted(target.units("a", 3)).await;
     let order = case.nth(target, 1);

@@ -19,7 +19,7 @@ use qiang_core::{
 };
 use uuid::Uuid;
 
-use super::{CASE_MAX, DownSubject, Subject, enter, settled};
+use super::{CASE_MAX, any_subject::AnySubject, enter, settled};
 use crate::{
     ManualClock,
     auditor::{Exchange, History, assert_sound},
@@ -38,8 +38,8 @@ const TICK_EVENTS_MAX: usize = 1_000;
 
 /// A subject and what has happened to it. Methods panic when the subject does not answer as expected; where a case
 /// expects a refusal, it calls a method with `try_`.
-pub struct Scenario<S> {
-    subject: Option<S>,
+pub struct Scenario {
+    subject: Option<Box<dyn AnySubject>>,
     clock: Arc<ManualClock>,
     history: History,
     ids: u64,
@@ -47,8 +47,8 @@ pub struct Scenario<S> {
     granted: HashMap<CampaignId, Vec<OrderId>>,
 }
 
-impl<S: Subject> Scenario<S> {
-    pub(super) fn new(subject: S, clock: Arc<ManualClock>) -> Self {
+impl Scenario {
+    pub(super) fn new(subject: Box<dyn AnySubject>, clock: Arc<ManualClock>) -> Self {
         let history = History {
             complete: true,
             ..History::default()
@@ -62,8 +62,8 @@ impl<S: Subject> Scenario<S> {
         }
     }
 
-    fn subject(&self) -> &S {
-        self.subject.as_ref().expect("the subject is up")
+    fn subject(&self) -> &dyn AnySubject {
+        self.subject.as_deref().expect("the subject is up")
     }
 
     /// The engine.
@@ -88,13 +88,10 @@ impl<S: Subject> Scenario<S> {
     }
 
     /// The subject is down until then.
-    pub async fn down_until(&mut self, up: Timestamp)
-    where
-        S: DownSubject,
-    {
+    pub async fn down_until(&mut self, up: Timestamp) {
         let subject = self.subject.take().expect("the subject is up");
         let clock = Arc::clone(&self.clock);
-        self.subject = Some(subject.down(|| clock.set(up)).await);
+        self.subject = Some(subject.down(Box::new(move || clock.set(up))).await);
     }
 
     /// From here on some answers may be lost: the auditor no longer requires an answer for every grant.
@@ -149,7 +146,7 @@ impl<S: Subject> Scenario<S> {
     /// Enters a campaign in the ledger, with the money that its owner needs for it, and leaves it a draft.
     pub async fn enter(&mut self, builder: Builder) -> Setup {
         let setup = builder.setup(self.next_id());
-        let subject = self.subject.as_ref().expect("the subject is up");
+        let subject = self.subject.as_deref().expect("the subject is up");
         enter(subject.ledger(), &setup, &mut self.history).await;
         setup
     }

@@ -10,11 +10,11 @@ use qiang_core::{
     split::SplitRule,
 };
 
-use super::{Scenario, Subject};
+use super::Scenario;
 use crate::campaign::{red_packet, sale};
 
 /// More people than units: the units go, each to somebody else.
-pub async fn concurrent_claims_get_the_stock_and_no_more<S: Subject>(case: &mut Scenario<S>) {
+pub async fn concurrent_claims_get_the_stock_and_no_more(case: &mut Scenario) {
     let target = case.open(sale(100)).await;
     let claims = (0..1_000).map(|n| target.one(&format!("u{n}"))).collect();
     let outcomes = case.claim_all(claims).await;
@@ -31,7 +31,7 @@ pub async fn concurrent_claims_get_the_stock_and_no_more<S: Subject>(case: &mut 
 
 /// With quantities from 1 to 4 and a limit of 6: the limit holds for everybody, and as single units are asked for
 /// until the end, all of the stock goes.
-pub async fn concurrent_quantities_get_the_stock_and_no_more<S: Subject>(case: &mut Scenario<S>) {
+pub async fn concurrent_quantities_get_the_stock_and_no_more(case: &mut Scenario) {
     let target = case.open(sale(201).limit(6)).await;
     let claim = |n: u32| {
         let (user, key) = (format!("u{}", n % 60), format!("k{n}"));
@@ -52,7 +52,7 @@ pub async fn concurrent_quantities_get_the_stock_and_no_more<S: Subject>(case: &
 }
 
 /// The off-by-one: the last unit goes, and the next is not there; also when the stock is one.
-pub async fn the_last_unit_is_sold_once<S: Subject>(case: &mut Scenario<S>) {
+pub async fn the_last_unit_is_sold_once(case: &mut Scenario) {
     for stock in 1..=3 {
         let target = case.open(sale(stock)).await;
         for n in 0..stock {
@@ -69,7 +69,7 @@ pub async fn the_last_unit_is_sold_once<S: Subject>(case: &mut Scenario<S>) {
 }
 
 /// Whoever asks for two when one is left gets nothing, and does not make the item sold out for everybody.
-pub async fn asking_for_too_much_is_no_ones_loss<S: Subject>(case: &mut Scenario<S>) {
+pub async fn asking_for_too_much_is_no_ones_loss(case: &mut Scenario) {
     let target = case.open(sale(3).limit(3)).await;
     case.granted(target.units("a", 2)).await;
     for _ in 0..3 {
@@ -89,7 +89,7 @@ pub async fn asking_for_too_much_is_no_ones_loss<S: Subject>(case: &mut Scenario
 
 /// Of a crowd that is held back as many are granted as there are units, also of those that come back behind it; all
 /// others hear that nothing is left. The ratio is the one that the sale was entered with.
-pub async fn who_is_held_back_gets_what_comes_back<S: Subject>(case: &mut Scenario<S>) {
+pub async fn who_is_held_back_gets_what_comes_back(case: &mut Scenario) {
     for percent in [100, 300, 0] {
         let ratio = AdmissionRatio::of_percent(percent).unwrap();
         let target = case.open(sale(20).admission(ratio)).await;
@@ -114,7 +114,7 @@ pub async fn who_is_held_back_gets_what_comes_back<S: Subject>(case: &mut Scenar
 
 /// A seller raises the stock of a sale that is sold out, and lowers it to what users have: whoever asks next is
 /// granted, or is not, and no unit that somebody has is taken out. The close gives back what is left of the last stock.
-pub async fn the_stock_is_changed_while_a_sale_is_live<S: Subject>(case: &mut Scenario<S>) {
+pub async fn the_stock_is_changed_while_a_sale_is_live(case: &mut Scenario) {
     let target = case.open(sale(30)).await;
     let claims = (0..30).map(|n| target.one(&format!("u{n}"))).collect();
     case.claim_all(claims).await;
@@ -152,7 +152,7 @@ pub async fn the_stock_is_changed_while_a_sale_is_live<S: Subject>(case: &mut Sc
 
 /// With the largest stock there is, every number is exact to the unit: what is granted, left, given back, taken out of
 /// the stock and returned at the close, in the engine and in the ledger. Half of its units lie beyond 32 bits anyway.
-pub async fn the_largest_stock_is_counted_to_the_unit<S: Subject>(case: &mut Scenario<S>) {
+pub async fn the_largest_stock_is_counted_to_the_unit(case: &mut Scenario) {
     const BIG: u32 = 1 << 31;
     const TWO: u64 = 2 * BIG as u64;
     let target = case

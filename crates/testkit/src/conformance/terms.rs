@@ -13,7 +13,7 @@ use qiang_core::{
     time::Timestamp,
 };
 
-use super::{Scenario, Subject};
+use super::Scenario;
 use crate::campaign::{HOLD_MS, OPEN_MS, OPENS, red_packet, sale};
 
 fn starts_at(at: Timestamp) -> TermsChange {
@@ -46,7 +46,7 @@ fn price(minor: i64) -> TermsChange {
 
 /// A sale opens and ends at the millisecond to which its window was moved, not at the one that it was created with, and
 /// what is left goes back then. Orders are dated and expire as ever.
-pub async fn the_window_is_moved_and_ends_at_its_moment<S: Subject>(case: &mut Scenario<S>) {
+pub async fn the_window_is_moved_and_ends_at_its_moment(case: &mut Scenario) {
     let at = |millis: i64| OPENS.plus_millis(millis);
     let hour = 3_600_000;
     for (moved, end) in [(hour, 3 * hour), (4 * hour, 5 * hour), (4 * hour, 9 * hour)] {
@@ -93,7 +93,7 @@ pub async fn the_window_is_moved_and_ends_at_its_moment<S: Subject>(case: &mut S
 
 /// A limit that is raised lets users have more; one that is lowered takes nothing back. An order of the time when a
 /// user could have one unit takes its units again beside another one.
-pub async fn the_limit_is_raised_and_lowered<S: Subject>(case: &mut Scenario<S>) {
+pub async fn the_limit_is_raised_and_lowered(case: &mut Scenario) {
     let target = case.open(sale(20)).await;
     case.granted(target.one("late")).await;
     let first = case.nth(target, 1);
@@ -130,11 +130,11 @@ pub async fn the_limit_is_raised_and_lowered<S: Subject>(case: &mut Scenario<S>)
 
 /// What an order costs is what it cost when it was granted: in its payment, its return and its refund, whatever the
 /// price is by then.
-pub async fn orders_keep_the_price_at_which_they_were_granted<S: Subject>(case: &mut Scenario<S>) {
+pub async fn orders_keep_the_price_at_which_they_were_granted(case: &mut Scenario) {
     let target = case
         .open(sale(10).price(100).limit(3).owner("seller"))
         .await;
-    let cost = async |case: &mut Scenario<S>, name: &str, units: u32| {
+    let cost = async |case: &mut Scenario, name: &str, units: u32| {
         case.granted(target.keyed(name, units, "k"))
             .await
             .amount_minor
@@ -171,7 +171,7 @@ pub async fn orders_keep_the_price_at_which_they_were_granted<S: Subject>(case: 
 }
 
 /// What cannot be is refused and changes nothing; the same again is one change; and all that is named changes at once.
-pub async fn a_change_is_refused_or_made_once<S: Subject>(case: &mut Scenario<S>) {
+pub async fn a_change_is_refused_or_made_once(case: &mut Scenario) {
     let target = case.open(sale(5).limit(2)).await;
     let id = target.id;
     let now = OPENS.plus_millis(1_000);
@@ -226,9 +226,7 @@ pub async fn a_change_is_refused_or_made_once<S: Subject>(case: &mut Scenario<S>
 
 /// Of a crowd that is held back as many are granted as the stock and the limit of the moment allow, and its ratio
 /// stays until it is changed.
-pub async fn who_is_held_back_goes_by_the_present_stock_and_limit<S: Subject>(
-    case: &mut Scenario<S>,
-) {
+pub async fn who_is_held_back_goes_by_the_present_stock_and_limit(case: &mut Scenario) {
     for percent in [100, 0] {
         let ratio = AdmissionRatio::of_percent(percent).unwrap();
         let target = case.open(sale(20).admission(ratio)).await;

@@ -179,7 +179,10 @@ mod leaving {
         book::{CampaignAction, Command},
         campaign::Phase,
     };
-    use qiang_testkit::campaign::{Target, sale};
+    use qiang_testkit::{
+        campaign::{Target, sale},
+        conformance::Scenario,
+    };
 
     use super::*;
 
@@ -189,26 +192,30 @@ mod leaving {
     /// What is over does leave in these cases, and come back.
     #[test]
     fn a_campaign_leaves_by_itself() {
-        qiang_testkit::conformance::run::<OnRedis<Leaving>>(async |case| {
-            // An id that no other case has.
-            while case.next_id() < 4_000 {}
-            let target: Target = case.open(sale(5)).await;
-            case.granted(target.one("a")).await;
-            case.pay(case.nth(target, 1), "p").await;
-            case.act(target.id, CampaignAction::Close).await;
-            let pattern = format!("case*:c:{}", target.id);
-            let is_here = || {
-                let keys = server().primary().call(&["KEYS", &pattern]);
-                !keys.expect("the server answers").array().is_empty()
-            };
-            while tokio::task::block_in_place(is_here) {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-            assert_eq!(case.tally(target.id).await.phase, Phase::Closed);
-            let campaign = target.id;
-            let action = CampaignAction::Close;
-            let again = case.submit(Command::Act { campaign, action }).await;
-            assert!(again.is_ok(), "{again:?}");
+        qiang_testkit::conformance::run::<OnRedis<Leaving>>(|case| {
+            Box::pin(a_campaign_leaves(case))
         });
+    }
+
+    async fn a_campaign_leaves(case: &mut Scenario) {
+        // An id that no other case has.
+        while case.next_id() < 4_000 {}
+        let target: Target = case.open(sale(5)).await;
+        case.granted(target.one("a")).await;
+        case.pay(case.nth(target, 1), "p").await;
+        case.act(target.id, CampaignAction::Close).await;
+        let pattern = format!("case*:c:{}", target.id);
+        let is_here = || {
+            let keys = server().primary().call(&["KEYS", &pattern]);
+            !keys.expect("the server answers").array().is_empty()
+        };
+        while tokio::task::block_in_place(is_here) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        assert_eq!(case.tally(target.id).await.phase, Phase::Closed);
+        let campaign = target.id;
+        let action = CampaignAction::Close;
+        let again = case.submit(Command::Act { campaign, action }).await;
+        assert!(again.is_ok(), "{again:?}");
     }
 }

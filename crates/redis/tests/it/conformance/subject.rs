@@ -15,7 +15,7 @@ use qiang_embedded::SqliteLedger;
 use qiang_redis::{Options, RedisEngine};
 use qiang_testkit::{
     ManualClock,
-    conformance::{DownSubject, Subject},
+    conformance::Subject,
     servers::redis::{Reply, Server},
 };
 use tokio::task::JoinHandle;
@@ -141,19 +141,17 @@ impl<S: Servers> Subject for OnRedis<S> {
         Self::open(self.ground).await
     }
 
-    async fn stop(mut self) {
-        self.end_leaving().await;
-        self.engine.close().await;
-        self.ledger.close();
-    }
-}
-
-impl<S: Servers> DownSubject for OnRedis<S> {
     async fn down(mut self, meanwhile: impl FnOnce() + Send) -> Self {
         self.end_leaving().await;
         self.engine.close().await;
         self.ledger.close();
         meanwhile();
         Self::open(self.ground).await
+    }
+
+    async fn stop(mut self) {
+        self.end_leaving().await;
+        self.engine.close().await;
+        self.ledger.close();
     }
 }

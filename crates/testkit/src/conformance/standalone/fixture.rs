@@ -13,12 +13,12 @@ use qiang_core::{
     time::Timestamp,
 };
 
-use super::{LedgerSubject, partitions};
+use super::{any_ledger::AnyLedger, partitions};
 use crate::{
     ManualClock,
     auditor::{ExpectedLedger, History, assert_sound},
     campaign::{Builder, Target, user},
-    conformance::{enter, settled},
+    conformance::{Start, enter, settled},
     spread::SpreadBook,
 };
 
@@ -28,8 +28,8 @@ pub(super) const PARTS: u16 = 3;
 const TICK_EVENTS_MAX: usize = 1_000;
 
 /// A ledger, and the book whose logs it settles.
-pub struct Fixture<L> {
-    subject: Option<L>,
+pub struct Fixture {
+    subject: Option<Box<dyn AnyLedger>>,
     clock: Arc<ManualClock>,
     book: SpreadBook,
     /// The campaigns and the deposits; the grants are in the logs.
@@ -37,10 +37,10 @@ pub struct Fixture<L> {
     ids: u64,
 }
 
-impl<L: LedgerSubject> Fixture<L> {
-    pub(super) async fn start(clock: Arc<ManualClock>) -> Self {
+impl Fixture {
+    pub(super) async fn start(start: Start<dyn AnyLedger>, clock: Arc<ManualClock>) -> Self {
         Self {
-            subject: Some(L::start(Arc::clone(&clock)).await),
+            subject: Some(start(Arc::clone(&clock)).await),
             clock,
             book: SpreadBook::new(partitions(PARTS)),
             history: History {

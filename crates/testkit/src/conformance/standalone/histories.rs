@@ -11,7 +11,7 @@ use qiang_core::{
     split::SplitRule,
 };
 
-use super::{Fixture, LedgerSubject, fixture::PARTS};
+use super::{Fixture, LedgerSubject, any_ledger::start_ledger, fixture::PARTS};
 use crate::{
     ManualClock,
     campaign::{Builder, HOLD_MS, OPENS, Target, red_packet, sale},
@@ -100,8 +100,8 @@ fn step() -> impl Strategy<Value = Step> {
 /// With the shortest history that fails.
 pub fn any_history_settles_in_any_order<L: LedgerSubject>() {
     let steps = proptest::collection::vec(step(), 1..STEPS_MAX);
-    for_any(L::HISTORIES, &steps, async |fixture, steps| {
-        play::<L>(fixture, &steps).await;
+    for_any::<L, _>(L::HISTORIES, &steps, async |fixture, steps| {
+        play(fixture, &steps).await;
     });
 }
 
@@ -109,7 +109,7 @@ pub fn any_history_settles_in_any_order<L: LedgerSubject>() {
 fn for_any<L: LedgerSubject, V: std::fmt::Debug>(
     cases: u32,
     values: &impl Strategy<Value = V>,
-    case: impl AsyncFn(&mut Fixture<L>, V),
+    case: impl AsyncFn(&mut Fixture, V),
 ) {
     let config = Config {
         cases,
@@ -118,7 +118,7 @@ fn for_any<L: LedgerSubject, V: std::fmt::Debug>(
     };
     let tried = TestRunner::new(config).run(values, |value| {
         to_its_end(async {
-            let mut fixture = Fixture::start(ManualClock::new(OPENS)).await;
+            let mut fixture = Fixture::start(start_ledger::<L>, ManualClock::new(OPENS)).await;
             case(&mut fixture, value).await;
             fixture.stop().await;
         });
@@ -127,7 +127,7 @@ fn for_any<L: LedgerSubject, V: std::fmt::Debug>(
     tried.unwrap_or_else(|failure| panic!("{failure}"));
 }
 
-async fn open_all<L: LedgerSubject>(fixture: &mut Fixture<L>) -> Vec<Target> {
+async fn open_all(fixture: &mut Fixture) -> Vec<Target> {
     let mut targets = Vec::new();
     for builder in campaigns() {
         targets.push(fixture.open(&builder).await);
@@ -135,7 +135,7 @@ async fn open_all<L: LedgerSubject>(fixture: &mut Fixture<L>) -> Vec<Target> {
     targets
 }
 
-async fn play<L: LedgerSubject>(fixture: &mut Fixture<L>, steps: &[Step]) {
+async fn play(fixture: &mut Fixture, steps: &[Step]) {
     let targets = open_all(fixture).await;
     for step in steps {
         perform(fixture, &targets, step).await;
@@ -162,7 +162,7 @@ async fn play<L: LedgerSubject>(fixture: &mut Fixture<L>, steps: &[Step]) {
     fixture.compare().await;
 }
 
-async fn perform<L: LedgerSubject>(fixture: &mut Fixture<L>, targets: &[Target], step: &Step) {
+async fn perform(fixture: &mut Fixture, targets: &[Target], step: &Step) {
     match step {
         Step::Command(draft) => match draft.request(|campaign| targets[campaign]) {
             Request::Claim(claim) => drop(fixture.claim(&claim)),
@@ -201,8 +201,8 @@ pub fn any_history_survives_refusals<L: LedgerSubject>() {
     let values = (steps, luck, any::<bool>());
     // Each starts a ledger and settles it twice.
     let cases = L::HISTORIES.div_ceil(2);
-    for_any(cases, &values, async |fixture, (steps, luck, mended)| {
-        refuse::<L>(fixture, &steps, &luck).await;
+    for_any::<L, _>(cases, &values, async |fixture, (steps, luck, mended)| {
+        refuse(fixture, &steps, &luck).await;
         if mended {
             redrive_all(fixture).await;
             fixture.compare().await;
@@ -210,7 +210,7 @@ pub fn any_history_survives_refusals<L: LedgerSubject>() {
     });
 }
 
-async fn refuse<L: LedgerSubject>(fixture: &mut Fixture<L>, steps: &[Step], luck: &[u8]) {
+async fn refuse(fixture: &mut Fixture, steps: &[Step], luck: &[u8]) {
     let targets = open_all(fixture).await;
     for step in steps {
         match step {
@@ -225,12 +225,7 @@ async fn refuse<L: LedgerSubject>(fixture: &mut Fixture<L>, steps: &[Step], luck
 }
 
 /// Settles some entries of a part, and quarantines those that are unlucky or that the ledger refuses.
-async fn settle_some<L: LedgerSubject>(
-    fixture: &Fixture<L>,
-    part: usize,
-    entries: u64,
-    luck: &[u8],
-) {
+async fn settle_some(fixture: &Fixture, part: usize, entries: u64, luck: &[u8]) {
     let (ledger, partition) = (fixture.ledger(), fixture.partition(part));
     let from = fixture.settled(part).await as usize;
     let left = &fixture.log(part)[from..];
@@ -262,7 +257,7 @@ async fn settle_some<L: LedgerSubject>(
 }
 
 /// Redrives all quarantined entries, partition by partition.
-async fn redrive_all<L: LedgerSubject>(fixture: &Fixture<L>) {
+async fn redrive_all(fixture: &Fixture) {
     let ledger = fixture.ledger();
     let listed = ledger.list_quarantined(None, u32::MAX).await;
     for row in listed.expect("the ledger lists quarantined entries") {
@@ -271,7 +266,7 @@ async fn redrive_all<L: LedgerSubject>(fixture: &Fixture<L>) {
     }
 }
 
-async fn settle<L: LedgerSubject>(fixture: &Fixture<L>, part: usize, entries: u64, overlap: u64) {
+async fn settle(fixture: &Fixture, part: usize, entries: u64, overlap: u64) {
     let head = fixture.log(part).len() as Seq;
     let upto = (fixture.settled(part).await + entries).min(head);
     fixture.settle(part, upto, overlap).await;

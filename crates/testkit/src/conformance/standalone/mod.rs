@@ -5,6 +5,7 @@
 //! once with every campaign spread over three; and the cases in [`parts`], which settle the logs of several partitions
 //! in any order, cut anywhere, twice, and with restarts between.
 
+mod any_ledger;
 mod fixture;
 mod histories;
 pub mod parts;
@@ -18,11 +19,12 @@ use qiang_core::{
     ports::{Engine, EventLog, Ledger},
 };
 
+use self::any_ledger::{AnyLedger, start_ledger};
 pub use self::{
     fixture::Fixture,
     histories::{any_history_settles_in_any_order, any_history_survives_refusals},
 };
-use super::{Subject, to_its_end};
+use super::{Boxed, Start, Subject, to_its_end};
 use crate::{ManualClock, campaign::OPENS, engine::BookEngine};
 
 /// A ledger that is tested.
@@ -89,14 +91,21 @@ impl<L: LedgerSubject, const PARTS: u16> Subject for OnBookEngine<L, PARTS> {
     }
 }
 
+/// A case about a ledger.
+pub type Case = for<'a> fn(&'a mut Fixture) -> Boxed<'a, ()>;
+
 /// Runs one case on a ledger of its own.
 ///
 /// # Panics
 /// When the case fails.
-pub fn run<L: LedgerSubject>(case: impl AsyncFnOnce(&mut Fixture<L>)) {
+pub fn run<L: LedgerSubject>(case: Case) {
+    run_any(start_ledger::<L>, case);
+}
+
+fn run_any(start: Start<dyn AnyLedger>, case: Case) {
     to_its_end(async {
         let clock = ManualClock::new(OPENS);
-        let mut fixture = Fixture::start(clock).await;
+        let mut fixture = Fixture::start(start, clock).await;
         case(&mut fixture).await;
         fixture.stop().await;
     });
@@ -157,7 +166,9 @@ macro_rules! ledger_conformance {
         $(
             #[test]
             fn $case() {
-                $crate::conformance::standalone::run($crate::conformance::standalone::$cases::$case::<$subject>);
+                $crate::conformance::standalone::run::<$subject>(|case| {
+                    Box::pin($crate::conformance::standalone::$cases::$case(case))
+                });
             }
         )*
     };
@@ -190,7 +201,9 @@ macro_rules! quarantine_conformance {
         $(
             #[test]
             fn $case() {
-                $crate::conformance::standalone::run($crate::conformance::standalone::quarantine::$case::<$subject>);
+                $crate::conformance::standalone::run::<$subject>(|case| {
+                    Box::pin($crate::conformance::standalone::quarantine::$case(case))
+                });
             }
         )*
     };

@@ -11,13 +11,13 @@ use qiang_core::{
     split::SplitRule,
 };
 
-use super::{Fixture, LedgerSubject, fixture::PARTS};
+use super::{Fixture, fixture::PARTS};
 use crate::campaign::{HOLD_MS, OPEN_MS, OPENS, red_packet, sale};
 
 const ALL: usize = PARTS as usize;
 
 /// A draft until all parts have opened; paused while one is; ended and closed when all are.
-pub async fn the_phase_follows_the_parts<L: LedgerSubject>(case: &mut Fixture<L>) {
+pub async fn the_phase_follows_the_parts(case: &mut Fixture) {
     let id = case.open(&sale(10)).await.id;
     for action in [
         CampaignAction::Pause,
@@ -50,9 +50,7 @@ pub async fn the_phase_follows_the_parts<L: LedgerSubject>(case: &mut Fixture<L>
 
 /// Before its part has closed, what an order gives back is in stock; after, it is the owner's. What other parts did is
 /// nothing to it.
-pub async fn units_given_back_count_where_their_part_stands<L: LedgerSubject>(
-    case: &mut Fixture<L>,
-) {
+pub async fn units_given_back_count_where_their_part_stands(case: &mut Fixture) {
     let sale = case.open(&sale(9).limit(3).hold_ms(2 * OPEN_MS)).await;
     let mut orders = Vec::new();
     for part in 0..ALL {
@@ -84,7 +82,7 @@ pub async fn units_given_back_count_where_their_part_stands<L: LedgerSubject>(
 }
 
 /// Money that no part accounts for stays in escrow until the last part has closed, and then goes to the sender, once.
-pub async fn residue_goes_home_with_the_last_close<L: LedgerSubject>(case: &mut Fixture<L>) {
+pub async fn residue_goes_home_with_the_last_close(case: &mut Fixture) {
     let packet = red_packet(900, 9, SplitRule::Equal).owner("sender");
     let packet = case.open(&packet).await;
     case.act(packet.id, CampaignAction::Close);
@@ -106,7 +104,7 @@ pub async fn residue_goes_home_with_the_last_close<L: LedgerSubject>(case: &mut 
 }
 
 /// All parts have closed and a share is nobody's: somebody may still come with it, so its money stays.
-pub async fn units_that_are_missing_keep_the_residue<L: LedgerSubject>(case: &mut Fixture<L>) {
+pub async fn units_that_are_missing_keep_the_residue(case: &mut Fixture) {
     let packet = red_packet(900, 9, SplitRule::Equal).owner("sender");
     let packet = case.open(&packet).await;
     case.act(packet.id, CampaignAction::Close);
@@ -128,9 +126,7 @@ pub async fn units_that_are_missing_keep_the_residue<L: LedgerSubject>(case: &mu
 
 /// A unit comes back in one part and is sold again in another, and the second sale is settled first. In the end no more
 /// are sold than there are.
-pub async fn units_sold_again_elsewhere_may_be_settled_first<L: LedgerSubject>(
-    case: &mut Fixture<L>,
-) {
+pub async fn units_sold_again_elsewhere_may_be_settled_first(case: &mut Fixture) {
     let sale = case.open(&sale(3).limit(3)).await;
     let (first, second) = (case.somebody(0, 0), case.somebody(1, 0));
     case.granted(sale.units(&first, 3));
@@ -150,7 +146,7 @@ pub async fn units_sold_again_elsewhere_may_be_settled_first<L: LedgerSubject>(
 }
 
 /// Grants are listed by their numbers, whatever is missing between them.
-pub async fn numbers_may_have_gaps<L: LedgerSubject>(case: &mut Fixture<L>) {
+pub async fn numbers_may_have_gaps(case: &mut Fixture) {
     let packet = red_packet(1_000, 10, SplitRule::DoubleAverage { min: 1 });
     for target in [case.open(&packet).await, case.open(&sale(10)).await] {
         let mut numbers: Vec<u32> = Vec::new();
@@ -179,7 +175,7 @@ pub async fn numbers_may_have_gaps<L: LedgerSubject>(case: &mut Fixture<L>) {
 }
 
 /// What may still change is listed, and no closed sale is looked through for ever.
-pub async fn what_is_closed_and_settled_is_not_live<L: LedgerSubject>(case: &mut Fixture<L>) {
+pub async fn what_is_closed_and_settled_is_not_live(case: &mut Fixture) {
     const DAY_MS: i64 = 86_400_000;
     let open = case.open(&sale(6)).await;
     let [held, paid, empty] = [
@@ -215,7 +211,7 @@ pub async fn what_is_closed_and_settled_is_not_live<L: LedgerSubject>(case: &mut
 }
 
 /// In pages, as a repair reads them.
-async fn live<L: LedgerSubject>(case: &Fixture<L>) -> Vec<CampaignId> {
+async fn live(case: &Fixture) -> Vec<CampaignId> {
     let mut live: Vec<CampaignId> = Vec::new();
     loop {
         let page = case.ledger().live_campaigns(live.last().copied(), 1).await;
@@ -228,7 +224,7 @@ async fn live<L: LedgerSubject>(case: &Fixture<L>) -> Vec<CampaignId> {
 }
 
 /// Each partition has its position, across restarts, and whoever waits for one waits for no other.
-pub async fn positions_are_kept_for_each_partition<L: LedgerSubject>(case: &mut Fixture<L>) {
+pub async fn positions_are_kept_for_each_partition(case: &mut Fixture) {
     case.open(&sale(10)).await;
     case.open(&sale(10)).await;
     assert_eq!(case.ledger().positions().await, Ok(Vec::new()));
@@ -256,7 +252,7 @@ pub async fn positions_are_kept_for_each_partition<L: LedgerSubject>(case: &mut 
 }
 
 /// Entries that do not follow the position of their partition are turned away; the others go on.
-pub async fn a_gap_is_refused_in_its_partition_alone<L: LedgerSubject>(case: &mut Fixture<L>) {
+pub async fn a_gap_is_refused_in_its_partition_alone(case: &mut Fixture) {
     let target = case.open(&sale(10)).await;
     for part in [0, 0, 0, 1] {
         let n = case.log(part).len();
@@ -280,7 +276,7 @@ pub async fn a_gap_is_refused_in_its_partition_alone<L: LedgerSubject>(case: &mu
 
 /// What is gone from the log is settled by entries that stand in for it, in another order and with fewer places; then
 /// the log goes on.
-pub async fn stand_ins_count_for_what_is_gone<L: LedgerSubject>(case: &mut Fixture<L>) {
+pub async fn stand_ins_count_for_what_is_gone(case: &mut Fixture) {
     let target = case.open(&sale(10)).await;
     for n in 0..6 {
         let claim = target.one(&case.somebody(0, n));
@@ -310,7 +306,7 @@ pub async fn stand_ins_count_for_what_is_gone<L: LedgerSubject>(case: &mut Fixtu
 }
 
 /// Entries that come again count once, in every part, after restarts too.
-pub async fn settling_again_changes_nothing_in_any_part<L: LedgerSubject>(case: &mut Fixture<L>) {
+pub async fn settling_again_changes_nothing_in_any_part(case: &mut Fixture) {
     let packet = red_packet(1_001, 30, SplitRule::Lazy { min: 1 }).owner("sender");
     let packet = case.open(&packet).await;
     let sale = case.open(&sale(30).limit(2)).await;
@@ -345,7 +341,7 @@ pub async fn settling_again_changes_nothing_in_any_part<L: LedgerSubject>(case: 
 }
 
 /// All partitions at the same time, with the same campaigns, users and sellers in all of them.
-pub async fn partitions_are_settled_at_once<L: LedgerSubject>(case: &mut Fixture<L>) {
+pub async fn partitions_are_settled_at_once(case: &mut Fixture) {
     let mut targets = Vec::new();
     for _ in 0..3 {
         let packet = red_packet(9_000, 60, SplitRule::DoubleAverage { min: 1 });
@@ -379,7 +375,7 @@ pub async fn partitions_are_settled_at_once<L: LedgerSubject>(case: &mut Fixture
 }
 
 /// The key of a claim is read with its order, and those without one have none.
-pub async fn keys_of_orders_are_kept<L: LedgerSubject>(case: &mut Fixture<L>) {
+pub async fn keys_of_orders_are_kept(case: &mut Fixture) {
     let sale = case.open(&sale(9).limit(3)).await;
     let (user, key) = (case.somebody(0, 0), "Key-\"1'");
     let keyed = case.granted(sale.keyed(&user, 1, key)).number;
@@ -398,7 +394,7 @@ pub async fn keys_of_orders_are_kept<L: LedgerSubject>(case: &mut Fixture<L>) {
 
 /// A repair and what it withholds are kept until that is given back or its part closes. For one that was never finished
 /// the next one answers.
-pub async fn repairs_are_written_down<L: LedgerSubject>(case: &mut Fixture<L>) {
+pub async fn repairs_are_written_down(case: &mut Fixture) {
     let sale = case.open(&sale(9).limit(3)).await;
     let (partition, another) = (case.partition(0), case.partition(1));
     let repair = |partition: PartitionId, epoch: &str, at: i64| RepairRecord {

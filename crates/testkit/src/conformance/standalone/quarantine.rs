@@ -11,7 +11,7 @@ use qiang_core::{
     split::SplitRule,
 };
 
-use super::{Fixture, LedgerSubject};
+use super::Fixture;
 use crate::campaign::{currency, id, red_packet, sale, user};
 
 const WHY: &str = "a case has asked for it";
@@ -21,7 +21,7 @@ fn count(refused: u64, waiting: u64) -> QuarantineCount {
 }
 
 /// Settles a part up to an entry, and quarantines that entry.
-async fn quarantine<L: LedgerSubject>(case: &Fixture<L>, part: usize, seq: Seq) {
+async fn quarantine(case: &Fixture, part: usize, seq: Seq) {
     case.settle(part, seq - 1, 0).await;
     let (partition, entry) = (case.partition(part), &case.log(part)[seq as usize - 1]);
     let kept = case.ledger().quarantine(partition, entry, WHY).await;
@@ -29,16 +29,12 @@ async fn quarantine<L: LedgerSubject>(case: &Fixture<L>, part: usize, seq: Seq) 
     assert_eq!(case.settled(part).await, seq);
 }
 
-async fn redrive<L: LedgerSubject>(
-    case: &Fixture<L>,
-    part: usize,
-    seq: Seq,
-) -> Result<bool, LedgerError> {
+async fn redrive(case: &Fixture, part: usize, seq: Seq) -> Result<bool, LedgerError> {
     case.ledger().redrive(case.partition(part), seq).await
 }
 
 /// A packet is not closed while the grant of one of its shares is quarantined.
-pub async fn money_waits_for_the_quarantined_share<L: LedgerSubject>(case: &mut Fixture<L>) {
+pub async fn money_waits_for_the_quarantined_share(case: &mut Fixture) {
     let packet = case.open(&red_packet(900, 9, SplitRule::Equal)).await;
     let users = [
         case.somebody(0, 0),
@@ -70,7 +66,7 @@ pub async fn money_waits_for_the_quarantined_share<L: LedgerSubject>(case: &mut 
 }
 
 /// Later entries of an order wait for the order; other orders do not.
-pub async fn an_order_waits_only_for_itself<L: LedgerSubject>(case: &mut Fixture<L>) {
+pub async fn an_order_waits_only_for_itself(case: &mut Fixture) {
     let sale = case.open(&sale(9)).await;
     let (first, second) = (case.somebody(0, 0), case.somebody(0, 1));
     let one = case.granted(sale.one(&first)).order_id();
@@ -102,7 +98,7 @@ pub async fn an_order_waits_only_for_itself<L: LedgerSubject>(case: &mut Fixture
 }
 
 /// A part whose opening is quarantined waits as a whole, and delays neither the other parts nor other campaigns.
-pub async fn a_part_waits_for_its_opening<L: LedgerSubject>(case: &mut Fixture<L>) {
+pub async fn a_part_waits_for_its_opening(case: &mut Fixture) {
     let (spread, other) = (case.open(&sale(9)).await, case.open(&sale(9)).await);
     for part in [0, 1] {
         let user = case.somebody(part, 0);
@@ -129,7 +125,7 @@ pub async fn a_part_waits_for_its_opening<L: LedgerSubject>(case: &mut Fixture<L
 }
 
 /// A grant of returned units waits until their return is settled; otherwise two users would have them.
-pub async fn units_sold_again_wait_for_their_return<L: LedgerSubject>(case: &mut Fixture<L>) {
+pub async fn units_sold_again_wait_for_their_return(case: &mut Fixture) {
     let sale = case.open(&sale(3)).await;
     let (first, second) = (case.somebody(0, 0), case.somebody(0, 1));
     let order = case.granted(sale.one(&first)).order_id();
@@ -149,14 +145,14 @@ pub async fn units_sold_again_wait_for_their_return<L: LedgerSubject>(case: &mut
     case.compare().await;
 }
 
-async fn discards<L: LedgerSubject>(case: &Fixture<L>) -> Vec<Seq> {
+async fn discards(case: &Fixture) -> Vec<Seq> {
     let found = case.ledger().discards(10).await.unwrap();
     found.iter().map(|discard| discard.entry.seq).collect()
 }
 
 /// A discarded grant and the steps of its order are out of the way of what waited for them, once its units are back,
 /// whatever happens between the steps, and however often each is made.
-pub async fn a_discarded_grant_gives_its_units_back<L: LedgerSubject>(case: &mut Fixture<L>) {
+pub async fn a_discarded_grant_gives_its_units_back(case: &mut Fixture) {
     let sale = case.open(&sale(3)).await;
     let users = [0, 1].map(|n| case.somebody(0, n));
     let order = case.granted(sale.one(&users[0])).order_id();
@@ -221,7 +217,7 @@ pub async fn a_discarded_grant_gives_its_units_back<L: LedgerSubject>(case: &mut
 
 /// What was paid for a discarded order is owed to its buyer, once; and units that came back after the close are the
 /// owner's.
-pub async fn a_discarded_payment_is_owed<L: LedgerSubject>(case: &mut Fixture<L>) {
+pub async fn a_discarded_payment_is_owed(case: &mut Fixture) {
     let sale = case.open(&sale(3)).await;
     let buyer = case.somebody(0, 0);
     let order = case.granted(sale.one(&buyer)).order_id();
@@ -301,7 +297,7 @@ pub async fn a_discarded_payment_is_owed<L: LedgerSubject>(case: &mut Fixture<L>
 }
 
 /// Steps, shares, what waits for another entry, and what is not there are not discarded.
-pub async fn only_refused_orders_are_discarded<L: LedgerSubject>(case: &mut Fixture<L>) {
+pub async fn only_refused_orders_are_discarded(case: &mut Fixture) {
     let sale = case.open(&sale(9)).await;
     let packet = case.open(&red_packet(900, 9, SplitRule::Equal)).await;
     let users = [0, 1].map(|n| case.somebody(0, n));
@@ -339,7 +335,7 @@ pub async fn only_refused_orders_are_discarded<L: LedgerSubject>(case: &mut Fixt
 }
 
 /// Quarantined entries survive a restart; an entry is quarantined once, and only at the next position.
-pub async fn quarantined_entries_are_kept<L: LedgerSubject>(case: &mut Fixture<L>) {
+pub async fn quarantined_entries_are_kept(case: &mut Fixture) {
     let sale = case.open(&sale(9)).await;
     for part in [0, 1] {
         for n in 0..3 {
@@ -383,7 +379,7 @@ pub async fn quarantined_entries_are_kept<L: LedgerSubject>(case: &mut Fixture<L
 }
 
 /// An entry that contradicts the ledger is refused and changes nothing, neither in a run nor when it is redriven.
-pub async fn a_refused_entry_stays_quarantined<L: LedgerSubject>(case: &mut Fixture<L>) {
+pub async fn a_refused_entry_stays_quarantined(case: &mut Fixture) {
     let packet = case.open(&red_packet(900, 9, SplitRule::Equal)).await;
     let user = case.somebody(0, 0);
     case.granted(packet.one(&user));
@@ -411,7 +407,7 @@ pub async fn a_refused_entry_stays_quarantined<L: LedgerSubject>(case: &mut Fixt
 }
 
 /// All entries of a campaign that the ledger does not have wait for the first, and hold up no other campaign.
-pub async fn an_unknown_campaign_holds_up_no_other<L: LedgerSubject>(case: &mut Fixture<L>) {
+pub async fn an_unknown_campaign_holds_up_no_other(case: &mut Fixture) {
     let partition = case.partition(0);
     let entry = |seq, number| Entry {
         seq,

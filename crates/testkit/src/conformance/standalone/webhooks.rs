@@ -14,7 +14,7 @@ use qiang_core::{
 };
 use uuid::Uuid;
 
-use super::{Fixture, LedgerSubject, fixture::PARTS};
+use super::{Fixture, fixture::PARTS};
 use crate::campaign::{HOLD_MS, OPENS, currency, red_packet, sale, user};
 
 const ALL: usize = PARTS as usize;
@@ -32,7 +32,7 @@ fn webhook(n: u64, filter: Filter) -> Webhook {
     }
 }
 
-async fn add<L: LedgerSubject>(case: &Fixture<L>, n: u64, filter: Filter) -> Webhook {
+async fn add(case: &Fixture, n: u64, filter: Filter) -> Webhook {
     let webhook = webhook(n, filter);
     for _ in 0..2 {
         assert_eq!(case.ledger().add_webhook(&webhook, None).await, Ok(true));
@@ -40,11 +40,11 @@ async fn add<L: LedgerSubject>(case: &Fixture<L>, n: u64, filter: Filter) -> Web
     webhook
 }
 
-async fn events<L: LedgerSubject>(case: &Fixture<L>) -> Vec<WebhookEvent> {
+async fn events(case: &Fixture) -> Vec<WebhookEvent> {
     case.ledger().webhook_events(0, EVENTS_MAX).await.unwrap()
 }
 
-async fn record<L: LedgerSubject>(case: &Fixture<L>, id: Uuid) -> WebhookRecord {
+async fn record(case: &Fixture, id: Uuid) -> WebhookRecord {
     let records = case.ledger().webhooks().await.unwrap();
     let mut records = records.into_iter();
     records.find(|record| record.webhook.id == id).unwrap()
@@ -59,7 +59,7 @@ fn entry_of(event: &WebhookEvent) -> (u16, u64) {
 
 /// Each entry that is told is told once, in the order of its log, with what it is about; the close of a campaign when
 /// its last part has closed. Settled again, it is told no more.
-pub async fn what_is_settled_is_told_once_and_in_order<L: LedgerSubject>(case: &mut Fixture<L>) {
+pub async fn what_is_settled_is_told_once_and_in_order(case: &mut Fixture) {
     add(case, 1, Filter::default()).await;
     let sale = case.open(&sale(30).limit(3)).await;
     let packet = red_packet(900, 9, SplitRule::Equal).owner("sender");
@@ -153,11 +153,11 @@ pub async fn what_is_settled_is_told_once_and_in_order<L: LedgerSubject>(case: &
 }
 
 /// What nobody wants is not written down.
-pub async fn what_no_webhook_wants_is_not_kept<L: LedgerSubject>(case: &mut Fixture<L>) {
+pub async fn what_no_webhook_wants_is_not_kept(case: &mut Fixture) {
     let first = case.open(&sale(9).owner("shop")).await;
     let second = case.open(&sale(9).owner("shop")).await;
     let third = case.open(&sale(9).owner("other")).await;
-    let grant = |case: &mut Fixture<L>, n: usize| {
+    let grant = |case: &mut Fixture, n: usize| {
         for target in [&first, &second, &third] {
             case.granted(target.units(&case.somebody(0, n), 1));
         }
@@ -203,7 +203,7 @@ pub async fn what_no_webhook_wants_is_not_kept<L: LedgerSubject>(case: &mut Fixt
 
 /// A refund is told where an endpoint may want it, in the transaction that posts it, and once however often it is
 /// asked for.
-pub async fn refunds_are_told_once<L: LedgerSubject>(case: &mut Fixture<L>) {
+pub async fn refunds_are_told_once(case: &mut Fixture) {
     let theirs = Filter {
         owner: Some(user("shop")),
         ..Filter::default()
@@ -276,7 +276,7 @@ pub async fn refunds_are_told_once<L: LedgerSubject>(case: &mut Fixture<L>) {
 }
 
 /// One holder writes down how far an endpoint has been told; a redrive takes it away, and sets the place back.
-pub async fn one_holder_moves_the_place<L: LedgerSubject>(case: &mut Fixture<L>) {
+pub async fn one_holder_moves_the_place(case: &mut Fixture) {
     let webhook = add(case, 1, Filter::default()).await;
     let sale = case.open(&sale(20)).await;
     let mut times = Vec::new();
@@ -378,7 +378,7 @@ pub async fn one_holder_moves_the_place<L: LedgerSubject>(case: &mut Fixture<L>)
 }
 
 /// What an endpoint is yet to be told is kept, however old; what one that is disabled was not told, for a while.
-pub async fn events_are_forgotten_once_they_are_told<L: LedgerSubject>(case: &mut Fixture<L>) {
+pub async fn events_are_forgotten_once_they_are_told(case: &mut Fixture) {
     let webhook = add(case, 1, Filter::default()).await;
     let sale = case.open(&sale(20)).await;
     for n in 0..4 {
@@ -425,7 +425,7 @@ pub async fn events_are_forgotten_once_they_are_told<L: LedgerSubject>(case: &mu
 }
 
 /// There are not more endpoints than settlement looks at.
-pub async fn webhooks_are_bounded<L: LedgerSubject>(case: &mut Fixture<L>) {
+pub async fn webhooks_are_bounded(case: &mut Fixture) {
     for n in 1..=WEBHOOKS_MAX as u64 {
         add(case, n, Filter::default()).await;
     }
@@ -436,7 +436,7 @@ pub async fn webhooks_are_bounded<L: LedgerSubject>(case: &mut Fixture<L>) {
 }
 
 /// A change is written down with who asked for it, once, and not where nothing changed.
-pub async fn changes_name_their_actor<L: LedgerSubject>(case: &mut Fixture<L>) {
+pub async fn changes_name_their_actor(case: &mut Fixture) {
     let (made, ledger) = (webhook(1, Filter::default()), case.ledger());
     let id = made.id;
     let action = |n: u64, kind: ActionKind| Action {
