@@ -10,7 +10,7 @@ use qiang_core::{
 
 use crate::{
     campaigns::campaign_row,
-    dialect::{Dialect, Statement, fetch, sql},
+    dialect::{Dialect, Statement, fetch, fetch_one, sql},
     error::StoreError,
 };
 
@@ -26,18 +26,36 @@ const DROP_WITHHELD: Statement = sql!(both include_str!("sql/drop_withheld.sql")
 const DROP_NUMBERS: Statement = sql!(both include_str!("sql/drop_withheld_numbers.sql"));
 const END_OTHERS: Statement =
     sql!(both r#"UPDATE repairs SET upto = lost_to WHERE "partition" = $1 AND upto IS NULL"#);
-const FINISH: Statement =
-    sql!(both r#"UPDATE repairs SET upto = $1 WHERE "partition" = $2 AND epoch = $3"#);
+const FINISH: Statement = sql!(both include_str!("sql/finish_repair.sql"));
+const FINISHED: Statement = sql!(both include_str!("sql/finished_repair.sql"));
 const DELETE_WITHHELD: Statement = sql!(both include_str!("sql/delete_withheld.sql"));
 const DELETE_NUMBERS: Statement = sql!(both include_str!("sql/delete_numbers.sql"));
 const RELEASE: Statement = sql!(both include_str!("sql/release.sql"));
 const RETURN: Statement = sql!(both include_str!("sql/return_withheld.sql"));
 
-/// Writes a repair down as one that has begun.
+/// Whether a repair of at least these entries is finished.
+async fn is_finished<D: Dialect>(
+    conn: &mut D::Connection,
+    (partition, epoch): (PartitionId, &str),
+    lost_to: Seq,
+) -> Result<bool, StoreError> {
+    let values = [
+        i64::from(partition.0).into(),
+        epoch.into(),
+        (lost_to as i64).into(),
+    ];
+    let found = fetch_one::<D, (i64,)>(conn, &FINISHED, &values).await?;
+    Ok(found.is_some())
+}
+
+/// Writes a repair down as one that has begun. One that is finished stays so, unless it has more to repair now.
 pub(crate) async fn begin<D: Dialect>(
     conn: &mut D::Connection,
     repair: &RepairRecord,
 ) -> Result<(), StoreError> {
+    if is_finished::<D>(conn, (repair.partition, &repair.epoch), repair.lost_to).await? {
+        return Ok(());
+    }
     let partition = i64::from(repair.partition.0);
     let key = [partition.into(), repair.epoch.as_str().into()];
     D::execute(conn, &DELETE_REPAIR, &key).await?;
@@ -58,17 +76,20 @@ pub(crate) async fn finish<D: Dialect>(
     upto: Seq,
 ) -> Result<(), StoreError> {
     let (upto, partition) = (upto as i64, i64::from(partition.0));
-    let values = [upto.into(), partition.into(), epoch.into()];
+    let values = [upto.into(), upto.into(), partition.into(), epoch.into()];
     D::execute(conn, &FINISH, &values).await?;
     D::execute(conn, &END_OTHERS, &[partition.into()]).await?;
     Ok(())
 }
 
-/// Writes down what a repair withholds of a campaign.
+/// Writes down what a repair withholds of a campaign, unless it is finished.
 pub(crate) async fn withhold<D: Dialect>(
     conn: &mut D::Connection,
     withheld: &WithheldRecord,
 ) -> Result<(), StoreError> {
+    if is_finished::<D>(conn, (withheld.partition, &withheld.epoch), 0).await? {
+        return Ok(());
+    }
     let id = withheld.campaign.to_string();
     let row = campaign_row::<D>(conn, &id).await?;
     let row = row.ok_or_else(|| StoreError::damaged(format!("campaign {id} is not in the ledger")));

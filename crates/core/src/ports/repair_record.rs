@@ -90,13 +90,14 @@ pub struct WithheldRecord {
 /// The ledger's record of repairs.
 #[async_trait]
 pub trait RepairStore: Send + Sync + 'static {
-    /// Records a repair as unfinished, before it changes anything. A repair that was recorded before begins again. What
-    /// unfinished repairs of the partition withhold is dropped: this one finds it again. Their records stay unfinished
-    /// until a repair is finished, so that a further loss in between knows which entries they miss.
+    /// Records a repair as unfinished, before it changes anything. A repair that was recorded before begins again. If
+    /// it is finished and has no more to repair, nothing changes: the step is a late one of a process that was stopped.
+    /// What unfinished repairs of the partition withhold is dropped: this one finds it again. Their records stay
+    /// unfinished until a repair is finished, so that a further loss in between knows which entries they miss.
     async fn begin_repair(&self, repair: &RepairRecord) -> Result<(), LedgerError>;
 
     /// Writes down what a repair withholds of a campaign, before it does so, in place of what was written down for
-    /// this repair and campaign.
+    /// this repair and campaign. Nothing changes if the repair is finished.
     async fn withhold(&self, withheld: &WithheldRecord) -> Result<(), LedgerError>;
 
     /// Sets the count of units that users have of a campaign, or of the part that the partition has of it, to what the

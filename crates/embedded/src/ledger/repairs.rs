@@ -14,9 +14,26 @@ use rusqlite::{Connection, OptionalExtension as _, params, params_from_iter};
 use super::bound::{Bound, execute_rows};
 use crate::error::StoreError;
 
-/// Writes a repair down as one that has begun.
+/// Whether a repair of at least these entries is finished.
+fn is_finished(
+    conn: &Connection,
+    (partition, epoch): (u16, &str),
+    lost_to: Seq,
+) -> Result<bool, StoreError> {
+    let sql = "SELECT count(*) FROM repairs \
+               WHERE partition = ?1 AND epoch = ?2 AND lost_to >= ?3 AND upto IS NOT NULL";
+    let values = params![partition, epoch, lost_to as i64];
+    Ok(conn
+        .prepare_cached(sql)?
+        .query_row(values, |row| row.get(0))?)
+}
+
+/// Writes a repair down as one that has begun. One that is finished stays so, unless it has more to repair now.
 pub(crate) fn begin(conn: &Connection, repair: &RepairRecord) -> Result<(), StoreError> {
     let partition = repair.partition.0;
+    if is_finished(conn, (partition, &repair.epoch), repair.lost_to)? {
+        return Ok(());
+    }
     conn.prepare_cached("DELETE FROM repairs WHERE partition = ?1 AND epoch = ?2")?
         .execute(params![partition, repair.epoch])?;
     // What an unfinished repair withholds is found again by this one. The record itself stays: the entries that it
@@ -43,7 +60,9 @@ pub(crate) fn finish(
     epoch: &str,
     upto: Seq,
 ) -> Result<(), StoreError> {
-    conn.prepare_cached("UPDATE repairs SET upto = ?3 WHERE partition = ?1 AND epoch = ?2")?
+    let sql =
+        "UPDATE repairs SET upto = max(coalesce(upto, 0), ?3) WHERE partition = ?1 AND epoch = ?2";
+    conn.prepare_cached(sql)?
         .execute(params![partition.0, epoch, upto as i64])?;
     conn.prepare_cached("UPDATE repairs SET upto = lost_to WHERE partition = ?1 AND upto IS NULL")?
         .execute([partition.0])?;
@@ -104,8 +123,11 @@ pub(crate) fn recount(
     Ok(())
 }
 
-/// Writes down what a repair withholds of a campaign.
+/// Writes down what a repair withholds of a campaign, unless it is finished.
 pub(crate) fn withhold(conn: &Connection, withheld: &WithheldRecord) -> Result<(), StoreError> {
+    if is_finished(conn, (withheld.partition.0, &withheld.epoch), 0)? {
+        return Ok(());
+    }
     let id = withheld.campaign.to_string();
     let mut statement = conn.prepare_cached("SELECT ref FROM campaigns WHERE id = ?1")?;
     let campaign: Option<i64> = statement.query_row([&id], |row| row.get(0)).optional()?;

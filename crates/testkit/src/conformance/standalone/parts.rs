@@ -443,8 +443,26 @@ pub async fn repairs_are_written_down(case: &mut Fixture) {
         ..first
     };
     ledger.finish_repair(partition, "b", 9).await.unwrap();
+    let begun = second.clone();
     second.upto = Some(9);
-    assert_eq!(ledger.repairs(partition, 10).await, Ok(vec![second, ended]));
+    let all = Ok(vec![second, ended.clone()]);
+    assert_eq!(ledger.repairs(partition, 10).await, all);
+    // Late steps of a process that was stopped change nothing.
+    ledger.begin_repair(&begun).await.unwrap();
+    let late = withheld(&begun, 3, &[4, 7, 10]);
+    ledger.withhold(&late).await.unwrap();
+    ledger.finish_repair(partition, "b", 8).await.unwrap();
+    assert_eq!(ledger.repairs(partition, 10).await, all);
+    assert_eq!(ledger.withheld(partition).await, Ok(vec![kept.clone()]));
+    // A loss that has grown is repaired further.
+    let grown = RepairRecord {
+        lost_to: 6,
+        ..begun
+    };
+    ledger.begin_repair(&grown).await.unwrap();
+    assert_eq!(ledger.repairs(partition, 10).await, Ok(vec![grown, ended]));
+    ledger.withhold(&kept).await.unwrap();
+    ledger.finish_repair(partition, "b", 9).await.unwrap();
     assert_eq!(ledger.repairs(another, 10).await, Ok(Vec::new()));
 
     // What is given back in one partition is not in another, and a close gives back what its part had.
