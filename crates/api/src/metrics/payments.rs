@@ -25,9 +25,17 @@ impl ReportedAmount {
             Received::Other(_) => Self::Other,
         }
     }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Price => "price",
+            Self::Other => "other",
+            Self::Differs => "differs",
+        }
+    }
 }
 
-/// Outcome and amount of a payment, as labels. In the order of [`place_of`].
+/// Outcome and amount of a payment, as labels. Another amount pays no order.
 const LABELS: [[&str; 2]; 7] = [
     ["paid", "price"],
     ["reinstated", "price"],
@@ -56,21 +64,10 @@ pub(super) fn counters(recorder: &PrometheusRecorder) -> Vec<Counter> {
 impl Metrics {
     /// Counts a reported payment.
     pub(crate) fn payment_reported(&self, outcome: PaymentOutcome, amount: ReportedAmount) {
-        if let Some(counter) = self.payments.get(place_of(outcome, amount)) {
+        let labels = [outcome.name(), amount.name()];
+        let mut counters = LABELS.iter().zip(&self.payments);
+        if let Some((_, counter)) = counters.find(|(of, _)| **of == labels) {
             counter.increment(1);
         }
-    }
-}
-
-/// The counter of a payment.
-fn place_of(outcome: PaymentOutcome, amount: ReportedAmount) -> usize {
-    match (outcome, amount) {
-        (PaymentOutcome::Paid, ReportedAmount::Differs) => 4,
-        (PaymentOutcome::Reinstated, ReportedAmount::Differs) => 5,
-        (PaymentOutcome::RefundDue, ReportedAmount::Differs) => 6,
-        (PaymentOutcome::Paid, _) => 0,
-        (PaymentOutcome::Reinstated, _) => 1,
-        (PaymentOutcome::RefundDue, ReportedAmount::Price) => 2,
-        (PaymentOutcome::RefundDue, ReportedAmount::Other) => 3,
     }
 }
