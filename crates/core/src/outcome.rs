@@ -31,8 +31,8 @@ pub struct Order {
     pub state: OrderState,
     /// When the hold ends, if it has not been paid by then. It says nothing of an order that costs nothing.
     pub hold_until: Timestamp,
-    /// Payments that are owed back: those that did not pay the order, each with the money that arrived, and the price
-    /// of an order that was returned, unless that is 0.
+    /// Payments that are owed back: each one that did not pay the order, with the money that arrived, and the price of
+    /// a returned order, unless it is 0.
     pub refunds_due: u32,
 }
 

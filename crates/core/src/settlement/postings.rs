@@ -8,7 +8,7 @@ use crate::{
 };
 
 impl<'a> Planner<'a> {
-    /// The place of an account in the campaign's currency among those that are moved.
+    /// The place in the plan of an account in the campaign's currency. Adds the account if it is new.
     pub(super) fn account(
         &mut self,
         known: &KnownCampaign,
@@ -18,7 +18,7 @@ impl<'a> Planner<'a> {
         self.account_in(known.currency, owner, purpose)
     }
 
-    /// The place of an account among those that are moved.
+    /// The place of an account in the plan. Adds the account if it is new.
     pub(super) fn account_in(
         &mut self,
         currency: Currency,

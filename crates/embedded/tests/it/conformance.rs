@@ -59,7 +59,7 @@ impl Subject for OneFile {
         }
     }
 
-    async fn down(self, meanwhile: impl FnOnce() + Send) -> Self {
+    async fn down(self, while_down: impl FnOnce() + Send) -> Self {
         let Self {
             directory,
             clock,
@@ -67,7 +67,7 @@ impl Subject for OneFile {
         } = self;
         embedded.close();
         drop(embedded);
-        meanwhile();
+        while_down();
         let since = Clock::now(&*clock);
         let options = EmbeddedOptions {
             grace: Grace { ms: 0, since },

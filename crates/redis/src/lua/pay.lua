@@ -4,7 +4,7 @@
 -- stays as it is. An order that costs nothing and is paid takes no payment: nothing arrives.
 -- KEYS as in prelude.lua
 -- ARGV[1..6] as in prelude.lua, ARGV[7] the order's number, ARGV[8] the payment, ARGV[9] when it was made; empty: now,
--- ARGV[10] how many payments of an order may be owed back, ARGV[11] "1" where a downtime that goes on may count,
+-- ARGV[10] how many payments of an order may be owed back, ARGV[11] "1" if a running downtime may count,
 -- ARGV[12] empty for the price, else a space, minor units, a space and the currency
 -- Replies: {"ok", (p|r|d|f, where there is nothing to pay) [" " minor " " currency] " " order}, {"unknown", ""},
 -- {"refused", "payments"}

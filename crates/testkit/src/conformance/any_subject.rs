@@ -27,7 +27,7 @@ pub(super) trait AnySubject: Send + Sync {
 
     async fn restart(self: Box<Self>) -> Box<dyn AnySubject>;
 
-    async fn down(self: Box<Self>, meanwhile: Box<dyn FnOnce() + Send>) -> Box<dyn AnySubject>;
+    async fn down(self: Box<Self>, while_down: Box<dyn FnOnce() + Send>) -> Box<dyn AnySubject>;
 
     async fn stop(self: Box<Self>);
 }
@@ -54,8 +54,8 @@ impl<S: Subject> AnySubject for S {
         Box::new(Subject::restart(*self).await)
     }
 
-    async fn down(self: Box<Self>, meanwhile: Box<dyn FnOnce() + Send>) -> Box<dyn AnySubject> {
-        Box::new(Subject::down(*self, meanwhile).await)
+    async fn down(self: Box<Self>, while_down: Box<dyn FnOnce() + Send>) -> Box<dyn AnySubject> {
+        Box::new(Subject::down(*self, while_down).await)
     }
 
     async fn stop(self: Box<Self>) {

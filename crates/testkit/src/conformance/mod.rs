@@ -76,10 +76,10 @@ pub trait Subject: Sized + Send + Sync + 'static {
     /// Everything that was answered must still be there.
     fn restart(self) -> impl Future<Output = Self> + Send;
 
-    /// Stops, runs `meanwhile`, and starts again on what was kept. Nothing of it looks at the clock meanwhile. Cases
-    /// with downtimes need it.
-    fn down(self, meanwhile: impl FnOnce() + Send) -> impl Future<Output = Self> + Send {
-        drop(meanwhile);
+    /// Stops, runs `while_down`, and starts again on what was kept. It does not look at the clock while it is stopped.
+    /// Cases with downtimes need it.
+    fn down(self, while_down: impl FnOnce() + Send) -> impl Future<Output = Self> + Send {
+        drop(while_down);
         async { panic!("the subject cannot be down") }
     }
 

@@ -130,7 +130,7 @@ async fn an_endpoint_is_told_of_another_amount() {
         let reply = service.post(&path, &operator, body(reference)).await;
         assert_eq!(reply.status, status, "{reply:?}");
     }
-    until("all is told", async || receiver.count() == 3).await;
+    until("all deliveries", async || receiver.count() == 3).await;
     let told = receiver.received();
     let types = ["order.held", "order.refund_due", "order.refunded"];
     assert_eq!(told.types(), types);
@@ -152,7 +152,7 @@ async fn an_endpoint_is_told_that_a_free_order_is_paid() {
     let free = |body: &mut Value| body["unit_price"]["amount"] = json!(0);
     let sale = service.sale(5, free).await;
     let bought = order(&service, &sale, "ann").await;
-    until("all is told", async || receiver.count() == 2).await;
+    until("all deliveries", async || receiver.count() == 2).await;
     let told = receiver.received();
     assert_eq!(told.types(), ["order.held", "order.paid"]);
     let paid = &told.events[1].1["data"];
@@ -216,7 +216,7 @@ async fn an_endpoint_that_fails_is_disabled_and_redriven() {
         (redriven.status, redriven.text("status")),
         (200, "ok".to_owned())
     );
-    until("all is told", async || receiver.count() == 2).await;
+    until("all deliveries", async || receiver.count() == 2).await;
     // Once more, from the beginning; and what is new.
     let since = json!({"since": "2026-01-01T00:00:00Z"});
     let redriven = service.post(&redrive, &service.operator(), since).await;

@@ -141,11 +141,11 @@ impl<S: Servers> Subject for OnRedis<S> {
         Self::open(self.ground).await
     }
 
-    async fn down(mut self, meanwhile: impl FnOnce() + Send) -> Self {
+    async fn down(mut self, while_down: impl FnOnce() + Send) -> Self {
         self.end_leaving().await;
         self.engine.close().await;
         self.ledger.close();
-        meanwhile();
+        while_down();
         Self::open(self.ground).await
     }
 
