@@ -64,7 +64,7 @@ impl ConnectionContext {
             return Err(ConnectError::Options(text));
         }
         Ok(Self {
-            keys: KeySpace::new(&options.prefix),
+            keys: KeySpace::new(&options),
             node: format!("{:016x}", rand::random::<u64>()),
             directory: Directory::new(&options)?,
             options,

@@ -46,6 +46,7 @@ pub struct Directory {
     replicas: Vec<Replica>,
     /// Counts reads from replicas, which take turns.
     replica_reads: AtomicUsize,
+    keys: KeySpace,
     /// The Cluster's slots, as far as they were looked up.
     slots: Mutex<Vec<SlotRange>>,
     /// The primary, as most Sentinels named it.
@@ -88,6 +89,7 @@ impl Directory {
                 .map(replica)
                 .collect::<Result<_, ConnectError>>()?,
             replica_reads: AtomicUsize::new(0),
+            keys: KeySpace::new(options),
             slots: Mutex::default(),
             primary: Mutex::default(),
             followed: Mutex::default(),
@@ -251,7 +253,7 @@ impl Directory {
         if self.topology != Topology::Cluster {
             return self.primary.lock().clone();
         }
-        let slot = KeySpace::cluster_slot(partition);
+        let slot = self.keys.cluster_slot(partition);
         let slots = self.slots.lock();
         let mut ranges = slots.iter();
         let (_, _, address) = ranges.find(|(from, to, _)| (*from..=*to).contains(&slot))?;

@@ -1,7 +1,9 @@
 //! Every key in Redis, in one place.
 //!
 //! A partition's keys share the hash tag `{pNN}`, so that Redis Cluster keeps them on one node and a script may touch
-//! them together. `P` is the installation's prefix, `qiang` unless configured:
+//! them together. On a Cluster all tags but the first have a suffix, `{pNN-N}`, which puts equal numbers of partitions
+//! on each primary: see [`hash_tags`](qiang_core::hash_tags). `P` is the installation's prefix, `qiang` unless
+//! configured:
 //!
 //! - `P:{pNN}:partition`, hash: `count` of partitions, `epoch` of this state, `seq` of the last log entry, `list`
 //!   where records also go into the queue. Of the term: its number `term`, the replication id `server` of its primary,
@@ -73,10 +75,15 @@
 //!
 //! Invalidations for the gates are published on the channel `P:{pNN}:agenda:news`.
 
+use std::sync::Arc;
+
 use qiang_core::{
     event::PartitionId,
+    hash_tags::{cluster_tags, plain_tag, slot_of},
     id::{CampaignId, UserId},
 };
+
+use crate::{Options, Topology};
 
 /// The most partitions there may be.
 pub const PARTITIONS_MAX: u16 = 1_000;
@@ -88,6 +95,8 @@ pub const SCRIPT_KEYS: usize = 17;
 #[derive(Debug, Clone)]
 pub struct KeySpace {
     prefix: String,
+    /// Hash tags of the partitions on a Cluster; none elsewhere.
+    tags: Arc<[String]>,
 }
 
 macro_rules! keys_of_a_partition {
@@ -106,16 +115,26 @@ impl KeySpace {
         waiting_all decider closed retirer
     }
 
-    /// Keys that begin with this prefix.
+    /// Keys as the options name and place them.
     #[must_use]
-    pub fn new(prefix: &str) -> Self {
+    pub fn new(options: &Options) -> Self {
+        let tags = match options.topology {
+            Topology::Cluster => cluster_tags(options.partitions),
+            Topology::Standalone | Topology::Sentinel { .. } => Vec::new(),
+        };
         Self {
-            prefix: prefix.to_owned(),
+            prefix: options.prefix.clone(),
+            tags: tags.into(),
         }
     }
 
-    fn in_partition(&self, partition: PartitionId, rest: &str) -> String {
-        format!("{}:{{p{:02}}}:{rest}", self.prefix, partition.0)
+    /// A key of a partition; the head of this file says which there are.
+    #[must_use]
+    pub fn in_partition(&self, partition: PartitionId, rest: &str) -> String {
+        match self.tags.get(usize::from(partition.0)) {
+            Some(tag) => format!("{}:{{{tag}}}:{rest}", self.prefix),
+            None => format!("{}:{{{}}}:{rest}", self.prefix, plain_tag(partition)),
+        }
     }
 
     /// The pattern of a partition's keys.
@@ -203,8 +222,11 @@ impl KeySpace {
     }
 
     /// The slot of Redis Cluster that a partition's keys are in.
-    pub(crate) fn cluster_slot(partition: PartitionId) -> u16 {
-        crc16(format!("p{:02}", partition.0).as_bytes()) % 16_384
+    pub(crate) fn cluster_slot(&self, partition: PartitionId) -> u16 {
+        match self.tags.get(usize::from(partition.0)) {
+            Some(tag) => slot_of(tag),
+            None => slot_of(&plain_tag(partition)),
+        }
     }
 }
 
@@ -230,29 +252,9 @@ pub fn fnv1a(bytes: &[u8]) -> u64 {
     hash ^ (hash >> 31)
 }
 
-/// CRC-16/XMODEM, which Redis Cluster hashes its tags with.
-fn crc16(bytes: &[u8]) -> u16 {
-    bytes.iter().fold(0, |crc, byte| {
-        (0..8).fold(crc ^ (u16::from(*byte) << 8), |crc, _| {
-            if crc & 0x8000 == 0 {
-                crc << 1
-            } else {
-                (crc << 1) ^ 0x1021
-            }
-        })
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// The check value of CRC-16/XMODEM, and the slot that Redis' documentation gives.
-    #[test]
-    fn slots_are_those_of_redis() {
-        assert_eq!(crc16(b"123456789"), 0x31c3);
-        assert_eq!(crc16(b"foo") % 16_384, 12_182);
-    }
 
     #[test]
     fn users_spread_evenly_over_parts() {

@@ -13,6 +13,7 @@ pub mod error;
 pub mod event;
 pub mod fair_share;
 pub mod gate;
+pub mod hash_tags;
 pub mod id;
 pub mod money;
 pub mod order;

@@ -12,11 +12,15 @@ mod servers;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
+use qiang_core::{
+    event::PartitionId,
+    hash_tags::{cluster_tags, plain_tag},
+};
 use redis::aio::MultiplexedConnection;
 use rusqlite::Connection;
 
 use self::{record::InFlight, servers::Servers};
-use crate::place::EnginePlace;
+use crate::place::{EnginePlace, Topology};
 
 const TABLES: &str = include_str!("tables.sql");
 /// Quarantined entries count as in flight.
@@ -48,10 +52,6 @@ impl Known {
     fn settled_of(&self, partition: u16) -> i64 {
         self.settled.get(&partition.into()).copied().unwrap_or(0)
     }
-}
-
-fn key_of(prefix: &str, partition: u16, rest: &str) -> String {
-    format!("{prefix}:{{p{partition:02}}}:{rest}")
 }
 
 /// One partition.
@@ -139,6 +139,8 @@ pub(super) struct Reader {
     conn: MultiplexedConnection,
     prefix: String,
     partitions: u16,
+    /// Hash tags of the partitions.
+    tags: Vec<String>,
     /// What the ledger said at the last attempt, and how many there were.
     before: Option<Known>,
     attempts: usize,
@@ -149,12 +151,13 @@ impl Reader {
     pub(super) async fn connect(place: &EnginePlace) -> anyhow::Result<Self> {
         let mut servers = Servers::connect(place).await?;
         let prefix = place.prefix.clone();
-        let key = key_of(&prefix, 0, "partition");
+        let key = format!("{prefix}:{{{}}}:partition", plain_tag(PartitionId(0)));
         let mut reader = Self {
             conn: servers.of(&key).await?,
             servers,
             prefix,
             partitions: place.partitions.unwrap_or(PARTITIONS_DEFAULT),
+            tags: Vec::new(),
             before: None,
             attempts: 0,
         };
@@ -171,7 +174,21 @@ impl Reader {
             (Some(found), _) => reader.partitions = found,
             (None, _) => {}
         }
+        reader.tags = match place.topology {
+            Topology::Cluster => cluster_tags(reader.partitions),
+            _ => (0..reader.partitions)
+                .map(|n| plain_tag(PartitionId(n)))
+                .collect(),
+        };
         Ok(reader)
+    }
+
+    fn key_of(&self, partition: u16, rest: &str) -> String {
+        format!(
+            "{}:{{{}}}:{rest}",
+            self.prefix,
+            self.tags[usize::from(partition)]
+        )
     }
 
     /// Reads the engine beside what the ledger says; none where settlement went on in between: then both are to be read
@@ -194,7 +211,7 @@ impl Reader {
         let mut state = State::default();
         for partition in 0..self.partitions {
             let settled = known.settled_of(partition);
-            let key = key_of(&self.prefix, partition, "partition");
+            let key = self.key_of(partition, "partition");
             self.conn = self.servers.of(&key).await?;
             let head = self
                 .parts(partition, &known.campaigns, &mut state.parts)
@@ -230,10 +247,10 @@ impl Reader {
             let mut pipe = redis::pipe();
             pipe.atomic()
                 .cmd("HGET")
-                .arg(key_of(&self.prefix, partition, "partition"))
+                .arg(self.key_of(partition, "partition"))
                 .arg("seq");
             for campaign in some {
-                let key = key_of(&self.prefix, partition, &format!("c:{campaign}"));
+                let key = self.key_of(partition, &format!("c:{campaign}"));
                 pipe.cmd("HMGET").arg(key);
                 pipe.arg(&NUMBERS);
             }
@@ -295,7 +312,7 @@ impl Reader {
         let mut next = settled + 1;
         while next <= head {
             let records: Vec<(String, Vec<(String, String)>)> = redis::cmd("XRANGE")
-                .arg(key_of(&self.prefix, partition, "log"))
+                .arg(self.key_of(partition, "log"))
                 .arg(format!("{next}-0"))
                 .arg("+")
                 .arg("COUNT")

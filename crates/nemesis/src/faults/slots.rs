@@ -17,7 +17,7 @@ const ROUNDS_MAX: usize = 2_000;
 /// Moves the slot of a partition, key by key, to the next primary. It stays there.
 pub(super) async fn migrate(site: &Installation, partition: usize, hold: Duration) -> Result<()> {
     let servers = site.redis.servers();
-    let slot = slot_of(servers, partition).context("nobody says which slot it is")?;
+    let slot = slot_of(partition);
     let from = site.redis.wait_for_primary(partition).await?;
     let to = next_primary(servers, from).context("there is no other primary")?;
     let id = |index: usize| {

@@ -133,7 +133,7 @@ impl Installation {
         let mut units = 0;
         for partition in 0..crate::plan::PARTITIONS {
             let primary = self.redis.wait_for_primary(partition).await?;
-            let key = format!("{PREFIX}:{{p{partition:02}}}:c:{campaign}");
+            let key = self.redis.key(partition, &format!("c:{campaign}"));
             let reply = self.redis.servers()[primary].call(&["HGET", &key, "withheld"])?;
             units += reply.text().map_or(Ok(0), str::parse::<u32>)?;
         }

@@ -9,11 +9,14 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 use qiang_testkit::{
     proxy::FaultProxy,
-    servers::redis::{Cluster, Options, Reply, SentinelSet, Server, Standalone, View},
+    servers::redis::{
+        Cluster, Options, Reply, SentinelSet, Server, Standalone, View, key_of_partition,
+        slot_of_partition,
+    },
 };
 
-use super::{blocking, wait_until};
-use crate::plan::Topology;
+use super::{blocking, program::PREFIX, wait_until};
+use crate::plan::{PARTITIONS, Topology};
 
 /// When Sentinels take a silent primary for dead. The third one is slower, so that not all three stand for election
 /// at the same moment.
@@ -106,13 +109,25 @@ impl RedisSite {
                 watch.iter().position(|proxy| proxy.addr() == named)
             }
             Self::Cluster { cluster, .. } => {
-                let slot = slot_of(cluster.nodes(), partition)?;
+                let slot = slot_of(partition);
                 let claims = cluster.nodes().iter().enumerate();
                 let claims = claims.filter_map(|(index, node)| {
                     let me = View::of_itself(node)?;
                     (me.primary && me.serves(slot)).then_some((me.epoch, index))
                 });
                 claims.max().map(|(_, index)| index)
+            }
+        }
+    }
+
+    /// A key of a partition.
+    pub(crate) fn key(&self, partition: usize, rest: &str) -> String {
+        match self {
+            Self::Cluster { .. } => {
+                key_of_partition(PREFIX, partition as u16, PARTITIONS as u16, rest)
+            }
+            Self::Standalone { .. } | Self::Sentinel { .. } => {
+                format!("{PREFIX}:{{p{partition:02}}}:{rest}")
             }
         }
     }
@@ -250,11 +265,8 @@ async fn announce(nodes: &[Server], announced: &[FaultProxy]) -> Result<()> {
 }
 
 /// The slot of a partition's keys.
-pub(crate) fn slot_of(nodes: &[Server], partition: usize) -> Option<u16> {
-    let key = format!("{{p{partition:02}}}");
-    let ask = |node: &Server| node.call(&["CLUSTER", "KEYSLOT", &key]).ok()?.integer();
-    let slot = nodes.iter().find_map(ask)?;
-    u16::try_from(slot).ok()
+pub(crate) fn slot_of(partition: usize) -> u16 {
+    slot_of_partition(partition as u16, PARTITIONS as u16)
 }
 
 /// A field of `INFO` as a number.

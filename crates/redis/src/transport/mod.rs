@@ -126,7 +126,7 @@ impl RedisTransport {
         let partitions = options.partitions;
         let shared = Arc::new(Shared {
             directory: Directory::new(&options)?,
-            keys: KeySpace::new(&options.prefix),
+            keys: KeySpace::new(&options),
             options,
             transport_options,
             partitions: OnceLock::new(),
@@ -205,7 +205,7 @@ impl Transport for RedisTransport {
 /// When Redis cannot be reached; the partitions that can are done all the same.
 pub async fn remove_transports(options: &Options) -> Result<(), ConnectError> {
     let directory = Directory::new(options)?;
-    let keys = KeySpace::new(&options.prefix);
+    let keys = KeySpace::new(options);
     let mut all = Ok(());
     for partition in (0..options.partitions).map(PartitionId) {
         let remove = async {

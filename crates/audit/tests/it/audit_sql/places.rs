@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use qiang_audit::{self as audit, EnginePlace};
 use qiang_redis::{Options, Topology};
-use qiang_testkit::servers::redis::{Cluster, Options as ServerOptions, SentinelSet};
+use qiang_testkit::servers::redis::{
+    Cluster, Options as ServerOptions, SentinelSet, key_of_partition, slot_of_partition,
+};
 
 use super::beside::{PARTITIONS, World, history};
 
@@ -26,10 +28,9 @@ fn a_cluster_is_audited() {
 
     // What is wrong on one of the nodes is seen.
     let tag = |partition: u16| {
-        let key = format!("{}:{{p{partition:02}}}:log", world.prefix);
-        let slot = cluster.node(0).call(&["CLUSTER", "KEYSLOT", &key]);
-        let slot = slot.unwrap().integer().unwrap();
-        (key, cluster.primary_of_slot(u16::try_from(slot).unwrap()))
+        let key = key_of_partition(&world.prefix, partition, PARTITIONS, "log");
+        let slot = slot_of_partition(partition, PARTITIONS);
+        (key, cluster.primary_of_slot(slot))
     };
     let nodes: BTreeSet<_> = (0..PARTITIONS).map(|p| tag(p).1.addr()).collect();
     assert!(nodes.len() > 1, "the partitions are on several nodes");

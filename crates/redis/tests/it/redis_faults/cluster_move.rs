@@ -13,16 +13,13 @@ use qiang_core::{
 use qiang_redis::{Options, Topology};
 use qiang_testkit::{
     campaign::{Target, sale},
-    servers::redis::{Cluster, Options as ServerOptions, Server},
+    servers::redis::{Cluster, Options as ServerOptions, Server, slot_of_partition},
 };
 
 use crate::redis_faults::harness::{
     Harness, SHORT_PAUSE, blocking, calls_of, grant_of, name, open_now, options, wait_for, winners,
 };
 
-/// The slots of `p02` and `p03`, which are on different primaries at first.
-const SLOT_OF_P02: u16 = 2_956;
-const SLOT_OF_P03: u16 = 7_085;
 /// The partition whose slot moves.
 const PARTITION: PartitionId = PartitionId(3);
 const STOCK: u32 = 1_000_000;
@@ -48,10 +45,13 @@ async fn moves(spread: bool) {
     let count = targets.len();
     let load = harness.start(move |n| Some(targets[n % count].one(&name(n))), SHORT_PAUSE);
     load.more(200).await;
-    let homes = blocking(|| [SLOT_OF_P03, SLOT_OF_P02].map(|slot| cluster.primary_of_slot(slot)));
+    let homes = blocking(|| {
+        [slot_of_partition(3, 4), slot_of_partition(2, 4)].map(|slot| cluster.primary_of_slot(slot))
+    });
     assert_ne!(homes[0].addr(), homes[1].addr());
     for n in 0..MOVES {
-        let moved = blocking(|| cluster.move_slot(SLOT_OF_P03, homes[(n + 1) % 2], PAUSE));
+        let moved =
+            blocking(|| cluster.move_slot(slot_of_partition(3, 4), homes[(n + 1) % 2], PAUSE));
         assert!(moved > 3, "{moved} keys were moved");
         load.more(200).await;
     }
@@ -130,10 +130,10 @@ async fn a_slot_whose_keys_have_moved_is_asked_for_elsewhere() {
     let mut answers = harness.ask_all(claims(0)).await;
     let head = node.head(PARTITION).await.unwrap();
     let (from, to) = blocking(|| {
-        let slots = [SLOT_OF_P03, SLOT_OF_P02];
+        let slots = [slot_of_partition(3, 4), slot_of_partition(2, 4)];
         slots.map(|slot| cluster.primary_of_slot(slot)).into()
     });
-    blocking(|| cluster.begin_move(SLOT_OF_P03, from, to));
+    blocking(|| cluster.begin_move(slot_of_partition(3, 4), from, to));
     // Some keys are on either side at first.
     let load = harness.start(
         {
@@ -142,7 +142,7 @@ async fn a_slot_whose_keys_have_moved_is_asked_for_elsewhere() {
         },
         Duration::ZERO,
     );
-    let moved = blocking(|| cluster.move_keys(SLOT_OF_P03, from, to, PAUSE));
+    let moved = blocking(|| cluster.move_keys(slot_of_partition(3, 4), from, to, PAUSE));
     assert!(moved > 3, "{moved} keys were moved");
     let before = asked(to);
     let mut last = head;
@@ -158,7 +158,7 @@ async fn a_slot_whose_keys_have_moved_is_asked_for_elsewhere() {
     // Claims are on their way, and ask as well.
     let before = asked(to);
     wait_for("claims to ask", || asked(to) > before).await;
-    blocking(|| cluster.end_move(SLOT_OF_P03, from, to));
+    blocking(|| cluster.end_move(slot_of_partition(3, 4), from, to));
     answers.extend(load.join().await);
     assert_eq!(winners(&answers), 2 * CLAIMS);
     assert_eq!(harness.record.errors(), 0, "somebody was refused");

@@ -6,7 +6,7 @@ use qiang_core::{campaign::AckLevel, outcome::Outcome, split::SplitRule};
 use qiang_redis::{Options, Topology};
 use qiang_testkit::{
     campaign::{red_packet, sale},
-    servers::redis::{Cluster, Options as ServerOptions, SentinelSet, Server},
+    servers::redis::{Cluster, Options as ServerOptions, SentinelSet, Server, slot_of_partition},
 };
 
 use crate::redis_faults::harness::{
@@ -102,9 +102,6 @@ async fn a_killed_primary_under_sentinels_loses_nothing_that_was_acknowledged() 
     assert_eq!(harness.nodes[1].stopped(), None);
 }
 
-/// Slots of Redis Cluster for the tags `p01` and `p02`, where the two campaigns live: not on the same primary.
-const TAGS: [u16; 2] = [15_343, 2_956];
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_primary_of_a_cluster_loses_nothing_that_was_acknowledged() {
     let cluster = blocking(|| Cluster::start(&ServerOptions::new()));
@@ -118,7 +115,8 @@ async fn a_killed_primary_of_a_cluster_loses_nothing_that_was_acknowledged() {
     };
     let mut harness = Harness::new(options).await;
     under_load(&mut harness, async |record| {
-        for slot in TAGS {
+        // The two campaigns live in these partitions, which are not on the same primary.
+        for slot in [slot_of_partition(1, 4), slot_of_partition(2, 4)] {
             let old = blocking(|| cluster.primary_of_slot(slot));
             kill_ahead_of_replicas(old, record).await;
             blocking(|| {

@@ -6,13 +6,11 @@ use qiang_core::ports::{Engine as _, EngineError};
 use qiang_redis::{Options, Topology};
 use qiang_testkit::{
     campaign::{Target, sale},
-    servers::redis::{Cluster, Options as ServerOptions},
+    servers::redis::{Cluster, Options as ServerOptions, slot_of_partition},
 };
 
 use crate::redis_faults::harness::{Harness, blocking, name, open_now, options};
 
-/// The slot of Redis Cluster that `p03` is in; `p02` is on another primary.
-const SLOT_OF_P03: u16 = 7_085;
 const STOCK: u32 = 1_000;
 /// About half of them belong to the part in `p02`: more than may wait there.
 const CLAIMS: usize = 45_000;
@@ -53,7 +51,7 @@ async fn claims_that_wait_for_a_silent_part_are_bounded() {
     // The second campaign has its parts in p02 and p03.
     harness.open(open_now(sale(1))).await;
     let target = harness.open(open_now(sale(STOCK))).await;
-    let giver = blocking(|| cluster.primary_of_slot(SLOT_OF_P03));
+    let giver = blocking(|| cluster.primary_of_slot(slot_of_partition(3, 4)));
     blocking(|| giver.pause());
     let overloaded = ask_once(&harness, target, 0..CLAIMS).await;
     let fewest = CLAIMS * 4 / 10 - WAITING_MAX;

@@ -11,6 +11,7 @@ use qiang_control::{
 use qiang_core::{
     book::{CampaignAction, Command},
     campaign::{AckLevel, Phase},
+    hash_tags::cluster_tags,
     ports::{
         AccountStore as _, CampaignStore as _, Engine as _, EventLog as _, Ledger, RepairEngine,
     },
@@ -21,7 +22,9 @@ use qiang_redis::{Options, PartitionState, RedisEngine, Topology};
 use qiang_testkit::{
     ManualClock,
     campaign::{Builder, OPENS, OWNER, Target, currency, red_packet, sale, user},
-    servers::redis::{Cluster, Options as ServerOptions, Reply, Server, Standalone},
+    servers::redis::{
+        Cluster, Options as ServerOptions, Reply, Server, Standalone, slot_of_partition,
+    },
 };
 
 use crate::redis_faults::harness::{
@@ -31,8 +34,6 @@ use crate::redis_faults::harness::{
 /// Units of a campaign, and half of them, which one part has.
 const FEW: u32 = 20;
 const HALF: usize = FEW as usize / 2;
-/// The slot of Redis Cluster that `p03` is in: another primary's than that of `p02`.
-const SLOT_OF_P03: u16 = 7_085;
 const SHARE_MINOR: i64 = 100;
 /// All nodes live: however slow they are, what they say is waited for.
 const GRACE: Duration = Duration::from_secs(5);
@@ -232,7 +233,7 @@ async fn second_part_loses(lost: Lost, builder: Builder) {
     .await;
     world.repair();
     let users = world.by_part().await;
-    let primary = blocking(|| cluster.primary_of_slot(SLOT_OF_P03));
+    let primary = blocking(|| cluster.primary_of_slot(slot_of_partition(3, 4)));
     let until_kept = || {
         let kept = || blocking(|| primary.is_acknowledged_by(1));
         wait_for("the replica", kept)
@@ -268,12 +269,12 @@ async fn second_part_loses(lost: Lost, builder: Builder) {
     }
     let next = blocking(|| {
         primary.kill();
-        let next = cluster.wait_for_failover(SLOT_OF_P03, primary);
+        let next = cluster.wait_for_failover(slot_of_partition(3, 4), primary);
         primary.start_again();
         cluster.wait_until_whole();
         next
     });
-    world.repaired(next, "p03").await;
+    world.repaired(next, &cluster_tags(4)[3]).await;
     world.harness.replay(&answers).await;
     world.sell_out(target, &users, false).await;
 }

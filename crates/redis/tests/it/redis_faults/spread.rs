@@ -13,7 +13,7 @@ use qiang_redis::{Options, PartitionState, Topology};
 use qiang_testkit::{
     campaign::{Builder, Target, red_packet, sale},
     proxy::FaultProxy,
-    servers::redis::{Cluster, Options as ServerOptions, Standalone},
+    servers::redis::{Cluster, Options as ServerOptions, Standalone, slot_of_partition},
 };
 
 use crate::redis_faults::harness::{
@@ -341,14 +341,14 @@ async fn never_left(ack: AckLevel) {
             .collect()
     };
     assert_eq!(winners(&harness.ask_all(claims(0, half)).await), half);
-    let giver = blocking(|| cluster.primary_of_slot(SLOT_OF_P03));
+    let giver = blocking(|| cluster.primary_of_slot(slot_of_partition(3, 4)));
     detach_replicas(giver);
     let hopeful = target.one(&users[0][half]);
     let answer = harness.record.ask(&harness.nodes[0], &hopeful).await;
     assert!(answer.is_err(), "{answer:?}");
     blocking(|| {
         giver.kill();
-        cluster.wait_for_failover(SLOT_OF_P03, giver);
+        cluster.wait_for_failover(slot_of_partition(3, 4), giver);
         giver.start_again();
         cluster.wait_until_whole();
     });
@@ -365,9 +365,6 @@ async fn never_left(ack: AckLevel) {
     harness.replay(&answers).await;
     harness.audit().await;
 }
-
-/// The slot of Redis Cluster that `p03` is in.
-const SLOT_OF_P03: u16 = 7_085;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn units_do_not_arrive_before_it_is_kept_that_they_left() {

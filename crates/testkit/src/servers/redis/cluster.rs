@@ -3,6 +3,7 @@
 use super::server::in_parallel;
 use super::{Options, Reply, Server};
 use crate::servers::wait_for;
+use qiang_core::hash_tags::{cluster_tags, slot_of};
 use std::time::Duration;
 
 const PRIMARIES: usize = 3;
@@ -270,4 +271,17 @@ fn must(node: &Server, words: &[&str]) -> String {
         Ok(reply) => reply.text().unwrap_or_default().to_owned(),
         Err(error) => panic!("{}: {error}", words.join(" ")),
     }
+}
+
+/// The slot of a partition's keys, in an installation on a Cluster with so many partitions.
+#[must_use]
+pub fn slot_of_partition(partition: u16, partitions: u16) -> u16 {
+    slot_of(&cluster_tags(partitions)[usize::from(partition)])
+}
+
+/// A key of a partition, in an installation on a Cluster with so many partitions.
+#[must_use]
+pub fn key_of_partition(prefix: &str, partition: u16, partitions: u16, rest: &str) -> String {
+    let tag = &cluster_tags(partitions)[usize::from(partition)];
+    format!("{prefix}:{{{tag}}}:{rest}")
 }

@@ -6,7 +6,7 @@ mod sentinel;
 mod server;
 mod standalone;
 
-pub use cluster::{Cluster, View};
+pub use cluster::{Cluster, View, key_of_partition, slot_of_partition};
 pub use resp::Reply;
 pub use sentinel::SentinelSet;
 pub use server::Server;

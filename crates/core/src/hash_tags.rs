@@ -1,0 +1,131 @@
+//! Hash tags of partitions on Redis Cluster.
+//!
+//! A Cluster places a key by the CRC-16 of its hash tag: 16,384 slots, of which each primary has a contiguous range.
+//! Tags that only carry a number fall unevenly: of `p00` to `p11`, three primaries get 3, 3 and 6. The tags here have
+//! slots at equal distances, so equal ranges hold equal numbers of partitions, or one more.
+
+use crate::event::PartitionId;
+
+/// Slots of Redis Cluster.
+pub const CLUSTER_SLOTS: u16 = 16_384;
+/// How far a tag's slot may be from its even place, in slots. A closer one takes longer to find.
+const SLOTS_OFF_MAX: u16 = 2;
+
+/// The hash tag of a partition on a server that is not part of a Cluster: `p07`.
+#[must_use]
+pub fn plain_tag(partition: PartitionId) -> String {
+    format!("p{:02}", partition.0)
+}
+
+/// The hash tags of all partitions of an installation on Redis Cluster, in order: `p00`, `p01-2403`, …
+///
+/// Tag `i` of `n` has a slot at most two slots from that of `p00` plus `i / n` of all slots. The first tag does not
+/// depend on the number of partitions, so that number can be kept there. Keys depend on these tags: they never change.
+#[must_use]
+pub fn cluster_tags(partitions: u16) -> Vec<String> {
+    let first = slot_of(&plain_tag(PartitionId(0)));
+    let tag = |index: u16| {
+        let plain = plain_tag(PartitionId(index));
+        if index == 0 {
+            return plain;
+        }
+        let steps = u32::from(index) * u32::from(CLUSTER_SLOTS) / u32::from(partitions);
+        let place = (u32::from(first) + steps) % u32::from(CLUSTER_SLOTS);
+        (0_u32..)
+            .map(|n| format!("{plain}-{n}"))
+            .find(|tag| slots_between(slot_of(tag), place as u16) <= SLOTS_OFF_MAX)
+            .unwrap_or(plain)
+    };
+    (0..partitions).map(tag).collect()
+}
+
+/// The slot of Redis Cluster in which keys with this hash tag are.
+#[must_use]
+pub fn slot_of(tag: &str) -> u16 {
+    crc16(tag.as_bytes()) % CLUSTER_SLOTS
+}
+
+/// The distance between two slots on the circle of all slots.
+fn slots_between(a: u16, b: u16) -> u16 {
+    let apart = a.abs_diff(b);
+    apart.min(CLUSTER_SLOTS - apart)
+}
+
+/// CRC-16/XMODEM, as the specification of Redis Cluster has it.
+fn crc16(bytes: &[u8]) -> u16 {
+    bytes.iter().fold(0, |crc, byte| {
+        (crc << 8) ^ CRC_TABLE[usize::from((crc >> 8) ^ u16::from(*byte))]
+    })
+}
+
+/// The CRC of each byte.
+const CRC_TABLE: [u16; 256] = {
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let mut crc = (byte as u16) << 8;
+        let mut bit = 0;
+        while bit < 8 {
+            crc = if crc & 0x8000 == 0 {
+                crc << 1
+            } else {
+                (crc << 1) ^ 0x1021
+            };
+            bit += 1;
+        }
+        table[byte] = crc;
+        byte += 1;
+    }
+    table
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The check value of CRC-16/XMODEM, and the slot that Redis' documentation gives.
+    #[test]
+    fn slots_are_those_of_redis() {
+        assert_eq!(crc16(b"123456789"), 0x31c3);
+        assert_eq!(slot_of("foo"), 12_182);
+    }
+
+    /// Keys of running installations have these tags.
+    #[test]
+    fn tags_stay_as_they_are() {
+        assert_eq!(cluster_tags(3), ["p00", "p01-6850", "p02-1173"]);
+        assert_eq!(
+            cluster_tags(12)[..4],
+            ["p00", "p01-2403", "p02-1205", "p03-5047"]
+        );
+    }
+
+    #[test]
+    fn partitions_fall_evenly_on_2_to_16_primaries() {
+        for partitions in (1..=100).chain([128]) {
+            let slots: Vec<u16> = cluster_tags(partitions)
+                .iter()
+                .map(|tag| slot_of(tag))
+                .collect();
+            for primaries in 2..=16_u16 {
+                // As `redis-cli --cluster create` deals slots out.
+                let bound = |n: u16| {
+                    (f64::from(n) * f64::from(CLUSTER_SLOTS) / f64::from(primaries)).round() as u16
+                };
+                let counts: Vec<usize> = (0..primaries)
+                    .map(|n| {
+                        slots
+                            .iter()
+                            .filter(|slot| (bound(n)..bound(n + 1)).contains(slot))
+                            .count()
+                    })
+                    .collect();
+                let (least, most) = (counts.iter().min(), counts.iter().max());
+                assert!(
+                    most <= least.map(|n| n + 1).as_ref(),
+                    "{partitions} partitions on {primaries} primaries: {counts:?}"
+                );
+            }
+        }
+    }
+}
