@@ -37,7 +37,7 @@ const QUERIES_MAX: u32 = 20;
 /// The pause between two attempts of a plain command.
 const QUERY_PAUSE: Duration = Duration::from_millis(100);
 /// Why an attempt came to nothing, where the server answered.
-const TERM_OVER: &str = "the partition's primary has changed";
+pub(crate) const TERM_OVER: &str = "the partition's primary has changed";
 /// Why a call that was carried out has no answer.
 const REPLY_LOST: &str = "the call was carried out, and its reply has expired";
 
@@ -120,12 +120,60 @@ impl CallConnection {
         }
     }
 
-    /// Carries a call out, over as many attempts and terms as time allows.
+    /// Carries a call out, over as many attempts and terms as time allows. It waits for replicas where the level that
+    /// was asked for needs them.
     ///
     /// # Errors
     /// [`EngineError::Uncertain`] when an attempt may have been carried out: its answer was lost, or it broke off after
     /// it had begun. Else [`EngineError::Unavailable`].
     pub async fn call(&mut self, call: &Call<'_>) -> Result<ScriptReply, EngineError> {
+        let waits = call.waits(&self.context.options);
+        let (reply, _) = self.carry_out(call, waits).await?;
+        Ok(reply)
+    }
+
+    /// The same without waiting for replicas: the reply has reached the primary alone. With the term in which it was
+    /// carried out.
+    ///
+    /// # Errors
+    /// The same.
+    pub(crate) async fn call_unconfirmed(
+        &mut self,
+        call: &Call<'_>,
+    ) -> Result<(ScriptReply, Arc<str>), EngineError> {
+        self.carry_out(call, false).await
+    }
+
+    /// Whether the replicas that grants wait for have everything that the partition's primary wrote before this call.
+    /// None where the term is over.
+    ///
+    /// # Errors
+    /// When the primary does not answer.
+    pub(crate) async fn replicas_have(&mut self, term: &str) -> Result<Option<bool>, RedisError> {
+        let commands = self.wait_commands();
+        let answers = match self.attempt_fenced(&commands, term).await {
+            Ok(answers) => answers,
+            Err(error) => {
+                self.disconnect();
+                return Err(error);
+            }
+        };
+        let Some((_, answers)) = answers else {
+            self.leave_term(term);
+            return Ok(None);
+        };
+        let mut have = Value::Nil;
+        for answer in answers {
+            have = answer.extract_error()?;
+        }
+        Ok(Some(self.is_enough(have)))
+    }
+
+    async fn carry_out(
+        &mut self,
+        call: &Call<'_>,
+        waits: bool,
+    ) -> Result<(ScriptReply, Arc<str>), EngineError> {
         self.calls += 1;
         let until = Instant::now() + self.context.options.try_for;
         let (mut pause, mut sent) = (CALL_PAUSES.0, false);
@@ -133,7 +181,7 @@ impl CallConnection {
             let open = self.partition.open_term(until).await;
             let term = open.map_err(|reason| failure(reason, sent))?;
             let earlier = sent;
-            let reason = match self.attempt(call, &term, &mut sent).await {
+            let reason = match self.attempt(call, waits, &term, &mut sent).await {
                 Ok(reply) if reply.is_refused() => {
                     sent = earlier;
                     self.leave_term(&term);
@@ -146,7 +194,7 @@ impl CallConnection {
                     let relied_on = call.relied_on(&reply, &self.context.options);
                     reply.unkept = self.partition.accept_reply(&term, relied_on);
                     if reply.unkept.is_some() {
-                        return Ok(reply);
+                        return Ok((reply, term));
                     }
                     self.connection = None;
                     TERM_OVER.to_owned()
@@ -329,6 +377,7 @@ impl CallConnection {
     async fn attempt(
         &mut self,
         call: &Call<'_>,
+        waits: bool,
         term: &str,
         sent: &mut bool,
     ) -> Result<ScriptReply, RedisError> {
@@ -351,8 +400,6 @@ impl CallConnection {
             }
         })?;
         let mut reply = ScriptReply::read(value)?;
-        let options = &self.context.options;
-        let waits = call.asks.is_some_and(|asked| options.waits(asked));
         if waits && reply.is_ok() && self.wait().await? {
             reply.reached = AckLevel::Replica;
         }
@@ -466,9 +513,14 @@ impl CallConnection {
 }
 
 impl Call<'_> {
+    /// Whether it waits for replicas.
+    pub(crate) fn waits(&self, options: &Options) -> bool {
+        self.asks.is_some_and(|asked| options.waits(asked))
+    }
+
     /// The entry up to which somebody relies on the log, when this reply is passed on. What does not reach the level
     /// that was asked for is answered with an error, and may still be lost.
-    fn relied_on(&self, reply: &ScriptReply, options: &Options) -> Option<Seq> {
+    pub(crate) fn relied_on(&self, reply: &ScriptReply, options: &Options) -> Option<Seq> {
         let asked = self.asks?;
         let sufficient = !options.waits(asked) || reply.level(asked).is_ok();
         reply.head.filter(|_| sufficient)

@@ -16,7 +16,8 @@ use tokio::{
 };
 
 use crate::{
-    call_connection::{Arguments, Call, CallConnection, ConnectionContext},
+    call_connection::{Arguments, Call, CallConnection, ConnectionContext, TERM_OVER},
+    confirmations::Confirmations,
     error::{ConnectError, is_transient, no_answer, unavailable},
     keys::KeySpace,
     lanes::{Lane, Lanes},
@@ -43,6 +44,8 @@ pub struct Connections {
     replicas: Vec<OnlineReplicas>,
     /// For everything that is not a claim, one set a partition.
     lanes: Vec<Lanes>,
+    /// Waits for replicas, one set of calls a partition at a time.
+    confirmations: Vec<Confirmations>,
     /// One connection a partition, for saying that this node is there.
     pub(crate) presence_connections: Vec<Mutex<CallConnection>>,
     /// One connection a partition, for looking after it while it is not open.
@@ -72,11 +75,16 @@ impl Connections {
             list: ids.map(partition).collect(),
             context: Arc::new(context),
             lanes: Vec::new(),
+            confirmations: Vec::new(),
             presence_connections: Vec::new(),
             repair_connections: Vec::new(),
         };
         let lanes = |partition| Lanes::new(&connections.context, partition);
         connections.lanes = connections.list.iter().map(lanes).collect();
+        let confirmations = |partition: &Arc<Partition>| {
+            Confirmations::new(connections.connection(partition.id, "replicas"))
+        };
+        connections.confirmations = connections.list.iter().map(confirmations).collect();
         connections.presence_connections = connections.connections("presence");
         connections.repair_connections = connections.connections("repair");
         let ids = connections.list.iter().map(|partition| partition.id);
@@ -243,13 +251,43 @@ impl Connections {
         partition: PartitionId,
         call: &Call<'_>,
     ) -> Result<ScriptReply, EngineError> {
+        if call.waits(self.options()) {
+            return self.carry_out_confirmed(partition, call).await;
+        }
         let lane = match call.asks {
             None => Lane::Read,
-            Some(asked) if self.options().waits(asked) => Lane::Confirmed,
             Some(_) => Lane::Command,
         };
         let mut connection = self.take(partition, lane).await?;
         connection.call(call).await
+    }
+
+    /// Carries a call out, and then waits for replicas together with the other calls that do. Where the term ends in
+    /// between, the call may be lost.
+    async fn carry_out_confirmed(
+        &self,
+        partition: PartitionId,
+        call: &Call<'_>,
+    ) -> Result<ScriptReply, EngineError> {
+        let mut connection = self.take(partition, Lane::Confirmed).await?;
+        let (mut reply, term) = connection.call_unconfirmed(call).await?;
+        drop(connection);
+        if !reply.is_ok() {
+            return Ok(reply);
+        }
+        let confirmations = &self.confirmations[usize::from(partition.0)];
+        let uncertain = |reason: &str| EngineError::Uncertain {
+            reason: reason.to_owned(),
+        };
+        let confirmed = confirmations.confirm(&term, self.options().try_for).await;
+        if confirmed.map_err(|reason| uncertain(&reason))? {
+            reply.reached = AckLevel::Replica;
+        }
+        let relied_on = call.relied_on(&reply, self.options());
+        match self.get(partition).accept(&term, relied_on) {
+            true => Ok(reply),
+            false => Err(uncertain(TERM_OVER)),
+        }
     }
 
     /// Why nobody waits for a partition, if it has not answered for as long as a call is tried. Claims and commands are

@@ -7,6 +7,7 @@
 
 mod call_connection;
 mod checks;
+mod confirmations;
 mod connections;
 mod dialer;
 mod directory;

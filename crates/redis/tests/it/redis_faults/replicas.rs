@@ -18,7 +18,7 @@ use qiang_testkit::{
 };
 
 use crate::redis_faults::harness::{
-    Harness, blocking, grant_of, name, node, open_now, options, patient, wait_for,
+    Harness, blocking, calls_of, grant_of, name, node, open_now, options, patient, wait_for,
 };
 
 const REPLICA_TIMEOUT: Duration = Duration::from_millis(100);
@@ -137,7 +137,8 @@ async fn a_replica_that_does_not_answer_is_not_claimed_to_have_it() {
 /// Payments that wait for one stalled replica.
 const PAYMENTS: u32 = 59;
 
-/// Commands that wait for a stalled replica delay no read, and no command that waits for none.
+/// Commands that wait for a stalled replica delay no read, and no command that waits for none. They wait together: the
+/// first alone, and all that were decided meanwhile after it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stalled_replica_delays_only_commands_that_wait_for_it() {
     let servers = blocking(|| Standalone::start(&ServerOptions::new().replicas(1)));
@@ -169,6 +170,7 @@ async fn a_stalled_replica_delays_only_commands_that_wait_for_it() {
         tokio::spawn(async move { node.submit(pay).await })
     };
     blocking(|| servers.replica(0).pause());
+    let before = blocking(|| calls_of(servers.primary(), "wait"));
     let confirmed: Vec<_> = (1..=PAYMENTS).map(|n| pay(sales[0], n)).collect();
     tokio::time::sleep(2 * REPLICA_TIMEOUT).await;
     let read = harness.nodes[0].order(sales[1].order(1)).await;
@@ -187,6 +189,8 @@ async fn a_stalled_replica_delays_only_commands_that_wait_for_it() {
             "{answer:?}"
         );
     }
+    let waits = blocking(|| calls_of(servers.primary(), "wait")) - before;
+    assert!(waits < u64::from(PAYMENTS / 4), "{waits} times");
     blocking(|| servers.replica(0).resume());
 }
 
