@@ -54,8 +54,8 @@ struct Args {
     /// What kind of Redis; `both` changes from one to the other.
     #[arg(long, value_enum, default_value_t = Which::Both)]
     topology: Which,
-    /// Kinds of faults, with commas between: kill, stop, cut, halfcut, lose, isolate, older, empty, restore, memory,
-    /// scripts, slots, clock.
+    /// Kinds of faults, with commas between: kill, stop, cut, halfcut, lose, isolate, older, empty, full, restore,
+    /// memory, scripts, slots, clock.
     #[arg(long, default_value = KINDS)]
     faults: String,
     /// Primaries of Redis are neither killed, stopped nor cut off.

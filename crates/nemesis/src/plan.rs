@@ -45,6 +45,8 @@ pub(crate) enum Kind {
     Older,
     /// A primary loses all it has, and its replicas with it.
     Empty,
+    /// The primary starts again on older data and has no memory left, or no disk.
+    Full,
     /// The ledger is restored from an older dump.
     Restore,
     /// Redis reaches `maxmemory`.
@@ -58,7 +60,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 14] = [
         Self::Kill,
         Self::Stop,
         Self::Cut,
@@ -67,6 +69,7 @@ impl Kind {
         Self::Isolate,
         Self::Older,
         Self::Empty,
+        Self::Full,
         Self::Restore,
         Self::Memory,
         Self::Scripts,
@@ -84,6 +87,7 @@ impl Kind {
             Self::Isolate => "isolate",
             Self::Older => "older",
             Self::Empty => "empty",
+            Self::Full => "full",
             Self::Restore => "restore",
             Self::Memory => "memory",
             Self::Scripts => "scripts",
@@ -164,7 +168,7 @@ pub(crate) struct Fault {
     /// How long it lasts.
     pub(crate) hold: Duration,
     /// Of `lose`, how many entries are lost; of `empty`, how often Redis is emptied, 0 for once while no user asks; of
-    /// `clock`, by how many seconds clocks step.
+    /// `full`, 0 for memory and 1 for disk; of `clock`, by how many seconds clocks step.
     pub(crate) amount: i64,
     /// What users do before the next one.
     pub(crate) pause: Duration,
@@ -186,6 +190,10 @@ impl fmt::Display for Fault {
                 0 => f.write_str(", without load"),
                 times => write!(f, ", {times} times"),
             },
+            Kind::Full => f.write_str(match amount {
+                0 => ", memory",
+                _ => ", disk",
+            }),
             Kind::Clock => write!(f, ", {amount} s"),
             _ => Ok(()),
         }
@@ -257,6 +265,7 @@ impl Iterator for Plan {
         let amount = match kind {
             Kind::Lose => *LOST.choose(random)?,
             Kind::Empty => *EMPTIED.choose(random)?,
+            Kind::Full => i64::from(random.random_bool(0.5)),
             Kind::Clock => *STEPS_S.choose(random)?,
             _ => 0,
         };
@@ -304,7 +313,7 @@ fn targets(kind: Kind, scope: Scope) -> Vec<Target> {
             processes.retain(|target| *target != Target::Worker);
             processes
         }
-        Kind::Lose | Kind::Older | Kind::Memory => primaries.collect(),
+        Kind::Lose | Kind::Older | Kind::Full | Kind::Memory => primaries.collect(),
         // Under Sentinels the only primary is all of it.
         Kind::Empty if sentinel => vec![Target::Everything],
         Kind::Empty => primaries.chain([Target::Everything]).collect(),

@@ -1,5 +1,6 @@
 //! The faults: each is made, held for a while, and undone.
 
+mod full;
 mod loss;
 mod network;
 pub(crate) mod process;
@@ -62,6 +63,9 @@ pub(crate) async fn inflict(scene: &Scene, fault: &Fault) -> Result<()> {
         (Kind::Older, Target::Primary(partition)) => {
             storage::older(site, partition, fault.hold).await
         }
+        (Kind::Full, Target::Primary(partition)) => {
+            full::older_and_full(site, partition, fault).await
+        }
         (Kind::Empty, target) => storage::empty(scene, target, fault).await,
         (Kind::Restore, _) => storage::restore(scene, fault.hold).await,
         (Kind::Memory, Target::Primary(partition)) => {
@@ -72,7 +76,7 @@ pub(crate) async fn inflict(scene: &Scene, fault: &Fault) -> Result<()> {
         }
         (Kind::Scripts, _) => storage::flush_scripts(site),
         (Kind::Clock, _) => step_clock(site, fault.amount, fault.hold).await,
-        (Kind::Older | Kind::Memory | Kind::Slots, _) => Ok(()),
+        (Kind::Older | Kind::Full | Kind::Memory | Kind::Slots, _) => Ok(()),
     };
     done.with_context(|| format!("the fault `{fault}`"))
 }
@@ -85,7 +89,7 @@ pub(crate) fn may_lose(fault: &Fault) -> Option<Level> {
         Kind::Kill | Kind::Stop | Kind::Cut | Kind::HalfCut if is_primary => Some(Level::Memory),
         Kind::Lose | Kind::Isolate => Some(Level::Memory),
         // Primary and replicas go back together.
-        Kind::Older | Kind::Empty => Some(Level::Replica),
+        Kind::Older | Kind::Full | Kind::Empty => Some(Level::Replica),
         _ => None,
     }
 }

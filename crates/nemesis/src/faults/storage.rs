@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fs, path::Path, time::Duration};
 
 use anyhow::{Context as _, Result};
-use qiang_testkit::servers::postgres;
+use qiang_testkit::servers::{postgres, redis::Server};
 
 use crate::{
     faults::Scene,
@@ -19,6 +19,17 @@ const FULL_PERCENT: u64 = 90;
 
 /// Starts the primary again on its append-only file as it was some time before. Nobody is promoted meanwhile.
 pub(super) async fn older(site: &Installation, partition: usize, hold: Duration) -> Result<()> {
+    let nothing = |_: &Server| Ok(());
+    older_but(site, partition, hold, nothing).await.map(|_| ())
+}
+
+/// The same; `before` is done to the server right before it dies. Returns which server it is.
+pub(super) async fn older_but(
+    site: &Installation,
+    partition: usize,
+    hold: Duration,
+    before: impl Fn(&Server) -> Result<()>,
+) -> Result<usize> {
     let primary = site.redis.wait_for_primary(partition).await?;
     let server = &site.redis.servers()[primary];
     wait_until("the end of a rewrite", REWRITE_MAX, || {
@@ -36,7 +47,8 @@ pub(super) async fn older(site: &Installation, partition: usize, hold: Duration)
     for judge in &judges {
         blocking(|| judge.pause())?;
     }
-    let restarted = blocking(|| server.kill()).and_then(|()| {
+    let restarted = before(server).and_then(|()| {
+        blocking(|| server.kill())?;
         fs::remove_dir_all(&data)?;
         fs::create_dir(&data)?;
         copy_files(copy.path(), &data)?;
@@ -45,7 +57,7 @@ pub(super) async fn older(site: &Installation, partition: usize, hold: Duration)
     for judge in &judges {
         blocking(|| judge.resume())?;
     }
-    restarted
+    restarted.map(|()| primary)
 }
 
 fn copy_files(from: &Path, to: &Path) -> Result<()> {
