@@ -70,6 +70,10 @@ impl QueueConsumer {
         let until = Instant::now() + wait_max.min(WAIT_MAX);
         let consumed = self.consume(limit, until).await;
         consumed.inspect_err(|_| self.end_session())?;
+        if self.received.is_empty() && self.queue.link.is_blocked().await {
+            // Nothing can come: the caller is not to wait for it.
+            return Err(BrokerError::Blocked.into());
+        }
         let received = std::mem::take(&mut self.received);
         Ok(match std::mem::take(&mut self.restarted) {
             true => Received::Restarted(received),

@@ -34,6 +34,9 @@ pub enum BrokerError {
     /// What consumes is stopped as soon as it has begun.
     #[error("RabbitMQ does not let anybody consume the queue")]
     Stopped,
+    /// RabbitMQ takes no messages for now.
+    #[error("RabbitMQ takes no messages: its memory or disk ends")]
+    Blocked,
     /// A message was not taken: there was no queue for it, or it had no room.
     #[error("RabbitMQ did not take a message")]
     NotTaken,
@@ -45,11 +48,14 @@ impl From<BrokerError> for LedgerError {
     }
 }
 
-/// One connection for everything that a worker does; its channels fail each for itself.
+/// Two connections for everything that a worker does; their channels fail each for itself. RabbitMQ reads nothing more
+/// from a connection that publishes while it is short of memory or disk, so what is consumed has a connection of its
+/// own.
 pub(crate) struct Link {
     pub(crate) options: Options,
     uri: AMQPUri,
-    connection: Mutex<Option<Connection>>,
+    consuming: Mutex<Option<Connection>>,
+    publishing: Mutex<Option<Connection>>,
     /// RabbitMQ 3.10 fails when the same quorum queue is declared twice at once while it is made.
     declaring: Mutex<()>,
 }
@@ -61,18 +67,39 @@ impl Link {
         Ok(Self {
             options,
             uri,
-            connection: Mutex::new(None),
+            consuming: Mutex::default(),
+            publishing: Mutex::default(),
             declaring: Mutex::new(()),
         })
     }
 
-    /// A new channel, over a new connection if there is none.
+    /// A new channel for everything but publishing, over a new connection if there is none.
     pub(crate) async fn channel(&self) -> Result<Channel, BrokerError> {
-        let mut connection = self.connection.lock().await;
+        self.channel_of(&self.consuming, "consumes").await
+    }
+
+    /// A new channel for publishing, over a new connection if there is none.
+    pub(crate) async fn publishing_channel(&self) -> Result<Channel, BrokerError> {
+        self.channel_of(&self.publishing, "publishes").await
+    }
+
+    /// Whether RabbitMQ has said that it takes no messages, because its memory or disk ends.
+    pub(crate) async fn is_blocked(&self) -> bool {
+        let connection = self.publishing.lock().await;
+        connection.as_ref().is_some_and(|it| it.status().blocked())
+    }
+
+    async fn channel_of(
+        &self,
+        connection: &Mutex<Option<Connection>>,
+        what_for: &str,
+    ) -> Result<Channel, BrokerError> {
+        let mut connection = connection.lock().await;
         let lost = connection.as_ref().is_none_or(|c| !c.status().connected());
         if lost {
-            let name = LongString::from(format!("qiang {}", self.options.worker));
-            let properties = ConnectionProperties::default().with_connection_name(name);
+            let name = format!("qiang {} {what_for}", self.options.worker);
+            let properties =
+                ConnectionProperties::default().with_connection_name(LongString::from(name));
             *connection = None;
             let connecting = Connection::connect_uri(self.uri.clone(), properties);
             *connection = Some(in_time("connect", connecting).await?);
@@ -91,11 +118,13 @@ impl Link {
         }
     }
 
-    /// Ends the connection: others may take over what was ours.
+    /// Ends the connections: others may take over what was ours.
     pub(crate) async fn close(&self) {
-        if let Some(connection) = self.connection.lock().await.take() {
-            // Where that fails it is lost, which comes to the same.
-            drop(in_time("close", connection.close(200, "OK".into())).await);
+        for connection in [&self.publishing, &self.consuming] {
+            if let Some(connection) = connection.lock().await.take() {
+                // Where that fails it is lost, which comes to the same.
+                drop(in_time("close", connection.close(200, "OK".into())).await);
+            }
         }
     }
 

@@ -73,6 +73,10 @@ impl Relay {
                     );
                 }
                 Stopped::Failed(reason) => {
+                    let reason = match self.queue.link.is_blocked().await {
+                        true => BrokerError::Blocked.to_string(),
+                        false => reason,
+                    };
                     if std::mem::take(&mut progress.relayed) {
                         (pause, well) = (PAUSES.0, true);
                     }
@@ -88,7 +92,7 @@ impl Relay {
 
     async fn relay(&self, progress: &mut Progress) -> Result<Infallible, Stopped> {
         let (link, partition) = (&self.queue.link, self.queue.partition);
-        let channel = link.channel().await?;
+        let channel = link.publishing_channel().await?;
         self.lock(&channel).await?;
         link.declare(partition).await?;
         let confirms = ConfirmSelectOptions::default();

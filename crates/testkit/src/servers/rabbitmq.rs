@@ -18,6 +18,9 @@ const NAMES_MAX: Duration = Duration::from_secs(20);
 /// What Debian calls by this name on the search path insists on its own user and folders; this is what it calls.
 const DEBIAN_SERVER: &str = "/usr/lib/rabbitmq/bin/rabbitmq-server";
 
+/// The same of the program that operators use.
+const DEBIAN_CONTROL: &str = "/usr/lib/rabbitmq/bin/rabbitmqctl";
+
 /// For clients.
 const AMQP_PORT: usize = 0;
 /// For other nodes, of which there are none, and for `rabbitmqctl`.
@@ -76,6 +79,28 @@ impl RabbitMq {
             // Erlang's `dets` marks a file that needs no repair, which would drop what came last.
             (found && bytes.get(8..12) == Some(&[0, 0, 0, 1])).then_some(())
         });
+    }
+
+    /// Runs a command of `rabbitmqctl` on the node, as an operator does.
+    ///
+    /// # Panics
+    /// When it fails.
+    pub fn control(&self, words: &[&str]) {
+        let debian = PathBuf::from(DEBIAN_CONTROL);
+        let program = match debian.exists() {
+            true => debian,
+            false => program::find("rabbitmqctl", "rabbitmq-server"),
+        };
+        let at = self.resources();
+        let mut command = Command::new(program);
+        command
+            .env("HOME", at.folder())
+            .env("ERL_EPMD_PORT", self.names.addr().port().to_string())
+            .args(["--node", &format!("{}@localhost", short_name(at))])
+            .args(words);
+        let output = command.output().expect("rabbitmqctl starts");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "rabbitmqctl {words:?}: {said}");
     }
 
     /// Starts it on the same ports and folder, after a kill if it runs, and waits until it takes connections.

@@ -7,6 +7,7 @@
 mod copies;
 mod on_rabbit;
 mod on_redis;
+mod rabbit_mistakes;
 mod rabbit_only;
 mod redis_only;
 mod worker;
