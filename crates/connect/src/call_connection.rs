@@ -11,23 +11,25 @@
 
 use std::{sync::Arc, time::Duration};
 
-use qiang_core::{campaign::AckLevel, event::Seq, id::CampaignId, ports::EngineError};
+use qiang_core::{campaign::AckLevel, event::Seq, ports::EngineError};
 use redis::{
     Cmd, ErrorKind, FromRedisValue, RedisError, ServerErrorKind, Value, aio::MultiplexedConnection,
 };
 use tokio::time::Instant;
 
 use crate::{
+    call::Call,
     directory::Directory,
     error::{
-        ConnectError, is_before_writes, is_transient, no_answer, refused, unavailable, unreadable,
+        ConnectError, failure, is_before_writes, is_transient, no_answer, read, refused,
+        unavailable, unreadable,
     },
     keys::{KeySpace, PARTITIONS_MAX},
     options::Options,
     partition::Partition,
     replicas::{replicas_have, wait_commands},
     reply::ScriptReply,
-    script::{Script, head_in_term},
+    script::head_in_term,
 };
 
 /// Pauses between attempts of a call grow from the first to the second.
@@ -77,23 +79,6 @@ impl ConnectionContext {
         let clock = self.options.clock.as_ref();
         clock.map_or_else(String::new, |clock| clock.now().as_millis().to_string())
     }
-}
-
-/// Adds a script's own arguments to a command.
-pub type Arguments<'a> = &'a (dyn Fn(&mut Cmd) -> &mut Cmd + Send + Sync);
-
-/// One call: a script, and its arguments beyond those that every script has.
-pub struct Call<'a> {
-    /// What is called.
-    pub script: &'static Script,
-    /// Whose keys it is given.
-    pub campaign: CampaignId,
-    /// Further keys of the partition, behind those that the script names.
-    pub more_keys: &'a [String],
-    /// Its own arguments.
-    pub arguments: Arguments<'a>,
-    /// The level that the decision is to reach; none for what only reads.
-    pub asks: Option<AckLevel>,
 }
 
 /// A connection to one partition.
@@ -510,34 +495,4 @@ impl CallConnection {
         let mark = self.context.keys.mark(self.partition.id, &self.name);
         wait_commands(mark, &self.context.options)
     }
-}
-
-impl Call<'_> {
-    /// Whether it waits for replicas.
-    pub(crate) fn waits(&self, options: &Options) -> bool {
-        self.asks.is_some_and(|asked| options.waits(asked))
-    }
-
-    /// The entry up to which somebody relies on the log, when this reply is passed on. What does not reach the level
-    /// that was asked for is answered with an error, and may still be lost.
-    pub(crate) fn relied_on(&self, reply: &ScriptReply, options: &Options) -> Option<Seq> {
-        let asked = self.asks?;
-        let sufficient = !options.waits(asked) || reply.level(asked).is_ok();
-        reply.head.filter(|_| sufficient)
-    }
-}
-
-/// Why a call gave no decision; `uncertain` when it may have been carried out all the same.
-fn failure(reason: String, uncertain: bool) -> EngineError {
-    if uncertain {
-        EngineError::Uncertain { reason }
-    } else {
-        unavailable(reason)
-    }
-}
-
-fn read<T: FromRedisValue>(answer: Value) -> Result<T, EngineError> {
-    let answer = answer.extract_error();
-    let answer = answer.and_then(|answer| Ok(redis::from_redis_value(answer)?));
-    answer.map_err(|error| unavailable(no_answer(&error)))
 }

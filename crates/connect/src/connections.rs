@@ -16,7 +16,8 @@ use tokio::{
 };
 
 use crate::{
-    call_connection::{Arguments, Call, CallConnection, ConnectionContext, TERM_OVER},
+    call::{Arguments, Call},
+    call_connection::{CallConnection, ConnectionContext, TERM_OVER},
     confirmations::Confirmations,
     error::{ConnectError, is_transient, no_answer, unavailable},
     keys::KeySpace,

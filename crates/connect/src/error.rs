@@ -1,7 +1,7 @@
 //! What can go wrong with Redis.
 
 use qiang_core::ports::{EngineError, LedgerError};
-use redis::{ErrorKind, RedisError, ServerErrorKind};
+use redis::{ErrorKind, FromRedisValue, RedisError, ServerErrorKind, Value};
 
 /// Why nothing is granted at `maxmemory`.
 const OUT_OF_MEMORY: &str =
@@ -162,6 +162,22 @@ pub fn is_transient(error: &RedisError) -> bool {
                 )
         }
     }
+}
+
+/// Why a call gave no decision; `uncertain` when it may have been carried out all the same.
+pub(crate) fn failure(reason: String, uncertain: bool) -> EngineError {
+    if uncertain {
+        EngineError::Uncertain { reason }
+    } else {
+        unavailable(reason)
+    }
+}
+
+/// Reads an answer.
+pub(crate) fn read<T: FromRedisValue>(answer: Value) -> Result<T, EngineError> {
+    let answer = answer.extract_error();
+    let answer = answer.and_then(|answer| Ok(redis::from_redis_value(answer)?));
+    answer.map_err(|error| unavailable(no_answer(&error)))
 }
 
 #[cfg(test)]

@@ -2,9 +2,10 @@
 //! scripts that are carried out once however often they are sent. What campaigns are is not known here.
 //!
 //! Modules import only those before them: identity, options, keys, info, script, replicas, replies; error, reply;
-//! partition, dialer; directory; call_connection; checks, connections; presence. `keys.rs` documents every key of an
-//! installation.
+//! partition, dialer; directory, call; call_connection; confirmations, checks, connections; presence. `keys.rs`
+//! documents every key of an installation.
 
+mod call;
 mod call_connection;
 mod checks;
 mod confirmations;
@@ -25,7 +26,8 @@ mod reply;
 mod script;
 
 pub use self::{
-    call_connection::{Arguments, Call, CallConnection, ConnectionContext},
+    call::{Arguments, Call},
+    call_connection::{CallConnection, ConnectionContext},
     checks::{check_servers, check_set_up},
     connections::Connections,
     directory::Directory,

@@ -216,6 +216,8 @@ pub(crate) const NODES: usize = 2;
 const SENTINELS: usize = 3;
 /// Partitions of the installation.
 pub(crate) const PARTITIONS: usize = 4;
+/// What the keys of the installation begin with.
+pub(crate) const PREFIX: &str = "faults";
 
 /// Entries that a failover loses: one, and many.
 const LOST: [i64; 2] = [1, 500];

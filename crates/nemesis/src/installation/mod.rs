@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use self::{
     ledger::{LedgerKind, LedgerSite},
-    program::{Addresses, PREFIX, Program, Role},
+    program::{Addresses, Program, Role},
     redis::RedisSite,
 };
 use crate::{clock::Clock, plan::Topology};
@@ -143,7 +143,7 @@ impl Installation {
     /// What `qiang audit` says of ledger and engine.
     pub(crate) fn audit(&self) -> Result<Value> {
         let mut command = Command::new(&self.setup.qiang);
-        command.args(["audit", "--json", "--prefix", PREFIX]);
+        command.args(["audit", "--json", "--prefix", crate::plan::PREFIX]);
         command.args(["--ledger", &self.ledger.url]);
         let urls = |servers: &[qiang_testkit::servers::redis::Server]| {
             let urls: Vec<String> = servers.iter().map(|server| server.url()).collect();

@@ -18,12 +18,10 @@ use super::{
     redis::{RedisSite, ports},
     translate::Translator,
 };
-use crate::plan::{PARTITIONS, Topology};
+use crate::plan::{PARTITIONS, PREFIX, Topology};
 
 /// What tokens are signed with.
 pub(crate) const SECRET: &str = "a-secret-for-fault-runs-of-32-bytes-at-least";
-/// What all keys in Redis begin with.
-pub(crate) const PREFIX: &str = "faults";
 /// Campaigns of this supply are spread over all partitions, where nothing else is said.
 pub(crate) const SPREAD_FROM: u32 = 2_000;
 /// A node that has not accepted by now is not up.

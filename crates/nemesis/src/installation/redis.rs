@@ -15,8 +15,8 @@ use qiang_testkit::{
     },
 };
 
-use super::{blocking, program::PREFIX, wait_until};
-use crate::plan::{PARTITIONS, Topology};
+use super::{blocking, wait_until};
+use crate::plan::{PARTITIONS, PREFIX, Topology};
 
 /// When Sentinels take a silent primary for dead. The third one is slower, so that not all three stand for election
 /// at the same moment.
