@@ -46,17 +46,20 @@ pub(crate) struct ReconciledBody {
 impl ReconciledBody {
     fn new(ran_at: Timestamp, found: Reconciled) -> Self {
         let count = |kind: DifferenceKind| {
-            let of = found.differences.iter().filter(|it| it.kind == kind);
-            (kind.name(), of.count() as u64)
+            let of_rows = found.differences.iter().map(|it| it.kind);
+            let all = of_rows.chain(found.campaign_differences.iter().map(|it| it.kind));
+            (kind.name(), all.filter(|it| *it == kind).count() as u64)
         };
-        let examples = found.differences.iter().take(EXAMPLES);
+        let campaigns = found.campaign_differences.iter().map(ToString::to_string);
+        let rows = found.differences.iter().map(ToString::to_string);
+        let examples = campaigns.chain(rows).take(EXAMPLES);
         Self {
             ran_at: When(ran_at),
             complete: found.is_complete,
             campaigns: found.campaigns,
             rows: found.rows,
             differences: DifferenceKind::FAULTS.map(count).into(),
-            examples: examples.map(ToString::to_string).collect(),
+            examples: examples.collect(),
         }
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! A walk goes through the live campaigns of each partition, in both directions, and begins again at its end: so
 //! everything live is looked at, however slowly. What differs is looked at again at the next run, because claims are
-//! decided meanwhile, and counts if it is still so. Nothing is repaired here.
+//! decided meanwhile, and counts if it is still so. Before the rows of a campaign come its facts, such as its stock. A
+//! campaign that cannot be compared is logged and passed over. Nothing is repaired here.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,7 +16,10 @@ use qiang_core::{
     event::PartitionId,
     id::CampaignId,
     ports::{Clock, EngineError, Ledger, SampleCursor, SampleEngine},
-    reconcile::{Difference, DifferenceKind, PartitionFindings},
+    reconcile::{
+        CampaignComparison, CampaignDifference, Difference, DifferenceKind, NotCompared,
+        PartitionFindings,
+    },
     time::Timestamp,
 };
 
@@ -23,6 +27,8 @@ use crate::host::{Next, Reconciler, Schedule, Stuck};
 
 /// Differences of one partition that are remembered, and so counted, at most.
 const FOUND_MAX: usize = 10_000;
+/// Runs in which the facts of one campaign are compared at most: it may change, or its entries may not be settled.
+const FACTS_RUNS_MAX: u32 = 10;
 /// A process reconciles a partition for so many intervals after it was heard of last, and for so long at least.
 const LEASE_INTERVALS: u32 = 3;
 const LEASE_MIN: Duration = Duration::from_secs(10);
@@ -64,6 +70,8 @@ struct Found {
     differences: BTreeMap<Name, u64>,
     /// What the log says of already.
     logged: BTreeSet<(DifferenceKind, CampaignId)>,
+    /// Campaigns of which the log says that they are not compared.
+    logged_not_compared: BTreeSet<CampaignId>,
     walk: u64,
     withheld: u64,
     ran_at: Option<Timestamp>,
@@ -79,12 +87,41 @@ impl Found {
         DifferenceKind::FAULTS.map(count).to_vec()
     }
 
-    fn note(&mut self, partition: PartitionId, difference: &Difference) {
-        let name = (difference.kind, difference.campaign, difference.number);
+    fn count(&mut self, name: Name) -> bool {
         if self.differences.len() < FOUND_MAX || self.differences.contains_key(&name) {
             self.differences.insert(name, self.walk);
         }
-        if self.logged.insert((difference.kind, difference.campaign)) {
+        self.logged.insert((name.0, name.1))
+    }
+
+    fn note_campaign(&mut self, partition: PartitionId, difference: &CampaignDifference) {
+        if self.count((difference.kind, difference.campaign, 0)) {
+            tracing::error!(
+                partition = partition.0,
+                %difference,
+                "engine and ledger differ about a campaign: run qiang reconcile"
+            );
+        }
+    }
+
+    fn note_not_compared(
+        &mut self,
+        partition: PartitionId,
+        campaign: CampaignId,
+        reason: &NotCompared,
+    ) {
+        if self.logged_not_compared.insert(campaign) {
+            tracing::error!(
+                partition = partition.0,
+                %campaign,
+                %reason,
+                "a campaign is not compared with the ledger"
+            );
+        }
+    }
+
+    fn note(&mut self, partition: PartitionId, difference: &Difference) {
+        if self.count((difference.kind, difference.campaign, difference.number)) {
             tracing::error!(
                 partition = partition.0,
                 %difference,
@@ -93,16 +130,23 @@ impl Found {
         }
     }
 
-    /// A walk has ended: what it has not seen is not there any more.
-    fn end_walk(&mut self, now: Timestamp) {
+    /// A walk has ended: what it has not seen is not there any more, but for campaigns that it could not compare.
+    fn end_walk(&mut self, now: Timestamp, ended: &Walk) {
         let walk = self.walk;
-        self.differences.retain(|_, seen| *seen == walk);
+        let not_compared = &ended.not_compared;
+        self.differences
+            .retain(|name, seen| *seen == walk || not_compared.contains(&name.1));
+        self.logged_not_compared
+            .retain(|campaign| not_compared.contains(campaign));
         let left = &self.differences;
         self.logged
             .retain(|known| left.keys().any(|name| (name.0, name.1) == *known));
         self.walk += 1;
         // Where nothing is live, no rows were compared, and this is when they would have been.
-        (self.ran_at, self.passed_at) = (Some(now), Some(now));
+        self.ran_at = Some(now);
+        if not_compared.is_empty() {
+            self.passed_at = Some(now);
+        }
     }
 }
 
@@ -111,14 +155,28 @@ impl Found {
 struct Walk {
     /// The campaigns to come, the next one last.
     campaigns: Vec<CampaignId>,
-    /// The present one, and where in it.
-    here: Option<(CampaignId, SampleCursor)>,
+    /// The present one, and where in it; `None` before its facts are compared.
+    here: Option<(CampaignId, Option<SampleCursor>)>,
+    /// Facts of it that differed when they were compared first.
+    suspected_facts: Option<BTreeSet<CampaignDifference>>,
+    /// Runs in which its facts were compared.
+    facts_runs: u32,
     /// What differed there when it was looked at first.
     suspected: Option<BTreeSet<Difference>>,
     /// Whether campaigns were listed for this walk.
     begun: bool,
-    /// Whether all of them could be read so far.
-    is_whole: bool,
+    /// Those that could not be compared, or not all of them.
+    not_compared: BTreeSet<CampaignId>,
+}
+
+impl Walk {
+    /// Passes over the present campaign.
+    fn skip(&mut self) {
+        if let Some((campaign, _)) = self.here.take() {
+            self.not_compared.insert(campaign);
+        }
+        (self.suspected, self.suspected_facts, self.facts_runs) = (None, None, 0);
+    }
 }
 
 /// Reconciles an engine with a ledger.
@@ -180,18 +238,92 @@ impl Reconciliation {
         self.walk(partition).await.and(counted)
     }
 
+    /// Compares the facts of the present campaign, if that is still to be done. Returns whether its rows are next.
+    async fn compare_facts(&mut self, partition: PartitionId) -> Result<bool, EngineError> {
+        let walk = self.walks.entry(partition).or_default();
+        let Some((campaign, None)) = walk.here.clone() else {
+            return Ok(true);
+        };
+        let compared = self
+            .engine
+            .compare_campaign(partition, campaign, &*self.ledger);
+        let compared = match compared.await {
+            Ok(compared) => compared,
+            Err(error) => {
+                walk.skip();
+                return Err(error);
+            }
+        };
+        let mut found = self.monitor.0.lock();
+        let found = found.entry(partition).or_default();
+        walk.facts_runs += 1;
+        match compared {
+            CampaignComparison::Absent => {}
+            CampaignComparison::Compared(compared) => {
+                let seen: BTreeSet<_> = compared.differences().into_iter().collect();
+                match walk.suspected_facts.take() {
+                    None if !seen.is_empty() => {
+                        walk.suspected_facts = Some(seen);
+                        return Ok(false);
+                    }
+                    None => {}
+                    Some(suspected) => {
+                        for difference in suspected.intersection(&seen) {
+                            found.note_campaign(partition, difference);
+                        }
+                    }
+                }
+            }
+            CampaignComparison::NotCompared(NotCompared::NotOpen)
+            | CampaignComparison::Unsettled(NotCompared::NotOpen) => {
+                walk.facts_runs = 0;
+                return Ok(false);
+            }
+            CampaignComparison::NotCompared(NotCompared::UnreadableElsewhere(_)) => {
+                (walk.here, walk.facts_runs) = (None, 0);
+                walk.suspected_facts = None;
+                return Ok(true);
+            }
+            CampaignComparison::NotCompared(reason) => {
+                found.note_not_compared(partition, campaign, &reason);
+                walk.not_compared.insert(campaign);
+                if reason.is_unreadable() {
+                    walk.skip();
+                    return Ok(true);
+                }
+            }
+            // Its rows say so, one by one.
+            CampaignComparison::Unsettled(NotCompared::NotInEngine) => {}
+            CampaignComparison::Unsettled(_) if walk.facts_runs < FACTS_RUNS_MAX => {
+                return Ok(false);
+            }
+            CampaignComparison::Unsettled(reason) => {
+                found.note_not_compared(partition, campaign, &reason);
+                walk.not_compared.insert(campaign);
+            }
+        }
+        (walk.suspected_facts, walk.facts_runs) = (None, 0);
+        walk.here = Some((campaign, Some(SampleCursor::default())));
+        Ok(true)
+    }
+
     /// One step of the walk.
     async fn walk(&mut self, partition: PartitionId) -> Result<(), EngineError> {
         let walk = self.walks.entry(partition).or_default();
         if !walk.begun {
             let live = self.engine.live_campaigns(partition, &*self.ledger).await?;
             walk.campaigns = live.into_iter().rev().collect();
-            (walk.begun, walk.is_whole) = (true, true);
+            walk.begun = true;
+            walk.not_compared.clear();
         }
         if walk.here.is_none() {
-            walk.here = walk.campaigns.pop().map(|it| (it, SampleCursor::default()));
+            walk.here = walk.campaigns.pop().map(|it| (it, None));
         }
-        if let Some((campaign, cursor)) = walk.here.clone() {
+        if !self.compare_facts(partition).await? {
+            return Ok(());
+        }
+        let walk = self.walks.entry(partition).or_default();
+        if let Some((campaign, Some(cursor))) = walk.here.clone() {
             let rows_max = self.options.rows_max;
             let sample = self
                 .engine
@@ -201,8 +333,7 @@ impl Reconciliation {
                 Ok(None) => return Ok(()),
                 Err(error) => {
                     // What cannot be read holds up no other campaign.
-                    (walk.here, walk.suspected) = (None, None);
-                    walk.is_whole = false;
+                    walk.skip();
                     return Err(error);
                 }
             };
@@ -223,15 +354,13 @@ impl Reconciliation {
                     }
                 }
             }
-            walk.here = sample.next.map(|next| (campaign, next));
+            walk.here = sample.next.map(|next| (campaign, Some(next)));
         }
         if walk.here.is_none() && walk.campaigns.is_empty() {
             walk.begun = false;
-            if walk.is_whole {
-                let now = self.clock.now();
-                let mut found = self.monitor.0.lock();
-                found.entry(partition).or_default().end_walk(now);
-            }
+            let now = self.clock.now();
+            let mut found = self.monitor.0.lock();
+            found.entry(partition).or_default().end_walk(now, walk);
         }
         Ok(())
     }

@@ -7,11 +7,11 @@ macro_rules! impl_repairs {
             use async_trait::async_trait;
             use qiang_core::{
                 event::{PartitionId, Seq},
-                ports::{LedgerError, RepairRecord, RepairStore, WithheldRecord},
+                ports::{LedgerError, RepairRecord, RepairStore, Restatement, WithheldRecord},
                 reconcile::PartFacts,
             };
             use $crate::{
-                ledger::repairs,
+                ledger::{repairs, restatements},
                 ledger_host::{SqliteLedgerHost, job},
                 reader::query,
             };
@@ -42,6 +42,16 @@ macro_rules! impl_repairs {
                 ) -> Result<(), LedgerError> {
                     job(self, 0, move |context| {
                         repairs::recount(context.conn, partition, &part, units)
+                    })
+                    .await
+                }
+
+                async fn restate(&self, restatement: &Restatement) -> Result<bool, LedgerError> {
+                    let restatement = restatement.clone();
+                    job(self, 0, move |context| {
+                        // The writer remembers phases and terms of campaigns.
+                        context.done.forgets = true;
+                        restatements::restate(context.conn, &restatement)
                     })
                     .await
                 }

@@ -27,6 +27,7 @@ mod quarantine;
 mod reconcile;
 mod recounts;
 mod repairs;
+mod restatements;
 mod schema;
 mod settle;
 mod sql_ledger;

@@ -22,7 +22,7 @@ use qiang_core::{
         ActionKind, Clock, Discard, Engine, EventLog, Ledger, RepairEngine as _, RepairState,
         THE_SERVICE, WaitingRoom,
     },
-    reconcile::DifferenceKind,
+    reconcile::{DifferenceKind, NotCompared},
     waiting::WaitingLimits,
 };
 use qiang_embedded::{Embedded, SystemClock};
@@ -467,10 +467,21 @@ async fn repair(redis: &Maintenance, dry: bool) -> anyhow::Result<RunReport> {
 async fn reconciliation(redis: &Maintenance) -> anyhow::Result<RunReport> {
     let mut found = Vec::new();
     for partition in redis.partitions() {
-        for missing in redis.missing_in_ledger(partition, None).await? {
+        let campaigns = redis.compare_campaigns(partition, None).await?;
+        let skip = campaigns.unreadable().collect();
+        let differing = campaigns.differing.iter().flat_map(|it| &it.differences);
+        found.extend(differing.map(ToString::to_string));
+        let not_compared = campaigns.not_compared.iter();
+        let not_compared = not_compared
+            .filter(|(_, reason)| !matches!(reason, NotCompared::UnreadableElsewhere(_)));
+        found.extend(not_compared.map(|(campaign, reason)| match campaign {
+            Some(campaign) => format!("campaign {campaign} is not compared: {reason}"),
+            None => format!("partition {} is not compared: {reason}", partition.0),
+        }));
+        for missing in redis.missing_in_ledger(partition, None, &skip).await? {
             found.push(format!("the ledger does not have campaign {missing}"));
         }
-        let differences = redis.differences(partition, None).await?.into_iter();
+        let differences = redis.differences(partition, None, &skip).await?.into_iter();
         let faults = differences.filter(|it| it.kind != DifferenceKind::InFlight);
         found.extend(faults.map(|it| it.to_string()));
     }

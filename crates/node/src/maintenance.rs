@@ -1,5 +1,7 @@
 //! What operators do to partitions, beside the nodes and workers that serve them: looking, repairing, reconciling.
 
+mod campaigns;
+
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use anyhow::ensure;
@@ -10,15 +12,16 @@ use qiang_core::{
     event::{PartitionId, Seq},
     id::CampaignId,
     ports::{
-        ActionKind, Clock, Engine as _, EventLog as _, Ledger, OperatorEngine as _, PartitionView,
-        RepairEngine as _, RepairRecord, RepairState, RetireEngine as _, THE_SERVICE,
-        WithheldRecord,
+        ActionKind, Clock, Engine as _, EventLog as _, Ledger, LedgerError, OperatorEngine as _,
+        PartitionView, RepairEngine as _, RepairRecord, RepairState, RetireEngine as _,
+        THE_SERVICE, WithheldRecord,
     },
     reconcile::{Difference, DifferenceKind},
 };
 use qiang_redis::{Inspection, Options, PartitionState, RedisEngine};
 use serde_json::json;
 
+pub use self::campaigns::{CampaignFindings, DifferingCampaign};
 use crate::{
     config::{Config, EngineKind},
     distributed::{
@@ -262,8 +265,11 @@ impl Maintenance {
     /// # Errors
     /// When Redis or the ledger does not answer.
     pub async fn has_campaign(&self, campaign: CampaignId) -> anyhow::Result<bool> {
-        if self.ledger.campaign(campaign).await?.is_some() {
-            return Ok(true);
+        match self.ledger.campaign(campaign).await {
+            // It is there, and cannot be read.
+            Ok(Some(_)) | Err(LedgerError::Damaged { .. }) => return Ok(true),
+            Ok(None) => {}
+            Err(error) => return Err(error.into()),
         }
         for partition in self.partitions() {
             if self.engine.has_part(campaign, partition).await? {
@@ -274,7 +280,7 @@ impl Maintenance {
     }
 
     /// The campaigns that a partition has and the ledger does not know at all: this one if it is such a campaign, or
-    /// all that are live.
+    /// all that are live. Those of `skip` are left out.
     ///
     /// # Errors
     /// When Redis or the ledger does not answer.
@@ -282,9 +288,11 @@ impl Maintenance {
         &self,
         partition: PartitionId,
         only: Option<CampaignId>,
+        skip: &BTreeSet<CampaignId>,
     ) -> anyhow::Result<Vec<CampaignId>> {
         let mut missing = Vec::new();
-        for campaign in self.compared(partition, only).await? {
+        let compared = self.compared(partition, only).await?.into_iter();
+        for campaign in compared.filter(|campaign| !skip.contains(campaign)) {
             // In this order: a campaign is in the ledger before it is in Redis.
             if self.engine.has_part(campaign, partition).await?
                 && self.ledger.campaign(campaign).await?.is_none()
@@ -308,6 +316,7 @@ impl Maintenance {
 
     /// Where a partition differs from the ledger, in one campaign or in all that are live; what is in flight counts as
     /// a difference of its own kind. What differs is looked at twice: claims may have been decided while it was read.
+    /// Campaigns of `skip` are left out.
     ///
     /// # Errors
     /// When Redis or the ledger does not answer.
@@ -315,9 +324,11 @@ impl Maintenance {
         &self,
         partition: PartitionId,
         only: Option<CampaignId>,
+        skip: &BTreeSet<CampaignId>,
     ) -> anyhow::Result<Vec<Difference>> {
         let mut found = Vec::new();
-        for campaign in self.compared(partition, only).await? {
+        let compared = self.compared(partition, only).await?.into_iter();
+        for campaign in compared.filter(|campaign| !skip.contains(campaign)) {
             let look = || self.engine.differences(partition, campaign, &*self.ledger);
             let first = look().await?;
             if first.iter().all(is_in_flight) {

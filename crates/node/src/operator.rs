@@ -43,8 +43,16 @@ impl Operator {
         subject: impl Display,
         detail: &Value,
     ) -> anyhow::Result<()> {
+        let action = self.action(kind, subject, detail);
+        ledger.record(&action).await?;
+        self.log(&action);
+        Ok(())
+    }
+
+    /// The record of what is about to be done.
+    pub(crate) fn action(&self, kind: ActionKind, subject: impl Display, detail: &Value) -> Action {
         let at = self.clock.now();
-        let action = Action {
+        Action {
             id: id_at(at),
             at,
             actor: self.actor.clone(),
@@ -52,8 +60,11 @@ impl Operator {
             subject: subject.to_string(),
             request_id: String::new(),
             detail: detail.to_string(),
-        };
-        ledger.record(&action).await?;
+        }
+    }
+
+    /// Logs what is in the ledger's record.
+    pub(crate) fn log(&self, action: &Action) {
         tracing::info!(
             actor = %action.actor,
             action = action.kind.name(),
@@ -61,6 +72,5 @@ impl Operator {
             detail = action.detail,
             "a change was asked for"
         );
-        Ok(())
     }
 }

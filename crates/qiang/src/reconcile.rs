@@ -1,36 +1,43 @@
-//! `qiang reconcile`: the engine on Redis held against the ledger, row by row.
+//! `qiang reconcile`: the engine on Redis held against the ledger, facts of campaigns and row by row.
 
-use std::{
-    collections::BTreeMap,
-    io::{self, Write as _},
-    process::ExitCode,
-    sync::Arc,
-};
+mod campaigns;
+mod found;
+
+use std::{collections::BTreeSet, process::ExitCode, sync::Arc};
 
 use qiang_core::{
     event::PartitionId,
     id::CampaignId,
     ports::RepairState,
-    reconcile::{Difference, DifferenceKind},
+    reconcile::{CampaignSource, Difference, DifferenceKind},
 };
 use qiang_node::{Operator, SystemClock, UsageError, maintenance::Maintenance};
-use serde::Serialize;
 
+use self::{
+    campaigns::Campaigns,
+    found::{Found, MissingCampaign, Withheld},
+};
 use crate::{backend::BackendArgs, block_on, operator::OperatorArgs, partition::withheld_of};
 
 /// Differences remain.
 const DIFFERENCES: u8 = 1;
 
 /// Hold what Redis has against what the ledger has: every grant and order of every live campaign, which is one that is
-/// not closed or has orders that are held. `--campaign` compares any campaign. Nothing is changed unless `--repair`
-/// says so.
+/// not closed or has orders that are held; and of each campaign phase, stock, window, price, limit and the other terms.
+/// `--campaign` compares any campaign. Nothing is changed unless `--repair` says so.
 ///
 /// With `--repair` a partition that differs is halted for a moment and united with the ledger: rows of the ledger stay
 /// as they are, what only Redis has is settled, and what only the ledger has is added to Redis. `qiang partition
 /// inspect` lists what was done. A campaign that the ledger does not have at all is reported and stays as it is: the
 /// ledger has to get it back first.
 ///
-/// Exits 0 when both agree, and 1 when differences remain. What is in flight, in the log and not settled, is none.
+/// A stock, price, window or phase that differs was changed on one side alone, by SQL for example. `--campaigns-from`
+/// says which side wins. With `engine` the ledger's row gets the engine's values. With `ledger` the engine gets the
+/// ledger's values by the commands of the API, with their checks. Without it nothing of campaigns is written, and a
+/// partition whose campaigns differ is not united.
+///
+/// Exits 0 when both agree, and 1 when differences remain, or something is not compared. What is in flight, in the log
+/// and not settled, is none.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: qiang reconcile --repair --as ann --config /etc/qiang.toml")]
 pub(crate) struct ReconcileArgs {
@@ -42,6 +49,9 @@ pub(crate) struct ReconcileArgs {
     /// Add to each side what only the other one has.
     #[arg(long)]
     repair: bool,
+    /// Which side wins where stock, terms or phase of campaigns differ.
+    #[arg(long, value_name = "SIDE", value_enum, requires = "repair")]
+    campaigns_from: Option<Side>,
     #[command(flatten)]
     operator: OperatorArgs,
     /// Print one JSON object.
@@ -49,68 +59,19 @@ pub(crate) struct ReconcileArgs {
     json: bool,
 }
 
-#[derive(Debug, Serialize)]
-struct Row {
-    partition: u16,
-    kind: &'static str,
-    campaign: String,
-    number: u32,
-    user: String,
-    engine: String,
-    ledger: String,
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Side {
+    /// The ledger's row gets the engine's values.
+    Engine,
+    /// The engine gets the ledger's values.
+    Ledger,
 }
 
-#[derive(Debug, Default, Serialize)]
-struct Found {
-    differences: Vec<Row>,
-    in_flight: u64,
-    /// Campaigns that Redis has and the ledger does not, by partition.
-    missing_in_ledger: Vec<MissingCampaign>,
-    /// Partitions that were united with the ledger.
-    repaired: Vec<u16>,
-    /// Partitions that were to be united, and that another process repairs.
-    waiting: Vec<u16>,
-    /// What repairs withhold, as the ledger has it.
-    withheld: Vec<Withheld>,
-}
-
-#[derive(Debug, Serialize)]
-struct Withheld {
-    partition: u16,
-    epoch: String,
-    campaign: String,
-    units: u64,
-    amount_minor: i64,
-    #[serde(skip)]
-    text: String,
-}
-
-#[derive(Debug, Serialize)]
-struct MissingCampaign {
-    partition: u16,
-    campaign: String,
-}
-
-impl Found {
-    fn agrees(&self) -> bool {
-        self.differences.is_empty() && self.missing_in_ledger.is_empty() && self.waiting.is_empty()
-    }
-
-    fn add(&mut self, partition: PartitionId, differences: Vec<Difference>) {
-        for difference in differences {
-            if difference.kind == DifferenceKind::InFlight {
-                self.in_flight += 1;
-                continue;
-            }
-            self.differences.push(Row {
-                partition: partition.0,
-                kind: difference.kind.name(),
-                campaign: difference.campaign.to_string(),
-                number: difference.number,
-                user: difference.user.to_string(),
-                engine: difference.engine,
-                ledger: difference.ledger,
-            });
+impl From<Side> for CampaignSource {
+    fn from(side: Side) -> Self {
+        match side {
+            Side::Engine => Self::Engine,
+            Side::Ledger => Self::Ledger,
         }
     }
 }
@@ -129,8 +90,8 @@ pub(crate) fn run(args: &ReconcileArgs) -> anyhow::Result<ExitCode> {
         Ok((reconciled, closed))
     })?;
     // What was found and done before an error is said all the same, unless nothing was.
-    if reconciled.is_ok() || !found.agrees() || !found.repaired.is_empty() {
-        print(&found, args.json)?;
+    if reconciled.is_ok() || !found.agrees() || found.has_repaired() {
+        found.print(args.json)?;
     }
     reconciled?;
     closed?;
@@ -151,18 +112,48 @@ async fn reconcile(
     {
         return Err(UsageError::new(format!("there is no campaign {campaign}")).into());
     }
+    let source = args.campaigns_from.map(CampaignSource::from);
+    let mut campaigns = Campaigns::compare(maintenance, args.campaign).await?;
+    if let Some((by, source)) = by.zip(source) {
+        campaigns.repair(maintenance, (by, source), found).await?;
+    }
+    let reconciled = reconcile_rows(maintenance, args, by, &mut campaigns, found).await;
+    campaigns.tell(found);
+    reconciled
+}
+
+/// Compares grants and orders. Partitions that may be united are.
+async fn reconcile_rows(
+    maintenance: &Maintenance,
+    args: &ReconcileArgs,
+    by: Option<&Operator>,
+    campaigns: &mut Campaigns,
+    found: &mut Found,
+) -> anyhow::Result<()> {
     for partition in maintenance.partitions() {
         let withheld = withheld(maintenance, partition).await?;
         found.withheld.extend(withheld);
-        let look = || maintenance.differences(partition, args.campaign);
+        let skip: BTreeSet<CampaignId> = campaigns.unreadable();
+        let look = || maintenance.differences(partition, args.campaign, &skip);
         let missing = maintenance
-            .missing_in_ledger(partition, args.campaign)
+            .missing_in_ledger(partition, args.campaign, &skip)
             .await?;
         let mut differences = look().await?;
         let can_be_united = |it: &Difference| {
             it.kind != DifferenceKind::InFlight && !missing.contains(&it.campaign)
         };
+        if by.is_some() && differences.iter().any(can_be_united) {
+            // Other partitions may have taken minutes.
+            campaigns
+                .compare_again(maintenance, partition, args.campaign)
+                .await?;
+        }
+        let is_undecided = by.is_some() && campaigns.are_undecided(partition);
+        if is_undecided {
+            found.undecided.push(partition.0);
+        }
         if let Some(by) = by
+            && !is_undecided
             && differences.iter().any(can_be_united)
         {
             match maintenance.unite(partition, by).await {
@@ -177,6 +168,9 @@ async fn reconcile(
                 }
             }
             differences = look().await?;
+            campaigns
+                .compare_again(maintenance, partition, args.campaign)
+                .await?;
         }
         found.add(partition, differences);
         let missing = missing.into_iter().map(|campaign| MissingCampaign {
@@ -205,53 +199,4 @@ async fn withheld(
         amount_minor: record.amount_minor,
     });
     Ok(held.collect())
-}
-
-fn print(found: &Found, json: bool) -> anyhow::Result<()> {
-    let mut out = io::stdout().lock();
-    if json {
-        writeln!(out, "{}", serde_json::to_string(found)?)?;
-        return Ok(());
-    }
-    let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
-    for row in &found.differences {
-        *counts.entry(row.kind).or_default() += 1;
-        writeln!(
-            out,
-            "partition {}: {} {}-{}: engine [{}], ledger [{}]",
-            row.partition, row.kind, row.campaign, row.number, row.engine, row.ledger
-        )?;
-    }
-    for MissingCampaign {
-        partition,
-        campaign,
-    } in &found.missing_in_ledger
-    {
-        writeln!(
-            out,
-            "partition {partition}: the ledger does not have campaign {campaign}"
-        )?;
-    }
-    for partition in &found.repaired {
-        writeln!(out, "partition {partition}: united with the ledger")?;
-    }
-    for partition in &found.waiting {
-        writeln!(
-            out,
-            "partition {partition}: not united, because another process repairs it"
-        )?;
-    }
-    for withheld in &found.withheld {
-        writeln!(
-            out,
-            "partition {}: withheld by {}",
-            withheld.partition, withheld.text
-        )?;
-    }
-    for (kind, count) in counts {
-        writeln!(out, "{count} {kind}")?;
-    }
-    let (differences, in_flight) = (found.differences.len(), found.in_flight);
-    writeln!(out, "{differences} differences, {in_flight} in flight")?;
-    Ok(())
 }

@@ -4,7 +4,8 @@ use std::{ops::Deref, sync::Arc, time::Duration};
 
 use parking_lot::RwLock;
 use qiang_connect::{
-    CallConnection, Connections, Partition, eval_at_maxmemory, home_of, part_of, unavailable,
+    CallConnection, Connections, Partition, PartitionState, eval_at_maxmemory, home_of, part_of,
+    unavailable,
 };
 use qiang_core::{
     admission::AdmissionBound,
@@ -226,6 +227,11 @@ impl Partitions {
         let (home, count) = (self.home(campaign).0, self.options().partitions);
         let index = (partition.0 + count - home) % count;
         (index < parts).then_some((parts, index))
+    }
+
+    /// Whether a partition has halted, because something is lost or by hand.
+    pub(crate) fn is_halted(&self, id: PartitionId) -> bool {
+        matches!(self.state(id), PartitionState::Halted { .. })
     }
 
     /// Stops granting on a partition by hand, on all nodes.

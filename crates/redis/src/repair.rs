@@ -20,6 +20,7 @@
 
 mod campaigns;
 mod damage;
+mod facts;
 mod group;
 mod journal;
 mod missing;

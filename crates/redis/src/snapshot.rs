@@ -240,15 +240,15 @@ impl Partitions {
 pub(crate) struct Head {
     pub(crate) meta: CampaignMeta,
     pub(crate) facts: PartFacts,
-    phase: Phase,
+    pub(crate) phase: Phase,
     supply: u64,
-    funded_minor: i64,
+    pub(crate) funded_minor: i64,
     /// How many orders the part has numbered.
     pub(crate) numbered: u32,
-    withheld: (u64, i64),
+    pub(crate) withheld: (u64, i64),
     withheld_shares: String,
-    stock: Option<u64>,
-    terms: Option<Revised>,
+    pub(crate) stock: Option<u64>,
+    pub(crate) terms: Option<Revised>,
     repaired: Option<String>,
 }
 

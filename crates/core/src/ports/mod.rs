@@ -44,7 +44,7 @@ pub use self::{
     payout::{Owed, OwedOrder, OwedQuery, PaidOut, Payout, PayoutKind, PayoutStore},
     reconcile::{ReconcileStore, SettledPart, SettledPayment, SettledRow},
     repair::{RepairEngine, RepairReport, RepairState},
-    repair_record::{NumberRange, RepairRecord, RepairStore, WithheldRecord},
+    repair_record::{NumberRange, RepairRecord, RepairStore, Restatement, WithheldRecord},
     retire::{RetireEngine, Retired},
     sample::{Sample, SampleCursor, SampleEngine},
     transport::{Delivery, DeliveryTag, Received, Transport, TransportStatus},

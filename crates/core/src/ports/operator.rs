@@ -8,7 +8,7 @@ use super::{EngineError, Ledger, RepairEngine};
 use crate::{
     event::{PartitionId, Seq},
     id::CampaignId,
-    reconcile::Difference,
+    reconcile::{CampaignDifference, Difference},
     time::Timestamp,
 };
 
@@ -45,7 +45,9 @@ pub struct Reconciled {
     pub rows: u64,
     /// Where the sides differ, and did so again a moment later.
     pub differences: Vec<Difference>,
-    /// Whether everything that is live was compared.
+    /// Facts of campaigns in which the sides differ, and did so again a moment later.
+    pub campaign_differences: Vec<CampaignDifference>,
+    /// Whether everything that is live was compared: a campaign that cannot be compared is passed over.
     pub is_complete: bool,
 }
 

@@ -5,14 +5,36 @@ use async_trait::async_trait;
 use super::{CampaignRecord, LedgerError};
 use crate::{
     book::PaymentOutcome,
-    campaign::Phase,
+    campaign::{Phase, Sale},
     event::PartitionId,
     id::{CampaignId, IdempotencyKey, PaymentRef, UserId},
     order::OrderState,
     payment::{PaymentState, Received},
-    reconcile::GoneBack,
+    reconcile::{CampaignFacts, GoneBack},
     time::Timestamp,
 };
+
+impl CampaignRecord {
+    /// The facts of the campaign's row, with the phase of the whole campaign.
+    #[must_use]
+    pub fn facts(&self) -> CampaignFacts {
+        let campaign = &self.campaign;
+        let (sale, packet) = (campaign.rules.sale(), campaign.rules.red_packet());
+        CampaignFacts {
+            kind: campaign.kind(),
+            phase: self.phase,
+            supply: Some(campaign.supply()),
+            total_minor: packet.map(|packet| packet.split.total()),
+            window: campaign.window,
+            per_user_limit: campaign.per_user_limit(),
+            unit_price_minor: sale.map(|sale| sale.unit_price().minor),
+            hold_ms: sale.map_or(0, Sale::hold_ms),
+            admission: sale.map(|sale| sale.admission().into()),
+            ack: campaign.ack,
+            terms_revision: self.terms_revision,
+        }
+    }
+}
 
 /// A campaign, or the part of one that a partition has, as it is settled.
 #[derive(Debug, Clone, PartialEq, Eq)]

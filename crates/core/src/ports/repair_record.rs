@@ -2,11 +2,11 @@
 
 use async_trait::async_trait;
 
-use super::LedgerError;
+use super::{Action, LedgerError};
 use crate::{
     event::{PartitionId, Seq},
     id::CampaignId,
-    reconcile::PartFacts,
+    reconcile::{CampaignFacts, PartFacts},
     time::Timestamp,
 };
 
@@ -87,6 +87,23 @@ pub struct WithheldRecord {
     pub released_at: Option<Timestamp>,
 }
 
+/// A repair of a campaign's row: the ledger takes over facts of the engine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Restatement {
+    /// The campaign.
+    pub campaign: CampaignId,
+    /// The partition of its first part.
+    pub partition: PartitionId,
+    /// The position at which the row was read, and the last entry of the log that was applied.
+    pub settled: (Seq, Seq),
+    /// The row as it was read.
+    pub seen: CampaignFacts,
+    /// The row as it becomes. Kind, money and revision of the terms stay.
+    pub becomes: CampaignFacts,
+    /// Its record: `at` is when the row changes.
+    pub action: Action,
+}
+
 /// The ledger's record of repairs.
 #[async_trait]
 pub trait RepairStore: Send + Sync + 'static {
@@ -111,6 +128,11 @@ pub trait RepairStore: Send + Sync + 'static {
         part: PartFacts,
         units: u64,
     ) -> Result<(), LedgerError>;
+
+    /// Sets a campaign's row, and its terms of the same revision, to other facts, and records the action, in one
+    /// transaction. The campaign's time of change becomes the action's unless it is later already. Returns whether it
+    /// was done: nothing changes if the row is not as it was seen, or if the partition's position is not in the range.
+    async fn restate(&self, restatement: &Restatement) -> Result<bool, LedgerError>;
 
     /// Records that everything which a repair withholds is recorded and done: the log ends at `upto`. Other unfinished
     /// repairs of the partition end with it, at their `lost_to`.

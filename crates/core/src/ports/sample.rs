@@ -5,7 +5,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::{EngineError, Ledger, RepairEngine};
-use crate::{event::PartitionId, id::CampaignId, reconcile::Difference};
+use crate::{
+    event::PartitionId,
+    id::CampaignId,
+    reconcile::{CampaignComparison, Difference},
+};
 
 /// Where a walk over the rows of a campaign's part stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,4 +76,16 @@ pub trait SampleEngine: RepairEngine {
         cursor: &SampleCursor,
         rows_max: u32,
     ) -> Result<Option<Sample>, EngineError>;
+
+    /// Compares the facts of a partition's part of a campaign, such as phase, stock and terms, once. A difference is
+    /// one if it is still there later.
+    ///
+    /// # Errors
+    /// When the engine or the ledger does not answer.
+    async fn compare_campaign(
+        &self,
+        partition: PartitionId,
+        campaign: CampaignId,
+        ledger: &dyn Ledger,
+    ) -> Result<CampaignComparison, EngineError>;
 }

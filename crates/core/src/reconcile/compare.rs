@@ -24,16 +24,46 @@ pub enum DifferenceKind {
     Double,
     /// The order stands elsewhere, or a payment came to something else.
     StateDiffers,
+    /// Recorded phase of a campaign, or of a part of one.
+    PhaseDiffers,
+    /// Stock of a sale, or number of shares of a packet.
+    SupplyDiffers,
+    /// Money of a packet.
+    TotalDiffers,
+    /// Start or end of a campaign.
+    WindowDiffers,
+    /// Units that one user may have.
+    LimitDiffers,
+    /// Price of one unit.
+    PriceDiffers,
+    /// Time for which unpaid orders hold their units.
+    HoldDiffers,
+    /// Admission of a sale.
+    AdmissionDiffers,
+    /// Acknowledgement level of a campaign.
+    AckDiffers,
+    /// Last change of a sale's terms.
+    TermsRevisionDiffers,
 }
 
 impl DifferenceKind {
     /// Those that are faults.
-    pub const FAULTS: [Self; 5] = [
+    pub const FAULTS: [Self; 15] = [
         Self::MissingInLedger,
         Self::MissingInEngine,
         Self::AmountDiffers,
         Self::Double,
         Self::StateDiffers,
+        Self::PhaseDiffers,
+        Self::SupplyDiffers,
+        Self::TotalDiffers,
+        Self::WindowDiffers,
+        Self::LimitDiffers,
+        Self::PriceDiffers,
+        Self::HoldDiffers,
+        Self::AdmissionDiffers,
+        Self::AckDiffers,
+        Self::TermsRevisionDiffers,
     ];
 
     /// The word for it.
@@ -46,7 +76,29 @@ impl DifferenceKind {
             Self::AmountDiffers => "amount_differs",
             Self::Double => "double",
             Self::StateDiffers => "state_differs",
+            Self::PhaseDiffers => "phase_differs",
+            Self::SupplyDiffers => "supply_differs",
+            Self::TotalDiffers => "total_differs",
+            Self::WindowDiffers => "window_differs",
+            Self::LimitDiffers => "limit_differs",
+            Self::PriceDiffers => "price_differs",
+            Self::HoldDiffers => "hold_differs",
+            Self::AdmissionDiffers => "admission_differs",
+            Self::AckDiffers => "ack_differs",
+            Self::TermsRevisionDiffers => "terms_revision_differs",
         }
+    }
+
+    /// Whether it is about terms, which later parts of a spread sale take over from the first one.
+    pub(super) fn is_of_terms(self) -> bool {
+        matches!(
+            self,
+            Self::WindowDiffers
+                | Self::LimitDiffers
+                | Self::PriceDiffers
+                | Self::AdmissionDiffers
+                | Self::TermsRevisionDiffers
+        )
     }
 }
 

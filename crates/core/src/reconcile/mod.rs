@@ -5,8 +5,13 @@
 //! engine or ahead of it. What lies past both is known as far as nodes have kept what they answered. [`compare()`] says
 //! where the sides differ. [`Survey::repair`] unites them: every row of the ledger stays as it is, rows of the engine
 //! and kept answers are added as long as supply and limits hold, and for entries that nobody can name units are
-//! withheld. Parts of a spread campaign are united together, by [`SpreadSurvey::repair`]: units move between them.
+//! withheld. Facts of a campaign, such as its stock, are compared by [`ComparedCampaign`]; which side wins is the
+//! operator's decision.
+//!
+//! Parts of a spread campaign are united together, by [`SpreadSurvey::repair`]: units move between them.
 
+mod campaign;
+mod campaign_repair;
 mod compare;
 mod repair;
 mod rows;
@@ -15,6 +20,10 @@ mod spread;
 mod tests;
 
 pub use self::{
+    campaign::{
+        CampaignComparison, CampaignDifference, CampaignFacts, ComparedCampaign, NotCompared,
+    },
+    campaign_repair::{CampaignRefusal, CampaignSource},
     compare::{Difference, DifferenceKind, PartitionFindings, compare},
     repair::{EnginePart, PartFacts, Repair, Survey, Withheld},
     rows::{GoneBack, GrantRow, PartRows},

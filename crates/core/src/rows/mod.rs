@@ -8,6 +8,7 @@ mod history;
 mod payout;
 mod quarantine;
 mod repair;
+mod restatement;
 mod settled;
 mod value;
 mod webhook;

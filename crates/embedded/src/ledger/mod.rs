@@ -18,6 +18,7 @@ pub(crate) mod preparations;
 pub(crate) mod quarantine;
 pub(crate) mod reconcile;
 pub(crate) mod repairs;
+pub(crate) mod restatements;
 pub(crate) mod settle;
 pub(crate) mod waiting_rooms;
 pub(crate) mod webhooks;

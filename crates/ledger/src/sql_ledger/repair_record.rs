@@ -3,12 +3,12 @@
 use async_trait::async_trait;
 use qiang_core::{
     event::{PartitionId, Seq},
-    ports::{LedgerError, RepairRecord, RepairStore, WithheldRecord},
+    ports::{LedgerError, RepairRecord, RepairStore, Restatement, WithheldRecord},
     reconcile::PartFacts,
 };
 
 use super::SqlLedger;
-use crate::{dialect::Dialect, pool::Mode, recounts, repairs};
+use crate::{dialect::Dialect, pool::Mode, recounts, repairs, restatements};
 
 #[async_trait]
 impl<D: Dialect> RepairStore for SqlLedger<D> {
@@ -34,6 +34,13 @@ impl<D: Dialect> RepairStore for SqlLedger<D> {
     ) -> Result<(), LedgerError> {
         self.run(Mode::Write, part, move |conn, part| {
             Box::pin(recounts::recount::<D>(conn, partition, part, units))
+        })
+        .await
+    }
+
+    async fn restate(&self, restatement: &Restatement) -> Result<bool, LedgerError> {
+        self.run(Mode::Write, restatement.clone(), |conn, restatement| {
+            Box::pin(restatements::restate::<D>(conn, restatement))
         })
         .await
     }

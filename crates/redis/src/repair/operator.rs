@@ -94,6 +94,14 @@ impl RedisEngine {
         })
     }
 
+    /// The time by which a partition's scripts judge.
+    ///
+    /// # Errors
+    /// When Redis does not answer.
+    pub async fn server_time(&self, partition: PartitionId) -> Result<Timestamp, EngineError> {
+        self.node.partitions.time(partition).await
+    }
+
     /// Whether a partition has a campaign, or a part of it.
     ///
     /// # Errors

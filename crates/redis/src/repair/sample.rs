@@ -13,10 +13,10 @@ use qiang_core::{
     event::PartitionId,
     id::CampaignId,
     ports::{EngineError, Ledger, Sample, SampleCursor, SampleEngine, SettledPayment, SettledRow},
-    reconcile::{GrantRow, PartRows, compare},
+    reconcile::{CampaignComparison, GrantRow, PartRows, compare},
 };
 
-use super::of_ledger;
+use super::{facts, of_ledger};
 use crate::{
     engine::RedisEngine,
     partitions::Partitions,
@@ -115,6 +115,16 @@ impl SampleEngine for RedisEngine {
             differences: compare(campaign, &engine, &ledger, &in_flight),
             next,
         }))
+    }
+
+    async fn compare_campaign(
+        &self,
+        partition: PartitionId,
+        campaign: CampaignId,
+        ledger: &dyn Ledger,
+    ) -> Result<CampaignComparison, EngineError> {
+        let partitions = &self.node.partitions;
+        facts::compare(partitions, ledger, partition, campaign).await
     }
 }
 

@@ -11,7 +11,7 @@ use qiang_core::{
     ports::{
         EngineError, Ledger, Reconciled, RepairEngine as _, Sample, SampleCursor, SampleEngine as _,
     },
-    reconcile::{Difference, DifferenceKind},
+    reconcile::{CampaignComparison, CampaignDifference, Difference, DifferenceKind, NotCompared},
 };
 
 use crate::engine::RedisEngine;
@@ -20,6 +20,9 @@ use crate::engine::RedisEngine;
 const ROWS_MAX: u32 = 1_000;
 /// Differences that are named. Whoever has so many looks for their cause first.
 const FOUND_MAX: usize = 10_000;
+/// Times that the facts of a campaign are compared, which may change meanwhile, and the pause between.
+const FACTS_LOOKS_MAX: u32 = 20;
+const FACTS_PAUSE: Duration = Duration::from_millis(20);
 /// What differs is looked at again after so long: claims are decided meanwhile.
 const AGAIN: Duration = Duration::from_millis(500);
 
@@ -32,11 +35,28 @@ impl RedisEngine {
         time_max: Duration,
     ) -> Result<Reconciled, EngineError> {
         let began = Instant::now();
-        let mut found = Reconciled::default();
+        let mut found = Reconciled {
+            is_complete: true,
+            ..Reconciled::default()
+        };
         for campaign in self.live_campaigns(partition, ledger).await? {
+            if began.elapsed() >= time_max {
+                found.is_complete = false;
+                return Ok(found);
+            }
+            match self.look_at_facts(partition, campaign, ledger).await? {
+                Ok(differences) => found.campaign_differences.extend(differences),
+                Err(reason) => {
+                    found.is_complete = false;
+                    if reason.is_unreadable() {
+                        continue;
+                    }
+                }
+            }
             let mut next = Some(SampleCursor::default());
             while let Some(here) = next {
                 if began.elapsed() >= time_max || found.differences.len() >= FOUND_MAX {
+                    found.is_complete = false;
                     return Ok(found);
                 }
                 let sample = self.look(partition, campaign, ledger, &here).await?;
@@ -51,8 +71,42 @@ impl RedisEngine {
             }
             found.campaigns += 1;
         }
-        found.is_complete = true;
         Ok(found)
+    }
+
+    /// Facts of a campaign that differ twice, or why they are not compared.
+    async fn look_at_facts(
+        &self,
+        partition: PartitionId,
+        campaign: CampaignId,
+        ledger: &dyn Ledger,
+    ) -> Result<Result<Vec<CampaignDifference>, NotCompared>, EngineError> {
+        let mut seen: Option<Vec<CampaignDifference>> = None;
+        let mut reason = NotCompared::Changing;
+        for _ in 0..FACTS_LOOKS_MAX {
+            let compared = self.compare_campaign(partition, campaign, ledger).await?;
+            let differences = match compared {
+                CampaignComparison::Absent
+                | CampaignComparison::Unsettled(NotCompared::NotInEngine) => Vec::new(),
+                CampaignComparison::Compared(compared) => compared.differences(),
+                CampaignComparison::NotCompared(reason) => return Ok(Err(reason)),
+                CampaignComparison::Unsettled(why) => {
+                    reason = why;
+                    tokio::time::sleep(FACTS_PAUSE).await;
+                    continue;
+                }
+            };
+            match seen {
+                _ if differences.is_empty() => return Ok(Ok(differences)),
+                Some(mut seen) => {
+                    seen.retain(|difference| differences.contains(difference));
+                    return Ok(Ok(seen));
+                }
+                None => seen = Some(differences),
+            }
+            tokio::time::sleep(AGAIN).await;
+        }
+        Ok(Err(reason))
     }
 
     async fn look(

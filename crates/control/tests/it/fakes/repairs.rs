@@ -6,7 +6,7 @@ use qiang_core::{
     id::CampaignId,
     ports::{
         BindingStore, EngineBinding, LedgerError, ReconcileStore, RepairRecord, RepairStore,
-        SettledPart, SettledPayment, SettledRow, WithheldRecord,
+        Restatement, SettledPart, SettledPayment, SettledRow, WithheldRecord,
     },
     reconcile::PartFacts,
 };
@@ -86,6 +86,10 @@ impl RepairStore for FakeLedger {
     }
 
     async fn recount(&self, _: PartitionId, _: PartFacts, _: u64) -> Result<(), LedgerError> {
+        Err(broken())
+    }
+
+    async fn restate(&self, _: &Restatement) -> Result<bool, LedgerError> {
         Err(broken())
     }
 

@@ -3,6 +3,7 @@
 //! program, and settled by it once the rows are mended, or discarded; then the audit finds nothing.
 
 mod after_repair;
+mod by_hand;
 mod discard;
 mod engine_file;
 mod node;

@@ -1,6 +1,8 @@
 //! Engine and ledger, held against each other while users claim: what was planted is counted, each kind by its name,
 //! and nothing else is.
 
+mod campaigns;
+
 use std::{
     sync::Arc,
     time::{Duration, Instant},
@@ -47,7 +49,7 @@ const PASS_MAX: Duration = Duration::from_secs(300);
 const LOAD_PAUSE: Duration = Duration::from_millis(100);
 
 /// Counts by kind, in the order of [`DifferenceKind::FAULTS`].
-type Counts = [u64; 5];
+type Counts = [u64; DifferenceKind::FAULTS.len()];
 
 struct World {
     harness: Harness,
@@ -133,7 +135,7 @@ fn passed_at(monitor: &ReconcileMonitor) -> Vec<Option<qiang_core::time::Timesta
 }
 
 fn counts(monitor: &ReconcileMonitor) -> Counts {
-    let mut counts = [0; 5];
+    let mut counts = Counts::default();
     for findings in monitor.findings() {
         for (n, (_, count)) in findings.differences.into_iter().enumerate() {
             counts[n] += count;

@@ -10,6 +10,7 @@ mod fixture;
 mod histories;
 pub mod parts;
 pub mod quarantine;
+pub mod restatements;
 pub mod webhooks;
 
 use std::{future::Future, sync::Arc};
@@ -142,6 +143,11 @@ macro_rules! ledger_conformance {
             partitions_are_settled_at_once,
             keys_of_orders_are_kept,
             repairs_are_written_down,
+        }
+
+        $crate::ledger_conformance! { $subject, restatements:
+            a_row_is_restated_if_it_is_as_it_was_seen,
+            restated_terms_are_those_of_the_same_revision,
         }
 
         $crate::ledger_conformance! { $subject, webhooks:

@@ -1,0 +1,139 @@
+//! Facts of campaigns: compared in all partitions, and repaired from the side that the operator names.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use qiang_core::{
+    event::PartitionId,
+    id::CampaignId,
+    reconcile::{CampaignRefusal, CampaignSource, NotCompared},
+};
+use qiang_node::{
+    Operator,
+    maintenance::{CampaignFindings, Maintenance},
+};
+
+use super::found::{CampaignRow, Found, NotComparedRow, RefusedCampaign, RepairedCampaign};
+
+/// What is known of the campaigns of each partition.
+pub(super) struct Campaigns(BTreeMap<PartitionId, CampaignFindings>);
+
+impl Campaigns {
+    /// Compares one campaign, or all that are live.
+    pub(super) async fn compare(
+        maintenance: &Maintenance,
+        only: Option<CampaignId>,
+    ) -> anyhow::Result<Self> {
+        let mut found = Self(BTreeMap::new());
+        for partition in maintenance.partitions() {
+            found.compare_again(maintenance, partition, only).await?;
+        }
+        Ok(found)
+    }
+
+    /// Compares those of a partition that was changed.
+    pub(super) async fn compare_again(
+        &mut self,
+        maintenance: &Maintenance,
+        partition: PartitionId,
+        only: Option<CampaignId>,
+    ) -> anyhow::Result<()> {
+        let found = maintenance.compare_campaigns(partition, only).await?;
+        self.0.insert(partition, found);
+        Ok(())
+    }
+
+    /// Repairs what differs, each campaign with its first part.
+    pub(super) async fn repair(
+        &mut self,
+        maintenance: &Maintenance,
+        (by, source): (&Operator, CampaignSource),
+        found: &mut Found,
+    ) -> anyhow::Result<()> {
+        let mut changed = BTreeSet::new();
+        for (partition, findings) in &self.0 {
+            for differing in &findings.differing {
+                changed.insert(*partition);
+                let compared = &differing.compared;
+                let repaired = maintenance.repair_campaign(compared, source, by).await;
+                let (partition, campaign) = (partition.0, compared.campaign.to_string());
+                match repaired {
+                    // One that fails ends neither the others nor what is told of them.
+                    Err(error) => found.refused.push(RefusedCampaign {
+                        partition,
+                        campaign,
+                        reason: format!("{error:#}"),
+                    }),
+                    Ok(Ok(())) => found.repaired_campaigns.push(RepairedCampaign {
+                        partition,
+                        campaign,
+                        from: source.name(),
+                    }),
+                    // It follows its first part: what differs afterwards is told below.
+                    Ok(Err(CampaignRefusal::NotFirst)) => {}
+                    Ok(Err(refused)) => found.refused.push(RefusedCampaign {
+                        partition,
+                        campaign,
+                        reason: refused.to_string(),
+                    }),
+                }
+            }
+        }
+        for partition in changed {
+            self.compare_again(maintenance, partition, None).await?;
+        }
+        let left = self.0.values().flat_map(|findings| &findings.differing);
+        let left = left.filter(|differing| differing.compared.index > 0);
+        found.refused.extend(left.map(|differing| RefusedCampaign {
+            partition: differing.compared.partition.0,
+            campaign: differing.compared.campaign.to_string(),
+            reason: CampaignRefusal::NotFirst.to_string(),
+        }));
+        Ok(())
+    }
+
+    /// Campaigns whose rows cannot be read. A halted partition does not say so of its own.
+    pub(super) fn unreadable(&self) -> BTreeSet<CampaignId> {
+        let found = self.0.values();
+        found.flat_map(CampaignFindings::unreadable).collect()
+    }
+
+    /// Whether a repair of the partition's rows would take facts of campaigns from one side that nobody has named, or
+    /// would fail at a campaign that cannot be read.
+    pub(super) fn are_undecided(&self, partition: PartitionId) -> bool {
+        let Some(found) = self.0.get(&partition) else {
+            return false;
+        };
+        let may_differ = |reason: &NotCompared| {
+            use NotCompared::{Changing, Lag, Quarantined};
+            matches!(reason, Quarantined | Changing | Lag) || reason.is_unreadable()
+        };
+        let mut reasons = found.not_compared.iter().map(|(_, reason)| reason);
+        !found.differing.is_empty() || reasons.any(may_differ)
+    }
+
+    /// Tells what differs and what was not compared.
+    pub(super) fn tell(&self, found: &mut Found) {
+        for (partition, findings) in &self.0 {
+            let partition = partition.0;
+            let differing = findings.differing.iter().flat_map(|it| &it.differences);
+            let rows = differing.map(|difference| CampaignRow {
+                partition,
+                kind: difference.kind.name(),
+                campaign: difference.campaign.to_string(),
+                engine: difference.engine.clone(),
+                ledger: difference.ledger.clone(),
+            });
+            found.campaign_differences.extend(rows);
+            let not_compared = findings.not_compared.iter();
+            // The partition of its first part says so.
+            let not_compared = not_compared
+                .filter(|(_, reason)| !matches!(reason, NotCompared::UnreadableElsewhere(_)));
+            let rows = not_compared.map(|(campaign, reason)| NotComparedRow {
+                partition,
+                campaign: campaign.map(|campaign| campaign.to_string()),
+                reason: reason.to_string(),
+            });
+            found.not_compared.extend(rows);
+        }
+    }
+}

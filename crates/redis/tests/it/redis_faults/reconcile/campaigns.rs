@@ -1,0 +1,226 @@
+//! Facts of campaigns: what was changed on one side alone is named, a change in flight is not, and an engine that has
+//! lost entries is not compared.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use qiang_core::{
+    book::{CampaignAction, Command},
+    campaign::{Phase, TermsChange},
+    event::PartitionId,
+    id::UserId,
+    ports::{
+        Action, ActionKind, CampaignStore as _, EventLog as _, RepairStore as _, Restatement,
+        SampleEngine as _, SettlementStore as _,
+    },
+    reconcile::{
+        CampaignComparison, CampaignFacts, CampaignRefusal, ComparedCampaign, NotCompared,
+    },
+};
+
+use super::*;
+
+/// The campaign's facts in the ledger's row.
+async fn row(world: &World, target: Target) -> CampaignFacts {
+    let found = world.books.ledger.campaign(target.id).await.unwrap();
+    found.unwrap().facts()
+}
+
+/// Restates a campaign's row, as somebody would change it by hand.
+async fn change(world: &World, target: Target, becomes: CampaignFacts) {
+    static LAST: AtomicU32 = AtomicU32::new(1);
+    let action = Action {
+        id: uuid::Uuid::from_u128(LAST.fetch_add(1, Ordering::Relaxed).into()),
+        at: qiang_testkit::campaign::OPENS,
+        actor: UserId::new("ann").unwrap(),
+        kind: ActionKind::Change,
+        subject: target.id.to_string(),
+        request_id: String::new(),
+        detail: "{}".to_owned(),
+    };
+    let restatement = Restatement {
+        campaign: target.id,
+        partition: home(world, target),
+        settled: (0, u64::from(u32::MAX)),
+        seen: row(world, target).await,
+        becomes,
+        action,
+    };
+    let restated = world.books.ledger.restate(&restatement).await;
+    assert_eq!(restated, Ok(true));
+}
+
+fn home(world: &World, target: Target) -> PartitionId {
+    world.harness.nodes[0].home_position(target.id).0
+}
+
+async fn compare(world: &World, partition: PartitionId, target: Target) -> CampaignComparison {
+    let (node, ledger) = (&world.harness.nodes[0], &world.books.ledger);
+    let compared = node.compare_campaign(partition, target.id, ledger).await;
+    compared.unwrap()
+}
+
+async fn compared(world: &World, partition: PartitionId, target: Target) -> ComparedCampaign {
+    match compare(world, partition, target).await {
+        CampaignComparison::Compared(compared) => *compared,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn kinds(compared: &ComparedCampaign) -> Vec<DifferenceKind> {
+    compared.differences().iter().map(|it| it.kind).collect()
+}
+
+/// The hash of a campaign's part.
+fn hash(world: &World, partition: PartitionId, target: Target) -> String {
+    key(&world.harness, partition, target, "")
+}
+
+async fn change_terms(world: &World, target: Target) {
+    let campaign = target.id;
+    let change = TermsChange {
+        unit_price_minor: Some(321),
+        ..TermsChange::default()
+    };
+    let stock = u64::from(STOCK) + 70;
+    let action = CampaignAction::Pause;
+    for command in [
+        Command::SetTerms { campaign, change },
+        Command::SetStock { campaign, stock },
+        Command::Act { campaign, action },
+    ] {
+        world.harness.submit(0, command).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_change_in_flight_is_no_difference_and_is_not_reverted() {
+    for spread in [false, true] {
+        let mut world = World::new(spread).await;
+        let target = world.campaign(sale(STOCK)).await;
+        world.settle().await;
+        let home = home(&world, target);
+        let before = row(&world, target).await;
+        change_terms(&world, target).await;
+        for partition in world.harness.nodes[0].partitions() {
+            if compare(&world, partition, target).await != CampaignComparison::Absent {
+                let found = compared(&world, partition, target).await;
+                assert_eq!(kinds(&found), [], "{spread} {partition:?}");
+            }
+        }
+        assert_eq!(row(&world, target).await, before, "nothing is settled");
+        // Beside it somebody has raised the stock by hand.
+        let raised = CampaignFacts {
+            supply: before.supply.map(|supply| supply + 5),
+            ..before
+        };
+        change(&world, target, raised).await;
+        let found = compared(&world, home, target).await;
+        assert_eq!(kinds(&found), [DifferenceKind::SupplyDiffers]);
+        assert_eq!(found.restated_row(), Ok(before));
+        change(&world, target, before).await;
+
+        world.settle().await;
+        let settled = row(&world, target).await;
+        assert_eq!(settled.unit_price_minor, Some(321), "{spread}");
+        assert_eq!(settled.supply, Some(u64::from(STOCK) + 70), "{spread}");
+        assert_eq!(settled.phase, Phase::Paused, "{spread}");
+        let found = compared(&world, home, target).await;
+        assert_eq!(kinds(&found), [], "{spread}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn facts_that_differ_are_counted() {
+    for spread in [false, true] {
+        let mut world = World::new(spread).await;
+        let target = world.campaign(sale(STOCK)).await;
+        world.settle().await;
+        assert_eq!(world.pass().await, Counts::default());
+        let before = row(&world, target).await;
+        let raised = CampaignFacts {
+            supply: before.supply.map(|supply| supply + 5),
+            ..before
+        };
+        change(&world, target, raised).await;
+        let found = world.pass().await;
+        assert_eq!(found, one(DifferenceKind::SupplyDiffers, 1), "{spread}");
+        change(&world, target, before).await;
+        assert_eq!(world.pass().await, Counts::default());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_part_that_differs_is_named_and_not_repaired_alone() {
+    let mut world = World::new(true).await;
+    let target = world.campaign(sale(STOCK)).await;
+    world.settle().await;
+    let first = home(&world, target);
+    let other = world.harness.nodes[0].partitions();
+    let other = *other.iter().find(|it| **it != first).unwrap();
+    let plant = Plant::new(hash(&world, other, target), "price", |_| {
+        Some("1".to_owned())
+    });
+    let found = compared(&world, other, target).await;
+    assert_eq!(kinds(&found), [DifferenceKind::PriceDiffers]);
+    assert_eq!(found.restated_row(), Err(CampaignRefusal::NotFirst));
+    assert_eq!(kinds(&compared(&world, first, target).await), []);
+    plant.undo();
+    let plant = Plant::new(hash(&world, other, target), "phase", |_| {
+        Some("p".to_owned())
+    });
+    let found = compared(&world, other, target).await;
+    assert_eq!(kinds(&found), [DifferenceKind::PhaseDiffers]);
+    plant.undo();
+    let before = row(&world, target).await;
+    let paused = CampaignFacts {
+        phase: Phase::Paused,
+        ..before
+    };
+    change(&world, target, paused).await;
+    let found = compared(&world, first, target).await;
+    assert_eq!(kinds(&found), [DifferenceKind::PhaseDiffers]);
+    assert_eq!(found.restated_row(), Err(CampaignRefusal::PartPhase));
+}
+
+/// An older Redis has an older price, and a log that ends before the ledger's position: the loss is repaired first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_engine_that_has_lost_entries_is_not_compared() {
+    let mut world = World::new(false).await;
+    let target = world.campaign(sale(STOCK)).await;
+    change_terms(&world, target).await;
+    world.settle().await;
+    let home = home(&world, target);
+    let settled = world.books.ledger.settled(home).await.unwrap();
+    let prefix = &world.harness.options.prefix;
+    let state = format!("{prefix}:{{p{:02}}}:partition", home.0);
+    let price = Plant::new(hash(&world, home, target), "price", |_| {
+        Some("1".to_owned())
+    });
+    let found = compared(&world, home, target).await;
+    assert_eq!(kinds(&found), [DifferenceKind::PriceDiffers]);
+    let end = Plant::new(state, "seq", |_| Some((settled - 1).to_string()));
+    let found = compare(&world, home, target).await;
+    let gap = CampaignComparison::Unsettled(NotCompared::LogGap);
+    let closed = CampaignComparison::Unsettled(NotCompared::NotOpen);
+    assert!([gap, closed].contains(&found), "{found:?}");
+    end.undo();
+    price.undo();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_halted_partition_is_not_compared() {
+    let mut world = World::new(false).await;
+    let target = world.campaign(sale(STOCK)).await;
+    world.settle().await;
+    let home = home(&world, target);
+    let node = world.harness.nodes[0].clone();
+    node.halt(home, "by hand").await.unwrap();
+    let halted = CampaignComparison::NotCompared(NotCompared::NotOpen);
+    let mut found = compare(&world, home, target).await;
+    let until = Instant::now() + PASS_MAX;
+    while found != halted {
+        assert!(Instant::now() < until, "{found:?}");
+        tokio::time::sleep(SHORT_PAUSE).await;
+        found = compare(&world, home, target).await;
+    }
+}
