@@ -13,6 +13,7 @@ use qiang_core::{
     campaign::{AckLevel, CampaignKind, Phase, Requirements},
     id::{CampaignId, UserId},
     money::Currency,
+    payment::PaymentPolicy,
     ports::{CampaignRecord, GrantRecord, LedgerError},
     time::{Timestamp, Window},
     two_generations::TwoGenerations,
@@ -45,6 +46,8 @@ pub(crate) struct CampaignMeta {
     pub(crate) audience: Option<Arc<Audience>>,
     /// Whether claims wait in line.
     pub(crate) waiting_room: bool,
+    /// Which amounts pay an order of a sale beside the price. It never changes.
+    pub(crate) payment_policy: PaymentPolicy,
     /// The largest share of a packet that is over, once somebody has asked for it.
     luckiest: OnceCell<Option<GrantRecord>>,
     /// Whether the next request reads the campaign again.
@@ -71,6 +74,7 @@ impl CampaignMeta {
             owner: campaign.owner.clone(),
             audience,
             waiting_room,
+            payment_policy: campaign.payment_policy,
             luckiest: OnceCell::new(),
             is_outdated: AtomicBool::new(false),
         }
@@ -263,6 +267,7 @@ mod tests {
             owner: UserId::new("sam").unwrap(),
             audience: None,
             waiting_room: false,
+            payment_policy: PaymentPolicy::default(),
             luckiest: OnceCell::new(),
             is_outdated: AtomicBool::new(false),
         }

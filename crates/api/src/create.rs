@@ -11,6 +11,7 @@ use qiang_core::{
     book::Setup,
     campaign::{AckLevel, Campaign, CampaignKind, Details, Requirements, Rules, Tally},
     id::{CampaignId, IdError, IdempotencyKey, UserId},
+    payment::PaymentPolicy,
     ports::{Action, ActionKind, CampaignRecord, Creation, KeyBinding, KeyUse, LedgerError},
     time::{Timestamp, Window},
 };
@@ -55,6 +56,8 @@ pub(crate) struct Draft {
     pub(crate) requirements: Requirements,
     /// Why there are none does not concern who repeats what was created before.
     pub(crate) rules: Result<Rules, Problem>,
+    /// Which amounts beside its price pay an order of a sale.
+    pub(crate) payment_policy: PaymentPolicy,
     /// Who may take part and see the draws.
     pub(crate) audience: Option<NewAudience>,
     pub(crate) waiting_room: bool,
@@ -84,6 +87,7 @@ impl Draft {
             window,
             ack: self.ack.map_or(usual, |ack| ack.0),
             requirements: self.requirements,
+            payment_policy: self.payment_policy,
             created_at: now,
             rules: self.rules?,
         };

@@ -7,9 +7,10 @@
 use std::time::Duration;
 
 use qiang_core::{
+    campaign::STOCK_PRICE_MINOR_MAX,
     id::{OrderId, PaymentRef, UserId},
     money::{Currency, MONEY_MINOR_MAX, Money},
-    payment::Received,
+    payment::{PaymentOutcome, PaymentPolicy, Received},
     ports::LedgerError,
 };
 use tokio::{sync::MutexGuard, time::timeout};
@@ -63,7 +64,10 @@ impl App {
         fits(self.ports.ledger.money_in(currency).await?, minor)?;
         if turn.is_some() {
             match received {
-                Received::Price => self.fit(parties, (minor, minor)).await?,
+                // What a return owes back is what was paid, whether it is the price or not.
+                Received::Price | Received::Accepted(_) => {
+                    self.fit(parties, (minor, minor)).await?
+                }
                 Received::Other(_) => {
                     let (_, is_owed) = self.balance(&parties.buyer, currency).await?;
                     fits(is_owed, minor)?;
@@ -71,6 +75,32 @@ impl App {
             }
         }
         Ok(turn)
+    }
+
+    /// Largest amount that may have paid an order of this price, and that its return owes back.
+    pub(crate) async fn paid_minor_max(
+        &self,
+        order: OrderId,
+        policy: PaymentPolicy,
+        price: Money,
+    ) -> Result<i64, Problem> {
+        match policy {
+            PaymentPolicy::Owed => return Ok(price.minor),
+            PaymentPolicy::AcceptWithTolerance(minor) => {
+                return Ok(price.minor.saturating_add(minor));
+            }
+            PaymentPolicy::AcceptOver => {}
+        }
+        let before = order.number.saturating_sub(1);
+        let ledger = &self.ports.ledger;
+        let payments = ledger.settled_payments(order.campaign, before, order.number);
+        let payments = payments.await?;
+        let mut payments = payments.into_iter();
+        let paid = payments.find(|payment| payment.outcome != PaymentOutcome::RefundDue);
+        // A payment that the ledger does not have yet may be of any amount.
+        Ok(paid.map_or(STOCK_PRICE_MINOR_MAX, |paid| {
+            paid.received.money(price).minor
+        }))
     }
 
     /// Refuses the return of an order for which accounts have no room: the seller pays for it, with money or without.

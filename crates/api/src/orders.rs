@@ -10,7 +10,7 @@ use axum::{
 use qiang_core::{
     book::{Command, OrderView, Reply},
     id::{OrderId, PaymentRef, UserId},
-    money::Currency,
+    money::{Currency, Money},
     order::OrderState,
     ports::{Action, ActionKind},
 };
@@ -40,8 +40,8 @@ pub(crate) struct PaymentRequest {
     /// nothing of other money is kept. Another one is owed back. It pays one order: for another order it is refused.
     #[schema(value_type = String)]
     reference: Text<PaymentRef>,
-    /// What was paid, at least 1 minor unit and at most 2^53-1. The order's price pays the order. Another amount or
-    /// currency is owed back, and the order stays as it is.
+    /// What was paid, at least 1 minor unit and at most 2^53-1. The order's price, and an amount that the sale's
+    /// `payment_policy` accepts, pay the order. Another amount or currency is owed back, and the order stays as it is.
     amount: MoneyBody,
     /// When it was paid, by the payment service's clock: what was paid in time for the hold pays the order, also when
     /// it is reported a little later. Without it the payment was made just now.
@@ -133,9 +133,9 @@ pub(crate) async fn get(
 
 /// Records a payment that arrived. The payment service calls this.
 ///
-/// The order's price pays the order. Another amount or currency is answered `refund_due`: it is owed back, and the
-/// order stays as it is. An order that costs nothing is paid when it is granted and needs no report; one of nothing is
-/// answered `paid` and changes nothing.
+/// The order's price, and an amount that the sale's `payment_policy` accepts, pay the order. Another amount or currency
+/// is answered `refund_due`: it is owed back, and the order stays as it is. An order that costs nothing is
+/// paid when it is granted and needs no report; one of nothing is answered `paid` and changes nothing.
 ///
 /// The service keeps nothing of a refused report and logs it. It refuses an unknown order and one of another user
 /// than `user`. It refuses a reference that came for another order. It refuses an amount below 1 or above 2^53-1
@@ -243,11 +243,18 @@ pub(crate) async fn take_back(call: Call<OrderId>) -> Result<Response, Problem> 
         seller: meta.owner.clone(),
         buyer: view.user.clone(),
     };
+    let is_paid = self::so(&view, OrderState::Paid, meta.currency).is_some();
     // Again it changes nothing.
     let so = so(&view, OrderState::Returned, meta.currency);
     let minor = match so {
         Some(_) => 0,
-        None => view.grant.amount_minor,
+        // The engine refuses it, unless it is paid in this moment.
+        None if !is_paid => view.grant.amount_minor,
+        None => {
+            let price = Money::new(view.grant.amount_minor, meta.currency);
+            let policy = meta.payment_policy;
+            app.paid_minor_max(order, policy, price).await?
+        }
     };
     let app = Arc::clone(app);
     let take_back = async move {

@@ -8,7 +8,7 @@ use qiang_core::{
     campaign::STOCK_PRICE_MINOR_MAX,
     id::{OrderId, PaymentRef, UserId},
     money::Money,
-    payment::Received,
+    payment::{PaymentPolicy, PaymentState, Received},
     ports::{ActionKind, KeyUse},
 };
 use serde::de::DeserializeOwned;
@@ -139,8 +139,8 @@ impl App {
             return Err(Problem::new(ProblemKind::UserMismatch, detail));
         }
         let price = Money::new(view.grant.amount_minor, meta.currency);
-        let received = Received::new(paid.amount.money(), price);
-        if let Received::Other(Money { minor, currency }) = received {
+        let received = Received::new(paid.amount.money(), price, meta.payment_policy);
+        if let Some(Money { minor, currency }) = received.other() {
             if !(1..=STOCK_PRICE_MINOR_MAX).contains(&minor) {
                 let why = format!("a payment is 1 to {STOCK_PRICE_MINOR_MAX} minor units");
                 return Err(Problem::invalid_at("#/amount/amount", why));
@@ -208,7 +208,7 @@ impl App {
                     money,
                 };
                 let amount = match is_first {
-                    true => ReportedAmount::of(received),
+                    true => ReportedAmount::of(PaymentState::new(outcome, received)),
                     false => self.compare_repeated(&named, outcome, price).await,
                 };
                 self.metrics.payment_reported(outcome, amount);
@@ -241,7 +241,11 @@ impl App {
         // A payment that the ledger does not have yet counts as it is reported.
         let recorded = recorded.ok().flatten().unwrap_or(named.money);
         if recorded == named.money {
-            return ReportedAmount::of(Received::new(recorded, price));
+            let received = match recorded == price {
+                true => Received::Price,
+                false => Received::Other(recorded),
+            };
+            return ReportedAmount::of(PaymentState::new(outcome, received));
         }
         tracing::warn!(
             order = %named.order,
@@ -255,15 +259,17 @@ impl App {
         ReportedAmount::Differs
     }
 
-    /// The money of a recorded payment; `None` if the ledger does not have the payment yet. A payment that paid its
-    /// order was the price.
+    /// The money of a recorded payment; `None` if the ledger does not have the payment yet. A payment that paid the
+    /// order of a sale without another policy was the price.
     async fn recorded_money(
         &self,
         named: &Named,
         outcome: PaymentOutcome,
         price: Money,
     ) -> Result<Option<Money>, Problem> {
-        if outcome != PaymentOutcome::RefundDue {
+        let meta = self.meta(named.order.campaign).await?;
+        let policy = meta.map(|meta| meta.payment_policy);
+        if outcome != PaymentOutcome::RefundDue && policy == Some(PaymentPolicy::Owed) {
             return Ok(Some(price));
         }
         let ledger = &self.ports.ledger;

@@ -38,8 +38,8 @@ pub(crate) struct PaymentReport {
     /// nothing of other money is kept. Another one is owed back. It pays one order: for another order it is refused.
     #[schema(value_type = String)]
     reference: Text<PaymentRef>,
-    /// What was paid, at least 1 minor unit and at most 2^53-1. The order's price pays the order. Another amount or
-    /// currency is owed back, and the order stays as it is.
+    /// What was paid, at least 1 minor unit and at most 2^53-1. The order's price, and an amount that the sale's
+    /// `payment_policy` accepts, pay the order. Another amount or currency is owed back, and the order stays as it is.
     amount: MoneyBody,
     /// When it was paid, by the payment service's clock: what was paid in time for the hold pays the order, also when
     /// it is reported a little later. Without it the payment was made just now.
@@ -54,8 +54,8 @@ pub(crate) struct PaymentReport {
 
 /// Records a payment that arrived: with a token, or signed as Standard Webhooks has it.
 ///
-/// The order's price pays the order. Another amount or currency is answered `refund_due`: it is owed back, and the
-/// order stays as it is.
+/// The order's price, and an amount that the sale's `payment_policy` accepts, pay the order. Another amount or currency
+/// is answered `refund_due`: it is owed back, and the order stays as it is.
 ///
 /// The service keeps nothing of a refused report and logs it. It refuses an unknown order and one of another user
 /// than `user`. It refuses a reference that came for another order. It refuses an amount below 1 or above 2^53-1

@@ -60,8 +60,8 @@ pub(crate) struct RefundBody {
 pub(crate) struct RefundsBody {
     #[schema(value_type = String)]
     order: Text<OrderId>,
-    /// All that ever was owed in the sale's currency: payments that did not pay the order, and the price where the
-    /// order was returned.
+    /// All that ever was owed in the sale's currency: payments that did not pay the order, and what paid the order
+    /// where it was returned.
     due: MoneyBody,
     /// What of it was paid back.
     refunded: MoneyBody,
@@ -244,7 +244,7 @@ impl App {
 
 /// Records that what is owed for an order was paid back to its buyer, all of it or a part.
 ///
-/// Owed are payments that did not pay the order, as they arrived, and the price of an order that was returned. The
+/// Owed are payments that did not pay the order, as they arrived, and what paid an order that was returned. The
 /// payer calls this after the money was paid back outside. The reference makes repetition safe.
 #[utoipa::path(post, path = "/v1/orders/{id}/refunds", tag = "orders", request_body = RefundRequest,
     operation_id = "refundOrder", security(("bearer" = ["pay"])),

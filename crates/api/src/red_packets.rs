@@ -12,6 +12,7 @@ use qiang_core::{
     campaign::{AckLevel, CampaignKind, Details, Phase, RedPacket, Rules, Tally, check_title},
     id::CampaignId,
     money::Currency,
+    payment::PaymentPolicy,
     ports::{CampaignRecord, GrantRecord},
     split::{Entropy, Promise, RuleName, Seed, Split, SplitRule, promise},
 };
@@ -115,18 +116,14 @@ impl RedPacketRequest {
         app.check_ack(self.ack)?;
         app.limits.check_creation(&caller.user, self.shares)?;
         let currency = self.total.currency.0;
-        let packet = promises::parts_of(
-            app,
-            self.id.map(|id| id.0),
-            self.promise.map(|it| it.0),
-            self.entropy.map(|it| it.0),
-        )
-        .map(|parts| match parts {
+        let (promise, entropy) = (self.promise.map(|it| it.0), self.entropy.map(|it| it.0));
+        let id = self.id.map(|id| id.0);
+        let packet = promises::parts_of(app, id, promise, entropy).map(|parts| match parts {
             Some(parts) => RedPacket::of_parts(split, currency, parts),
             None => RedPacket::new(split, currency, Seed::from_bytes(rand::random())),
         });
         Ok(Draft {
-            id: self.id.map(|id| id.0),
+            id,
             owner: caller.user.clone(),
             title: self.title.clone(),
             details: Details::default(),
@@ -136,6 +133,7 @@ impl RedPacketRequest {
             ack: self.ack,
             requirements: app.requirements(&self.requirements)?,
             rules: self.check_new().and(packet.map(Rules::RedPacket)),
+            payment_policy: PaymentPolicy::default(),
             audience: AudienceRequest::keep(self.audience.as_ref(), self.draws).await?,
             waiting_room: self.waiting_room.unwrap_or_default(),
         })

@@ -11,11 +11,12 @@ use axum::{
 use qiang_core::{
     admission::AdmissionRatio,
     campaign::{
-        AckLevel, CampaignKind, Description, Details, ImageUrl, Phase, Rules, Sale, Tally,
-        check_title,
+        AckLevel, CampaignError, CampaignKind, Description, Details, ImageUrl, Phase, Rules, Sale,
+        Tally, check_title,
     },
     id::{CampaignId, ProductId, UserId},
     money::Money,
+    payment::{PaymentPolicy, PaymentPolicyKind},
     ports::CampaignRecord,
 };
 use serde::{Deserialize, Serialize};
@@ -76,6 +77,18 @@ pub(crate) struct SaleRequest {
     // Keys that were bound before the field was there stand for the same requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     admission_percent: Option<u32>,
+    /// Which payments pay an order, beside its price. `owed`: none; another amount is owed back. `accept_over`: each
+    /// larger amount. `accept_with_tolerance`: amounts that differ from the price by at most `payment_tolerance`. What
+    /// pays an order is the seller's, all of it; if the order is returned, all of it is owed back. It never changes. A
+    /// sale at 0 has `owed`. Default: `owed`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    payment_policy: Option<Text<PaymentPolicyKind>>,
+    /// For `accept_with_tolerance` and nothing else: 0 or more, below the unit price, in its currency. An order accepts
+    /// it whatever number of units it has. An order whose amount is not above the tolerance accepts
+    /// its amount alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    payment_tolerance: Option<MoneyBody>,
     /// Default: now.
     #[schema(value_type = Option<String>, format = DateTime)]
     starts_at: Option<When>,
@@ -122,6 +135,12 @@ pub(crate) struct SaleBody {
     /// Users that are admitted to a decision at a time for each 100 units that are left; 0 for no bound.
     /// A sale that is spread over partitions admits all.
     admission_percent: u32,
+    /// Which payments pay an order, beside its price: `owed`, none; `accept_over`, each larger amount;
+    /// `accept_with_tolerance`, amounts that differ from it by at most `payment_tolerance`.
+    payment_policy: &'static str,
+    /// Of `accept_with_tolerance`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payment_tolerance: Option<MoneyBody>,
     ack: &'static str,
     /// What a claim needs before it is decided.
     #[schema(value_type = Vec<String>)]
@@ -164,6 +183,7 @@ impl SaleBody {
         };
         let admission = tally.terms.and_then(|terms| terms.admission);
         let admission = admission.unwrap_or_else(|| sale.admission().into());
+        let policy = campaign.payment_policy;
         // The ledger follows the engine, which withholds some units after a repair.
         let stock = match tally.phase {
             Phase::Closed => sale.stock(),
@@ -177,6 +197,10 @@ impl SaleBody {
             unit_price: price.into(),
             hold_seconds: sale.hold_ms() / 1_000,
             admission_percent: admission.percent(),
+            payment_policy: policy.kind().name(),
+            payment_tolerance: policy
+                .tolerance_minor()
+                .map(|minor| MoneyBody::new(minor, campaign.currency())),
             ack: campaign.ack.name(),
             requirements: list(campaign.requirements),
             audience: meta
@@ -225,8 +249,12 @@ pub(crate) async fn create(
     let faults = Sale::faults(request.stock, limit, price, hold_ms)
         .chain(check_title(&request.title).err())
         .map(Problem::from);
+    let (policy, no_policy) = match payment_policy(&request) {
+        Ok(policy) => (policy, None),
+        Err(problem) => (PaymentPolicy::default(), Some(problem)),
+    };
     let no_ratio = ratio.and_then(Result::err).map(Problem::from);
-    if let Some(problem) = faults.chain(no_ratio).reduce(Problem::and) {
+    if let Some(problem) = faults.chain(no_ratio).chain(no_policy).reduce(Problem::and) {
         return Err(problem);
     }
     let sale = Sale::new(request.stock, limit, price, hold_ms)?;
@@ -252,6 +280,7 @@ pub(crate) async fn create(
         rules: new_money::check(price.currency, "#/unit_price/currency")
             .and_then(|()| AudienceRequest::check_new(request.audience.as_ref()))
             .map(|()| Rules::Sale(sale)),
+        payment_policy: policy,
         audience: AudienceRequest::keep(request.audience.as_ref(), Draws::Everybody).await?,
         waiting_room: request.waiting_room.unwrap_or_default(),
     };
@@ -268,6 +297,26 @@ pub(crate) async fn create(
     let location = wire::location(status, || format!("/v1/sales/{id}"));
     let body = SaleBody::new(record, &tally, &app).await?;
     Ok((status, location, Json(body)))
+}
+
+/// The payment policy of a sale that is asked for.
+fn payment_policy(request: &SaleRequest) -> Result<PaymentPolicy, Problem> {
+    let kind = request.payment_policy.as_ref().map(|kind| kind.0);
+    let kind = kind.unwrap_or(PaymentPolicyKind::Owed);
+    let price = request.unit_price.money();
+    let tolerance = request.payment_tolerance.map(MoneyBody::money);
+    if tolerance.is_some_and(|tolerance| tolerance.currency != price.currency) {
+        let why = "a payment tolerance is in the currency of the unit price";
+        return Err(Problem::invalid_at("#/payment_tolerance/currency", why));
+    }
+    let minor = tolerance.map(|tolerance| tolerance.minor);
+    if minor.is_some() != (kind == PaymentPolicyKind::AcceptWithTolerance) {
+        let why = "the payment policy `accept_with_tolerance` has a payment tolerance, and no other policy does";
+        return Err(Problem::invalid_at("#/payment_tolerance", why));
+    }
+    let policy = PaymentPolicy::from_parts(kind, minor);
+    let policy = policy.filter(|policy| policy.fits(price.minor));
+    policy.ok_or_else(|| CampaignError::PaymentPolicy.into())
 }
 
 /// A sale and its state.

@@ -27,10 +27,11 @@ SELECT partition, seq, campaign, nullif(told, '') AS told, nullif(kind, '') AS k
        CASE kind WHEN 'granted' THEN substr(behind_number, 1, instr(behind_number || ' ', ' ') - 1) END AS user,
        CASE kind WHEN 'granted' THEN CAST(substr(behind_user, instr(behind_user || ' ', ' ') + 1) AS INTEGER)
        END AS amount,
-       -- Of a payment that is owed back and was not the order's price: `number payment amount currency`.
-       CASE WHEN kind = 'refund_due' AND instr(behind_number, ' ') > 0 THEN CAST(behind_user AS INTEGER)
+       -- Of a payment that was not the order's price: `number payment amount currency`.
+       CASE WHEN kind IN ('paid', 'reinstated', 'refund_due') AND instr(behind_number, ' ') > 0
+            THEN CAST(behind_user AS INTEGER)
        END AS other_amount,
-       CASE WHEN kind = 'refund_due' AND instr(behind_number, ' ') > 0
+       CASE WHEN kind IN ('paid', 'reinstated', 'refund_due') AND instr(behind_number, ' ') > 0
             THEN substr(behind_user, instr(behind_user, ' ') + 1)
        END AS other_currency,
        reason, waits_for, discard
@@ -62,9 +63,11 @@ FROM (
     JOIN campaigns c ON c.ref = o.campaign
     WHERE p.outcome = 'refund_due'
     UNION ALL
-    SELECT o.campaign, o.number, o.user, c.currency, o.amount, 0
+    -- What paid an order is owed back once the order is returned.
+    SELECT o.campaign, o.number, o.user, c.currency, coalesce(p.amount, o.amount), 0
     FROM orders o
     JOIN campaigns c ON c.ref = o.campaign
+    LEFT JOIN payments p ON p.campaign = o.campaign AND p.number = o.number AND p.outcome <> 'refund_due'
     WHERE o.state = 'returned'
     UNION ALL
     SELECT c.ref, w.number, w.user, w.currency, w.amount, 0
@@ -146,19 +149,42 @@ CREATE TEMP TABLE steps (
     kind     TEXT    NOT NULL,
     payment  TEXT,
     user     TEXT,
-    amount   INTEGER, -- the price, or what arrived where that is not the price
+    amount   INTEGER, -- the price, or what arrived where that is not the price; of a return what had paid the order
     currency TEXT,    -- of what arrived where that is not the price
     settled  INTEGER NOT NULL,
+    accepted INTEGER NOT NULL DEFAULT 0, -- 1 if it is a payment of other money that the sale's policy accepts
     PRIMARY KEY (campaign, number, seq)
 ) WITHOUT ROWID;
 
 -- The note of a payment that was not the order's price is the payment, a space and the currency.
-INSERT INTO temp.steps
+INSERT INTO temp.steps (campaign, number, seq, at, kind, payment, user, amount, currency, settled)
 SELECT campaign, coalesce(number, 0), seq, at, kind, substr(note, 1, instr(note || ' ', ' ') - 1), user, amount,
        CASE WHEN instr(note, ' ') > 0 THEN substr(note, instr(note, ' ') + 1) END, settled
 FROM temp.log
 WHERE kind IN ('paid', 'cancelled', 'expired', 'reinstated', 'refund_due', 'returned')
 ORDER BY campaign, number, seq;
+
+UPDATE temp.steps AS s
+SET accepted = 1
+WHERE currency IS NOT NULL AND EXISTS (
+    SELECT 1
+    FROM campaigns c
+    JOIN temp.grants g ON g.campaign = c.ref AND g.number = s.number
+    WHERE c.ref = s.campaign AND c.currency = s.currency AND g.amount > 0
+      AND CASE c.payment_policy
+              WHEN 'accept_over' THEN s.amount > g.amount
+              WHEN 'accept_with_tolerance' THEN c.payment_tolerance < g.amount
+                   AND s.amount BETWEEN g.amount - c.payment_tolerance AND g.amount + c.payment_tolerance
+              ELSE 0
+          END
+);
+
+UPDATE temp.steps AS s
+SET amount = coalesce((SELECT p.amount FROM temp.steps p
+                       WHERE p.campaign = s.campaign AND p.number = s.number AND p.seq < s.seq
+                         AND p.kind IN ('paid', 'reinstated')
+                       ORDER BY p.seq DESC LIMIT 1), s.amount)
+WHERE s.kind = 'returned';
 
 -- The stretches of the log in which a campaign stood in one phase: after `since`, before `until`.
 CREATE TEMP TABLE phases AS

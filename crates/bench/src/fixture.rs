@@ -15,6 +15,7 @@ use qiang_core::{
     campaign::{AckLevel, Campaign, CampaignKind, RedPacket, Requirements, Rules, Sale},
     id::{CampaignId, UserId},
     money::{Currency, Money},
+    payment::PaymentPolicy,
     ports::{Clock as _, Engine, Ledger},
     split::{Seed, Split, SplitRule},
     time::Window,
@@ -154,6 +155,7 @@ async fn open(
         window: Window::new(now.plus_millis(-3_600_000), now.plus_millis(24 * 3_600_000))?,
         ack,
         requirements: Requirements::default(),
+        payment_policy: PaymentPolicy::default(),
         created_at: now,
         rules,
     };

@@ -7,8 +7,8 @@ use crate::{
     requests::SplitRule,
     values::{Money, Timestamp, WebhookSecret},
     words::{
-        AckLevel, AudienceKind, CreationResult, Draws, OrderState, PaymentOutcome, Phase,
-        PlaceState, PostingKind, Requirement, UserAccount, WebhookEventType, WebhookStatus,
+        AckLevel, AudienceKind, CreationResult, Draws, OrderState, PaymentOutcome, PaymentPolicy,
+        Phase, PlaceState, PostingKind, Requirement, UserAccount, WebhookEventType, WebhookStatus,
     },
 };
 
@@ -61,6 +61,11 @@ bodies! {
         ack: AckLevel,
         /// Users on their way to a decision for each unit that is left, in percent; 0: all.
         admission_percent: u32,
+        /// Which payments pay an order, beside its price.
+        payment_policy: PaymentPolicy,
+        /// The tolerance of [`PaymentPolicy::AcceptWithTolerance`].
+        #[serde(skip_serializing_if = "Option::is_none")]
+        payment_tolerance: Option<Money>,
         /// Whether claims wait in line.
         waiting_room: bool,
         /// What a claim needs.

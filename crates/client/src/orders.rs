@@ -21,7 +21,7 @@ impl Client {
     }
 
     /// Records a payment that arrived. The same reference again is a replay. Another amount than the order's price is
-    /// owed back. Scope `pay`.
+    /// owed back, unless the sale's payment policy accepts it. Scope `pay`.
     ///
     /// # Errors
     /// Problems such as `user-mismatch` and `payment-used`; see [`Error`].

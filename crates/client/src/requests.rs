@@ -6,7 +6,7 @@ use crate::{
     ids::{CampaignId, Id, IdempotencyKey, UserId},
     tickets::GrabTicket,
     values::{Money, Timestamp},
-    words::{AckLevel, Draws, Requirement, SplitRuleName, WebhookEventType},
+    words::{AckLevel, Draws, PaymentPolicy, Requirement, SplitRuleName, WebhookEventType},
 };
 
 /// Who may take part: exactly one of these.
@@ -69,6 +69,10 @@ requests! {
         ack: AckLevel,
         /// Users on their way to a decision for each unit that is left, in percent.
         admission_percent: u32,
+        /// Which payments pay an order, beside its price; default: none.
+        payment_policy: PaymentPolicy,
+        /// The tolerance of [`PaymentPolicy::AcceptWithTolerance`].
+        payment_tolerance: Money,
         /// Whether claims wait in line; default: no.
         waiting_room: bool,
         /// What a claim needs; default: nothing.

@@ -161,6 +161,15 @@ words! {
         /// The loss of the engine.
         Ledger = "ledger",
     }
+    /// Which payments pay an order of a sale, beside its price.
+    PaymentPolicy {
+        /// None: another amount is owed back.
+        Owed = "owed",
+        /// Each larger amount.
+        AcceptOver = "accept_over",
+        /// Amounts that differ from the price by at most the tolerance.
+        AcceptWithTolerance = "accept_with_tolerance",
+    }
     /// What became of a place in line.
     PlaceState {
         /// It waits.

@@ -12,6 +12,7 @@ use crate::{
     admission::AdmissionRatio,
     id::{CampaignId, UserId},
     money::Currency,
+    payment::PaymentPolicy,
     split::{Commitment, Origin, Parts, Seed, Split, SplitRule, commit, commit_to},
     time::{Timestamp, Window},
     words::words,
@@ -87,6 +88,11 @@ pub enum CampaignError {
         "a unit price is 0 or more, and the whole stock costs at most {STOCK_PRICE_MINOR_MAX} minor units"
     )]
     Price,
+    /// A payment policy that such a price does not allow.
+    #[error(
+        "a payment tolerance is 0 or more and below the unit price, and a sale at 0 has the payment policy `owed`"
+    )]
+    PaymentPolicy,
     /// The start was to be changed of a sale that has opened.
     #[error("a sale that has opened cannot open at another time")]
     HasOpened,
@@ -208,6 +214,8 @@ pub struct Campaign {
     pub ack: AckLevel,
     /// What a claim needs before an engine is asked.
     pub requirements: Requirements,
+    /// Which amounts beside its price pay an order of a sale; the default for a packet. It never changes.
+    pub payment_policy: PaymentPolicy,
     /// When it was created.
     pub created_at: Timestamp,
     /// What is handed out, and how.
@@ -236,8 +244,12 @@ impl Campaign {
     /// Checks what no field's type can.
     ///
     /// # Errors
-    /// [`CampaignError::Title`], [`CampaignError::TitleControl`].
+    /// [`CampaignError::Title`], [`CampaignError::TitleControl`], [`CampaignError::PaymentPolicy`].
     pub fn check(&self) -> Result<(), CampaignError> {
+        let price = self.rules.sale().map_or(0, |sale| sale.unit_price().minor);
+        if !self.payment_policy.fits(price) {
+            return Err(CampaignError::PaymentPolicy);
+        }
         check_title(&self.title)
     }
 

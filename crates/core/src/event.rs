@@ -6,7 +6,7 @@ pub use self::text::NotAnEntry;
 use crate::{
     campaign::Terms,
     id::{CampaignId, IdempotencyKey, PaymentRef, UserId},
-    payment::Received,
+    payment::{PaymentOutcome, PaymentState, Received},
     time::Timestamp,
 };
 
@@ -58,6 +58,8 @@ pub enum Event {
         number: u32,
         /// The payment.
         payment: PaymentRef,
+        /// The money: the order's price, or another amount that the sale accepts.
+        received: Received,
     },
     /// An order was given back; its units returned to the stock.
     Cancelled {
@@ -75,6 +77,8 @@ pub enum Event {
         number: u32,
         /// The payment.
         payment: PaymentRef,
+        /// The money: the order's price, or another amount that the sale accepts.
+        received: Received,
     },
     /// A payment arrived that does not pay the order (too late, cancelled, paid twice, or another amount): it is owed
     /// back.
@@ -173,14 +177,51 @@ impl Event {
         }
     }
 
+    /// The event of a payment.
+    #[must_use]
+    pub fn of_payment(number: u32, payment: PaymentRef, state: PaymentState) -> Self {
+        let PaymentState { outcome, received } = PaymentState::new(state.outcome, state.received);
+        match outcome {
+            PaymentOutcome::Paid => Self::Paid {
+                number,
+                payment,
+                received,
+            },
+            PaymentOutcome::Reinstated => Self::Reinstated {
+                number,
+                payment,
+                received,
+            },
+            PaymentOutcome::RefundDue => Self::RefundDue {
+                number,
+                payment,
+                received,
+            },
+        }
+    }
+
+    /// The payment that it is about, with its outcome and money; `None` if it is about something else.
+    #[must_use]
+    pub fn payment(&self) -> Option<(&PaymentRef, PaymentState)> {
+        let (outcome, payment, received) = match self {
+            Self::Paid {
+                payment, received, ..
+            } => (PaymentOutcome::Paid, payment, received),
+            Self::Reinstated {
+                payment, received, ..
+            } => (PaymentOutcome::Reinstated, payment, received),
+            Self::RefundDue {
+                payment, received, ..
+            } => (PaymentOutcome::RefundDue, payment, received),
+            _ => return None,
+        };
+        Some((payment, PaymentState::new(outcome, *received)))
+    }
+
     /// The money of the payment that it is about; none where it is about something else.
     #[must_use]
     pub fn received(&self) -> Option<Received> {
-        match self {
-            Self::Paid { .. } | Self::Reinstated { .. } => Some(Received::Price),
-            Self::RefundDue { received, .. } => Some(*received),
-            _ => None,
-        }
+        self.payment().map(|(_, state)| state.received)
     }
 
     /// The word for it, as in the ledger.

@@ -1,6 +1,6 @@
-//! Money of payments: the order's price, or another amount.
+//! Money of payments: the order's price, or another amount; and the policies that accept another amount.
 
-use std::fmt;
+use std::{fmt, str::FromStr};
 
 use crate::{
     money::{Currency, Money},
@@ -26,8 +26,114 @@ pub enum Received {
     /// The order's price.
     #[default]
     Price,
+    /// Another amount in the order's currency that the sale's policy accepts. It pays the order if the price would.
+    Accepted(Money),
     /// Another amount, or another currency. It pays no order and is owed to the buyer.
     Other(Money),
+}
+
+/// Which amounts in its currency pay an order of a sale, beside the price. It is fixed when the sale is created.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum PaymentPolicy {
+    /// None: another amount is owed back.
+    #[default]
+    Owed,
+    /// Every amount above the price.
+    AcceptOver,
+    /// Amounts that differ from the price by at most this many minor units. An order whose price is not above the
+    /// tolerance accepts its price alone.
+    AcceptWithTolerance(i64),
+}
+
+/// The name of a policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PaymentPolicyKind {
+    /// See [`PaymentPolicy::Owed`].
+    Owed,
+    /// See [`PaymentPolicy::AcceptOver`].
+    AcceptOver,
+    /// See [`PaymentPolicy::AcceptWithTolerance`].
+    AcceptWithTolerance,
+}
+
+words!(PaymentPolicyKind {
+    Owed = "owed",
+    AcceptOver = "accept_over",
+    AcceptWithTolerance = "accept_with_tolerance",
+});
+
+/// A word that is no [`PaymentPolicyKind`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a payment policy is owed, accept_over or accept_with_tolerance")]
+pub struct UnknownPaymentPolicy;
+
+impl FromStr for PaymentPolicyKind {
+    type Err = UnknownPaymentPolicy;
+
+    fn from_str(name: &str) -> Result<Self, UnknownPaymentPolicy> {
+        Self::of_name(name).ok_or(UnknownPaymentPolicy)
+    }
+}
+
+impl PaymentPolicy {
+    /// The policy of this name, with its tolerance in minor units. `None` if a tolerance is missing, is below 0, or
+    /// is of another policy.
+    #[must_use]
+    pub fn from_parts(kind: PaymentPolicyKind, tolerance_minor: Option<i64>) -> Option<Self> {
+        match (kind, tolerance_minor) {
+            (PaymentPolicyKind::Owed, None) => Some(Self::Owed),
+            (PaymentPolicyKind::AcceptOver, None) => Some(Self::AcceptOver),
+            (PaymentPolicyKind::AcceptWithTolerance, Some(minor)) if minor >= 0 => {
+                Some(Self::AcceptWithTolerance(minor))
+            }
+            _ => None,
+        }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn kind(self) -> PaymentPolicyKind {
+        match self {
+            Self::Owed => PaymentPolicyKind::Owed,
+            Self::AcceptOver => PaymentPolicyKind::AcceptOver,
+            Self::AcceptWithTolerance(_) => PaymentPolicyKind::AcceptWithTolerance,
+        }
+    }
+
+    /// Its tolerance in minor units; `None` if it is of a kind without.
+    #[must_use]
+    pub fn tolerance_minor(self) -> Option<i64> {
+        match self {
+            Self::AcceptWithTolerance(minor) => Some(minor),
+            Self::Owed | Self::AcceptOver => None,
+        }
+    }
+
+    /// Whether a sale with such a unit price may have it: a price of 0 allows [`PaymentPolicy::Owed`] alone, and a
+    /// tolerance is below the price.
+    #[must_use]
+    pub fn fits(self, unit_price_minor: i64) -> bool {
+        match self {
+            Self::Owed => true,
+            Self::AcceptOver => unit_price_minor > 0,
+            Self::AcceptWithTolerance(minor) => (0..unit_price_minor).contains(&minor),
+        }
+    }
+
+    /// Whether another amount than the price pays an order.
+    fn accepts(self, arrived: Money, price: Money) -> bool {
+        let difference = arrived.minor.checked_sub(price.minor);
+        let is_same_currency = arrived.currency == price.currency;
+        is_same_currency
+            && self.fits(price.minor)
+            && match self {
+                Self::Owed => false,
+                Self::AcceptOver => arrived.minor > price.minor,
+                Self::AcceptWithTolerance(minor) => {
+                    difference.is_some_and(|difference| difference.abs() <= minor)
+                }
+            }
+    }
 }
 
 /// Outcome of a payment, and the money that it brought.
@@ -39,14 +145,40 @@ pub struct PaymentState {
     pub received: Received,
 }
 
-impl Received {
-    /// Compares the money that arrived with the order's price.
+impl PaymentState {
+    /// A payment with this outcome. Money of a payment that is owed back is [`Received::Other`], and money that paid
+    /// its order is not.
     #[must_use]
-    pub fn new(arrived: Money, price: Money) -> Self {
-        match arrived == price {
-            true => Self::Price,
-            false => Self::Other(arrived),
+    pub fn new(outcome: PaymentOutcome, received: Received) -> Self {
+        let received = match (outcome, received) {
+            (PaymentOutcome::RefundDue, Received::Accepted(money)) => Received::Other(money),
+            (PaymentOutcome::Paid | PaymentOutcome::Reinstated, Received::Other(money)) => {
+                Received::Accepted(money)
+            }
+            (_, received) => received,
+        };
+        Self { outcome, received }
+    }
+}
+
+impl Received {
+    /// Compares the money that arrived with the order's price, under the sale's policy. An order that costs nothing
+    /// accepts no money.
+    #[must_use]
+    pub fn new(arrived: Money, price: Money, policy: PaymentPolicy) -> Self {
+        if arrived == price {
+            Self::Price
+        } else if policy.accepts(arrived, price) {
+            Self::Accepted(arrived)
+        } else {
+            Self::Other(arrived)
         }
+    }
+
+    /// Whether the money pays an order that waits for its price.
+    #[must_use]
+    pub fn pays(self) -> bool {
+        !matches!(self, Self::Other(_))
     }
 
     /// The money, for an order of this price.
@@ -54,7 +186,7 @@ impl Received {
     pub fn money(self, price: Money) -> Money {
         match self {
             Self::Price => price,
-            Self::Other(money) => money,
+            Self::Accepted(money) | Self::Other(money) => money,
         }
     }
 
@@ -63,11 +195,12 @@ impl Received {
     pub fn other(self) -> Option<Money> {
         match self {
             Self::Price => None,
-            Self::Other(money) => Some(money),
+            Self::Accepted(money) | Self::Other(money) => Some(money),
         }
     }
 
-    /// Reads the last words of a text: minor units and currency of another amount, or nothing for the price.
+    /// Reads the last words of a text: minor units and currency of another amount, or nothing for the price. Another
+    /// amount is [`Received::Other`]; [`PaymentState::new`] knows whether it was accepted.
     #[must_use]
     pub fn from_words<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<Self> {
         let Some(minor) = words.next() else {
@@ -82,7 +215,8 @@ impl Received {
     }
 
     /// Reads the columns amount and currency of a payment. The currency is null if the price arrived. `None` for an
-    /// unknown currency, and for another amount that is less than 1.
+    /// unknown currency, and for another amount that is less than 1. Another amount is [`Received::Other`];
+    /// [`PaymentState::new`] knows whether it was accepted.
     #[must_use]
     pub fn from_columns(amount: i64, currency: Option<&str>) -> Option<Self> {
         match currency {
@@ -115,6 +249,76 @@ impl From<PaymentOutcome> for PaymentState {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn policies_accept_amounts_of_the_same_currency() {
+        let money = |minor, code: &str| Money::new(minor, code.parse().expect("a currency"));
+        let within = PaymentPolicy::AcceptWithTolerance;
+        for (policy, price, arrived, pays) in [
+            (PaymentPolicy::Owed, 2_000, 2_001, false),
+            (PaymentPolicy::Owed, 2_000, 2_000, true),
+            (PaymentPolicy::AcceptOver, 2_000, 2_001, true),
+            (PaymentPolicy::AcceptOver, 2_000, i64::MAX, true),
+            (PaymentPolicy::AcceptOver, 2_000, 1_999, false),
+            (PaymentPolicy::AcceptOver, 0, 1, false),
+            (within(5), 2_000, 1_995, true),
+            (within(5), 2_000, 1_994, false),
+            (within(5), 2_000, 2_005, true),
+            (within(5), 2_000, 2_006, false),
+            (within(0), 2_000, 2_000, true),
+            (within(0), 2_000, 1_999, false),
+            (within(5), 6, 1, true),
+            // The price was lowered to the tolerance.
+            (within(5), 5, 1, false),
+            (within(5), 5, 5, true),
+            (within(5), 0, 1, false),
+        ] {
+            let (arrived, price) = (money(arrived, "CNY"), money(price, "CNY"));
+            let received = Received::new(arrived, price, policy);
+            assert_eq!(received.pays(), pays, "{arrived} of {price}: {policy:?}");
+            assert_eq!(received.money(price), arrived);
+            let other = money(arrived.minor, "EUR");
+            let received = Received::new(other, price, policy);
+            assert_eq!(received, Received::Other(other), "{policy:?}");
+        }
+    }
+
+    #[test]
+    fn policies_are_read_as_written() {
+        for policy in [
+            PaymentPolicy::Owed,
+            PaymentPolicy::AcceptOver,
+            PaymentPolicy::AcceptWithTolerance(0),
+            PaymentPolicy::AcceptWithTolerance(7),
+        ] {
+            let (kind, tolerance) = (policy.kind(), policy.tolerance_minor());
+            assert_eq!(PaymentPolicy::from_parts(kind, tolerance), Some(policy));
+        }
+        for (kind, tolerance) in [
+            (PaymentPolicyKind::Owed, Some(1)),
+            (PaymentPolicyKind::AcceptOver, Some(1)),
+            (PaymentPolicyKind::AcceptWithTolerance, None),
+            (PaymentPolicyKind::AcceptWithTolerance, Some(-1)),
+        ] {
+            assert_eq!(PaymentPolicy::from_parts(kind, tolerance), None);
+        }
+    }
+
+    #[test]
+    fn money_of_a_payment_follows_its_outcome() {
+        let money = Money::new(7, "CNY".parse().expect("a currency"));
+        for (outcome, expected) in [
+            (PaymentOutcome::Paid, Received::Accepted(money)),
+            (PaymentOutcome::Reinstated, Received::Accepted(money)),
+            (PaymentOutcome::RefundDue, Received::Other(money)),
+        ] {
+            for received in [Received::Accepted(money), Received::Other(money)] {
+                assert_eq!(PaymentState::new(outcome, received).received, expected);
+            }
+            let price = PaymentState::new(outcome, Received::Price);
+            assert_eq!(price, outcome.into());
+        }
+    }
 
     #[test]
     fn words_are_read_as_written() {

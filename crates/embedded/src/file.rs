@@ -8,7 +8,7 @@ use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 use crate::{data_file, downtimes, error::StoreError, open_mark};
 
 /// Migrations in order; the file's `user_version` says how many it has. Append only.
-const MIGRATIONS: [&str; 37] = [
+const MIGRATIONS: [&str; 38] = [
     include_str!("../migrations/0001_init.sql"),
     include_str!("../migrations/0002_ledgers_alone.sql"),
     include_str!("../migrations/0003_set_aside.sql"),
@@ -46,6 +46,7 @@ const MIGRATIONS: [&str; 37] = [
     include_str!("../migrations/0035_admission_of_terms.sql"),
     include_str!("../migrations/0036_updated_at.sql"),
     include_str!("../migrations/0037_other_amounts.sql"),
+    include_str!("../migrations/0038_payment_policy.sql"),
 ];
 /// The version of the newest schema of files.
 pub const SCHEMA_VERSION: u32 = MIGRATIONS.len() as u32;

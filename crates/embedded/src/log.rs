@@ -8,7 +8,7 @@ use qiang_core::{
     campaign::Terms,
     event::{Entry, Event, Seq},
     id::{CampaignId, IdempotencyKey, PaymentRef, UserId},
-    payment::Received,
+    payment::{PaymentOutcome, PaymentState, Received},
     time::{Timestamp, Window},
     two_generations::TwoGenerations,
 };
@@ -212,12 +212,13 @@ impl<'a> Columns<'a> {
                 amount: Some(*amount_minor),
                 note: key.as_ref().map(|key| key.as_str().into()),
             },
-            Event::Paid { payment, .. } | Event::Reinstated { payment, .. } => Self {
-                number,
-                note: Some(payment.as_str().into()),
-                ..Self::default()
-            },
-            Event::RefundDue {
+            Event::Paid {
+                payment, received, ..
+            }
+            | Event::Reinstated {
+                payment, received, ..
+            }
+            | Event::RefundDue {
                 payment, received, ..
             } => Self {
                 number,
@@ -402,8 +403,24 @@ fn entry_of(conn: &Connection, refs: &mut Refs, row: &Row<'_>) -> Result<Entry, 
         let value = row.get_ref(column)?;
         value.as_str().map_err(|_| bad("text"))
     };
-    let payment = || text(8).and_then(|text| PaymentRef::new(text).map_err(|_| bad("payment")));
     let number = || row.get::<_, u32>(4);
+    let payment = |outcome| {
+        let note = text(8)?;
+        let (payment, currency) = match note.split_once(' ') {
+            Some((payment, currency)) => (payment, Some(currency)),
+            None => (note, None),
+        };
+        // The price has neither amount nor currency.
+        let received = match row.get::<_, Option<i64>>(7)? {
+            Some(amount) if currency.is_some() => Received::from_columns(amount, currency),
+            None if currency.is_none() => Some(Received::Price),
+            _ => None,
+        };
+        let received = received.ok_or_else(|| bad("amount or currency"))?;
+        let payment = PaymentRef::new(payment).map_err(|_| bad("payment"))?;
+        let state = PaymentState { outcome, received };
+        Ok::<_, StoreError>(Event::of_payment(number()?, payment, state))
+    };
     let event = match row.get::<_, u8>(3)? {
         // This engine has one partition and spreads nothing.
         0 => Event::Opened { parts: 1 },
@@ -417,34 +434,11 @@ fn entry_of(conn: &Connection, refs: &mut Refs, row: &Row<'_>) -> Result<Entry, 
                 None => None,
             },
         },
-        2 => Event::Paid {
-            number: number()?,
-            payment: payment()?,
-        },
+        2 => payment(PaymentOutcome::Paid)?,
         3 => Event::Cancelled { number: number()? },
         4 => Event::Expired { number: number()? },
-        5 => Event::Reinstated {
-            number: number()?,
-            payment: payment()?,
-        },
-        6 => {
-            let note = text(8)?;
-            let (payment, currency) = match note.split_once(' ') {
-                Some((payment, currency)) => (payment, Some(currency)),
-                None => (note, None),
-            };
-            // The price has neither amount nor currency.
-            let received = match row.get::<_, Option<i64>>(7)? {
-                Some(amount) if currency.is_some() => Received::from_columns(amount, currency),
-                None if currency.is_none() => Some(Received::Price),
-                _ => None,
-            };
-            Event::RefundDue {
-                number: number()?,
-                payment: PaymentRef::new(payment).map_err(|_| bad("payment"))?,
-                received: received.ok_or_else(|| bad("amount or currency"))?,
-            }
-        }
+        5 => payment(PaymentOutcome::Reinstated)?,
+        6 => payment(PaymentOutcome::RefundDue)?,
         7 => Event::Paused,
         8 => Event::Resumed,
         9 => Event::Ended,

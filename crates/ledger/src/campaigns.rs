@@ -64,6 +64,8 @@ impl FromColumns for CampaignRow {
             hold_ms: columns.next()?,
             requirements: columns.next()?,
             admission: columns.next()?,
+            payment_policy: columns.next()?,
+            payment_tolerance: columns.next()?,
             phase: columns.next()?,
             granted: columns.next()?,
             returned: columns.next()?,

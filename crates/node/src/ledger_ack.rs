@@ -271,7 +271,8 @@ mod tests {
         };
         case.settle(2, grant).await;
         let payment = PaymentRef::of_free(order);
-        case.settle(3, Event::Paid { number, payment }).await;
+        let paid = Event::of_payment(number, payment, PaymentOutcome::Paid.into());
+        case.settle(3, paid).await;
         let named = |name| PaymentRef::new(name).unwrap();
         let confirmed = async |name, received, outcome, seq| {
             let command = Command::Pay {

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use qiang_client::{CampaignId, Id, NewSale, Sale, SaleChange, Timestamp, UserId};
+use qiang_client::{CampaignId, Id, NewSale, PaymentPolicy, Sale, SaleChange, Timestamp, UserId};
 
 use crate::{
     amounts,
@@ -131,6 +131,13 @@ struct Create {
     /// How many users may be on their way to a decision for each unit that is left, in percent; 0: all.
     #[arg(long, value_name = "PERCENT")]
     admission_percent: Option<u32>,
+    /// Which payments pay an order, beside its price: owed: none, another amount is owed back; accept_over: each larger
+    /// amount; accept_with_tolerance: amounts that differ by at most the tolerance. It never changes. Default: owed.
+    #[arg(long, value_name = "POLICY")]
+    payment_policy: Option<PaymentPolicy>,
+    /// The largest difference that accept_with_tolerance accepts, below the price, with its currency.
+    #[arg(long, num_args = 2, value_names = ["AMOUNT", "CURRENCY"])]
+    payment_tolerance: Option<Vec<String>>,
     #[command(flatten)]
     rules: Rules,
 }
@@ -147,6 +154,11 @@ impl Create {
             id: rules.id.clone(),
             ack: rules.ack,
             admission_percent: self.admission_percent,
+            payment_policy: self.payment_policy,
+            payment_tolerance: match &self.payment_tolerance {
+                Some(words) => Some(amounts::money(words)?),
+                None => None,
+            },
             waiting_room: rules.waiting_room(),
             requirements: rules.requirements(),
             audience: rules.audience()?,

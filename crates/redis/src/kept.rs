@@ -12,6 +12,7 @@ use qiang_core::{
     event::{Entry, Event, Seq},
     id::{OrderId, PaymentRef, UserId},
     order::OrderState,
+    payment::PaymentOutcome,
 };
 
 use crate::{
@@ -162,7 +163,7 @@ fn entries_of(batch: &Batch, user: &UserId, line: &str) -> Vec<Entry> {
         } if is_paid => {
             let campaign = entry.campaign;
             let payment = PaymentRef::of_free(OrderId { campaign, number });
-            let event = Event::Paid { number, payment };
+            let event = Event::of_payment(number, payment, PaymentOutcome::Paid.into());
             Some(Entry { event, ..entry })
         }
         _ => None,

@@ -15,7 +15,7 @@ use qiang_core::{
     event::{Event, PartitionId},
     id::{OrderId, PaymentRef},
     order::{OrderState, OrderStep, OrderStepError, REFUNDS_DUE_MAX},
-    payment::{PaymentState, Received},
+    payment::Received,
     ports::EngineError,
     time::Timestamp,
 };
@@ -38,6 +38,7 @@ impl Node {
                     .arg(REFUNDS_DUE_MAX)
                     .arg(u8::from(self.may_be_down(partition)))
                     .arg(received.to_string())
+                    .arg(u8::from(received.pays()))
             })
             .await?;
         if reply.status == "refused" {
@@ -46,21 +47,13 @@ impl Node {
         let text = reply.found(Refusal::UnknownOrder)?;
         let (state, order_text) = reply::payment(&text).ok_or_else(unreadable)?;
         let view = reply::order(&meta, order_text).ok_or_else(unreadable)?;
-        let Some(PaymentState { outcome, received }) = state else {
+        let Some(state) = state else {
             return Ok(Reply::Payment(PaymentOutcome::Paid, view)); // nothing was recorded
         };
         let (number, payment) = (order.number, payment.clone());
-        let event = match outcome {
-            PaymentOutcome::Paid => Event::Paid { number, payment },
-            PaymentOutcome::Reinstated => Event::Reinstated { number, payment },
-            PaymentOutcome::RefundDue => Event::RefundDue {
-                number,
-                payment,
-                received,
-            },
-        };
+        let event = Event::of_payment(number, payment, state);
         self.kept(partition).keep_step(&meta, event);
-        Ok(Reply::Payment(outcome, view))
+        Ok(Reply::Payment(state.outcome, view))
     }
 
     pub(crate) async fn cancel(&self, order: OrderId) -> Result<OrderView, EngineError> {

@@ -253,7 +253,7 @@ pub(crate) fn read_payment_state(text: &str) -> Option<PaymentState> {
         _ => return None,
     };
     let received = Received::from_words(words)?;
-    Some(PaymentState { outcome, received })
+    Some(PaymentState::new(outcome, received))
 }
 
 /// An order and whose it is.

@@ -6,6 +6,7 @@ use qiang_core::{
     campaign::{AckLevel, Campaign, CampaignKind, RedPacket, Requirements, Rules, Sale},
     id::{CampaignId, IdempotencyKey, OrderId, UserId},
     money::{Currency, Money},
+    payment::PaymentPolicy,
     split::{Seed, Split, SplitRule},
     time::{Timestamp, Window},
 };
@@ -91,6 +92,7 @@ pub struct Builder {
     ends: Timestamp,
     ack: AckLevel,
     seed: [u8; 32],
+    payment_policy: PaymentPolicy,
 }
 
 impl Builder {
@@ -102,6 +104,7 @@ impl Builder {
             ends: OPENS.plus_millis(OPEN_MS),
             ack: AckLevel::Memory,
             seed: [7; 32],
+            payment_policy: PaymentPolicy::default(),
         }
     }
 
@@ -138,6 +141,13 @@ impl Builder {
         if let Draft::Sale { hold_ms, .. } = &mut self.draft {
             *hold_ms = millis;
         }
+        self
+    }
+
+    /// Which amounts beside the price pay an order; for sales.
+    #[must_use]
+    pub fn payment_policy(mut self, policy: PaymentPolicy) -> Self {
+        self.payment_policy = policy;
         self
     }
 
@@ -210,6 +220,7 @@ impl Builder {
             window: Window::new(self.opens, self.ends).expect("a window in a test is possible"),
             ack: self.ack,
             requirements: Requirements::default(),
+            payment_policy: self.payment_policy,
             created_at: OPENS.plus_millis(-1),
             rules,
         };

@@ -7,11 +7,11 @@ use qiang_core::{
     campaign::TermsChange,
     id::PaymentRef,
     money::Money,
-    payment::Received,
+    payment::{PaymentPolicy, Received},
     split::SplitRule,
 };
 
-use crate::campaign::{OPENS, Target, red_packet, sale};
+use crate::campaign::{Builder, OPENS, Target, red_packet, sale};
 
 const MINUTE_MS: i64 = 60_000;
 
@@ -31,7 +31,15 @@ pub fn setups() -> Vec<Setup> {
         sale(8).limit(3).price(0).hold_ms(MINUTE_MS),
     ];
     let numbered = (1..).zip(builders);
-    numbered.map(|(n, builder)| builder.setup(n)).collect()
+    let setup = |(n, builder): (u64, Builder)| {
+        let setup = builder.setup(n);
+        let price = setup.campaign.rules.sale().map(|sale| sale.unit_price());
+        match price.is_some_and(|price| price.minor > 0) {
+            true => builder.payment_policy(PaymentPolicy::AcceptOver).setup(n),
+            false => setup,
+        }
+    };
+    numbered.map(setup).collect()
 }
 
 /// One command of a batch. Campaigns, users, orders, keys and payments are few, so that they meet often.
@@ -83,11 +91,12 @@ pub fn terms_change(instants: std::ops::Range<i64>) -> impl Strategy<Value = Ter
     let (limit, price) = (prop::option::of(0..6_u32), prop::option::of(-1..4_i64));
     let percent = prop::option::weighted(0.3, prop::sample::select(vec![0, 100, 150, 300]));
     (instant(), instant(), limit, price, percent).prop_map(
-        |(starts_at, ends_at, per_user_limit, unit_price_minor, percent)| TermsChange {
+        |(starts_at, ends_at, per_user_limit, price, percent)| TermsChange {
             starts_at,
             ends_at,
             per_user_limit,
-            unit_price_minor,
+            // One minor unit is never the price: a payment of it is owed back.
+            unit_price_minor: price.map(|minor: i64| minor + i64::from(minor == 1) * 3),
             admission: percent.and_then(|percent| AdmissionBound::from_percent(percent).ok()),
         },
     )
@@ -129,7 +138,7 @@ fn claim() -> impl Strategy<Value = CommandDraft> {
     )
 }
 
-/// The price as a rule, now and then another amount or another currency.
+/// The price as a rule, now and then another amount or another currency. The sales accept more than the price.
 pub(crate) fn received() -> impl Strategy<Value = Received> {
     let other = |minor, code: &str| {
         Just(Received::Other(Money::new(
@@ -140,6 +149,10 @@ pub(crate) fn received() -> impl Strategy<Value = Received> {
     prop_oneof![
         8 => Just(Received::Price),
         1 => other(1, "CNY"),
+        1 => (1_000_001..1_000_009_i64).prop_map(|minor| {
+            let currency = "CNY".parse().expect("a currency");
+            Received::Accepted(Money::new(minor, currency))
+        }),
         1 => other(9_007_199_254_740_991, "EUR"),
     ]
 }

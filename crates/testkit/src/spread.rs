@@ -249,7 +249,9 @@ impl SpreadBook {
                 *number = spread.number(part, parts);
                 self.append(part, entry);
             }
-            Event::Paid { number, payment } => {
+            Event::Paid {
+                number, payment, ..
+            } => {
                 let booked = OrderId {
                     campaign: id,
                     number: *number,

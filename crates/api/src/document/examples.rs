@@ -52,6 +52,7 @@ fn of_any(property: &str) -> Option<Value> {
         "commitment" | "promise" => json!(hash),
         "phase" => json!("live"),
         "ack" => json!("fsync"),
+        "payment_policy" => json!("owed"),
         "rule" => json!("double_average"),
         "supply" | "stock" | "shares" => json!(10),
         "granted" | "number" => json!(3),

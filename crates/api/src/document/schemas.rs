@@ -7,6 +7,7 @@ use qiang_core::{
     money::AMOUNT_MINOR_MAX,
     order::OrderState,
     outcome::Outcome,
+    payment::PaymentPolicyKind,
     ports::{ActionKind, PostingKind, UserAccount},
     split::RuleName,
     webhook::{EventType, Progress},
@@ -48,7 +49,7 @@ pub(super) const QUERY: &str = "?";
 const HASH: &str = "^[0-9a-f]{64}$";
 
 /// Which texts are words of which enum, by schema (empty: any) and property; the first that fits.
-const WORDS: [(&str, &str, &str); 23] = [
+const WORDS: [(&str, &str, &str); 24] = [
     ("Action", "action", "ActionKind"),
     ("Place", "state", "PlaceState"),
     ("Posting", "account", "UserAccount"),
@@ -57,6 +58,7 @@ const WORDS: [(&str, &str, &str); 23] = [
     ("PaymentRecord", "outcome", "PaymentOutcome"),
     ("", "phase", "Phase"),
     ("", "ack", "AckLevel"),
+    ("", "payment_policy", "PaymentPolicy"),
     ("", "rule", "SplitRuleName"),
     ("", "audience", "AudienceKind"),
     ("", "state", "OrderState"),
@@ -75,7 +77,7 @@ const WORDS: [(&str, &str, &str); 23] = [
 ];
 
 /// The enums: their names, what they are, and their words.
-fn enums() -> [(&'static str, &'static str, Vec<&'static str>); 18] {
+fn enums() -> [(&'static str, &'static str, Vec<&'static str>); 19] {
     fn all<T: Copy>(of: &[T], name: fn(T) -> &'static str) -> Vec<&'static str> {
         of.iter().copied().map(name).collect()
     }
@@ -96,6 +98,11 @@ fn enums() -> [(&'static str, &'static str, Vec<&'static str>); 18] {
             "AckLevel",
             "What a grant survives before it is acknowledged.",
             all(AckLevel::ALL, AckLevel::name),
+        ),
+        (
+            "PaymentPolicy",
+            "Which payments pay an order of a sale, beside its price.",
+            all(PaymentPolicyKind::ALL, PaymentPolicyKind::name),
         ),
         (
             "SplitRuleName",

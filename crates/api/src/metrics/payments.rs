@@ -2,7 +2,10 @@
 
 use metrics::{Counter, Key, Label, Recorder as _};
 use metrics_exporter_prometheus::PrometheusRecorder;
-use qiang_core::{book::PaymentOutcome, payment::Received};
+use qiang_core::{
+    book::PaymentOutcome,
+    payment::{PaymentState, Received},
+};
 
 use super::{METADATA, Metrics};
 
@@ -11,7 +14,9 @@ use super::{METADATA, Metrics};
 pub(crate) enum ReportedAmount {
     /// The order's price.
     Price,
-    /// Another amount or currency.
+    /// Another amount, which the sale accepts.
+    Accepted,
+    /// Another amount or currency, which is owed back.
     Other,
     /// The reference was reported before, with other money.
     Differs,
@@ -19,9 +24,10 @@ pub(crate) enum ReportedAmount {
 
 impl ReportedAmount {
     /// The money that was recorded.
-    pub(crate) fn of(recorded: Received) -> Self {
-        match recorded {
+    pub(crate) fn of(recorded: PaymentState) -> Self {
+        match recorded.received {
             Received::Price => Self::Price,
+            Received::Accepted(_) => Self::Accepted,
             Received::Other(_) => Self::Other,
         }
     }
@@ -29,18 +35,21 @@ impl ReportedAmount {
     fn name(self) -> &'static str {
         match self {
             Self::Price => "price",
+            Self::Accepted => "accepted",
             Self::Other => "other",
             Self::Differs => "differs",
         }
     }
 }
 
-/// Outcome and amount of a payment, as labels. Another amount pays no order.
-const LABELS: [[&str; 2]; 7] = [
+/// Outcome and amount of a payment, as labels. An accepted amount paid its order.
+const LABELS: [[&str; 2]; 9] = [
     ["paid", "price"],
     ["reinstated", "price"],
     ["refund_due", "price"],
     ["refund_due", "other"],
+    ["paid", "accepted"],
+    ["reinstated", "accepted"],
     ["paid", "differs"],
     ["reinstated", "differs"],
     ["refund_due", "differs"],
@@ -49,7 +58,7 @@ const LABELS: [[&str; 2]; 7] = [
 pub(super) fn counters(recorder: &PrometheusRecorder) -> Vec<Counter> {
     let name = "qiang_payments_total";
     let text = "Payments reported to this node, replays included, by outcome and amount: the order's price, another \
-                one, or not that of the reference's first report";
+                one that paid it, another one that is owed back, or not that of the reference's first report";
     recorder.describe_counter(name.into(), None, text.into());
     let counter = |[outcome, amount]: &[&'static str; 2]| {
         let labels = vec![

@@ -108,6 +108,7 @@ impl From<CampaignError> for Problem {
             CampaignError::Limit => "#/per_user_limit",
             CampaignError::Hold => "#/hold_seconds",
             CampaignError::Price => "#/unit_price/amount",
+            CampaignError::PaymentPolicy => "#/payment_policy",
             CampaignError::Description => "#/description",
             CampaignError::ImageUrl => "#/image_url",
             CampaignError::HasOpened => "#/starts_at",

@@ -11,9 +11,8 @@ WHERE c.ref IS NULL
    OR l.kind IN ('paid', 'cancelled', 'expired', 'reinstated', 'refund_due', 'returned')
       AND (l.number IS NULL OR l.user IS NULL OR c.kind <> 'sale')
    OR l.kind IN ('paid', 'reinstated', 'refund_due') AND l.note IS NULL
-   OR l.kind IN ('paid', 'reinstated') AND instr(l.note, ' ') > 0
    -- The entry's own amount: `l.amount` may be that of the grant.
-   OR l.kind = 'refund_due' AND EXISTS (
+   OR l.kind IN ('paid', 'reinstated', 'refund_due') AND EXISTS (
        SELECT 1 FROM events e
        WHERE e.seq = l.seq AND ((instr(l.note, ' ') > 0) <> (e.amount IS NOT NULL) OR e.amount < 1)
    )

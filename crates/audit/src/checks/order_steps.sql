@@ -1,13 +1,13 @@
 -- held → paid | cancelled | expired, expired → paid by reinstatement, and paid → returned; a payment is owed back only
--- where it buys nothing, or is not the order's price. The price is never recorded as other money. Nothing happens to an
--- order before its grant, and no hold ends before its time.
+-- where it buys nothing, or is money that the sale does not accept, and such money pays nothing. The price is never
+-- recorded as other money. Nothing happens to an order before its grant, and no hold ends before its time.
 SELECT steps FROM temp.totals;
 
 SELECT format('campaign #%d: entry %d says %s of order %d, which was %s', s.campaign, s.seq, s.kind, s.number,
               CASE s.before % 8 WHEN 1 THEN 'paid' WHEN 2 THEN 'cancelled' WHEN 3 THEN 'expired' WHEN 4 THEN 'returned'
                                ELSE 'held' END)
 FROM (
-    SELECT campaign, number, seq, at, kind, amount, currency,
+    SELECT campaign, number, seq, at, kind, amount, currency, accepted,
            max(seq * 8 + CASE kind WHEN 'paid' THEN 1 WHEN 'reinstated' THEN 1 WHEN 'cancelled' THEN 2
                                    WHEN 'expired' THEN 3 WHEN 'returned' THEN 4 END)
                OVER (PARTITION BY campaign, number ORDER BY seq
@@ -21,6 +21,7 @@ WHERE g.seq IS NULL
    OR s.kind IN ('paid', 'cancelled', 'expired') AND s.before IS NOT NULL
    OR s.kind = 'reinstated' AND s.before % 8 IS NOT 3
    OR s.kind = 'returned' AND s.before % 8 IS NOT 1
-   OR s.kind = 'refund_due' AND s.before IS NULL AND s.currency IS NULL
+   OR s.kind = 'refund_due' AND s.before IS NULL AND (s.currency IS NULL OR s.accepted)
+   OR s.kind IN ('paid', 'reinstated') AND s.currency IS NOT NULL AND NOT s.accepted
    OR s.currency = c.currency AND s.amount = g.amount
    OR s.kind = 'expired' AND s.at < g.at + c.hold_ms;

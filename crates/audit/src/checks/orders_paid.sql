@@ -1,6 +1,7 @@
 -- A paid order was paid by one payment, at the moment from which it is paid, and one that was returned by one before.
--- An order that waits has had none, unless of another amount than its price; and no other order was paid. A payment is
--- for an order. It is the order's price and has no currency, or is other money with its currency and is owed back.
+-- An order that waits has had none, unless of money that does not pay it and that no policy accepts. No other order
+-- was paid. A payment is for an order. It is the order's price and has no currency, or is other money with its
+-- currency. Other money paid an order only if the sale's payment policy accepts it.
 SELECT orders FROM temp.totals;
 
 SELECT format('campaign #%d: order %d is %s, with %d payments that count and %d that are owed back',
@@ -13,11 +14,22 @@ HAVING coalesce(sum(p.outcome <> 'refund_due'), 0) <> (o.state IN ('paid', 'retu
     OR o.state = 'held' AND count(p.outcome) FILTER (WHERE p.currency IS NULL) > 0
     OR o.state = 'paid' AND max(p.at) FILTER (WHERE p.outcome <> 'refund_due') <> o.updated_at
 UNION ALL
-SELECT format('campaign #%d: payment %s of order %d is for %d', p.campaign, p.payment, p.number, p.amount)
-FROM payments p
-LEFT JOIN orders o ON o.campaign = p.campaign AND o.number = p.number
-LEFT JOIN campaigns c ON c.ref = p.campaign
-WHERE o.number IS NULL
-   OR p.currency IS NULL AND p.amount IS NOT o.amount
-   OR p.currency IS NOT NULL AND (p.outcome <> 'refund_due' OR p.amount < 1)
-   OR p.currency = c.currency AND p.amount = o.amount;
+SELECT format('campaign #%d: payment %s of order %d is for %d', campaign, payment, number, amount)
+FROM (
+    SELECT p.campaign, p.payment, p.number, p.amount, p.currency, p.outcome, o.state, o.number IS NULL AS is_alone,
+           o.amount AS price, p.currency = c.currency AS is_ours,
+           p.currency = c.currency AND CASE c.payment_policy
+               WHEN 'accept_over' THEN o.amount > 0 AND p.amount > o.amount
+               WHEN 'accept_with_tolerance' THEN c.payment_tolerance < o.amount
+                    AND p.amount BETWEEN o.amount - c.payment_tolerance AND o.amount + c.payment_tolerance
+               ELSE 0 END AS is_accepted
+    FROM payments p
+    LEFT JOIN orders o ON o.campaign = p.campaign AND o.number = p.number
+    LEFT JOIN campaigns c ON c.ref = p.campaign
+)
+WHERE is_alone
+   OR currency IS NULL AND amount IS NOT price
+   OR currency IS NOT NULL AND amount < 1
+   OR currency IS NOT NULL AND outcome <> 'refund_due' AND NOT is_accepted
+   OR outcome = 'refund_due' AND state = 'held' AND is_accepted
+   OR is_ours AND amount = price;

@@ -1,6 +1,6 @@
--- Every payment moved the order's price from outside to the seller, or what arrived to what the buyer is owed back;
--- every return moved the price from the seller to what the buyer is owed back; no other posting is a payment or a
--- return. What was paid for a discarded order is owed to its buyer.
+-- Every payment moved what arrived from outside to the seller, or to what the buyer is owed back;
+-- every return moved what had paid the order from the seller to what the buyer is owed back; no other
+-- posting is a payment or a return. What was paid for a discarded order is owed to its buyer.
 SELECT payments FROM temp.totals;
 
 SELECT format('campaign #%d: order %d has %d movements of the kind %s, and %d postings as they should be',
@@ -12,10 +12,11 @@ FROM (
     LEFT JOIN campaigns c ON c.ref = p.campaign
     WHERE p.amount > 0
     UNION ALL
-    SELECT o.campaign, o.number, 'return', o.updated_at, o.amount, c.currency, 1, 0
+    SELECT o.campaign, o.number, 'return', o.updated_at, coalesce(p.amount, o.amount), c.currency, 1, 0
     FROM orders o
     LEFT JOIN campaigns c ON c.ref = o.campaign
-    WHERE o.state = 'returned' AND o.amount > 0
+    LEFT JOIN payments p ON p.campaign = o.campaign AND p.number = o.number AND p.outcome <> 'refund_due'
+    WHERE o.state = 'returned' AND coalesce(p.amount, o.amount) > 0
     UNION ALL
     SELECT p.campaign, p.number, p.kind, p.at, p.amount, p.currency, 0,
            (p.debtor, p.debited, p.creditor, p.credited)

@@ -6,6 +6,7 @@ CREATE TABLE campaigns (
     total INTEGER, split_rule TEXT, split_min INTEGER, split_max INTEGER, split_version INTEGER,
     seed BLOB, commitment BLOB, commitment_version INTEGER, secret BLOB, entropy BLOB,
     unit_price INTEGER, hold_ms INTEGER, requirements TEXT, admission INTEGER,
+    payment_policy TEXT, payment_tolerance INTEGER,
     phase TEXT, parts INTEGER, granted INTEGER, returned INTEGER, refunded INTEGER, terms_revision INTEGER
 );
 CREATE TABLE sale_terms (

@@ -7,7 +7,7 @@ use qiang_core::{
     event::PartitionId,
     id::{IdempotencyKey, OrderId, PaymentRef},
     money::Money,
-    payment::Received,
+    payment::{PaymentPolicy, Received},
     ports::{Clock as _, KeyUse, Ledger, NumberRange, Payout, RepairRecord, WithheldRecord},
     split::SplitRule,
 };
@@ -231,7 +231,8 @@ fn withhold(world: &World) {
 
 /// A sale with orders in every state, closed while some are held. Returns one that was paid twice.
 fn orders(world: &mut World, book: usize, n: u64) -> OrderId {
-    let target = world.open(book, n, &sale(12).limit(2).price(7));
+    let policy = PaymentPolicy::AcceptWithTolerance(2);
+    let target = world.open(book, n, &sale(12).limit(2).price(7).payment_policy(policy));
     let orders: Vec<_> = (0..6)
         .map(|n| world.granted(book, target, &format!("u{n}")))
         .collect();
@@ -246,7 +247,8 @@ fn orders(world: &mut World, book: usize, n: u64) -> OrderId {
     let euros = Money::new(9, "EUR".parse().unwrap());
     world.report(book, waiting, "p-9", Received::Other(euros));
     let returned = world.granted(book, target, "u10");
-    world.pay(book, returned, "p-10");
+    let more = Received::Accepted(Money::new(8, currency()));
+    world.report(book, returned, "p-10", more);
     world.play(book, Command::Return { order: returned });
     world.close(book, target);
     world.pay(book, orders[3], "p-3");

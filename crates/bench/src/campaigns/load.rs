@@ -16,6 +16,7 @@ use qiang_core::{
     id::{CampaignId, IdempotencyKey, UserId},
     money::{Currency, Money},
     outcome::Outcome,
+    payment::PaymentPolicy,
     ports::{Clock as _, Creation, Engine, KeyUse},
     split::{Seed, Split, SplitRule},
     time::Window,
@@ -102,6 +103,7 @@ impl Packets {
             window: Window::new(now, now.plus_millis(24 * 3_600_000))?,
             ack: AckLevel::Fsync,
             requirements: Requirements::default(),
+            payment_policy: PaymentPolicy::default(),
             created_at: now,
             rules: Rules::RedPacket(RedPacket::new(
                 Split::new(total, self.shares, SplitRule::DoubleAverage { min: 1 })?,

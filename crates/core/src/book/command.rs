@@ -58,7 +58,8 @@ pub enum Command {
         payment: PaymentRef,
         /// When it was made; none: just now. An order whose hold had ended by then expires first.
         paid_at: Option<Timestamp>,
-        /// The money. Another amount than the price pays nothing and is owed back; the order stays as it is.
+        /// The money. The price, and an accepted amount, pay the order. Other money is owed back; the order stays as it
+        /// is.
         received: Received,
     },
     /// Give an order's units back. One that costs nothing is paid: it is returned.

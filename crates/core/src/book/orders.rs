@@ -5,7 +5,7 @@ use crate::{
     event::{Entry, Event},
     id::{OrderId, PaymentRef},
     order::{OrderState, OrderStep, REFUNDS_DUE_MAX},
-    payment::Received,
+    payment::{PaymentState, Received},
     time::Timestamp,
 };
 
@@ -34,9 +34,9 @@ impl Book {
                 let hold_ms = order.hold_until.millis_since(granted_at);
                 let held_until = self.agenda.held_until(granted_at, hold_ms);
                 // If the hold was not kept, its units are the stock's. The payment may find them there.
-                let is_price = received == Received::Price;
-                let expires = is_price && order.state == OrderState::Held && paid_at >= held_until;
-                let outcome = match is_price {
+                let pays = received.pays();
+                let expires = pays && order.state == OrderState::Held && paid_at >= held_until;
+                let outcome = match pays {
                     true => state.decide_payment(id.number, (&view.user, now), expires),
                     false => PaymentOutcome::RefundDue,
                 };
@@ -49,15 +49,8 @@ impl Book {
                     self.record(now, id.campaign, event, log);
                 }
                 let (number, payment) = (id.number, payment.clone());
-                let event = match outcome {
-                    PaymentOutcome::Paid => Event::Paid { number, payment },
-                    PaymentOutcome::Reinstated => Event::Reinstated { number, payment },
-                    PaymentOutcome::RefundDue => Event::RefundDue {
-                        number,
-                        payment,
-                        received,
-                    },
-                };
+                let state = PaymentState { outcome, received };
+                let event = Event::of_payment(number, payment, state);
                 self.record(now, id.campaign, event, log);
                 outcome
             }

@@ -248,7 +248,7 @@ impl State {
             return None;
         }
         let payment = PaymentRef::of_free(order);
-        let event = Event::Paid { number, payment };
+        let event = Event::of_payment(number, payment, PaymentOutcome::Paid.into());
         self.evolve(&event, at);
         Some((event, self.grant(number, self.grants.row(number))))
     }

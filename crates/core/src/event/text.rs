@@ -10,7 +10,7 @@ use crate::{
     admission::AdmissionBound,
     campaign::Terms,
     id::{IdempotencyKey, PaymentRef, UserId},
-    payment::Received,
+    payment::{PaymentOutcome, PaymentState, Received},
     time::{Timestamp, Window},
 };
 
@@ -57,10 +57,17 @@ impl fmt::Display for Event {
                 write!(line, " {number} {user} {quantity} {amount_minor}")?;
                 key.as_ref().map_or(Ok(()), |key| write!(line, " {key}"))
             }
-            Event::Paid { number, payment } | Event::Reinstated { number, payment } => {
-                write!(line, " {number} {payment}")
+            Event::Paid {
+                number,
+                payment,
+                received,
             }
-            Event::RefundDue {
+            | Event::Reinstated {
+                number,
+                payment,
+                received,
+            }
+            | Event::RefundDue {
                 number,
                 payment,
                 received,
@@ -147,19 +154,15 @@ fn event<'a>(name: &str, words: &mut impl Iterator<Item = &'a str>) -> Option<Ev
                 None => None,
             },
         },
-        "paid" => Event::Paid {
-            number: next()?.parse().ok()?,
-            payment: PaymentRef::new(next()?).ok()?,
-        },
-        "reinstated" => Event::Reinstated {
-            number: next()?.parse().ok()?,
-            payment: PaymentRef::new(next()?).ok()?,
-        },
-        "refund_due" => Event::RefundDue {
-            number: next()?.parse().ok()?,
-            payment: PaymentRef::new(next()?).ok()?,
-            received: Received::from_words(words)?,
-        },
+        "paid" | "reinstated" | "refund_due" => {
+            let number = next()?.parse().ok()?;
+            let payment = PaymentRef::new(next()?).ok()?;
+            let state = PaymentState {
+                outcome: PaymentOutcome::of_name(name)?,
+                received: Received::from_words(words)?,
+            };
+            Event::of_payment(number, payment, state)
+        }
         "cancelled" => Event::Cancelled {
             number: next()?.parse().ok()?,
         },
@@ -229,6 +232,8 @@ mod tests {
             "granted 7 alice 2 500 key-1",
             "paid 7 pay-1",
             "reinstated 7 pay-1",
+            "paid 7 pay-1 1999 CNY",
+            "reinstated 7 pay-1 2001 CNY",
             "refund_due 7 pay-1",
             "refund_due 7 pay-1 1999 CNY",
             "refund_due 7 pay-1 9007199254740991 EUR",
@@ -269,7 +274,8 @@ mod tests {
             format!("1 2 {ID} refund_due 7 pay-1 1999"),
             format!("1 2 {ID} refund_due 7 pay-1 0 CNY"),
             format!("1 2 {ID} refund_due 7 pay-1 1999 CNY more"),
-            format!("1 2 {ID} paid 7 pay-1 1999 CNY"),
+            format!("1 2 {ID} paid 7 pay-1 1999"),
+            format!("1 2 {ID} reinstated 7 pay-1 0 CNY"),
             format!("-1 2 {ID} paused"),
             format!("1  2 {ID} paused"),
         ] {

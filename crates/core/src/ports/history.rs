@@ -239,7 +239,7 @@ pub struct PaymentRecord {
     pub seller: UserId,
     /// What became of it.
     pub outcome: PaymentOutcome,
-    /// The order's price.
+    /// The money that arrived.
     pub amount: Money,
     /// When it was decided.
     pub at: Timestamp,

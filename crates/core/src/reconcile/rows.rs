@@ -80,25 +80,11 @@ impl PartRows {
                 };
                 self.grants.insert(*number, row);
             }
-            Event::Paid { number, payment } => {
+            Event::Paid { number, .. } | Event::Reinstated { number, .. } => {
                 self.step(*number, OrderState::Paid);
-                self.note(*number, payment, PaymentOutcome::Paid.into());
+                self.note_payment_of(*number, event);
             }
-            Event::Reinstated { number, payment } => {
-                self.step(*number, OrderState::Paid);
-                self.note(*number, payment, PaymentOutcome::Reinstated.into());
-            }
-            Event::RefundDue {
-                number,
-                payment,
-                received,
-            } => {
-                let state = PaymentState {
-                    outcome: PaymentOutcome::RefundDue,
-                    received: *received,
-                };
-                self.note(*number, payment, state);
-            }
+            Event::RefundDue { number, .. } => self.note_payment_of(*number, event),
             Event::Cancelled { number } => self.step(*number, OrderState::Cancelled),
             Event::Expired { number } => self.step(*number, OrderState::Expired),
             Event::Returned { number } => self.step(*number, OrderState::Returned),
@@ -128,11 +114,10 @@ impl PartRows {
         self.grants.values().map(|row| row.amount_minor).sum()
     }
 
-    /// The payment that paid an order, and what it came to.
-    pub(super) fn paid_by(&self, number: u32) -> Option<(&PaymentRef, PaymentOutcome)> {
+    /// The payment that paid an order, with its outcome and money.
+    pub(super) fn paid_by(&self, number: u32) -> Option<(&PaymentRef, PaymentState)> {
         let mut payments = self.payments_of(number);
-        let paid = payments.find(|(_, state)| state.outcome != PaymentOutcome::RefundDue);
-        paid.map(|(payment, state)| (payment, state.outcome))
+        payments.find(|(_, state)| state.outcome != PaymentOutcome::RefundDue)
     }
 
     /// An order's payments.
@@ -154,8 +139,10 @@ impl PartRows {
         }
     }
 
-    fn note(&mut self, number: u32, payment: &PaymentRef, state: PaymentState) {
-        let key = (number, payment.clone());
-        self.payments.entry(key).or_insert(state);
+    fn note_payment_of(&mut self, number: u32, event: &Event) {
+        if let Some((payment, state)) = event.payment() {
+            let key = (number, payment.clone());
+            self.payments.entry(key).or_insert(state);
+        }
     }
 }

@@ -9,6 +9,7 @@ use crate::{
     campaign::{Campaign, CampaignKind, Details, RedPacket, Rules, STOCK_PRICE_MINOR_MAX, Sale},
     id::UserId,
     money::{Currency, Money},
+    payment::{PaymentPolicy, PaymentPolicyKind},
     ports::CampaignRecord,
     split::{Commitment, Entropy, Origin, Parts, SPLIT_VERSION, Secret, Seed, Split, SplitRule},
     time::{Timestamp, Window},
@@ -46,6 +47,8 @@ pub struct CampaignRow {
     pub hold_ms: Option<i64>,
     pub requirements: String,
     pub admission: Option<i64>,
+    pub payment_policy: Option<String>,
+    pub payment_tolerance: Option<i64>,
     pub phase: String,
     pub granted: i64,
     pub returned: i64,
@@ -104,6 +107,7 @@ impl CampaignRow {
                 window: window.map_err(|_| bad("window"))?,
                 ack: self.ack.parse().map_err(|_| bad("acknowledgement level"))?,
                 requirements: self.requirements.parse().map_err(|_| bad("requirement"))?,
+                payment_policy: self.policy().ok_or_else(|| bad("payment policy"))?,
                 created_at: Timestamp::from_millis(self.created_at),
                 rules,
                 title: self.title.clone(),
@@ -118,6 +122,15 @@ impl CampaignRow {
             archived_at: self.archived_at.map(Timestamp::from_millis),
             updated_at: Timestamp::from_millis(self.updated_at),
         })
+    }
+
+    /// The payment policy. Null stands for the default, as in rows of earlier versions.
+    fn policy(&self) -> Option<PaymentPolicy> {
+        let kind = match &self.payment_policy {
+            None => PaymentPolicyKind::Owed,
+            Some(name) => PaymentPolicyKind::of_name(name)?,
+        };
+        PaymentPolicy::from_parts(kind, self.payment_tolerance)
     }
 
     /// Nothing is decided by details, so that one which cannot be read stops nothing.
@@ -197,10 +210,14 @@ impl<'a> NewCampaign<'a> {
         }
     }
 
-    /// The columns of a [`CampaignRow`] from `id` to `admission`, with `commitment` behind `seed`; then `updated_at`.
-    pub fn columns(&self) -> [Value<'_>; 26] {
+    /// The columns of a [`CampaignRow`] from `id` to `payment_tolerance`, with `commitment` behind `seed`; then
+    /// `updated_at`.
+    pub fn columns(&self) -> [Value<'_>; 28] {
         let campaign = self.campaign;
         let (packet, sale) = (campaign.rules.red_packet(), campaign.rules.sale());
+        // Null stands for the default, as in rows of earlier versions.
+        let policy = campaign.payment_policy;
+        let policy = Some(policy).filter(|policy| *policy != PaymentPolicy::default());
         let rule = packet.map(|packet| packet.split.rule().parts());
         let commitment = self.commitment.as_ref();
         let parts = packet.and_then(|packet| packet.origin.parts());
@@ -233,6 +250,8 @@ impl<'a> NewCampaign<'a> {
             self.requirements.as_str().into(),
             sale.map(|sale| sale.admission().map_or(0, |it| i64::from(it.percent())))
                 .into(),
+            policy.map(|policy| policy.kind().name()).into(),
+            policy.and_then(PaymentPolicy::tolerance_minor).into(),
             campaign.created_at.as_millis().into(),
         ]
     }

@@ -6,6 +6,7 @@ use crate::{
     id::{OrderId, UserId},
     money::{AMOUNT_MINOR_MAX, Currency, MONEY_MINOR_MAX, Money},
     order::OrderState,
+    payment::PaymentOutcome,
     ports::{LedgerError, Owed, OwedOrder, PaidOut, Payout, PayoutKind},
     time::Timestamp,
 };
@@ -13,7 +14,7 @@ use crate::{
 /// A campaign's `ref` and currency; user, amount and state of an order of it, if the ledger has that.
 pub type OwedColumns = (i64, String, Option<String>, Option<i64>, Option<String>);
 
-/// A payment of an order that did not pay it, or a refund: the word in `outcome` or `kind`, the amount, and its
+/// A payment of an order, or a refund: the word in `outcome` or `kind`, the amount, and its
 /// currency, null if it is the campaign's.
 pub type MovedColumns = (String, i64, Option<String>);
 
@@ -23,7 +24,8 @@ pub type PaidOutColumns = (i64, i64, String, String, Option<String>, Option<i64>
 /// What the buyer of an order is owed in each currency, the campaign's first, and the campaign's `ref`; none if there
 /// is no such order.
 ///
-/// `moved` has payments of the order that did not pay it, and refunds that were made. Of an order that is not in the
+/// `moved` has the payments of the order and the refunds that were made. The payment that paid the order is owed back
+/// once the order is returned. Of an order that is not in the
 /// ledger `discarded` has the discarded entries of its campaign: it may be among them.
 ///
 /// # Errors
@@ -38,10 +40,14 @@ pub fn owed_of(
     let (campaign_ref, currency, user, amount, state) = columns;
     let currency: Currency = currency.parse().map_err(|_| bad("currency"))?;
     let mut sums = Sums::new(currency);
+    let mut is_returned = false;
     let user = match (user, amount, state) {
         (Some(user), Some(amount), Some(state)) => {
             let state = OrderState::of_name(&state).ok_or_else(|| bad("state"))?;
-            if state == OrderState::Returned {
+            is_returned = state == OrderState::Returned;
+            // Without a row of the payment that paid it, the price is owed.
+            let is_paid_by = |(word, ..): &MovedColumns| is_paying(word);
+            if is_returned && !moved.iter().any(is_paid_by) {
                 sums.add_due(Money::new(amount, currency));
             }
             UserId::new(&user).map_err(|_| bad("user"))?
@@ -55,13 +61,20 @@ pub fn owed_of(
         let own = code.as_ref().map(|code| code.parse()).transpose();
         let own = own.map_err(|_| bad("currency"))?;
         let money = Money::new(*minor, own.unwrap_or(currency));
-        match word == PayoutKind::Refund.name() {
-            true => sums.add_refunded(money),
-            false => sums.add_due(money),
+        if word == PayoutKind::Refund.name() {
+            sums.add_refunded(money);
+        } else if is_returned || !is_paying(word) {
+            sums.add_due(money);
         }
     }
     let owed = sums.into_owed(&user).ok_or_else(|| bad("sum"))?;
     Ok(Some((campaign_ref, owed)))
+}
+
+/// Whether the outcome of a payment is that it paid its order.
+fn is_paying(word: &str) -> bool {
+    let outcome = PaymentOutcome::of_name(word);
+    outcome.is_some_and(|outcome| outcome != PaymentOutcome::RefundDue)
 }
 
 /// Minor units that were ever owed and that were paid back, by currency. The first one is the campaign's.
@@ -373,5 +386,37 @@ mod tests {
             "returned 7",
         ];
         check(&again, Some(95));
+    }
+
+    /// What paid an order is owed once the order is returned, in the place of its price.
+    #[test]
+    fn a_returned_order_is_owed_what_was_paid() {
+        let order = OrderId {
+            campaign: "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80"
+                .parse()
+                .expect("an id"),
+            number: 7,
+        };
+        let moved = |word: &str, minor, code: Option<&str>| {
+            (word.to_owned(), minor, code.map(str::to_owned))
+        };
+        let paid = moved("paid", 120, Some("CNY"));
+        let price = moved("reinstated", 100, None);
+        let due = moved("refund_due", 7, Some("CNY"));
+        let refunded = moved("refund_paid", 20, Some("CNY"));
+        for (state, moved, expected) in [
+            ("paid", vec![paid.clone(), due.clone()], 7),
+            ("returned", vec![paid.clone(), due.clone()], 127),
+            ("returned", vec![paid, due.clone(), refunded], 107),
+            ("returned", vec![price, due.clone()], 107),
+            // Without the row of the payment.
+            ("returned", vec![due], 107),
+        ] {
+            let user = Some("ann".to_owned());
+            let columns = (3, "CNY".to_owned(), user, Some(100), Some(state.to_owned()));
+            let owed = owed_of(order, columns, &moved, &[]).expect("it can be read");
+            let left = owed.map(|(_, owed)| owed[0].left().minor);
+            assert_eq!(left, Some(expected), "{state} {moved:?}");
+        }
     }
 }

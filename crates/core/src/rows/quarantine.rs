@@ -4,11 +4,9 @@ use std::collections::BTreeMap;
 
 use super::{Contradiction, Value};
 use crate::{
-    book::PaymentOutcome::{Paid, RefundDue, Reinstated},
     event::{Entry, Event, PartitionId, Seq},
     id::CampaignId,
     order::OrderState,
-    payment::PaymentState,
     ports::{QuarantinedEntry, SettledPayment, SettledRow},
     time::Timestamp,
 };
@@ -149,27 +147,14 @@ pub fn discarded_orders(entries: &[Entry]) -> Vec<(SettledRow, Vec<SettledPaymen
         else {
             continue;
         };
-        let (state, paid) = match event {
-            Event::Paid { payment, .. } => (OrderState::Paid, Some((payment, Paid.into()))),
-            Event::Reinstated { payment, .. } => {
-                (OrderState::Paid, Some((payment, Reinstated.into())))
-            }
-            Event::RefundDue {
-                payment, received, ..
-            } => {
-                let state = PaymentState {
-                    outcome: RefundDue,
-                    received: *received,
-                };
-                (row.state, Some((payment, state)))
-            }
-            Event::Cancelled { .. } => (OrderState::Cancelled, None),
-            Event::Expired { .. } => (OrderState::Expired, None),
-            Event::Returned { .. } => (OrderState::Returned, None),
-            _ => (row.state, None),
+        row.state = match event {
+            Event::Paid { .. } | Event::Reinstated { .. } => OrderState::Paid,
+            Event::Cancelled { .. } => OrderState::Cancelled,
+            Event::Expired { .. } => OrderState::Expired,
+            Event::Returned { .. } => OrderState::Returned,
+            _ => row.state,
         };
-        row.state = state;
-        payments.extend(paid.map(|(payment, state)| SettledPayment {
+        payments.extend(event.payment().map(|(payment, state)| SettledPayment {
             number: row.number,
             payment: payment.clone(),
             outcome: state.outcome,

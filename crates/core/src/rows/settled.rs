@@ -6,7 +6,7 @@ use crate::{
     campaign::Phase,
     id::{IdempotencyKey, PaymentRef, UserId},
     order::OrderState,
-    payment::Received,
+    payment::{PaymentState, Received},
     ports::{CampaignRecord, GrantRecord, SettledPart, SettledPayment, SettledRow},
     reconcile::GoneBack,
     time::Timestamp,
@@ -79,12 +79,16 @@ impl SettledPayment {
             PaymentOutcome::RefundDue,
         ];
         let known = outcomes.into_iter().find(|known| known.name() == outcome);
+        let received = Received::from_columns(amount, currency.as_deref());
+        let state = PaymentState::new(
+            known.ok_or_else(|| bad("outcome"))?,
+            received.ok_or_else(|| bad("amount or currency"))?,
+        );
         Ok(Self {
             number: number.try_into().map_err(|_| bad("number"))?,
             payment: PaymentRef::new(&payment).map_err(|_| bad("reference"))?,
-            outcome: known.ok_or_else(|| bad("outcome"))?,
-            received: Received::from_columns(amount, currency.as_deref())
-                .ok_or_else(|| bad("amount or currency"))?,
+            outcome: state.outcome,
+            received: state.received,
         })
     }
 }

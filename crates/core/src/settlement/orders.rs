@@ -41,6 +41,8 @@ fn is_grant(event: &Event) -> bool {
 #[derive(Debug)]
 struct Order<'a> {
     row: NewOrder<'a>,
+    /// Minor units that paid it; `None` if it was not paid, and for an earlier payment of its price.
+    paid_minor: Option<i64>,
     /// Whether the ledger has it.
     known: bool,
     changed: bool,
@@ -84,6 +86,7 @@ impl<'a> Orders<'a> {
                 .insert((row.campaign, row.number), all.orders.len());
             all.orders.push(Order {
                 row,
+                paid_minor: order.paid_minor,
                 known: true,
                 changed: false,
             });
@@ -102,6 +105,7 @@ impl<'a> Orders<'a> {
         self.check_once(&row)?;
         self.orders.push(Order {
             row,
+            paid_minor: None,
             known: false,
             changed: false,
         });
@@ -155,6 +159,24 @@ impl<'a> Orders<'a> {
     ) -> Result<(&'a str, i64), Contradiction> {
         let row = &self.orders[self.place(campaign, number)?].row;
         Ok((row.user, row.amount))
+    }
+
+    /// Notes the minor units that paid an order.
+    pub(super) fn note_paid(
+        &mut self,
+        campaign: i64,
+        number: u32,
+        minor: i64,
+    ) -> Result<(), Contradiction> {
+        let place = self.place(campaign, number)?;
+        self.orders[place].paid_minor = Some(minor);
+        Ok(())
+    }
+
+    /// The buyer of a paid order, and the minor units that paid it.
+    pub(super) fn paid(&self, campaign: i64, number: u32) -> Result<(&'a str, i64), Contradiction> {
+        let order = &self.orders[self.place(campaign, number)?];
+        Ok((order.row.user, order.paid_minor.unwrap_or(order.row.amount)))
     }
 
     /// An order as it stands after the entries so far.

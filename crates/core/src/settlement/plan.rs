@@ -288,12 +288,16 @@ impl<'a> Planner<'a> {
                     }
                 }
             }
-            Event::Paid { number, payment } => {
+            Event::Paid {
+                number, payment, ..
+            } => {
                 self.orders
                     .step(campaign_ref, *number, OrderState::Paid, entry.at)?;
                 self.payment(place, entry, *number, payment)
             }
-            Event::Reinstated { number, payment } => {
+            Event::Reinstated {
+                number, payment, ..
+            } => {
                 if !campaign.one_per_user {
                     let order = (campaign_ref, i64::from(*number));
                     self.plan.loosened_orders.push(order);
@@ -373,12 +377,13 @@ impl<'a> Planner<'a> {
         Ok(())
     }
 
-    /// A paid order is returned: its price moves from the seller to what the buyer is owed, whatever the seller has.
+    /// A paid order is returned: the money that paid it moves from the seller to what the buyer is owed, whatever the
+    /// seller has.
     fn take_back(&mut self, place: usize, entry: &Entry, number: u32) -> Result<(), Contradiction> {
         let known = self.campaigns[place].known;
         self.orders.check_paid(known.campaign_ref, number)?;
         self.give_back(place, entry, number, OrderState::Returned)?;
-        let (user, amount) = self.orders.buyer(known.campaign_ref, number)?;
+        let (user, amount) = self.orders.paid(known.campaign_ref, number)?;
         if amount == 0 {
             return Ok(());
         }
@@ -397,13 +402,15 @@ impl<'a> Planner<'a> {
     ) -> Result<(), Contradiction> {
         let known = self.campaigns[place].known;
         let (user, price) = self.orders.buyer(known.campaign_ref, number)?;
-        let number = i64::from(number);
         let received = entry.event.received().unwrap_or_default();
         let money = received.money(Money::new(price, known.currency));
         let amount = money.minor;
+        if !matches!(entry.event, Event::RefundDue { .. }) {
+            self.orders.note_paid(known.campaign_ref, number, amount)?;
+        }
         self.plan.payments.push(PaymentRow {
             campaign: known.campaign_ref,
-            number,
+            number: i64::from(number),
             payment: payment.as_str(),
             outcome: entry.event.name(),
             amount,
@@ -419,7 +426,8 @@ impl<'a> Planner<'a> {
         };
         let debit = self.account_in(money.currency, OUTSIDE, Purpose::Outside);
         let credit = self.account_in(money.currency, owner, purpose);
-        self.post(known, entry, kind, (debit, credit), amount, Some(number))
+        let number = Some(i64::from(number));
+        self.post(known, entry, kind, (debit, credit), amount, number)
     }
 
     fn close(

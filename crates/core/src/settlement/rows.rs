@@ -324,8 +324,9 @@ impl KnownCampaign {
     }
 }
 
-/// The columns of a [`KnownOrder`]: campaign, number, user, quantity, amount, state.
-pub type KnownOrderColumns = (i64, i64, String, i64, i64, String);
+/// The columns of a [`KnownOrder`]: campaign, number, user, quantity, amount, state, and the amount that paid it, null
+/// if no payment did.
+pub type KnownOrderColumns = (i64, i64, String, i64, i64, String, Option<i64>);
 
 /// What settlement has to know of an order.
 #[derive(Debug, Clone)]
@@ -342,6 +343,8 @@ pub struct KnownOrder {
     pub amount: i64,
     /// Where it stands.
     pub state: OrderState,
+    /// Minor units that paid it; `None` if no payment did.
+    pub paid_minor: Option<i64>,
 }
 
 impl KnownOrder {
@@ -350,7 +353,7 @@ impl KnownOrder {
     /// # Errors
     /// When one holds what was never written.
     pub fn of(columns: KnownOrderColumns) -> Result<Self, Contradiction> {
-        let (campaign, number, user, quantity, amount, state) = columns;
+        let (campaign, number, user, quantity, amount, state, paid_minor) = columns;
         let state = OrderState::of_name(&state).ok_or_else(|| {
             Contradiction::new(format!("order {number} of #{campaign} has a bad state"))
         })?;
@@ -361,6 +364,7 @@ impl KnownOrder {
             quantity,
             amount,
             state,
+            paid_minor,
         })
     }
 }

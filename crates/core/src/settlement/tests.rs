@@ -1,5 +1,7 @@
 //! What a run of entries changes, planned against what is known.
 
+mod amounts;
+
 use std::collections::HashMap;
 
 use super::*;
@@ -55,6 +57,7 @@ fn order(number: i64, user: &str, state: OrderState) -> KnownOrder {
         quantity: 1,
         amount: 50,
         state,
+        paid_minor: None,
     }
 }
 

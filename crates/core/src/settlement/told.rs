@@ -3,7 +3,6 @@
 use super::plan::Planner;
 use crate::{
     event::{Entry, Event},
-    payment::Received,
     rows::{Contradiction, EventRow},
     webhook::EventType,
 };
@@ -49,18 +48,14 @@ impl<'a> Planner<'a> {
                 }
             }
         }
-        if let Event::Paid { payment, .. }
-        | Event::Reinstated { payment, .. }
-        | Event::RefundDue { payment, .. } = &entry.event
-        {
+        if let Some((payment, state)) = entry.event.payment() {
             row.payment = Some(payment.as_str());
+            if let Some(money) = state.received.other() {
+                (row.amount, row.currency) = (money.minor, Some(money.currency.code()));
+            }
         }
-        if let Event::RefundDue {
-            received: Received::Other(money),
-            ..
-        } = &entry.event
-        {
-            (row.amount, row.currency) = (money.minor, Some(money.currency.code()));
+        if let Event::Returned { number } = entry.event {
+            (_, row.amount) = self.orders.paid(known.campaign_ref, number)?;
         }
         self.plan.told.push(row);
         Ok(())

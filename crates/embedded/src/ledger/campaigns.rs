@@ -17,7 +17,7 @@ use crate::error::StoreError;
 pub(crate) const SELECT: &str = "SELECT ref, id, kind, owner, title, currency, ack, starts_at, ends_at, created_at, \
      supply, per_user_limit, total, split_rule, split_min, split_max, split_version, seed, commitment_version, secret, \
      entropy, unit_price, hold_ms, \
-     requirements, admission, phase, granted, returned, refunded, terms_revision, \
+     requirements, admission, payment_policy, payment_tolerance, phase, granted, returned, refunded, terms_revision, \
      coalesce((SELECT t.starts_at FROM sale_terms t WHERE t.campaign = campaigns.ref AND t.revision = 0), starts_at) \
      AS first_start, product_id, description, image_url, archived_at, \
      coalesce(updated_at, created_at) AS updated_at \
@@ -178,6 +178,8 @@ pub(crate) fn row_of(row: &Row<'_>) -> rusqlite::Result<CampaignRow> {
         hold_ms: columns.next()?,
         requirements: columns.next()?,
         admission: columns.next()?,
+        payment_policy: columns.next()?,
+        payment_tolerance: columns.next()?,
         phase: columns.next()?,
         granted: columns.next()?,
         returned: columns.next()?,

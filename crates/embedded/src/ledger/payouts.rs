@@ -98,7 +98,7 @@ pub(crate) fn owed(
     // A refund counts also where its posting is gone, then as of the campaign's currency.
     let mut moved = conn.prepare_cached(
         "SELECT outcome, amount, currency FROM payments \
-         WHERE campaign = ?1 AND number = ?2 AND outcome = 'refund_due' \
+         WHERE campaign = ?1 AND number = ?2 \
          UNION ALL SELECT t.kind, t.amount, a.currency FROM payouts t \
          LEFT JOIN postings p ON p.source = -1 AND p.seq = t.posting LEFT JOIN accounts a ON a.id = p.debit \
          WHERE t.campaign = ?1 AND t.number = ?2",

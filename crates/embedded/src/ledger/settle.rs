@@ -194,7 +194,10 @@ fn known_orders(conn: &Connection, wanted: &[(i64, i64)]) -> Result<Vec<KnownOrd
         return Ok(Vec::new());
     }
     let mut statement = conn.prepare_cached(
-        "SELECT campaign, number, user, quantity, amount, state FROM orders WHERE campaign = ?1 AND number = ?2",
+        "SELECT o.campaign, o.number, o.user, o.quantity, o.amount, o.state, ( \
+             SELECT p.amount FROM payments p WHERE p.campaign = o.campaign AND p.number = o.number \
+             AND p.outcome IN ('paid', 'reinstated') LIMIT 1 \
+         ) FROM orders o WHERE o.campaign = ?1 AND o.number = ?2",
     )?;
     let mut known = Vec::with_capacity(wanted.len());
     for key in wanted {

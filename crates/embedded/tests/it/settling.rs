@@ -175,7 +175,9 @@ async fn dates_of_changes_come_from_the_log() {
     let path = folder.path().join("qiang.db");
     let file = rusqlite::Connection::open(&path).unwrap();
     let sql = "ALTER TABLE campaigns DROP COLUMN updated_at; ALTER TABLE payments DROP COLUMN currency; \
-               ALTER TABLE webhook_events DROP COLUMN currency; PRAGMA user_version = 35";
+               ALTER TABLE webhook_events DROP COLUMN currency; \
+               ALTER TABLE campaigns DROP COLUMN payment_policy; \
+               ALTER TABLE campaigns DROP COLUMN payment_tolerance; PRAGMA user_version = 35";
     file.execute_batch(sql).unwrap();
     drop(file);
     let embedded = Embedded::open(&path, clock as _).unwrap();

@@ -36,6 +36,7 @@ impl Schema for MySql {
         include_str!("../../migrations/mysql/0024_admission_of_terms.sql"),
         include_str!("../../migrations/mysql/0025_updated_at.sql"),
         include_str!("../../migrations/mysql/0026_other_amounts.sql"),
+        include_str!("../../migrations/mysql/0027_payment_policy.sql"),
     ];
 
     async fn version(conn: &mut MySqlConnection) -> Result<i64> {

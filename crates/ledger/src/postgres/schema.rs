@@ -38,6 +38,7 @@ impl Schema for Postgres {
         include_str!("../../migrations/postgres/0024_admission_of_terms.sql"),
         include_str!("../../migrations/postgres/0025_updated_at.sql"),
         include_str!("../../migrations/postgres/0026_other_amounts.sql"),
+        include_str!("../../migrations/postgres/0027_payment_policy.sql"),
     ];
 
     async fn version(conn: &mut PgConnection) -> Result<i64> {

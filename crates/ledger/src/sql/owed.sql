@@ -1,5 +1,5 @@
 -- A refund counts also where its posting is gone, then as of the campaign's currency: that is null.
-SELECT outcome, amount, currency FROM payments WHERE campaign = $1 AND number = $2 AND outcome = 'refund_due'
+SELECT outcome, amount, currency FROM payments WHERE campaign = $1 AND number = $2
 UNION ALL
 SELECT t.kind, t.amount, a.currency
 FROM payouts t

@@ -65,7 +65,8 @@ async fn an_older_schema_is_brought_up_to_date<S: Server>() {
     history.settle(&ledger, 7).await;
     drop(ledger);
     let before = "DROP TABLE set_aside; DROP TABLE repairs; DROP TABLE withheld; DROP TABLE withheld_numbers; \
-                  ALTER TABLE campaigns DROP COLUMN admission, DROP COLUMN updated_at; \
+                  ALTER TABLE campaigns DROP COLUMN admission, DROP COLUMN updated_at, \
+                  DROP COLUMN payment_policy, DROP COLUMN payment_tolerance; \
                   ALTER TABLE payments DROP COLUMN currency; \
                   ALTER TABLE campaigns DROP COLUMN commitment_version, DROP COLUMN secret, DROP COLUMN entropy; \
                   DROP TABLE audiences; DROP TABLE waiting_rooms; \

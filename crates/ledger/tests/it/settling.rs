@@ -9,7 +9,7 @@ use qiang_core::{
     event::{Entry, Event, PartitionId},
     id::{IdempotencyKey, PaymentRef},
     money::Money,
-    payment::Received,
+    payment::{PaymentOutcome, Received},
     ports::{KeyUse, Ledger, LedgerError},
     split::SplitRule,
 };
@@ -144,6 +144,7 @@ async fn what_contradicts_the_books_is_refused<S: Server>() {
     let paid = |number: u32, name: &str| Event::Paid {
         number,
         payment: payment(name),
+        received: Received::Price,
     };
     let sound = [
         entry(&packet, 1, granted(1, "ann", 1, 100)),
@@ -290,7 +291,10 @@ async fn one_run_may_pass_an_order_from_one_to_the_next<S: Server>() {
         entry(5, Event::Cancelled { number: 2 }),
         entry(6, granted(3)),
         entry(7, Event::Cancelled { number: 3 }),
-        entry(8, Event::Reinstated { number: 1, payment }),
+        entry(
+            8,
+            Event::of_payment(1, payment, PaymentOutcome::Reinstated.into()),
+        ),
     ];
     for (run, settled) in [(&log[..4], 4), (&log[4..], 8)] {
         assert_eq!(ledger.settle(PartitionId(0), run).await, Ok(settled));

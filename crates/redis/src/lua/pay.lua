@@ -1,11 +1,12 @@
 -- Records a payment for an order. In time for the hold, the order becomes paid. An order whose hold had ended by then
 -- expires first; after expiry it takes its units again if they are left, else the payment is to be refunded. The same
--- payment again is answered as before. Another amount than the price pays nothing: it is to be refunded, and the order
--- stays as it is. An order that costs nothing and is paid takes no payment: nothing arrives.
+-- payment again is answered as before. Money that is neither the price nor accepted pays nothing: it is to be refunded,
+-- and the order stays as it is. An order that costs nothing and is paid takes no payment: nothing arrives.
 -- KEYS as in prelude.lua
 -- ARGV[1..6] as in prelude.lua, ARGV[7] the order's number, ARGV[8] the payment, ARGV[9] when it was made; empty: now,
 -- ARGV[10] how many payments of an order may be owed back, ARGV[11] "1" if a running downtime may count,
--- ARGV[12] empty for the price, else a space, minor units, a space and the currency
+-- ARGV[12] empty for the price, else a space, minor units, a space and the currency, ARGV[13] "1" for the price and for
+-- money that is accepted in its place
 -- Replies: {"ok", (p|r|d|f, where there is nothing to pay) [" " minor " " currency] " " order}, {"unknown", ""},
 -- {"refused", "payments"}
 -- luacheck: read globals c now int answer phase_at order_of text_of put_order buyer_of move step_past record finish
@@ -14,21 +15,21 @@ local order = c.kind == 'sale' and order_of(tonumber(ARGV[7]))
 if not order then
   return {'unknown', ''}
 end
-local is_price = ARGV[12] == ''
+local pays = ARGV[13] == '1'
 local field = ARGV[7] .. '\t' .. ARGV[8]
 local outcome = redis.call('HGET', KEYS[10], field)
-if not outcome and is_price and is_paid_for_nothing(order) then
+if not outcome and ARGV[12] == '' and is_paid_for_nothing(order) then
   outcome = 'f'
 elseif not outcome then
   outcome = 'd'
-  local was_held = is_price and order.state == 'h'
+  local was_held = pays and order.state == 'h'
   expect_downtimes(ARGV[11] == '1')
   -- Nothing is paid later than it is reported.
   local expires = was_held
     and math.min(tonumber(ARGV[9]) or now, now) >= held_until(c.starts + order.offset, c.hold)
   if was_held and not expires then
     outcome = 'p'
-  elseif expires or is_price and order.state == 'x' then
+  elseif expires or pays and order.state == 'x' then
     -- The units of an order that expires now are the stock's before the payment looks for them.
     local own = expires and order.quantity or 0
     local phase = phase_at(now)

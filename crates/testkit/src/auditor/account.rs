@@ -1,5 +1,7 @@
 //! One campaign, recomputed from its entries.
 
+mod payments;
+
 use std::collections::{BTreeMap, HashMap};
 
 use qiang_core::{
@@ -7,7 +9,6 @@ use qiang_core::{
     campaign::{CampaignKind, Phase, Rules, Tally},
     event::{Entry, Event},
     id::{IdempotencyKey, UserId},
-    payment::Received,
     split::SplitRule,
     time::Timestamp,
 };
@@ -46,6 +47,8 @@ pub struct Row {
     pub state: RowState,
     /// What became of each payment, by its reference: the name of the event.
     pub payments: BTreeMap<String, &'static str>,
+    /// Minor units that paid the order; `None` before.
+    pub paid_minor: Option<i64>,
     /// The log that it stands in.
     log: usize,
 }
@@ -202,15 +205,22 @@ impl Account {
                     granted_at: entry.at,
                     state: RowState::Had,
                     payments: BTreeMap::new(),
+                    paid_minor: None,
                     log,
                 };
                 self.grant(*number, row)?;
             }
-            Event::Paid { number, payment } => {
+            Event::Paid {
+                number, payment, ..
+            } => {
                 self.payment(*number, payment.as_str(), "paid")?;
+                self.paid(*number, &entry.event)?;
                 self.step(*number, RowState::Had, RowState::Paid)?;
             }
-            Event::Reinstated { number, payment } => {
+            Event::Reinstated {
+                number, payment, ..
+            } => {
+                self.paid(*number, &entry.event)?;
                 check(!part.ended, "reinstated after the end")?;
                 self.payment(*number, payment.as_str(), "reinstated")?;
                 self.step(*number, RowState::Expired, RowState::Paid)?;
@@ -222,9 +232,7 @@ impl Account {
                 received,
             } => {
                 self.payment(*number, payment.as_str(), "refund_due")?;
-                let waits = self.row(*number)?.state == RowState::Had;
-                let is_wanted = waits && *received == Received::Price;
-                check(!is_wanted, "a payment was turned away that was wanted")?;
+                self.turned_away(*number, *received)?;
             }
             Event::Cancelled { number } => {
                 self.step(*number, RowState::Had, RowState::Cancelled)?;
@@ -398,13 +406,6 @@ impl Account {
     fn check_log(&self, log: usize, number: u32) -> Checked {
         let same = self.row(number)?.log == log;
         check(same, "an order was taken into another part")
-    }
-
-    fn payment(&mut self, number: u32, payment: &str, outcome: &'static str) -> Checked {
-        let row = self.rows.get_mut(&number);
-        let row = row.ok_or_else(|| format!("there is no grant {number}"))?;
-        let before = row.payments.insert(payment.to_owned(), outcome);
-        check(before.is_none(), "one payment counted twice")
     }
 
     fn step(&mut self, number: u32, from: RowState, to: RowState) -> Checked {

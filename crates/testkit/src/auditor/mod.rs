@@ -205,12 +205,13 @@ impl Audit {
             } if of_packet => self.move_money(user, *amount_minor),
             Event::Closed { refunded_minor, .. } => self.move_money(&owner, *refunded_minor),
             Event::Paid { number, .. } | Event::Reinstated { number, .. } => {
-                let minor = price(number).unwrap_or(0);
-                self.move_money(&owner, minor);
+                let paid = account.rows.get(number).and_then(|row| row.paid_minor);
+                self.move_money(&owner, paid.unwrap_or(0));
             }
             Event::Returned { number } => {
                 let row = account.rows.get(number);
-                if let Some((buyer, minor)) = row.map(|row| (row.user.clone(), row.amount_minor)) {
+                let paid = |row: &Row| (row.user.clone(), row.paid_minor.unwrap_or(0));
+                if let Some((buyer, minor)) = row.map(paid) {
                     self.owe(buyer, Money::new(minor, currency()));
                     self.move_money(&owner, -minor);
                 }

@@ -68,7 +68,7 @@ pub async fn an_order_that_costs_nothing_is_paid_at_its_grant(case: &mut Scenari
         assert!(matches!(granted.event, Event::Granted { .. }));
         let payment = PaymentRef::of_free(order);
         let number = order.number;
-        assert_eq!(paid.event, Event::Paid { number, payment });
+        assert_eq!(paid.event, Event::of_payment(number, payment, Paid.into()));
         assert_eq!((paid.seq, paid.at), (granted.seq + 1, granted.at));
     }
     let order = case.nth(target, 1);

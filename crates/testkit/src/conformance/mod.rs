@@ -7,6 +7,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a panic is a report here")]
 
+pub mod accepted_amounts;
 pub mod actions;
 pub mod amounts;
 mod any_subject;
@@ -195,6 +196,9 @@ macro_rules! engine_conformance {
             amounts::another_amount_reinstates_nothing,
             amounts::money_for_a_free_order_is_owed_back,
             amounts::the_price_pays_an_order_with_all_refunds_due,
+            accepted_amounts::more_than_the_price_pays_where_it_is_accepted,
+            accepted_amounts::a_tolerance_is_exact_on_both_sides,
+            accepted_amounts::an_accepted_amount_pays_late_or_is_owed_back,
             free::an_order_that_costs_nothing_is_paid_at_its_grant,
             free::a_free_order_is_given_back_and_nothing_is_owed,
             free::the_price_at_the_grant_says_whether_an_order_is_free,
@@ -290,6 +294,9 @@ macro_rules! engine_conformance {
             amounts::another_amount_reinstates_nothing,
             amounts::money_for_a_free_order_is_owed_back,
             amounts::the_price_pays_an_order_with_all_refunds_due,
+            accepted_amounts::more_than_the_price_pays_where_it_is_accepted,
+            accepted_amounts::a_tolerance_is_exact_on_both_sides,
+            accepted_amounts::an_accepted_amount_pays_late_or_is_owed_back,
             free::an_order_that_costs_nothing_is_paid_at_its_grant,
             free::a_free_order_is_given_back_and_nothing_is_owed,
             free::the_price_at_the_grant_says_whether_an_order_is_free,

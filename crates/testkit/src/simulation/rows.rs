@@ -10,7 +10,7 @@ use qiang_core::{
     event::{Entry, PartitionId, Seq},
     id::{CampaignId, IdempotencyKey, OrderId, PaymentRef, UserId},
     order::OrderState,
-    payment::Received,
+    payment::{PaymentState, Received},
     ports::{LedgerError, SettledPayment, SettledRow},
     rows::{Contradiction, OUTSIDE, Purpose},
     settlement::{
@@ -306,7 +306,18 @@ impl Rows {
             quantity: grant.quantity.into(),
             amount: grant.amount_minor?,
             state: grant.state,
+            paid_minor: self.paid_minor(campaign, number, grant.amount_minor?),
         })
+    }
+
+    /// Minor units that paid an order; `None` if no payment did.
+    fn paid_minor(&self, campaign: i64, number: i64, price_minor: i64) -> Option<i64> {
+        let mut payments = self.campaigns[campaign as usize - 1].payments.iter();
+        let paid = payments.find(|payment| {
+            i64::from(payment.number) == number && payment.outcome != PaymentOutcome::RefundDue
+        })?;
+        let other = paid.received.other();
+        Some(other.map_or(price_minor, |money| money.minor))
     }
 
     /// A share is free, and has no amount or this one.
@@ -347,12 +358,14 @@ impl Rows {
         }
         self.change_orders(&plan.keeping_orders);
         for payment in &plan.payments {
+            let received = Received::from_columns(payment.amount, payment.currency)
+                .ok_or_else(|| damaged("a payment has a bad currency"))?;
+            let state = PaymentState::new(outcome(payment.outcome)?, received);
             let settled = SettledPayment {
                 number: payment.number as u32,
                 payment: PaymentRef::new(payment.payment).map_err(damaged)?,
-                outcome: outcome(payment.outcome)?,
-                received: Received::from_columns(payment.amount, payment.currency)
-                    .ok_or_else(|| damaged("a payment has a bad currency"))?,
+                outcome: state.outcome,
+                received: state.received,
             };
             self.row_of(payment.campaign).payments.push(settled);
         }

@@ -1,6 +1,55 @@
 //! Breaches of payments of other amounts, in a file that has a log.
 
-use super::breaches::entry;
+use qiang_core::{
+    book::PaymentOutcome,
+    money::Money,
+    payment::{PaymentPolicy, Received},
+};
+
+use super::{breaches::entry, history::World};
+
+/// Adds sales that accept other amounts than their price.
+pub(crate) fn accepted(world: &mut World) {
+    let money = |minor| Money::new(minor, "CNY".parse().unwrap());
+    world.payment_policy = PaymentPolicy::AcceptWithTolerance(3);
+    let tolerant = world.sale("tolerant", (300, 5_000), 3, 1, 11);
+    for (user, payment, received, outcome) in [
+        (
+            "ann",
+            "p-10",
+            Received::Accepted(money(10)),
+            PaymentOutcome::Paid,
+        ),
+        (
+            "bob",
+            "p-13",
+            Received::Accepted(money(13)),
+            PaymentOutcome::Paid,
+        ),
+        (
+            "cid",
+            "p-15",
+            Received::Other(money(15)),
+            PaymentOutcome::RefundDue,
+        ),
+    ] {
+        let order = world.buy(tolerant, user, 1);
+        world.report(order, payment, received, outcome);
+        if user == "bob" {
+            world.take_back(order);
+        }
+    }
+    world.payment_policy = PaymentPolicy::AcceptOver;
+    let generous = world.sale("generous", (300, 5_000), 1, 1, 11);
+    let order = world.buy(generous, "ann", 1);
+    world.report(
+        order,
+        "p-500",
+        Received::Accepted(money(500)),
+        PaymentOutcome::Paid,
+    );
+    world.payment_policy = PaymentPolicy::default();
+}
 
 /// What each breach is, the checks that must report it and no others, and how it is made.
 pub(crate) fn breaches() -> Vec<(&'static str, &'static [&'static str], String)> {
@@ -44,6 +93,36 @@ pub(crate) fn breaches() -> Vec<(&'static str, &'static [&'static str], String)>
             "a payment of nothing",
             &["log_entries"],
             due("0", "p-x EUR"),
+        ),
+        (
+            "an order paid beyond the tolerance",
+            &["order_steps"],
+            sql("UPDATE campaigns SET payment_tolerance = 1 WHERE ref = @tolerant"),
+        ),
+        (
+            "an order paid by money that the sale does not accept",
+            &["order_steps"],
+            sql("UPDATE campaigns SET payment_policy = NULL WHERE ref = @generous"),
+        ),
+        (
+            "accepted money owed back by an order that waits",
+            &["order_steps"],
+            sql("UPDATE campaigns SET payment_tolerance = 4 WHERE ref = @tolerant"),
+        ),
+        (
+            "a return that owes the price instead of what was paid",
+            &["balances", "payment_postings"],
+            sql("UPDATE postings SET amount = 11 WHERE kind = 'return' AND campaign = @tolerant"),
+        ),
+        (
+            "a payment policy that there is not",
+            &["campaign_rules"],
+            sql("UPDATE campaigns SET payment_policy = 'none' WHERE ref = @held"),
+        ),
+        (
+            "a tolerance of another payment policy",
+            &["campaign_rules"],
+            sql("UPDATE campaigns SET payment_tolerance = 1 WHERE ref = @held"),
         ),
     ]
 }

@@ -51,6 +51,8 @@ fn in_full(sql: &str) -> String {
         "restocked",
         "repriced",
         "amounts",
+        "tolerant",
+        "generous",
         "rush",
     ] {
         let row = format!("(SELECT ref FROM campaigns WHERE title = '{title}')");

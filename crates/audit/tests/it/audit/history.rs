@@ -18,7 +18,7 @@ use qiang_core::{
     id::{CampaignId, IdempotencyKey, OrderId, PaymentRef, UserId},
     money::Money,
     outcome::Outcome,
-    payment::Received,
+    payment::{PaymentPolicy, Received},
     ports::{
         AccountStore as _, CampaignStore as _, Clock, Engine, EngineError, KeyStore as _, KeyUse,
         Payout, PayoutStore as _, SettlementStore as _,
@@ -48,6 +48,8 @@ pub(crate) struct World {
     runtime: Runtime,
     clock: Arc<ManualClock>,
     pub(crate) embedded: Embedded,
+    /// Of the sales that are made next.
+    pub(crate) payment_policy: PaymentPolicy,
     made: u8,
 }
 
@@ -63,6 +65,7 @@ impl World {
             runtime,
             clock,
             embedded,
+            payment_policy: PaymentPolicy::default(),
             made: 0,
         }
     }
@@ -128,6 +131,7 @@ impl World {
             window: Window::new(instant(window.0), instant(window.1)).unwrap(),
             ack: AckLevel::Fsync,
             requirements: Requirements::default(),
+            payment_policy: self.payment_policy,
             created_at: self.clock.now(),
             rules,
         };
@@ -232,7 +236,13 @@ impl World {
         self.report(order, payment, other, PaymentOutcome::RefundDue);
     }
 
-    fn report(&self, order: OrderId, payment: &str, received: Received, expected: PaymentOutcome) {
+    pub(crate) fn report(
+        &self,
+        order: OrderId,
+        payment: &str,
+        received: Received,
+        expected: PaymentOutcome,
+    ) {
         let payment = PaymentRef::new(payment).unwrap();
         match self.submit(Command::Pay {
             order,
@@ -249,7 +259,7 @@ impl World {
         self.submit(Command::Cancel { order }).unwrap();
     }
 
-    fn take_back(&self, order: OrderId) {
+    pub(crate) fn take_back(&self, order: OrderId) {
         self.submit(Command::Return { order }).unwrap();
     }
 
@@ -282,6 +292,7 @@ pub(crate) fn live(path: &Path) -> World {
     packets(&mut world);
     let paid_twice = orders(&mut world);
     let returned = late_orders(&mut world);
+    super::amount_breaches::accepted(&mut world);
     world.settle();
     let money = |minor| Money::new(minor, "CNY".parse().unwrap());
     let (sender, other) = (

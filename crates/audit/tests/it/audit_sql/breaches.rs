@@ -14,7 +14,19 @@ type Breach = (
     &'static str,
 );
 
-const BREACHES: [Breach; 31] = [
+const BREACHES: [Breach; 33] = [
+    (
+        "an order paid by money that the sale does not accept",
+        &["orders_paid"],
+        "payment p-10 of order",
+        "UPDATE campaigns SET payment_policy = NULL, payment_tolerance = NULL WHERE ref = @3",
+    ),
+    (
+        "a return that owes the price instead of what was paid",
+        &["balances", "payments_posted"],
+        "campaign #@3: order",
+        "UPDATE postings SET amount = 7 WHERE kind = 'return' AND campaign = @3",
+    ),
     (
         "a share assigned twice",
         &["keys_unique", "counts_add_up", "numbers_dense", "shares_complete", "grants_posted"],

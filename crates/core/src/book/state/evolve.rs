@@ -34,14 +34,18 @@ impl State {
                 };
                 self.record_grant(self.grants.find(user), &grant);
             }
-            Event::Paid { number, payment } => {
+            Event::Paid {
+                number, payment, ..
+            } => {
                 self.step(*number, OrderStep::Pay);
                 self.note_payment(*number, payment, PaymentOutcome::Paid);
             }
             Event::Cancelled { number } => self.step(*number, OrderStep::Cancel),
             Event::Expired { number } => self.step(*number, OrderStep::Expire),
             Event::Returned { number } => self.step(*number, OrderStep::Return),
-            Event::Reinstated { number, payment } => {
+            Event::Reinstated {
+                number, payment, ..
+            } => {
                 self.step(*number, OrderStep::Reinstate);
                 self.note_payment(*number, payment, PaymentOutcome::Reinstated);
             }

@@ -43,6 +43,7 @@ fn campaign(id: CampaignId, rules: Rules) -> Setup {
         window: Window::new(at(START), at(END)).unwrap(),
         ack: AckLevel::Fsync,
         requirements: Requirements::default(),
+        payment_policy: crate::payment::PaymentPolicy::default(),
         created_at: at(0),
         rules,
     };

@@ -142,8 +142,10 @@ impl<'a> Union<'a> {
         for entry in &kept {
             match &entry.event {
                 Event::Returned { number } => self.add_unpaid_return(*number),
-                Event::Paid { number, payment } | Event::Reinstated { number, payment } => {
-                    self.add_late_payment(*number, payment);
+                event @ (Event::Paid { number, .. } | Event::Reinstated { number, .. }) => {
+                    if let Some(paid) = event.payment() {
+                        self.add_late_payment(*number, paid);
+                    }
                 }
                 _ => {}
             }
@@ -171,23 +173,10 @@ impl<'a> Union<'a> {
             {
                 return;
             }
-            Event::Paid { payment, .. } => (
-                Some(OrderState::Paid),
-                Some((payment, PaymentOutcome::Paid.into())),
-            ),
-            Event::Reinstated { payment, .. } => (
-                Some(OrderState::Paid),
-                Some((payment, PaymentOutcome::Reinstated.into())),
-            ),
-            Event::RefundDue {
-                payment, received, ..
-            } => {
-                let state = PaymentState {
-                    outcome: PaymentOutcome::RefundDue,
-                    received: *received,
-                };
-                (None, Some((payment, state)))
+            Event::Paid { .. } | Event::Reinstated { .. } => {
+                (Some(OrderState::Paid), event.payment())
             }
+            Event::RefundDue { .. } => (None, event.payment()),
             Event::Cancelled { .. } => (Some(OrderState::Cancelled), None),
             Event::Expired { .. } => (Some(OrderState::Expired), None),
             Event::Returned { .. } if !self.is_paid(number) => return,

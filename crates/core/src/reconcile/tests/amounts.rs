@@ -80,3 +80,25 @@ fn a_payment_pays_or_is_owed_back() {
     let both = "p refund_due, q paid";
     check(&other, ("paid 1 q, refund_due 1 p", OrderState::Paid, both));
 }
+
+/// Money that paid an order in the place of its price is kept with the payment, in every order of steps.
+#[test]
+fn accepted_money_is_kept() {
+    for kept in [
+        "granted 1 ann 1 100, paid 1 p 99 CNY",
+        "granted 1 ann 1 100, paid 1 p 101 CNY, returned 1",
+        "granted 1 ann 1 100, expired 1, reinstated 1 p 101 CNY",
+    ] {
+        let found = repair(&Case { kept, ..SALE });
+        assert_eq!(appended(&found), kept);
+        assert!(found.conflicts.is_empty());
+    }
+    // The order has given its units back for good: the money is owed back as it arrived.
+    let late = Case {
+        engine: "1 ann 1 cancelled",
+        ledger: "1 ann 1 cancelled",
+        kept: "paid 1 p 99 CNY",
+        ..SALE
+    };
+    assert_eq!(appended(&repair(&late)), "refund_due 1 p 99 CNY");
+}

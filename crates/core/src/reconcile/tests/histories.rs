@@ -27,6 +27,7 @@ fn setup(rules: Rules) -> Setup {
         window: Window::new(at(START), at(1_000 * START)).unwrap(),
         ack: AckLevel::Memory,
         requirements: Requirements::default(),
+        payment_policy: crate::payment::PaymentPolicy::default(),
         created_at: at(0),
         rules,
     };

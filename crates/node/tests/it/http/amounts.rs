@@ -117,3 +117,121 @@ async fn another_amount_is_owed_back_until_it_is_refunded() {
     }
     service.stop().await;
 }
+
+/// A sale names which other amounts pay its orders. What pays one is the seller's; a return owes all of it back.
+#[tokio::test]
+async fn an_accepted_amount_pays_an_order() {
+    let service = Service::start().await;
+    let (operator, ann) = (service.operator(), service.token("ann", "claim"));
+    let tolerant = |body: &mut Value| {
+        body["payment_policy"] = json!("accept_with_tolerance");
+        body["payment_tolerance"] = money(5, "CNY");
+    };
+    let sale = service.sale(9, tolerant).await;
+    let seen = service.get(&format!("/v1/sales/{sale}"), &ann).await.json();
+    assert_eq!(
+        (&seen["payment_policy"], &seen["payment_tolerance"]),
+        (&json!("accept_with_tolerance"), &money(5, "CNY"))
+    );
+    let order = service.act(&format!("/v1/sales/{sale}/orders"), &ann).await;
+    let path = format!("/v1/orders/{}", order.text("order"));
+    let payment = format!("{path}/payment");
+    for (reference, amount, currency, outcome) in [
+        ("under", 494, "CNY", "refund_due"),
+        ("dollars", 500, "USD", "refund_due"),
+        ("within", 495, "CNY", "paid"),
+        ("within", 495, "CNY", "paid"),
+        ("within", 500, "CNY", "paid"),
+        ("again", 505, "CNY", "refund_due"),
+    ] {
+        let body = other(reference, amount, currency);
+        let reply = service.post(&payment, &operator, body).await;
+        assert_eq!(reply.text("outcome"), outcome, "{reply:?}");
+    }
+    let seen = service.get("/v1/payments/within", &ann).await.json();
+    assert_eq!(
+        (&seen["outcome"], &seen["amount"]),
+        (&json!("paid"), &money(495, "CNY"))
+    );
+    let refunds = format!("{path}/refunds");
+    let due = service.get(&refunds, &ann).await.json();
+    assert_eq!(due["due"], money(494 + 505, "CNY"));
+    let returned = service
+        .post(&format!("{path}/return"), &operator, json!({}))
+        .await;
+    assert_eq!(returned.status, 200, "{returned:?}");
+    let due = service.get(&refunds, &ann).await.json();
+    assert_eq!(due["due"], money(494 + 505 + 495, "CNY"));
+    let metrics = call(service.addr, "GET", "/metrics", None, &[], None).await;
+    let metrics = String::from_utf8_lossy(&metrics.body).into_owned();
+    for (labels, count) in [
+        (r#"outcome="paid",amount="accepted""#, 2),
+        (r#"outcome="paid",amount="differs""#, 1),
+        (r#"outcome="refund_due",amount="other""#, 3),
+    ] {
+        let line = format!("qiang_payments_total{{{labels}}} {count}\n");
+        assert!(metrics.contains(&line), "{line}");
+    }
+    service.stop().await;
+}
+
+/// A sale with the default policy says so. A policy that the price does not allow makes no sale.
+#[tokio::test]
+async fn a_payment_policy_fits_its_sale() {
+    let service = Service::start().await;
+    let seller = service.token("seller", "campaigns:write");
+    let sale = service.sale(9, |_| ()).await;
+    let seen = service.get(&format!("/v1/sales/{sale}"), &seller).await;
+    let seen = seen.json();
+    assert_eq!(
+        (&seen["payment_policy"], &seen["payment_tolerance"]),
+        (&json!("owed"), &Value::Null)
+    );
+    let none = Value::Null;
+    let (tolerance, no_tolerance) = (money(5, "CNY"), money(0, "CNY"));
+    for (price, policy, tolerance, pointer) in [
+        (500, "accept_with_tolerance", &none, "#/payment_tolerance"),
+        (500, "accept_over", &tolerance, "#/payment_tolerance"),
+        (500, "owed", &tolerance, "#/payment_tolerance"),
+        (
+            500,
+            "accept_with_tolerance",
+            &money(500, "CNY"),
+            "#/payment_policy",
+        ),
+        (
+            500,
+            "accept_with_tolerance",
+            &money(-1, "CNY"),
+            "#/payment_policy",
+        ),
+        (
+            500,
+            "accept_with_tolerance",
+            &money(5, "USD"),
+            "#/payment_tolerance/currency",
+        ),
+        (0, "accept_over", &none, "#/payment_policy"),
+        (
+            0,
+            "accept_with_tolerance",
+            &no_tolerance,
+            "#/payment_policy",
+        ),
+    ] {
+        let mut body = json!({ "title": "phones", "stock": 9, "unit_price": money(price, "CNY"),
+            "payment_policy": policy });
+        if !tolerance.is_null() {
+            body["payment_tolerance"] = tolerance.clone();
+        }
+        let reply = service.post("/v1/sales", &seller, body.clone()).await;
+        reply.assert_problem(422, "invalid");
+        let errors = reply.json()["errors"].clone();
+        assert_eq!(errors[0]["pointer"], json!(pointer), "{body} {errors}");
+    }
+    let body = json!({ "title": "phones", "stock": 9, "unit_price": money(1, "CNY"),
+        "payment_policy": "keep" });
+    let reply = service.post("/v1/sales", &seller, body).await;
+    assert!((400..500).contains(&reply.status), "{reply:?}");
+    service.stop().await;
+}

@@ -73,6 +73,7 @@ async fn with_a_draft() -> (Service, CampaignId) {
         window: Window::new(Timestamp::default(), now.plus_millis(100_000_000_000)).unwrap(),
         ack: AckLevel::Fsync,
         requirements: Requirements::default(),
+        payment_policy: qiang_core::payment::PaymentPolicy::default(),
         created_at: now,
         rules: Rules::RedPacket(RedPacket::new(
             Split::new(1_000, 2, SplitRule::Equal).unwrap(),

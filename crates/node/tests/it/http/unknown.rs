@@ -72,6 +72,7 @@ async fn make(service: &Service, backend: &Backend, id: CampaignId) {
         window: Window::new(now, now.plus_millis(3_600_000)).unwrap(),
         ack: AckLevel::Fsync,
         requirements: Requirements::default(),
+        payment_policy: qiang_core::payment::PaymentPolicy::default(),
         created_at: now,
         rules: Rules::Sale(Sale::new(9, 1, price, 60_000).unwrap()),
     };

@@ -7,6 +7,7 @@ use proptest::{
 use qiang_core::{
     book::CampaignAction,
     event::{Entry, Seq},
+    payment::PaymentPolicy,
     ports::LedgerError,
     split::SplitRule,
 };
@@ -46,8 +47,13 @@ fn campaigns() -> [Builder; 4] {
     [
         red_packet(1_000, 8, SplitRule::DoubleAverage { min: 1 }).owner("ann"),
         red_packet(500, 7, SplitRule::Lazy { min: 10 }).owner("ben"),
-        sale(9).limit(3).owner("ann"),
-        sale(5).owner("cleo"),
+        sale(9)
+            .limit(3)
+            .owner("ann")
+            .payment_policy(PaymentPolicy::AcceptOver),
+        sale(5)
+            .owner("cleo")
+            .payment_policy(PaymentPolicy::AcceptOver),
     ]
 }
 

@@ -95,16 +95,18 @@ impl Union<'_> {
             (OrderState::Held, OrderState::Cancelled) => events.push(Event::Cancelled { number }),
             (OrderState::Held, OrderState::Expired) => events.push(Event::Expired { number }),
             (OrderState::Held | OrderState::Expired, OrderState::Paid | OrderState::Returned) => {
-                if let Some((payment, outcome)) = self.rows.paid_by(number) {
+                if let Some((payment, state)) = self.rows.paid_by(number) {
                     let payment = payment.clone();
-                    let reinstated = outcome == PaymentOutcome::Reinstated;
+                    let reinstated = state.outcome == PaymentOutcome::Reinstated;
                     if reinstated && from == OrderState::Held {
                         events.push(Event::Expired { number });
                     }
-                    events.push(match reinstated || from == OrderState::Expired {
-                        true => Event::Reinstated { number, payment },
-                        false => Event::Paid { number, payment },
-                    });
+                    let outcome = match reinstated || from == OrderState::Expired {
+                        true => PaymentOutcome::Reinstated,
+                        false => PaymentOutcome::Paid,
+                    };
+                    let state = PaymentState { outcome, ..state };
+                    events.push(Event::of_payment(number, payment, state));
                     if to == OrderState::Returned {
                         events.push(Event::Returned { number });
                     }
@@ -116,12 +118,7 @@ impl Union<'_> {
         for (payment, state) in self.rows.payments_of(number) {
             let known = settled.payments.contains_key(&(number, payment.clone()));
             if !known && state.outcome == PaymentOutcome::RefundDue {
-                let (payment, received) = (payment.clone(), state.received);
-                events.push(Event::RefundDue {
-                    number,
-                    payment,
-                    received,
-                });
+                events.push(Event::of_payment(number, payment.clone(), state));
             }
         }
         events

@@ -16,7 +16,7 @@ impl Union<'_> {
             false => PaymentOutcome::RefundDue,
         };
         let key = (number, payment.clone());
-        let state = PaymentState { outcome, ..state };
+        let state = PaymentState::new(outcome, state.received);
         self.rows.payments.entry(key).or_insert(state);
     }
 
@@ -28,16 +28,21 @@ impl Union<'_> {
             return true;
         }
         let row = self.rows.grants.get(&number);
-        let is_other = |(by, _): (&PaymentRef, PaymentOutcome)| by != payment;
+        let is_other = |(by, _): (&PaymentRef, PaymentState)| by != payment;
         row.is_none_or(|row| row.amount_minor == 0)
             && !self.rows.paid_by(number).is_some_and(is_other)
     }
 
     /// A payment whose order has given its units back and cannot take them again is owed back.
-    pub(super) fn add_late_payment(&mut self, number: u32, payment: &PaymentRef) {
+    pub(super) fn add_late_payment(
+        &mut self,
+        number: u32,
+        (payment, state): (&PaymentRef, PaymentState),
+    ) {
         let row = self.rows.grants.get(&number);
         if row.is_some_and(|row| matches!(row.state, OrderState::Expired | OrderState::Cancelled)) {
-            self.add_payment(number, payment, PaymentOutcome::RefundDue.into());
+            let state = PaymentState::new(PaymentOutcome::RefundDue, state.received);
+            self.add_payment(number, payment, state);
         }
     }
 

@@ -1,0 +1,41 @@
+//! Payments of an account's orders, and the money that they brought.
+
+use qiang_core::{event::Event, money::Money, payment::Received};
+
+use super::{Account, Checked, RowState, check};
+
+impl Account {
+    /// Notes the money that paid an order. Money in the order's currency alone pays it.
+    pub(super) fn paid(&mut self, number: u32, event: &Event) -> Checked {
+        let currency = self.setup.campaign.currency();
+        let row = self.rows.get_mut(&number);
+        let row = row.ok_or_else(|| format!("there is no grant {number}"))?;
+        let received = event.received().unwrap_or_default();
+        let money = received.money(Money::new(row.amount_minor, currency));
+        row.paid_minor = Some(money.minor);
+        let is_accepted = self.accepts(number, received)?;
+        check(is_accepted, "paid by money that the sale does not accept")
+    }
+
+    /// Whether the sale's policy accepts money for an order.
+    pub(super) fn accepts(&self, number: u32, received: Received) -> Result<bool, String> {
+        let campaign = &self.setup.campaign;
+        let price = Money::new(self.row(number)?.amount_minor, campaign.currency());
+        let received = Received::new(received.money(price), price, campaign.payment_policy);
+        Ok(received.pays())
+    }
+
+    pub(super) fn payment(&mut self, number: u32, payment: &str, outcome: &'static str) -> Checked {
+        let row = self.rows.get_mut(&number);
+        let row = row.ok_or_else(|| format!("there is no grant {number}"))?;
+        let before = row.payments.insert(payment.to_owned(), outcome);
+        check(before.is_none(), "one payment counted twice")
+    }
+
+    /// Checks that a payment which is owed back would not have paid its order.
+    pub(super) fn turned_away(&self, number: u32, received: Received) -> Checked {
+        let waits = self.row(number)?.state == RowState::Had;
+        let is_wanted = waits && self.accepts(number, received)?;
+        check(!is_wanted, "a payment was turned away that was wanted")
+    }
+}
