@@ -70,7 +70,7 @@ impl QueueConsumer {
         let until = Instant::now() + wait_max.min(WAIT_MAX);
         let consumed = self.consume(limit, until).await;
         consumed.inspect_err(|_| self.end_session())?;
-        if self.received.is_empty() && self.queue.link.is_blocked().await {
+        if self.received.is_empty() && self.queue.link.is_blocked() {
             // Nothing can come: the caller is not to wait for it.
             return Err(BrokerError::Blocked.into());
         }

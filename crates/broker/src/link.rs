@@ -3,7 +3,7 @@
 use std::{future::Future, sync::Arc};
 
 use lapin::{
-    Channel, Connection, ConnectionProperties,
+    Channel, Connection, ConnectionProperties, ConnectionStatus,
     options::QueueDeclareOptions,
     types::{AMQPValue, FieldTable, LongString},
     uri::AMQPUri,
@@ -56,6 +56,8 @@ pub(crate) struct Link {
     uri: AMQPUri,
     consuming: Mutex<Option<Connection>>,
     publishing: Mutex<Option<Connection>>,
+    /// Of the last connection that publishes: its lock is held while it is made, which takes seconds.
+    publishing_status: parking_lot::Mutex<Option<ConnectionStatus>>,
     /// RabbitMQ 3.10 fails when the same quorum queue is declared twice at once while it is made.
     declaring: Mutex<()>,
 }
@@ -69,6 +71,7 @@ impl Link {
             uri,
             consuming: Mutex::default(),
             publishing: Mutex::default(),
+            publishing_status: parking_lot::Mutex::default(),
             declaring: Mutex::new(()),
         })
     }
@@ -80,13 +83,19 @@ impl Link {
 
     /// A new channel for publishing, over a new connection if there is none.
     pub(crate) async fn publishing_channel(&self) -> Result<Channel, BrokerError> {
-        self.channel_of(&self.publishing, "publishes").await
+        let channel = self.channel_of(&self.publishing, "publishes").await;
+        if let Some(connection) = self.publishing.lock().await.as_ref() {
+            *self.publishing_status.lock() = Some(connection.status().clone());
+        }
+        channel
     }
 
     /// Whether RabbitMQ has said that it takes no messages, because its memory or disk ends.
-    pub(crate) async fn is_blocked(&self) -> bool {
-        let connection = self.publishing.lock().await;
-        connection.as_ref().is_some_and(|it| it.status().blocked())
+    pub(crate) fn is_blocked(&self) -> bool {
+        let status = self.publishing_status.lock();
+        status
+            .as_ref()
+            .is_some_and(|it| it.connected() && it.blocked())
     }
 
     async fn channel_of(

@@ -73,7 +73,7 @@ impl Relay {
                     );
                 }
                 Stopped::Failed(reason) => {
-                    let reason = match self.queue.link.is_blocked().await {
+                    let reason = match self.queue.link.is_blocked() {
                         true => BrokerError::Blocked.to_string(),
                         false => reason,
                     };
