@@ -8,13 +8,13 @@ use crate::{options::Options, reply::ScriptReply, script::Script};
 /// Adds a script's own arguments to a command.
 pub type Arguments<'a> = &'a (dyn Fn(&mut Cmd) -> &mut Cmd + Send + Sync);
 
-/// One call: a script, and its arguments beyond those that every script has.
+/// One call: a script, and the arguments that it has beside the common ones.
 pub struct Call<'a> {
     /// What is called.
     pub script: &'static Script,
     /// Whose keys it is given.
     pub campaign: CampaignId,
-    /// Further keys of the partition, behind those that the script names.
+    /// Further keys of the partition, after the keys that the script names.
     pub more_keys: &'a [String],
     /// Its own arguments.
     pub arguments: Arguments<'a>,
@@ -28,7 +28,7 @@ impl Call<'_> {
         self.asks.is_some_and(|asked| options.waits(asked))
     }
 
-    /// The entry up to which somebody relies on the log, when this reply is passed on. What does not reach the level
+    /// The entry up to which the caller relies on the log, when this reply is passed on. What does not reach the level
     /// that was asked for is answered with an error, and may still be lost.
     pub(crate) fn relied_on(&self, reply: &ScriptReply, options: &Options) -> Option<Seq> {
         let asked = self.asks?;

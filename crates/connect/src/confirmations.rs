@@ -2,7 +2,7 @@
 //!
 //! A `WAIT` covers everything that its server has written before. So a command is decided on the connection of its
 //! lane, and then joins the next `WAIT` that begins: at most one is under way, and the next one covers all that came
-//! meanwhile. With a replica that stalls, many commands are answered after two time-outs, and not one after the other.
+//! since. With a replica that stalls, many commands are answered after two time-outs, and not one after the other.
 
 use std::{
     sync::{
@@ -63,7 +63,7 @@ impl Confirmations {
     /// Whether the replicas have a command that was decided in this term before the call.
     ///
     /// # Errors
-    /// Why nobody knows: the term is over, or the primary does not answer in time.
+    /// Why it is not known: the term is over, or the primary does not answer in time.
     pub(crate) async fn confirm(&self, term: &Arc<str>, within: Duration) -> Result<bool, String> {
         let mine = self.decided.fetch_add(1, Ordering::SeqCst) + 1;
         let until = Instant::now() + within;

@@ -165,7 +165,7 @@ struct Walk {
     suspected: Option<BTreeSet<Difference>>,
     /// Whether campaigns were listed for this walk.
     begun: bool,
-    /// Those that could not be compared, or not all of them.
+    /// Campaigns that could not be compared, or in part only.
     not_compared: BTreeSet<CampaignId>,
 }
 

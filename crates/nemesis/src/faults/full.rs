@@ -68,6 +68,7 @@ async fn without_disk(site: &Installation, partition: usize, hold: Duration) -> 
         // Refused while another one is under way, which tells as much.
         drop(server.call(&["BGSAVE"]));
     };
+    // There is none unless this server has saved before.
     drop(fs::remove_file(&snapshot));
     fs::create_dir(&snapshot).context("block the snapshot")?;
     server.call(&["CONFIG", "SET", "save", "3600 1"])?;

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use super::{AGAIN_AFTER, Maintenance};
 use crate::operator::Operator;
 
-/// Commands of a repair are sent this soon after the comparison, or not at all: somebody may have changed the campaign
+/// Commands of a repair are sent this soon after the comparison, or not at all: the campaign may have been changed
 /// since.
 const COMMANDS_WITHIN: Duration = Duration::from_secs(3);
 /// Times that a campaign is compared which changes, or whose entries are not settled, and the pause between.
@@ -158,7 +158,7 @@ impl Maintenance {
             if repaired != Err(CampaignRefusal::Changed) {
                 return Ok(repaired);
             }
-            // It was settled meanwhile, or somebody has changed it: what differs now may be something else.
+            // It was settled or changed since the comparison: what differs now may be something else.
             let (partition, campaign) = (compared.partition, compared.campaign);
             match self.compare_campaign(partition, campaign).await? {
                 Ok(Some(again)) => compared = again,

@@ -57,7 +57,7 @@ impl Campaigns {
                 let repaired = maintenance.repair_campaign(compared, source, by).await;
                 let (partition, campaign) = (partition.0, compared.campaign.to_string());
                 match repaired {
-                    // One that fails ends neither the others nor what is told of them.
+                    // The other campaigns are repaired and listed all the same.
                     Err(error) => found.refused.push(RefusedCampaign {
                         partition,
                         campaign,

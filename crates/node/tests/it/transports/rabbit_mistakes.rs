@@ -55,7 +55,7 @@ async fn until_used_again(fixture: &mut Fixture<OnRabbit>, worker: &dyn Worker, 
     }
 }
 
-/// Somebody purges all queues while entries are under way.
+/// All queues are purged while entries are under way.
 #[test]
 fn purged_queues_lose_no_entry() {
     run(true, async |fixture: &mut Fixture<OnRabbit>| {
