@@ -13,7 +13,7 @@ use qiang_core::{
     id::{CampaignId, IdError, IdempotencyKey, UserId},
     payment::PaymentPolicy,
     ports::{Action, ActionKind, CampaignRecord, Creation, KeyBinding, KeyUse, LedgerError},
-    time::{Timestamp, Window},
+    time::{JUMP_MS_MAX, Timestamp, Window},
 };
 use serde::Serialize;
 use serde_json::json;
@@ -70,7 +70,8 @@ impl Draft {
         (now, engine_now): (Timestamp, Timestamp),
         usual: AckLevel,
     ) -> Result<Campaign, Problem> {
-        let starts_at = self.starts_at.map_or(engine_now, |when| when.0);
+        let at_once = || start_at_once(now, engine_now);
+        let starts_at = self.starts_at.map_or_else(at_once, |when| when.0);
         let usual_end = starts_at.plus_millis(self.lasts_ms);
         let ends_at = self.ends_at.map_or(usual_end, |when| when.0);
         let window = Window::new(starts_at, ends_at)?;
@@ -363,6 +364,16 @@ pub(crate) fn creation_key(
     sent.or_else(|| IdempotencyKey::new(&id?.0.to_string()).ok())
 }
 
+/// The start of a campaign that opens at once: the engine's time, or this node's where the engine is ahead by a step.
+/// A node learns up to 250 ms late that the engine's clock was set back: until then the engine's time is in the future.
+fn start_at_once(now: Timestamp, engine_now: Timestamp) -> Timestamp {
+    let ahead_ms = engine_now.millis_since(now);
+    match (0..=JUMP_MS_MAX).contains(&ahead_ms) {
+        true => now,
+        false => engine_now,
+    }
+}
+
 /// An id says when its campaign was made: one that a creator chooses is about right.
 fn check_made_lately(id: CampaignId, now: Timestamp) -> Result<(), Problem> {
     if (id.made_at().as_millis() - now.as_millis()).abs() <= CHOSEN_ID_WITHIN_MS {
@@ -389,4 +400,24 @@ async fn setup_of(campaign: Campaign) -> Result<Setup, Problem> {
     });
     let failed = |error| Problem::internal(format!("the shares could not be drawn: {error}"));
     drawn.await.map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn campaign_that_opens_at_once_starts_at_no_time_to_come() {
+        let at = Timestamp::from_millis;
+        let start =
+            |engine_ms: i64| start_at_once(at(1_000_000), at(1_000_000 + engine_ms)).as_millis();
+        assert_eq!(start(0), 1_000_000);
+        assert_eq!(
+            start(30_000),
+            1_000_000,
+            "the engine's clock was set back, this node does not know it yet"
+        );
+        assert_eq!(start(-30_000), 970_000, "this node's clock is ahead");
+        assert_eq!(start(300_000), 1_300_000, "this node's clock is behind");
+    }
 }
