@@ -152,10 +152,12 @@ impl Watcher {
     }
 }
 
-/// Whether a campaign turned over: another phase, another supply, the last unit went, or some are back.
+/// Whether a campaign turned over: another phase, supply or number of withheld units, the last unit went, or some are
+/// back.
 fn is_turn(before: &Tally, now: &Tally) -> bool {
     before.phase != now.phase
         || before.supply != now.supply
+        || before.withheld != now.withheld
         || (before.remaining == 0) != (now.remaining == 0)
 }
 

@@ -258,6 +258,8 @@ pub(crate) struct RedPacketBody {
     remaining: MoneyBody,
     /// What went back to the sender.
     refunded: MoneyBody,
+    /// What repairs withhold. It goes back to the sender at the close.
+    withheld: MoneyBody,
 }
 
 impl RedPacketBody {
@@ -299,9 +301,7 @@ impl RedPacketBody {
             commitment_version: packet.origin.version(),
             entropy: parts.map(|parts| parts.entropy.to_string()),
             promise: parts.map(|parts| promise(campaign.id, &parts.secret).to_string()),
-            secret: parts
-                .filter(|_| is_over)
-                .map(|parts| parts.secret.to_string()),
+            secret: parts.filter(|_| is_over).map(|it| it.secret.to_string()),
             seed: is_over.then(|| packet.seed.to_string()),
             ack: campaign.ack.name(),
             requirements: requirements::list(campaign.requirements),
@@ -316,6 +316,7 @@ impl RedPacketBody {
             claimed: money(tally.claimed_minor),
             remaining: money(tally.remaining_minor),
             refunded: money(tally.refunded_minor),
+            withheld: money(tally.withheld_minor),
             title: campaign.title,
         })
     }
@@ -486,11 +487,9 @@ pub(crate) async fn list(
     let ledger = &app.ports.ledger;
     let mut grants = ledger.grants(id, page.after, limit + 1).await?;
     let next = cut(&mut grants, limit, |last| last.number);
-    let claims = grants
-        .into_iter()
-        .map(|grant| ShareBody::new(grant, meta.currency));
+    let share = |grant| ShareBody::new(grant, meta.currency);
     let body = SharesBody {
-        claims: claims.collect(),
+        claims: grants.into_iter().map(share).collect(),
         next,
         settled,
     };

@@ -184,7 +184,7 @@ impl SaleBody {
         let admission = tally.terms.and_then(|terms| terms.admission);
         let admission = admission.unwrap_or_else(|| sale.admission().into());
         let policy = campaign.payment_policy;
-        // The ledger follows the engine, which withholds some units after a repair.
+        // The ledger follows the engine.
         let stock = match tally.phase {
             Phase::Closed => sale.stock(),
             _ => tally.supply,

@@ -309,7 +309,7 @@ impl GrantBody {
     }
 }
 
-/// A campaign's numbers. Always supply = granted + remaining + returned.
+/// A campaign's numbers. Always supply = granted + remaining + returned + withheld.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(as = State)]
 pub(crate) struct StateBody {
@@ -323,6 +323,8 @@ pub(crate) struct StateBody {
     pub(crate) remaining: u64,
     /// Shares or units that went back at the close.
     pub(crate) returned: u64,
+    /// Shares or units that repairs withhold, because a user may have been granted them. They go back at the close.
+    pub(crate) withheld: u64,
     /// The first instant at which claims are accepted.
     #[schema(value_type = String, format = DateTime)]
     pub(crate) starts_at: When,
@@ -344,6 +346,7 @@ impl StateBody {
             granted: tally.granted,
             remaining: tally.remaining,
             returned: tally.returned,
+            withheld: tally.withheld,
             starts_at: When(window.starts_at()),
             ends_at: When(window.ends_at()),
             now: When(now),

@@ -13,7 +13,7 @@ use crate::{
 };
 
 bodies! {
-    /// A campaign's numbers. Always supply = granted + remaining + returned.
+    /// A campaign's numbers. Always supply = granted + remaining + returned + withheld.
     State {
         /// Where it is in its life.
         phase: Phase,
@@ -25,6 +25,8 @@ bodies! {
         remaining: u64,
         /// Those that went back at the close.
         returned: u64,
+        /// Those that repairs withhold, because a user may have been granted them. They go back at the close.
+        withheld: u64,
         /// The first instant at which claims are accepted.
         starts_at: Timestamp,
         /// The first instant at which they no longer are.
@@ -121,6 +123,8 @@ bodies! {
         remaining: Money,
         /// What went back to the sender.
         refunded: Money,
+        /// Money of the shares that repairs withhold. It goes back to the sender at the close.
+        withheld: Money,
         /// The SHA-256 over split, id, currency and seed.
         commitment: String,
         /// 2; 1 for packets of earlier releases, whose commitments bind neither id nor currency.

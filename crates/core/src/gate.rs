@@ -152,10 +152,12 @@ mod tests {
             granted: 10 - remaining,
             remaining,
             returned: 0,
+            withheld: 0,
             funded_minor: 0,
             claimed_minor: 0,
             remaining_minor: 0,
             refunded_minor: 0,
+            withheld_minor: 0,
             grants: 0,
             terms: None,
         }

@@ -304,6 +304,7 @@ pub(crate) async fn final_rows(installation: &Installation, nodes: &Nodes) -> Re
             granted: number("granted").unwrap_or_default(),
             remaining: number("remaining").unwrap_or_default(),
             returned: number("returned").unwrap_or_default(),
+            withheld: number("withheld").unwrap_or_default(),
         };
         rows.engine.insert(campaign.id, row);
     }

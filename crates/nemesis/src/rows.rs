@@ -40,6 +40,7 @@ pub(crate) struct EngineRow {
     pub(crate) granted: u32,
     pub(crate) remaining: u32,
     pub(crate) returned: u32,
+    pub(crate) withheld: u32,
 }
 
 /// Everything that the checker holds the history against.

@@ -36,9 +36,10 @@ function campaignPage() {
     show(element("phase"), say(campaign.archived_at ? "archived" : state.phase));
     const warmth = state.phase === "draft" || state.phase === "scheduled" ? say(`warm_${state.phase}`) : "";
     show(element("warm"), warmth);
-    for (const name of /** @type {const} */ (["supply", "granted", "remaining", "returned"])) {
+    for (const name of /** @type {const} */ (["supply", "granted", "remaining", "returned", "withheld"])) {
       show(element(name), state[name].toLocaleString(facts.language));
     }
+    for (const id of ["withheld-figure", "withheld-help"]) element(id).hidden = state.withheld === 0;
     show(element("updated"), new Date(campaign.updated_at).toLocaleString(facts.language));
     if (!desk.leads) return;
     const isOver = state.phase === "closed";

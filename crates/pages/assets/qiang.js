@@ -4,6 +4,7 @@
 
 /** @typedef {{ amount: number, currency: string }} Money */
 /** @typedef {{ phase: string, supply: number, granted: number, remaining: number, returned: number,
+ *   withheld: number,
  *   starts_at: string, ends_at: string, now: string }} State */
 /** @typedef {{ number: number, user: string, amount: Money }} Share */
 /** @typedef {{ id: string, sender: string, title: string, total: Money, shares: number, state: State,

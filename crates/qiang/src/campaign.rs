@@ -129,7 +129,12 @@ pub(crate) fn numbers(state: &State) -> String {
         granted,
         remaining,
         returned,
+        withheld,
         ..
     } = state;
-    format!("{phase}, granted {granted}, remaining {remaining}, returned {returned}")
+    let numbers = format!("{phase}, granted {granted}, remaining {remaining}, returned {returned}");
+    match withheld {
+        0 => numbers,
+        _ => format!("{numbers}, withheld {withheld}"),
+    }
 }

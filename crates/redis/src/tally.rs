@@ -43,10 +43,12 @@ impl PartTally {
             granted,
             remaining,
             returned,
+            withheld: 0,
             funded_minor,
             claimed_minor,
             remaining_minor,
             refunded_minor,
+            withheld_minor: 0,
             grants: u32::try_from(next()?).ok()?,
             terms: None,
         };
@@ -59,6 +61,8 @@ impl PartTally {
         let unit_price_minor = next()?;
         let revision = next()? as u64;
         let admission = AdmissionBound::from_percent(next()?.try_into().ok()?).ok()?;
+        tally.withheld = next()?.try_into().ok()?;
+        tally.withheld_minor = next()?;
         // A packet has no price, and no terms that change.
         tally.terms = (unit_price_minor >= 0).then_some(Terms {
             window,
@@ -108,10 +112,12 @@ pub(crate) fn sum(parts: &[PartTally]) -> Option<Tally> {
         granted: sum.granted + part.granted,
         remaining: sum.remaining + part.remaining,
         returned: sum.returned + part.returned,
+        withheld: sum.withheld + part.withheld,
         funded_minor: sum.funded_minor + part.funded_minor,
         claimed_minor: sum.claimed_minor + part.claimed_minor,
         remaining_minor: sum.remaining_minor + part.remaining_minor,
         refunded_minor: sum.refunded_minor + part.refunded_minor,
+        withheld_minor: sum.withheld_minor + part.withheld_minor,
         grants: sum.grants + part.grants,
         terms,
     })

@@ -62,7 +62,8 @@ fn of_any(property: &str) -> Option<Value> {
         | "queue_length"
         | "settlement_lag"
         | "settlement_lag_entries"
-        | "waiting_places" => json!(0),
+        | "waiting_places"
+        | "withheld" => json!(0),
         "hold_seconds" => json!(900),
         "amount" => json!(10_000),
         "ends_at" => json!("2026-11-22T12:00:00.000Z"),

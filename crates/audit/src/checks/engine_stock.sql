@@ -1,6 +1,6 @@
--- The stock of a sale, as its first part has it in the engine, is what the ledger has, and what is in flight or
--- quarantined.
-SELECT count(*) FROM temp.engine_parts WHERE stock IS NOT NULL;
+-- The supply of a campaign in the engine, with what is withheld, is what the ledger has, and what is in flight or
+-- quarantined. All parts of a spread campaign have it together. Each part has granted, returned or left what it has.
+SELECT count(*) FROM temp.engine_parts;
 
 SELECT format('campaign #%d in partition %d: the engine has a stock of %d, the ledger %d, and %d are in flight', ref,
               partition, stock, supply, flying)
@@ -11,6 +11,18 @@ FROM (
               AND f.seq <= e.upto) AS flying
     FROM temp.engine_parts e
     JOIN campaigns c ON c.id = e.campaign
-    WHERE e.stock IS NOT NULL AND c.kind = 'sale'
+    WHERE e.stock IS NOT NULL
 )
-WHERE stock <> supply + flying;
+WHERE stock <> supply + flying
+UNION ALL
+SELECT format('campaign #%d: its parts in the engine have %d units together, and there are %d', c.ref, w.units,
+              coalesce(w.stock, c.supply))
+FROM temp.engine_wholes w
+JOIN campaigns c ON c.id = w.campaign
+WHERE w.units <> coalesce(w.stock, c.supply)
+UNION ALL
+SELECT format('campaign #%d in partition %d: of %d units that the engine has, %d are granted, %d remain and %d are '
+              || 'returned', c.ref, e.partition, e.supply, e.granted, e.remaining, e.returned)
+FROM temp.engine_parts e
+JOIN campaigns c ON c.id = e.campaign
+WHERE e.supply <> e.granted + e.remaining + e.returned;

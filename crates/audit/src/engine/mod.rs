@@ -8,8 +8,13 @@
 
 mod record;
 mod servers;
+mod spread;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use anyhow::Context as _;
 use qiang_core::{
@@ -19,7 +24,7 @@ use qiang_core::{
 use redis::aio::MultiplexedConnection;
 use rusqlite::Connection;
 
-use self::{record::InFlight, servers::Servers};
+use self::{record::InFlight, servers::Servers, spread::Whole};
 use crate::place::{EnginePlace, Topology};
 
 const TABLES: &str = include_str!("tables.sql");
@@ -32,9 +37,22 @@ const ANSWER_MAX: Duration = Duration::from_secs(10);
 /// Campaigns whose numbers are read in one atomic step.
 const CAMPAIGNS_MAX: usize = 256;
 /// What is read of a campaign's hash.
-const NUMBERS: [&str; 14] = [
-    "granted", "returned", "withheld", "supply", "stock", "parts", "index", "terms", "starts",
-    "opens", "ends", "limit", "price", "admit",
+const NUMBERS: [&str; 15] = [
+    "granted",
+    "returned",
+    "withheld",
+    "supply",
+    "remaining",
+    "stock",
+    "parts",
+    "index",
+    "terms",
+    "starts",
+    "opens",
+    "ends",
+    "limit",
+    "price",
+    "admit",
 ];
 /// Records of the log that are read by one call.
 const RECORDS_MAX: usize = 256;
@@ -69,6 +87,9 @@ struct Part {
     granted: i64,
     returned: i64,
     withheld: i64,
+    /// Units without those that are withheld, and those of them that can still be had.
+    supply: i64,
+    remaining: i64,
     upto: i64,
     /// Units in all, where this part knows it.
     stock: Option<i64>,
@@ -83,6 +104,7 @@ struct Part {
 pub(super) struct State {
     heads: Vec<Head>,
     parts: Vec<Part>,
+    wholes: Vec<Whole>,
     flight: Vec<(u16, InFlight)>,
 }
 
@@ -108,18 +130,25 @@ impl State {
         for head in &self.heads {
             insert.execute((head.partition, head.settled, head.head, head.missing))?;
         }
-        let mut insert =
-            conn.prepare("INSERT OR REPLACE INTO temp.engine_parts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")?;
+        let mut insert = conn.prepare(
+            "INSERT OR REPLACE INTO temp.engine_parts \
+                 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        )?;
         for part in &self.parts {
             let key = (part.partition, &part.campaign);
             let (granted, returned) = (part.granted, part.returned);
             let (withheld, upto, stock) = (part.withheld, part.upto, part.stock);
+            let (supply, remaining) = (part.supply, part.remaining);
             let (first, revision, [starts, ends, limit, price, admit]) =
                 (part.is_first, part.revision, part.terms);
             insert.execute((
-                key.0, key.1, granted, returned, withheld, upto, stock, first, revision, starts,
-                ends, limit, price, admit,
+                key.0, key.1, granted, returned, withheld, supply, remaining, upto, stock, first,
+                revision, starts, ends, limit, price, admit,
             ))?;
+        }
+        let mut insert = conn.prepare("INSERT INTO temp.engine_wholes VALUES (?, ?, ?)")?;
+        for whole in &self.wholes {
+            insert.execute((&whole.campaign, whole.units, whole.stock))?;
         }
         conn.execute_batch(QUARANTINE)?;
         let mut insert = conn.prepare("INSERT INTO temp.flight VALUES (?, ?, ?, ?, ?, ?)")?;
@@ -208,13 +237,13 @@ impl Reader {
     }
 
     async fn read(&mut self, known: &Known) -> anyhow::Result<State> {
-        let mut state = State::default();
+        let (mut state, mut spread) = (State::default(), BTreeSet::new());
         for partition in 0..self.partitions {
             let settled = known.settled_of(partition);
             let key = self.key_of(partition, "partition");
             self.conn = self.servers.of(&key).await?;
             let head = self
-                .parts(partition, &known.campaigns, &mut state.parts)
+                .parts(partition, &known.campaigns, (&mut state.parts, &mut spread))
                 .await?;
             let missing = match head {
                 Some(head) => {
@@ -230,15 +259,16 @@ impl Reader {
                 missing,
             });
         }
+        state.wholes = spread::read(self, spread.into_iter().collect()).await?;
         Ok(state)
     }
 
-    /// Reads a partition's campaigns; returns the last entry of its log.
+    /// Reads a partition's campaigns, and which of them are spread; returns the last entry of its log.
     async fn parts(
         &mut self,
         partition: u16,
         campaigns: &[String],
-        parts: &mut Vec<Part>,
+        (parts, spread): (&mut Vec<Part>, &mut BTreeSet<Arc<str>>),
     ) -> anyhow::Result<Option<i64>> {
         let mut rest = campaigns;
         loop {
@@ -263,12 +293,13 @@ impl Reader {
             let head = redis::from_redis_value::<Option<i64>>(seq)
                 .context("the log's end cannot be read")?;
             for (campaign, numbers) in some.iter().zip(answer) {
-                let numbers = redis::from_redis_value::<[Option<i64>; 14]>(numbers);
+                let numbers = redis::from_redis_value::<[Option<i64>; 15]>(numbers);
                 let [
                     granted,
                     returned,
                     withheld,
                     supply,
+                    remaining,
                     stock,
                     parts_count,
                     index,
@@ -279,6 +310,9 @@ impl Reader {
                 let [revision, starts, opens, ends, limit, price, admit] = terms;
                 let withheld = withheld.unwrap_or(0);
                 let whole = supply.filter(|_| parts_count == Some(1));
+                if parts_count > Some(1) {
+                    spread.insert(campaign.as_str().into());
+                }
                 if let (Some(granted), Some(returned), Some(upto)) = (granted, returned, head) {
                     parts.push(Part {
                         partition,
@@ -286,6 +320,8 @@ impl Reader {
                         granted,
                         returned,
                         withheld,
+                        supply: supply.unwrap_or(0),
+                        remaining: remaining.unwrap_or(0),
                         upto,
                         stock: stock.or(whole.map(|supply| supply + withheld)),
                         is_first: index == Some(0),

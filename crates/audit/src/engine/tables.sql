@@ -15,6 +15,8 @@ CREATE TEMP TABLE engine_parts (
     granted   INTEGER NOT NULL,
     returned  INTEGER NOT NULL,
     withheld  INTEGER NOT NULL,
+    supply    INTEGER NOT NULL,   -- without what is withheld
+    remaining INTEGER NOT NULL,
     upto      INTEGER NOT NULL,
     stock     INTEGER,            -- units in all, withheld ones included; null: another part knows
     is_first  INTEGER NOT NULL,
@@ -25,6 +27,13 @@ CREATE TEMP TABLE engine_parts (
     unit_price INTEGER,
     admission INTEGER,            -- in percent; null: the default
     PRIMARY KEY (campaign, partition)
+) WITHOUT ROWID;
+
+-- Spread campaigns of which all parts were read as of one moment.
+CREATE TEMP TABLE engine_wholes (
+    campaign TEXT    PRIMARY KEY,
+    units    INTEGER NOT NULL,    -- of all parts, with what is withheld, and what passes from one to another
+    stock    INTEGER              -- units in all, as the first part has it; null: it does not say
 ) WITHOUT ROWID;
 
 -- The entries in flight: in the log, and not settled; and those that are quarantined.

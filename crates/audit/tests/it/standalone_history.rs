@@ -205,7 +205,8 @@ fn withhold(world: &World) {
         partition,
         epoch: epoch.clone(),
         follows: String::new(),
-        at: OPENS,
+        // Before the first grant.
+        at: OPENS.plus_millis(-1),
         lost_from: 3,
         lost_to: 4,
         unnamed: 2,

@@ -129,10 +129,12 @@ impl State {
             granted: self.granted,
             remaining: self.remaining,
             returned: self.returned,
+            withheld: 0, // a book is never repaired from less than its whole log
             funded_minor: self.offer.funded_minor(),
             claimed_minor: self.claimed_minor,
             remaining_minor: self.remaining_minor(),
             refunded_minor: self.refunded_minor,
+            withheld_minor: 0,
             grants: self.grants.len(),
             terms: self.terms(),
         }

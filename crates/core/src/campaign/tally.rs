@@ -2,8 +2,8 @@
 
 use super::{Phase, Terms};
 
-/// A campaign's numbers at one moment. Always `supply = granted + remaining + returned` and
-/// `funded = claimed + money_remaining + refunded`.
+/// A campaign's numbers at one moment. Always `supply = granted + remaining + returned + withheld` and
+/// `funded = claimed + money_remaining + refunded + money_withheld`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Where the campaign stands.
@@ -16,14 +16,18 @@ pub struct Tally {
     pub remaining: u64,
     /// Shares or units that went back to the owner at the close.
     pub returned: u64,
+    /// Shares or units that repairs withhold: a user may have been granted them, so no other user gets them.
+    pub withheld: u64,
     /// Minor units put into escrow; 0 for a sale.
     pub funded_minor: i64,
     /// Minor units granted from escrow.
     pub claimed_minor: i64,
-    /// Minor units in escrow.
+    /// Minor units in escrow that can still be had.
     pub remaining_minor: i64,
     /// Minor units that went back to the sender.
     pub refunded_minor: i64,
+    /// Minor units in escrow that repairs withhold.
+    pub withheld_minor: i64,
     /// Grants ever made, those later cancelled or expired included.
     pub grants: u32,
     /// The present terms of a sale, where the engine says them.
@@ -34,11 +38,12 @@ impl Tally {
     /// Whether nothing was created or lost (invariant 3).
     #[must_use]
     pub fn conserves(&self) -> bool {
-        let units = [self.granted, self.remaining, self.returned].map(u128::from);
+        let units = [self.granted, self.remaining, self.returned, self.withheld].map(u128::from);
         let money = self
             .claimed_minor
             .checked_add(self.remaining_minor)
-            .and_then(|m| m.checked_add(self.refunded_minor));
+            .and_then(|m| m.checked_add(self.refunded_minor))
+            .and_then(|m| m.checked_add(self.withheld_minor));
         units.iter().sum::<u128>() == u128::from(self.supply) && money == Some(self.funded_minor)
     }
 }

@@ -80,7 +80,8 @@ fn units(id: &str, row: &CampaignRow, grants: &[&GrantRow], rows: &Rows, finding
     let Some(engine) = rows.engine.get(id) else {
         return;
     };
-    if engine.granted + engine.remaining + engine.returned != engine.supply {
+    let engine_units = engine.granted + engine.remaining + engine.returned + engine.withheld;
+    if engine_units != engine.supply {
         wrong(format!("the engine's numbers do not add up: {engine:?}"));
     }
     if (engine.granted, engine.returned) != (row.granted, row.returned) {

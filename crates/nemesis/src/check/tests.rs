@@ -71,6 +71,7 @@ pub(super) fn sound() -> (Evidence, Rows) {
             granted: 1,
             remaining: 9,
             returned: 0,
+            withheld: 0,
         };
         rows.campaigns.insert(id.to_owned(), row);
         rows.engine.insert(id.to_owned(), engine);

@@ -44,7 +44,8 @@ async fn api(request: Request) -> Response {
     }
     let money = json!({ "amount": 1_234, "currency": "CNY" });
     let state = json!({
-        "phase": "live", "supply": 5, "granted": 1, "remaining": 4, "returned": 0, "now": "2026-01-01T00:00:00Z",
+        "phase": "live", "supply": 5, "granted": 1, "remaining": 4, "returned": 0,
+        "withheld": 0, "now": "2026-01-01T00:00:00Z",
         "starts_at": "2026-01-01T00:00:00Z", "ends_at": "2026-01-02T00:00:00Z",
     });
     let mut campaign = json!({

@@ -11,7 +11,7 @@ if broken then
 end
 local fields = {'kind', 'phase', 'starts', 'ends', 'remaining', 'granted', 'grants', 'returned', 'refunded', 'last',
   'version', 'rule', 'money', 'funded', 'limit', 'price', 'hold', 'parts', 'index', 'first', 'supply', 'opens',
-  'terms', 'behind', 'admit'}
+  'terms', 'behind', 'admit', 'withheld', 'withheld_minor'}
 local values = redis.call('HMGET', KEYS[5], unpack(fields))
 if not values[1] then
   return {'unknown', 'campaign'}
@@ -23,6 +23,8 @@ end
 c.money = tonumber(c.money)
 -- Grants are dated from `starts`, which stays, and the window begins at `opens`, where that was changed.
 c.opens, c.terms, c.behind = c.opens or c.starts, c.terms or 0, c.behind or 0
+-- What repairs withhold is not in `supply` and `funded`.
+c.withheld, c.withheld_minor = c.withheld or 0, c.withheld_minor or 0
 if c.kind == 'sale' then
   -- A sale of a version that knew no admission has the default ratio.
   c.admit = c.admit or 150
@@ -183,8 +185,7 @@ end
 
 local function close()
   -- What a repair has withheld goes back with the rest.
-  local withheld = redis.call('HMGET', KEYS[5], 'withheld', 'withheld_minor')
-  local units, minor = tonumber(withheld[1] or 0), tonumber(withheld[2] or 0)
+  local units, minor = c.withheld, c.withheld_minor
   local money = money_left() + minor
   record('ended')
   record('closed ' .. int(c.remaining + units) .. ' ' .. int(money))
@@ -198,6 +199,7 @@ local function close()
   if units > 0 then
     put('supply', c.supply + units)
     put('funded', c.funded + minor)
+    c.withheld, c.withheld_minor = 0, 0
     redis.call('HDEL', KEYS[5], 'withheld', 'withheld_minor', 'withheld_shares')
   end
   gate = true
@@ -260,11 +262,11 @@ end
 
 local function tally()
   local money = money_left()
-  return table.concat({phase_at(now), int(c.supply), int(c.granted), int(c.remaining), int(c.returned),
-    int(c.funded), int(c.funded - money - c.refunded), int(money), int(c.refunded),
+  return table.concat({phase_at(now), int(c.supply + c.withheld), int(c.granted), int(c.remaining), int(c.returned),
+    int(c.funded + c.withheld_minor), int(c.funded - money - c.refunded), int(money), int(c.refunded),
     int(c.kind == 'sale' and c.grants or c.granted), int(now), int(seq),
     int(c.version), int(c.opens), int(c.ends), int(c.limit), int(c.price or -1), int(c.terms),
-    int(c.admit or 0)}, ' ')
+    int(c.admit or 0), int(c.withheld), int(c.withheld_minor)}, ' ')
 end
 
 -- What the log says of terms.

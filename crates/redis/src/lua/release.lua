@@ -5,8 +5,7 @@
 -- Replies: {"ok", units}, {"unknown", ""}
 -- luacheck: read globals c int answer put take_in finish numbered
 -- luacheck: globals gate
-local withheld = redis.call('HMGET', KEYS[5], 'withheld', 'withheld_minor', 'withheld_shares')
-local units, minor = tonumber(withheld[1] or 0), tonumber(withheld[2] or 0)
+local units, minor = c.withheld, c.withheld_minor
 local kept = 0
 if units > 0 and c.rule == 'lazy' then
   kept = math.min(units, math.max(0, numbered + c.remaining - c.supply))
@@ -17,7 +16,7 @@ if units > 0 and c.rule == 'lazy' then
   gate = true
 elseif units > 0 then
   local shares = {}
-  for share in string.gmatch(withheld[3] or '', '[^\n]+') do
+  for share in string.gmatch(redis.call('HGET', KEYS[5], 'withheld_shares') or '', '[^\n]+') do
     shares[#shares + 1] = share
   end
   take_in(units, shares, 1)

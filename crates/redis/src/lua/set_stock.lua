@@ -11,10 +11,9 @@ if c.kind ~= 'sale' then
   return {'unknown', ''}
 end
 local wanted = tonumber(ARGV[7])
-local known = redis.call('HMGET', KEYS[5], 'stock', 'withheld')
-local stock = tonumber(known[1])
+local stock = tonumber(redis.call('HGET', KEYS[5], 'stock'))
 if c.parts == 1 then
-  stock = c.supply + tonumber(known[2] or 0)
+  stock = c.supply + c.withheld
 elseif not stock then
   return {'old', ''}
 end

@@ -21,10 +21,9 @@ if opens ~= c.opens or ends ~= c.ends or limit ~= c.limit or price ~= c.price
   if phase == 'e' or phase == 'c' then
     return {'refused', phase}
   end
-  local known = redis.call('HMGET', KEYS[5], 'stock', 'withheld')
-  local stock = tonumber(known[1])
+  local stock = tonumber(redis.call('HGET', KEYS[5], 'stock'))
   if c.parts == 1 then
-    stock = c.supply + tonumber(known[2] or 0)
+    stock = c.supply + c.withheld
   elseif not stock then
     return {'old', ''}
   end

@@ -115,8 +115,8 @@ pub(crate) fn breaches() -> Vec<(&'static str, &'static [&'static str], &'static
             "UPDATE campaigns SET total = 200 WHERE ref = @1",
         ),
         (
-            "a number left out",
-            &["numbers_dense"],
+            "a number left out, and a withheld one given",
+            &["numbers_dense", "withheld_add_up"],
             "UPDATE orders SET number = 3 WHERE campaign = @4 AND number = 2;
              UPDATE payments SET number = 3 WHERE campaign = @4 AND number = 2",
         ),
@@ -157,6 +157,25 @@ pub(crate) fn breaches() -> Vec<(&'static str, &'static [&'static str], &'static
             "more withheld than nobody has, and given back",
             &[],
             "UPDATE withheld SET units = 4, released_at = 1",
+        ),
+        (
+            "an order with a number that is withheld, and was released",
+            &["withheld_add_up"],
+            "UPDATE withheld_numbers SET first_number = 2, last_number = 3;
+             UPDATE withheld SET released_at = 1",
+        ),
+        (
+            "an order with a number that is withheld, granted before the repair",
+            &[],
+            "UPDATE withheld_numbers SET first_number = 2, last_number = 3;
+             UPDATE repairs SET at = (SELECT max(granted_at) FROM orders WHERE campaign = @4)",
+        ),
+        (
+            "units that are withheld for orders granted before the repair",
+            &[],
+            "UPDATE withheld_numbers SET first_number = 1, last_number = 2;
+             UPDATE withheld SET units = 5;
+             UPDATE repairs SET at = (SELECT max(granted_at) FROM orders WHERE campaign = @4)",
         ),
         (
             "withheld after the close",

@@ -130,7 +130,10 @@ fn what_differs_is_reported() {
         }
     };
     count("1");
-    check(&["engine_counts"], "campaign #5 in partition");
+    check(
+        &["engine_counts", "engine_stock"],
+        "campaign #5 in partition",
+    );
     count("-1");
     assert_eq!(world.broken(), (vec![], left as u64));
 
@@ -156,6 +159,22 @@ fn what_differs_is_reported() {
         add("-3");
         assert_eq!(world.broken(), (vec![], left as u64));
     }
+
+    // Units that one part of a spread sale has got from nowhere, and can grant.
+    let id_of_spread = sale(30).price(7).setup(8).campaign.id;
+    let create = |units: &str| {
+        let key = format!("P:{{p01}}:c:{id_of_spread}");
+        for field in ["supply", "remaining"] {
+            world.redis(&["HINCRBY", &key, field, units]);
+        }
+    };
+    create("4");
+    check(
+        &["engine_stock"],
+        "campaign #8: its parts in the engine have 34 units together, and there are 30",
+    );
+    create("-4");
+    assert_eq!(world.broken(), (vec![], left as u64));
 
     // Units that a repair withholds, and that the engine hands out.
     world.runtime.block_on(async {
@@ -199,6 +218,7 @@ fn what_differs_is_reported() {
         let script = "if redis.call('EXISTS', KEYS[1]) == 1 then \
                           local before = redis.call('HGET', KEYS[1], 'withheld') or 0; \
                           redis.call('HINCRBY', KEYS[1], 'supply', before - ARGV[1]); \
+                          redis.call('HINCRBY', KEYS[1], 'remaining', before - ARGV[1]); \
                           redis.call('HSET', KEYS[1], 'withheld', ARGV[1]) end";
         for partition in 0..PARTITIONS {
             let key = format!("P:{{p{partition:02}}}:c:{id}");

@@ -64,3 +64,4 @@ mod unknown;
 mod values;
 mod waiting;
 mod webhooks;
+mod withheld;

@@ -204,7 +204,7 @@ impl World {
         println!("{withheld} units are withheld: {tally:?}");
         assert!(withheld <= withheld_max, "{withheld} units are withheld");
         assert!(tally.conserves(), "{tally:?}");
-        assert_eq!(tally.supply + withheld, u64::from(units));
+        assert_eq!((tally.supply, tally.withheld), (u64::from(units), withheld));
         let record = self.ledger.campaign(target.id).await.unwrap().unwrap();
         assert_eq!(record.granted, tally.granted);
         for partition in self.harness.nodes[0].partitions() {

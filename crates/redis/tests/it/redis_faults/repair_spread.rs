@@ -133,7 +133,8 @@ impl World {
             .unwrap()
             .unwrap();
         let few = u64::from(FEW);
-        let withheld = few - tally.supply;
+        let withheld = tally.withheld;
+        assert!(tally.conserves() && tally.supply == few, "{tally:?}");
         assert!(withholds || withheld == 0, "{tally:?}");
         let all = users.iter().flat_map(|users| &users[..FEW as usize]);
         let answers = self
@@ -147,8 +148,8 @@ impl World {
             .unwrap()
             .unwrap();
         assert_eq!(
-            (tally.supply, tally.remaining),
-            (few - withheld, 0),
+            (tally.supply, tally.withheld, tally.remaining),
+            (few, withheld, 0),
             "{tally:?}"
         );
         self.harness.replay(&answers).await;
