@@ -92,8 +92,11 @@ pub struct Survey<'a> {
     pub unnamed: u64,
     /// Numbers whose grants nobody could name in earlier repairs: what was withheld for them then is accounted for.
     pub accounted: BTreeSet<u32>,
-    /// Of the units that can still be had, so many are withheld as before. Shares are the first ones.
+    /// Units that earlier repairs withhold of a part of a spread campaign, among those that the engine remembers.
+    /// Shares are the first ones.
     pub withheld: u64,
+    /// Numbers of these shares; empty for a sale.
+    pub withheld_shares: BTreeSet<u32>,
     /// The time, for what is decided now.
     pub now: Timestamp,
 }
@@ -143,6 +146,14 @@ pub struct Repair {
 }
 
 impl Survey<'_> {
+    /// Units that are withheld if the part has as many: those of earlier repairs, and the most that entries without a
+    /// name can have taken.
+    pub(super) fn to_withhold(&self) -> u64 {
+        let limit = self.facts.limit.map_or(u64::MAX, u64::from);
+        let unnamed = self.unnamed.saturating_mul(limit);
+        unnamed.saturating_add(self.withheld)
+    }
+
     /// Units and minor units that a part has which the ledger has closed: what users have, and what has gone back. No
     /// unit comes to it or leaves it any more, whatever the engine remembers.
     pub(super) fn closed_with(&self) -> Option<(u64, i64)> {

@@ -25,10 +25,11 @@ pub struct SpreadSurvey<'a> {
     pub parts: Vec<Survey<'a>>,
 }
 
-/// What a part of a sale remembers, and what it must have at least.
+/// Units that a part of a sale remembers, those that its users have, and those that it withholds.
 struct Claim {
     remembered: u64,
     granted: u64,
+    withheld: u64,
 }
 
 impl SpreadSurvey<'_> {
@@ -49,6 +50,7 @@ impl SpreadSurvey<'_> {
             all.engine.supply = self.supply;
             Claim {
                 remembered: part.engine.supply,
+                withheld: part.to_withhold(),
                 granted: all.repair().granted,
             }
         };
@@ -87,11 +89,27 @@ impl SpreadSurvey<'_> {
                 .collect();
             own.push(taken);
         }
+        let named: Vec<usize> = own.iter().map(Vec::len).collect();
+        let is_open = |part: &&Survey<'_>| part.closed.is_none();
         let closed = self.parts.iter().filter_map(|part| part.closed);
         let apart = closed.map(|closed| closed.units).sum::<u64>() + self.elsewhere;
         let left = self.supply.saturating_sub(apart) as usize;
-        keep_cheapest(&mut free, left.saturating_sub(granted));
-        for (part, own) in self.parts.iter().zip(&mut own) {
+        let open = self.parts.iter().filter(is_open);
+        let withheld: BTreeSet<u32> = open.flat_map(|it| &it.withheld_shares).copied().collect();
+        keep_cheapest(&mut free, left.saturating_sub(granted), &withheld);
+        // A share that is withheld stays so in its part, whichever part has it at first.
+        let mut parts: Vec<Survey<'_>> = self.parts;
+        for (part, own) in parts.iter_mut().zip(&mut own) {
+            part.withheld = 0;
+            if part.closed.is_none() {
+                let shares = part.withheld_shares.iter();
+                let shares = shares.filter_map(|number| Some((*number, free.remove(number)?)));
+                let before = own.len();
+                own.extend(shares);
+                part.withheld = (own.len() - before) as u64;
+            }
+        }
+        for (part, own) in parts.iter().zip(&mut own) {
             if part.closed.is_some() {
                 continue;
             }
@@ -100,17 +118,17 @@ impl SpreadSurvey<'_> {
         }
         // What nobody remembers goes to where it was at first, or to any.
         for (number, amount) in free {
-            let is_open = |part: &Survey<'_>| part.closed.is_none();
             let is_first = |part: &Survey<'_>| {
                 let first = (number - 1) % u32::from(part.facts.parts);
-                is_open(part) && first == u32::from(part.facts.index)
+                is_open(&part) && first == u32::from(part.facts.index)
             };
-            let place = self.parts.iter().position(is_first);
-            if let Some(place) = place.or_else(|| self.parts.iter().position(is_open)) {
+            let place = parts.iter().position(is_first);
+            if let Some(place) = place.or_else(|| parts.iter().position(|part| is_open(&part))) {
                 own[place].push((number, amount));
             }
         }
-        let parts = self.parts.into_iter().zip(own);
+        move_to_withhold(&parts, &named, &mut own);
+        let parts = parts.into_iter().zip(own);
         parts
             .map(|(part, own)| part.with_shares(own).repair())
             .collect()
@@ -140,24 +158,52 @@ impl Survey<'_> {
     }
 }
 
-/// A part that has closed has returned shares, and does not know any more which. As many of those that nobody has are
-/// left out; with the cheapest ones, nobody gets more money than there is. What remains goes back when the last part
-/// has closed.
-fn keep_cheapest(free: &mut BTreeMap<u32, i64>, count: usize) {
+/// A part that has closed has returned shares, and no record says which. They are none of those that other parts
+/// withhold. As many of the free shares are left out; with the cheapest ones, users get no more money than there is.
+/// The rest goes back when the last part has closed.
+fn keep_cheapest(free: &mut BTreeMap<u32, i64>, count: usize, withheld: &BTreeSet<u32>) {
     let Some(over) = free.len().checked_sub(count) else {
         return;
     };
-    let mut by_amount: Vec<(i64, u32)> = free.iter().map(|(n, amount)| (*amount, *n)).collect();
+    let free_now = free.iter();
+    let mut by_amount: Vec<(bool, i64, u32)> = free_now
+        .map(|(number, amount)| (!withheld.contains(number), *amount, *number))
+        .collect();
     by_amount.sort_unstable();
-    for (_, number) in by_amount.iter().rev().take(over) {
+    for (_, _, number) in by_amount.iter().rev().take(over) {
         free.remove(number);
     }
 }
 
-/// Divides units among parts: each gets what it remembers, and what its users have in any case. What is left over goes
-/// to all alike; what is too little is taken from those that have units which nobody has.
+/// Moves shares to parts that have fewer than they withhold, from parts that have more. A part may have granted shares
+/// that came to it in a step that is lost. `named` counts the shares at the head of each list that users have.
+fn move_to_withhold(parts: &[Survey<'_>], named: &[usize], own: &mut [Vec<(u32, i64)>]) {
+    let wanted = |place: usize| match parts[place].closed {
+        Some(_) => 0,
+        None => usize::try_from(parts[place].to_withhold()).unwrap_or(usize::MAX),
+    };
+    let least = |place: usize| named[place].saturating_add(wanted(place));
+    for taker in 0..parts.len() {
+        for giver in 0..parts.len() {
+            while own[taker].len() < least(taker) && own[giver].len() > least(giver) {
+                let Some(share) = own[giver].pop() else { break };
+                own[taker].push(share);
+            }
+        }
+    }
+}
+
+/// Divides units among parts: each gets what it remembers, and at least what its users have and what it withholds.
+/// Units that are left over go to all alike. Units that are missing are taken from parts with units to grant, then
+/// from those that are withheld.
 fn divide(units: u64, parts: &[Claim]) -> Vec<u64> {
-    let wanted = parts.iter().map(|part| part.remembered.max(part.granted));
+    let least = |part: &Claim| part.granted.saturating_add(part.withheld);
+    let wanted = |part: &Claim| {
+        part.remembered
+            .max(part.granted)
+            .max(least(part).min(units))
+    };
+    let wanted = parts.iter().map(wanted);
     let mut given: Vec<u64> = wanted.collect();
     let sum: u64 = given.iter().sum();
     let count = parts.len().max(1) as u64;
@@ -168,12 +214,15 @@ fn divide(units: u64, parts: &[Claim]) -> Vec<u64> {
         return given;
     }
     let mut over = sum - units;
-    // Where users of all parts have more than there is, that is told as conflicts.
-    let floors = [true, false];
-    for keeps_granted in floors {
+    // If users of all parts have more than there is, the repair reports conflicts.
+    let floors: [fn(&Claim) -> u64; 3] = [
+        |part| part.granted.saturating_add(part.withheld),
+        |part| part.granted,
+        |_| 0,
+    ];
+    for floor in floors {
         for (given, part) in given.iter_mut().zip(parts) {
-            let floor = if keeps_granted { part.granted } else { 0 };
-            let spare = given.saturating_sub(floor).min(over);
+            let spare = given.saturating_sub(floor(part)).min(over);
             *given -= spare;
             over -= spare;
         }
@@ -192,6 +241,7 @@ mod tests {
             let claim = |(remembered, granted): &(u64, u64)| Claim {
                 remembered: *remembered,
                 granted: *granted,
+                withheld: 0,
             };
             let claims: Vec<_> = parts.iter().map(claim).collect();
             assert_eq!(divide(units, &claims), expected);
@@ -202,5 +252,22 @@ mod tests {
         check(STOCK_MAX, &[(0, 0), (0, 0)], &[half + 1, half]);
         check(STOCK_MAX, &[(half, 7), (half + 1, 0)], &[half, half + 1]);
         check(STOCK_MAX - 1, &[(half, half), (half + 1, 9)], &[half, half]);
+    }
+
+    #[test]
+    fn withheld_units_are_taken_last() {
+        let check = |units: u64, withheld: [u64; 2], expected: [u64; 2]| {
+            let claims = withheld.map(|withheld| Claim {
+                remembered: 10,
+                granted: 4,
+                withheld,
+            });
+            assert_eq!(divide(units, &claims), expected);
+        };
+        check(20, [8, 0], [12, 8]);
+        check(14, [0, 6], [4, 10]);
+        check(14, [8, 8], [4, 10]);
+        check(20, [u64::MAX, 0], [16, 4]);
+        check(7, [3, 3], [3, 4]);
     }
 }

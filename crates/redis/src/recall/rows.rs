@@ -221,6 +221,7 @@ pub(super) fn united(part: &BothSides, accounted: BTreeSet<u32>) -> Repair {
         unnamed: 0,
         accounted,
         withheld: 0,
+        withheld_shares: BTreeSet::new(),
         now: part.now,
     }
     .repair()

@@ -112,23 +112,22 @@ impl Journal {
     }
 
     /// The same for a part of a spread campaign, whose units are all divided anew: it withholds as many as before, and
-    /// the same shares.
+    /// the same shares. The part's `withheld_shares` must be those that Redis withholds.
     pub(super) fn withhold_as_before(&self, part: &mut BothSides) {
         self.number_on(part);
         let before = part.snapshot.as_ref();
         part.withheld = before.map_or(0, |before| before.withheld.0);
         if [part.ledger.phase, part.engine.rows.phase].contains(&Phase::Closed) {
+            part.withheld_shares.clear();
             return;
         }
         let held = || self.held(part.facts.campaign);
+        if part.facts.fixed_shares {
+            part.withheld_shares.extend(numbers_of(held()));
+            return;
+        }
         let units: u64 = held().map(|record| record.units).sum();
         part.withheld = part.withheld.max(units);
-        if part.facts.fixed_shares {
-            let numbers = numbers_of(held());
-            // The first ones are withheld.
-            let shares = &mut part.engine.shares;
-            shares.sort_by_key(|(number, _)| !numbers.contains(number));
-        }
     }
 
     /// Numbers that nobody could name are never given again, whatever became of the units.

@@ -1,6 +1,6 @@
 //! A partition, and a campaign of it, as both sides have them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::future::try_join3;
 use qiang_core::{
@@ -50,8 +50,9 @@ pub(crate) struct BothSides {
     pub(crate) snapshot: Option<PartSnapshot>,
     /// The last change of a sale's terms that the ledger has settled: `campaign` has these terms.
     pub(crate) settled_revision: Seq,
-    /// Units of a spread campaign's part that are withheld as before.
+    /// Units of a spread campaign's part that are withheld as before, and the numbers of shares among them.
     pub(crate) withheld: u64,
+    pub(crate) withheld_shares: BTreeSet<u32>,
     pub(crate) now: Timestamp,
 }
 
@@ -107,6 +108,7 @@ impl RedisEngine {
             fields: Vec::new(),
             snapshot: Some(snapshot),
             withheld: 0,
+            withheld_shares: BTreeSet::new(),
             now,
         }))
     }
@@ -211,6 +213,7 @@ pub(crate) fn lost_part(
         fields,
         snapshot: None,
         withheld: 0,
+        withheld_shares: BTreeSet::new(),
         now,
     }
 }

@@ -165,6 +165,7 @@ impl RedisEngine {
         let (free, now) = (part.free.clone(), part.now);
         let surveys = members.iter().map(|(place, part)| Survey {
             withheld: part.withheld,
+            withheld_shares: part.withheld_shares.clone(),
             ..survey_of(part, &evidence[*place])
         });
         let mut repairs = SpreadSurvey {
@@ -234,6 +235,7 @@ impl RedisEngine {
         for text in before.withheld_shares.lines() {
             shares.push(share(text).ok_or_else(unreadable)?);
         }
+        part.withheld_shares = shares.iter().map(|(number, _)| *number).collect();
         shares.append(&mut part.engine.shares);
         for transfer in &moving {
             let mut lines = transfer.split('\n').skip(1);
@@ -360,6 +362,7 @@ fn survey_of<'a>(part: &BothSides, evidence: &'a Evidence) -> Survey<'a> {
             false => BTreeSet::new(),
         },
         withheld: 0,
+        withheld_shares: BTreeSet::new(),
         now: part.now,
     }
 }

@@ -409,10 +409,7 @@ impl<'a> Union<'a> {
         if facts.is_lazy() && (self.survey.unnamed > 0 || has_gap) {
             return left;
         }
-        let limit = facts.limit.map_or(u64::MAX, u64::from);
-        let most = self.survey.unnamed.saturating_mul(limit);
-        let most = most.saturating_add(self.survey.withheld);
-        left.min(most)
+        left.min(self.survey.to_withhold())
     }
 }
 

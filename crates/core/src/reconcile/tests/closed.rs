@@ -38,6 +38,7 @@ fn survey<'a>(
         unnamed: 0,
         accounted: Default::default(),
         withheld: 0,
+        withheld_shares: Default::default(),
         now: at(9_000),
     }
 }

@@ -216,6 +216,7 @@ fn check(setup: &Setup, log: &[Entry], engine: usize, ledger: usize, kept: &[boo
         unnamed,
         accounted: std::collections::BTreeSet::new(),
         withheld: 0,
+        withheld_shares: std::collections::BTreeSet::new(),
         now: at(START),
     }
     .repair();

@@ -1,5 +1,6 @@
 //! Differences and repairs, in tables and after random histories.
 
+mod all_lost;
 mod amounts;
 mod closed;
 mod free;
@@ -189,6 +190,7 @@ fn repair(case: &Case<'_>) -> Repair {
         unnamed: case.unnamed,
         accounted: BTreeSet::new(),
         withheld: 0,
+        withheld_shares: BTreeSet::new(),
         now: at(9_000),
     };
     survey.repair()
@@ -417,6 +419,7 @@ fn numbers_of_a_lazy_packet_are_left_out() {
             unnamed,
             accounted: accounted.iter().copied().collect(),
             withheld: 0,
+            withheld_shares: BTreeSet::new(),
             now: at(9_000),
         };
         survey.repair()

@@ -231,6 +231,7 @@ fn check(
             unnamed: if all_kept { 0 } else { unnamed as u64 },
             accounted: BTreeSet::new(),
             withheld: 0,
+            withheld_shares: BTreeSet::new(),
             now: at(2_000),
         }
     });
@@ -346,6 +347,7 @@ fn a_part_that_the_ledger_does_not_know_is_opened() {
         unnamed: 0,
         accounted: BTreeSet::new(),
         withheld: 0,
+        withheld_shares: BTreeSet::new(),
         now: at(2_000),
     };
     let survey = SpreadSurvey {

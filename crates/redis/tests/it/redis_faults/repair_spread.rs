@@ -1,7 +1,7 @@
 //! Spread campaigns whose parts have lost something: the part is repaired from what the other one has, all units are
 //! there again, and each once.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use qiang_control::{
     host::Host,
@@ -14,6 +14,7 @@ use qiang_core::{
     hash_tags::cluster_tags,
     ports::{
         AccountStore as _, CampaignStore as _, Engine as _, EventLog as _, Ledger, RepairEngine,
+        RepairStore as _,
     },
     split::SplitRule,
 };
@@ -153,7 +154,7 @@ impl World {
             "{tally:?}"
         );
         self.harness.replay(&answers).await;
-        let mut numbers = std::collections::BTreeSet::new();
+        let mut numbers = BTreeSet::new();
         for ((campaign, number), _) in self.harness.grants() {
             assert!(campaign != target.id || numbers.insert(number));
         }
@@ -358,6 +359,55 @@ async fn both_sides_of_a_transfer_are_lost() {
 async fn all_parts_of_a_new_campaign_are_lost() {
     for builder in builders() {
         both_parts_lose(true, builder).await;
+    }
+}
+
+/// Redis is emptied twice. Numbers that the first repair withheld are granted to no user after the second one.
+async fn is_emptied_twice(builder: Builder) {
+    let servers = blocking(|| Standalone::start(&ServerOptions::new()));
+    let mut world = World::new(Options {
+        urls: vec![servers.url()],
+        spread_from: 2,
+        spread_over: 2,
+        term_grace: GRACE,
+        ..options(String::new())
+    })
+    .await;
+    world.repair();
+    let users = world.by_part().await;
+    let target = world.open(builder).await;
+    // The first part grants units that came from the second one.
+    let claims = users[0][..HALF + 2].iter().map(|user| target.one(user));
+    let answers = world.harness.ask_all(claims.collect()).await;
+    assert_eq!(winners(&answers), HALF + 2);
+    let mut withheld = Vec::new();
+    for _ in 0..2 {
+        blocking(|| servers.start_again_empty());
+        for tag in ["p00", "p01"] {
+            world.repaired(servers.primary(), tag).await;
+        }
+        world.settle().await;
+        let mut numbers = BTreeSet::new();
+        for partition in world.harness.nodes[0].partitions() {
+            let records = world.ledger.withheld(partition).await.unwrap();
+            let own = records.iter().filter(|it| it.campaign == target.id);
+            numbers.extend(own.flat_map(|it| &it.numbers).flat_map(|it| it.iter()));
+        }
+        withheld.push(numbers);
+    }
+    println!("withheld numbers: {withheld:?}");
+    assert!(withheld[1].is_superset(&withheld[0]), "{withheld:?}");
+    world.harness.replay(&answers).await;
+    world.sell_out(target, &users, true).await;
+    let grants = world.harness.grants().into_keys();
+    let mut granted = grants.filter(|(campaign, _)| *campaign == target.id);
+    assert!(granted.all(|(_, number)| !withheld[1].contains(&number)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn withheld_numbers_are_granted_to_no_user_after_a_second_loss() {
+    for builder in builders() {
+        is_emptied_twice(builder).await;
     }
 }
 
