@@ -24,7 +24,7 @@ use serde::Serialize;
 use super::engine;
 
 /// The schema that the audit knows: `user_version` of the file.
-const SCHEMA_VERSION: u32 = 38;
+const SCHEMA_VERSION: u32 = 1;
 /// How long to wait for a lock; a server holds one only while it recovers.
 const BUSY_MAX: Duration = Duration::from_secs(5);
 

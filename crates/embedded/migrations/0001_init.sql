@@ -1,45 +1,110 @@
--- The embedded file: the partition's log, and the ledger that follows from it.
--- Times are milliseconds since the Unix epoch; money is minor units of the row's currency.
+-- The data file: the log of partition 0, and the ledger that follows from it.
+-- Times are milliseconds since the Unix epoch. Money is minor units of the row's currency.
+--
+-- A CHECK or a partial index lists more than two words as `x = 'a' OR x = 'b'`, the most frequent word first: for
+-- `IN` with more than two words SQLite builds a temporary table at each run of a statement.
 
--- A campaign as created, and where it stands as far as it is settled.
+-- Campaigns as created, and their settled state.
 CREATE TABLE campaigns (
-    ref            INTEGER PRIMARY KEY,
-    id             TEXT    NOT NULL UNIQUE,
-    kind           TEXT    NOT NULL CHECK (kind IN ('red_packet', 'sale')),
-    owner          TEXT    NOT NULL,
-    title          TEXT    NOT NULL,
-    currency       TEXT    NOT NULL,
-    ack            TEXT    NOT NULL CHECK (ack IN ('memory', 'replica', 'fsync', 'ledger')),
-    starts_at      INTEGER NOT NULL,
-    ends_at        INTEGER NOT NULL CHECK (ends_at > starts_at),
-    created_at     INTEGER NOT NULL,
-    supply         INTEGER NOT NULL CHECK (supply > 0),
-    per_user_limit INTEGER NOT NULL CHECK (per_user_limit BETWEEN 1 AND supply),
+    ref                INTEGER PRIMARY KEY,
+    id                 TEXT    NOT NULL UNIQUE,
+    kind               TEXT    NOT NULL CHECK (kind IN ('red_packet', 'sale')),
+    owner              TEXT    NOT NULL,
+    title              TEXT    NOT NULL,
+    currency           TEXT    NOT NULL,
+    ack                TEXT    NOT NULL
+        CHECK (ack = 'fsync' OR ack = 'replica' OR ack = 'memory' OR ack = 'ledger'),
+    starts_at          INTEGER NOT NULL,
+    ends_at            INTEGER NOT NULL CHECK (ends_at > starts_at),
+    created_at         INTEGER NOT NULL,
+    updated_at         INTEGER CHECK (updated_at >= 0), -- null until a first change
+    supply             INTEGER NOT NULL CHECK (supply > 0), -- shares, or units as settled changes of stock left them
+    per_user_limit     INTEGER NOT NULL CHECK (per_user_limit >= 1),
+    requirements       TEXT    NOT NULL DEFAULT '',
+    admission          INTEGER CHECK (admission >= 0),
     -- red packets
-    total          INTEGER CHECK (total > 0),
-    split_rule     TEXT,
-    split_min      INTEGER,
-    split_max      INTEGER,
-    split_version  INTEGER,
-    seed           BLOB,
-    commitment     BLOB,
+    total              INTEGER CHECK (total > 0),
+    split_rule         TEXT,
+    split_min          INTEGER,
+    split_max          INTEGER,
+    split_version      INTEGER,
+    seed               BLOB,
+    commitment         BLOB,
+    commitment_version INTEGER,
+    secret             BLOB,
+    entropy            BLOB,
     -- sales
-    unit_price     INTEGER CHECK (unit_price >= 0),
-    hold_ms        INTEGER CHECK (hold_ms > 0),
+    unit_price         INTEGER CHECK (unit_price >= 0),
+    hold_ms            INTEGER CHECK (hold_ms > 0),
+    payment_policy     TEXT,
+    payment_tolerance  INTEGER,
+    terms_revision     INTEGER NOT NULL DEFAULT 0,
     -- as settled
-    phase          TEXT    NOT NULL CHECK (phase IN ('draft', 'scheduled', 'paused', 'ended', 'closed')),
-    granted        INTEGER NOT NULL DEFAULT 0 CHECK (granted >= 0),
-    returned       INTEGER NOT NULL DEFAULT 0 CHECK (returned >= 0),
-    refunded       INTEGER NOT NULL DEFAULT 0 CHECK (refunded >= 0),
-    CHECK (granted + returned <= supply),
+    parts              INTEGER NOT NULL DEFAULT 1 CHECK (parts BETWEEN 1 AND 65535),
+    phase              TEXT    NOT NULL
+        CHECK (phase = 'scheduled' OR phase = 'draft' OR phase = 'closed' OR phase = 'ended' OR phase = 'paused'),
+    granted            INTEGER NOT NULL DEFAULT 0 CHECK (granted >= 0),
+    returned           INTEGER NOT NULL DEFAULT 0 CHECK (returned >= 0),
+    refunded           INTEGER NOT NULL DEFAULT 0 CHECK (refunded >= 0),
+    -- Each shard of a spread sale settles for itself. A unit that one shard returned may be sold by another before the
+    -- return is settled: the bound holds there once all shards are closed.
+    CHECK (granted + returned <= supply OR kind = 'sale' AND parts > 1 AND phase <> 'closed'),
     CHECK (kind <> 'red_packet' OR (total IS NOT NULL AND split_rule IS NOT NULL AND seed IS NOT NULL)),
     CHECK (kind <> 'sale' OR (unit_price IS NOT NULL AND hold_ms IS NOT NULL))
 ) STRICT;
 
 CREATE INDEX campaigns_unopened ON campaigns (ref) WHERE phase = 'draft';
+-- Campaigns that time changes: a start reads these alone.
+CREATE INDEX campaigns_live ON campaigns (ends_at, id) WHERE phase NOT IN ('draft', 'closed');
+CREATE INDEX campaigns_not_closed ON campaigns (id) WHERE phase <> 'closed';
+CREATE INDEX campaigns_claimed ON campaigns (ref)
+    WHERE kind = 'red_packet' AND phase <> 'closed' AND granted = supply;
+CREATE INDEX campaigns_holds_end ON campaigns (ends_at + hold_ms) WHERE kind = 'sale' AND phase = 'closed';
 
--- A red packet's shares: made with the packet, without a user, and assigned when they are claimed. A lazy packet's
--- amounts are not known before the claim.
+-- Shards of spread campaigns, as settled. A shard that has not opened has no row.
+CREATE TABLE parts (
+    campaign  INTEGER NOT NULL REFERENCES campaigns (ref),
+    partition INTEGER NOT NULL,
+    phase     TEXT    NOT NULL
+        CHECK (phase = 'scheduled' OR phase = 'closed' OR phase = 'ended' OR phase = 'paused'),
+    granted   INTEGER NOT NULL DEFAULT 0 CHECK (granted >= 0),
+    returned  INTEGER NOT NULL DEFAULT 0 CHECK (returned >= 0),
+    refunded  INTEGER NOT NULL DEFAULT 0 CHECK (refunded >= 0),
+    PRIMARY KEY (campaign, partition)
+) STRICT, WITHOUT ROWID;
+
+-- Texts that users see beside a campaign's title, and when it was archived. Campaigns without any have no row. Nothing
+-- is decided by them. A table of their own keeps them out of the rows that settlement writes.
+CREATE TABLE details (
+    campaign    INTEGER PRIMARY KEY REFERENCES campaigns (ref),
+    product_id  TEXT CHECK (product_id <> ''),
+    description TEXT CHECK (description <> ''),
+    image_url   TEXT CHECK (image_url <> ''),
+    archived_at INTEGER
+) STRICT;
+
+CREATE INDEX details_product ON details (product_id) WHERE product_id IS NOT NULL;
+
+-- Users that may claim from a campaign. A campaign without a row is open to all users.
+CREATE TABLE audiences (
+    campaign INTEGER PRIMARY KEY REFERENCES campaigns (ref),
+    rules    TEXT NOT NULL
+) STRICT;
+
+-- Settings of a sale by revision: the first row and each change.
+CREATE TABLE sale_terms (
+    campaign       INTEGER NOT NULL REFERENCES campaigns (ref),
+    revision       INTEGER NOT NULL,
+    at             INTEGER NOT NULL,
+    starts_at      INTEGER NOT NULL,
+    ends_at        INTEGER NOT NULL,
+    per_user_limit INTEGER NOT NULL,
+    unit_price     INTEGER NOT NULL,
+    admission      INTEGER CHECK (admission >= 0),
+    PRIMARY KEY (campaign, revision)
+) STRICT, WITHOUT ROWID;
+
+-- Shares of a red packet: created with the packet, assigned at the claim. A lazy packet's amounts are null before.
 CREATE TABLE shares (
     campaign   INTEGER NOT NULL REFERENCES campaigns (ref),
     number     INTEGER NOT NULL CHECK (number > 0),
@@ -51,61 +116,78 @@ CREATE TABLE shares (
     CHECK (user IS NULL OR amount IS NOT NULL)
 ) STRICT, WITHOUT ROWID;
 
--- Behind the engine's own check: a user has one share of a packet, whatever happens in memory.
+-- A second check after the engine's: a user has one share of a packet.
 CREATE UNIQUE INDEX shares_once_per_user ON shares (campaign, user) WHERE user IS NOT NULL;
 
--- A sale's grants.
+-- Large packets whose shares are written in several transactions, before the packet's own row. `ref` is that row's.
+-- The shares of a packet that is never completed are deleted.
+CREATE TABLE preparations (
+    ref INTEGER PRIMARY KEY
+) STRICT;
+
+-- Orders: the grants of sales. `key` is the idempotency key of the claim.
 CREATE TABLE orders (
     campaign     INTEGER NOT NULL REFERENCES campaigns (ref),
     number       INTEGER NOT NULL CHECK (number > 0),
     user         TEXT    NOT NULL,
     quantity     INTEGER NOT NULL CHECK (quantity > 0),
     amount       INTEGER NOT NULL CHECK (amount >= 0),
-    state        TEXT    NOT NULL CHECK (state IN ('held', 'paid', 'cancelled', 'expired')),
+    state        TEXT    NOT NULL
+        CHECK (state = 'held' OR state = 'paid' OR state = 'cancelled' OR state = 'expired' OR state = 'returned'),
     one_per_user INTEGER NOT NULL CHECK (one_per_user IN (0, 1)),
     granted_at   INTEGER NOT NULL,
     hold_until   INTEGER NOT NULL,
     updated_at   INTEGER NOT NULL,
+    key          TEXT,
     PRIMARY KEY (campaign, number)
 ) STRICT, WITHOUT ROWID;
 
--- Behind the engine's own check: where a user may have one unit, one order has it.
+-- A second check after the engine's: a user with a limit of one unit has one order.
 CREATE UNIQUE INDEX orders_once_per_user ON orders (campaign, user)
     WHERE one_per_user = 1 AND state IN ('held', 'paid');
+CREATE INDEX orders_of_user ON orders (user, granted_at);
+CREATE INDEX orders_held ON orders (campaign, number) WHERE state = 'held';
 
--- Payments that arrived for orders, and what became of them.
+-- Payments reported for orders, each with its outcome. `currency` is null if it is the sale's.
 CREATE TABLE payments (
     campaign INTEGER NOT NULL,
     number   INTEGER NOT NULL,
     payment  TEXT    NOT NULL,
-    outcome  TEXT    NOT NULL CHECK (outcome IN ('paid', 'reinstated', 'refund_due')),
+    outcome  TEXT    NOT NULL CHECK (outcome = 'paid' OR outcome = 'reinstated' OR outcome = 'refund_due'),
     amount   INTEGER NOT NULL CHECK (amount >= 0),
     at       INTEGER NOT NULL,
+    currency TEXT,
     PRIMARY KEY (campaign, number, payment),
     FOREIGN KEY (campaign, number) REFERENCES orders (campaign, number)
 ) STRICT, WITHOUT ROWID;
 
--- An order is paid by one payment.
+-- One payment pays an order.
 CREATE UNIQUE INDEX payments_pay_once ON payments (campaign, number) WHERE outcome <> 'refund_due';
+CREATE INDEX payments_reference ON payments (payment);
 
--- Accounts. Only the outside may be overdrawn: it is where deposits and payments come from.
+-- Accounts. Only `outside`, the source of deposits and payments, and users' accounts may be overdrawn.
 CREATE TABLE accounts (
     id       INTEGER PRIMARY KEY,
     owner    TEXT    NOT NULL,
-    purpose  TEXT    NOT NULL CHECK (purpose IN ('user', 'escrow', 'refunds_due', 'outside')),
+    purpose  TEXT    NOT NULL
+        CHECK (purpose = 'user' OR purpose = 'escrow' OR purpose = 'outside' OR purpose = 'refunds_due'),
     currency TEXT    NOT NULL,
     balance  INTEGER NOT NULL,
     UNIQUE (owner, purpose, currency),
-    CHECK (purpose = 'outside' OR balance >= 0)
+    CHECK (purpose IN ('outside', 'user') OR balance >= 0)
 ) STRICT;
 
--- Double entry: each row takes an amount from one account and gives it to another. Rows of source 0 and above carry
--- the place of the log entry they follow from in that partition; rows of source -1 are numbered one by one.
+CREATE INDEX accounts_owed ON accounts (id) WHERE purpose = 'refunds_due';
+
+-- Double-entry postings: each moves an amount from `debit` to `credit`. A posting that follows from a log entry has the
+-- entry's partition as `source` and its position as `seq`. Others have source -1 and are numbered.
 CREATE TABLE postings (
     source   INTEGER NOT NULL,
     seq      INTEGER NOT NULL,
     kind     TEXT    NOT NULL
-        CHECK (kind IN ('deposit', 'fund', 'grant', 'refund', 'residue', 'payment', 'refund_due')),
+        CHECK (kind = 'grant' OR kind = 'fund' OR kind = 'payment' OR kind = 'refund' OR kind = 'residue'
+            OR kind = 'deposit' OR kind = 'refund_due' OR kind = 'return' OR kind = 'refund_paid'
+            OR kind = 'withdrawal' OR kind = 'reversal'),
     debit    INTEGER NOT NULL REFERENCES accounts (id),
     credit   INTEGER NOT NULL REFERENCES accounts (id),
     amount   INTEGER NOT NULL CHECK (amount > 0),
@@ -116,23 +198,87 @@ CREATE TABLE postings (
     CHECK (debit <> credit)
 ) STRICT, WITHOUT ROWID;
 
--- What deposits were made, by their id, so that one repeated is one made.
+CREATE INDEX postings_in ON postings (credit, at);
+CREATE INDEX postings_out ON postings (debit, at)
+    WHERE kind = 'return' OR kind = 'refund_paid' OR kind = 'withdrawal' OR kind = 'reversal';
+
+-- Deposits by id, and by the payment service's reference: a repeated one changes nothing.
 CREATE TABLE deposits (
-    id      TEXT    PRIMARY KEY,
-    posting INTEGER NOT NULL UNIQUE
+    id        TEXT    PRIMARY KEY,
+    posting   INTEGER NOT NULL UNIQUE,
+    reference TEXT
 ) STRICT, WITHOUT ROWID;
 
--- What an idempotency key stands for, durably.
+CREATE UNIQUE INDEX deposits_reference ON deposits (reference) WHERE reference IS NOT NULL;
+
+-- Money that left: refunds made, withdrawals, reversed deposits. The reference is the payment service's, or the
+-- deposit's id: a repeated one changes nothing.
+CREATE TABLE payouts (
+    kind      TEXT    NOT NULL CHECK (kind = 'refund_paid' OR kind = 'withdrawal' OR kind = 'reversal'),
+    reference TEXT    NOT NULL,
+    posting   INTEGER NOT NULL UNIQUE,
+    campaign  INTEGER REFERENCES campaigns (ref),
+    number    INTEGER,
+    amount    INTEGER NOT NULL CHECK (amount > 0),
+    PRIMARY KEY (kind, reference),
+    CHECK ((kind = 'refund_paid') = (campaign IS NOT NULL)),
+    CHECK ((kind = 'refund_paid') = (number IS NOT NULL))
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX payouts_of ON payouts (campaign, number) WHERE campaign IS NOT NULL;
+
+-- Idempotency keys, each with its first request's fingerprint, the id it made, and the answer it got. The key stands
+-- first: keys of one scope are spread over the tree, keys that were made together are not.
 CREATE TABLE idempotency_keys (
     scope       TEXT    NOT NULL,
     key         TEXT    NOT NULL,
     fingerprint BLOB    NOT NULL,
     id          TEXT    NOT NULL,
     at          INTEGER NOT NULL,
-    PRIMARY KEY (scope, key)
+    answer      TEXT,
+    PRIMARY KEY (key, scope)
 ) STRICT, WITHOUT ROWID;
 
--- The partition's log: appended in the same transaction as the decision, never changed.
+-- Keys are deleted after a while, the oldest first. References of payments are kept.
+CREATE INDEX idempotency_keys_purge ON idempotency_keys (at) WHERE scope <> 'payment';
+
+-- The operation log: actions of operators and of owners, as far as they took effect.
+CREATE TABLE actions (
+    id         TEXT    NOT NULL PRIMARY KEY,
+    at         INTEGER NOT NULL,
+    actor      TEXT    NOT NULL,
+    kind       TEXT    NOT NULL,
+    subject    TEXT    NOT NULL,
+    request_id TEXT    NOT NULL,
+    detail     TEXT    NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX actions_subject ON actions (subject, id);
+
+-- Indexes of campaigns by owner and of funding postings by account. Settlement writes them in batches, sorted: an index
+-- of the table would cost two pages of the write-ahead log per creation. Rows after `listed` are read from the tables.
+CREATE TABLE owned (
+    by          TEXT    NOT NULL,
+    campaign_id TEXT    NOT NULL,
+    campaign    INTEGER NOT NULL REFERENCES campaigns (ref),
+    PRIMARY KEY (by, campaign_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE funds (
+    account INTEGER NOT NULL REFERENCES accounts (id),
+    at      INTEGER NOT NULL,
+    seq     INTEGER NOT NULL, -- of the posting, whose source is -1
+    PRIMARY KEY (account, at, seq)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE listed (
+    campaign INTEGER NOT NULL, -- `ref` of the last campaign in `owned`
+    posting  INTEGER NOT NULL  -- `seq` of the last posting in `funds`
+) STRICT;
+
+INSERT INTO listed (campaign, posting) VALUES (0, 0);
+
+-- The log: entries are appended in the transaction of the decision and never changed. Their kinds are numbers.
 CREATE TABLE event_kinds (
     kind INTEGER PRIMARY KEY,
     name TEXT NOT NULL UNIQUE
@@ -140,29 +286,187 @@ CREATE TABLE event_kinds (
 
 INSERT INTO event_kinds (kind, name) VALUES
     (0, 'opened'), (1, 'granted'), (2, 'paid'), (3, 'cancelled'), (4, 'expired'), (5, 'reinstated'),
-    (6, 'refund_due'), (7, 'paused'), (8, 'resumed'), (9, 'ended'), (10, 'closed');
+    (6, 'refund_due'), (7, 'paused'), (8, 'resumed'), (9, 'ended'), (10, 'closed'), (11, 'stock_changed'),
+    (12, 'terms_changed'), (16, 'returned');
 
 CREATE TABLE events (
     seq      INTEGER PRIMARY KEY,
     at       INTEGER NOT NULL,
     campaign INTEGER NOT NULL,
     kind     INTEGER NOT NULL,
-    number   INTEGER,          -- the grant's number in its campaign
+    number   INTEGER,          -- of the grant in its campaign
     user     TEXT,             -- granted
     quantity INTEGER,          -- granted: units; closed: units returned
     amount   INTEGER,          -- granted: minor units; closed: minor units refunded
     note     TEXT              -- granted: idempotency key; paid, reinstated, refund_due: payment
 ) STRICT;
 
--- How far each partition's log is carried into the tables above.
+-- Entries of the log that were moved to a file per month: `first` to `last` are in `file` in `folder`, without gaps.
+-- `sha256` is the digest of the whole file.
+CREATE TABLE archives (
+    first  INTEGER PRIMARY KEY CHECK (first > 0),
+    last   INTEGER NOT NULL CHECK (last >= first),
+    month  TEXT    NOT NULL,
+    file   TEXT    NOT NULL,
+    folder TEXT    NOT NULL,
+    sha256 TEXT    NOT NULL,
+    at     INTEGER NOT NULL
+) STRICT;
+
+-- Position of settlement in each partition's log.
 CREATE TABLE settled (
     partition INTEGER PRIMARY KEY,
     seq       INTEGER NOT NULL
 ) STRICT;
 
-INSERT INTO settled (partition, seq) VALUES (0, 0);
+-- Quarantine: entries that the ledger refused, and entries that wait for them (`waits_for`). They are kept as text
+-- until the cause is repaired and they are settled. The ledger may not have the campaign.
+CREATE TABLE set_aside (
+    partition INTEGER NOT NULL,
+    seq       INTEGER NOT NULL,
+    campaign  TEXT    NOT NULL,
+    entry     TEXT    NOT NULL,
+    reason    TEXT    NOT NULL,
+    waits_for INTEGER,
+    at        INTEGER NOT NULL,
+    discard   INTEGER NOT NULL DEFAULT 0 CHECK (discard BETWEEN 0 AND 3),
+    PRIMARY KEY (partition, seq),
+    CHECK (waits_for < seq)
+) STRICT, WITHOUT ROWID;
 
--- Written by the readiness probe, which goes the way of a grant.
+CREATE INDEX set_aside_campaigns ON set_aside (campaign, partition);
+CREATE INDEX set_aside_discards ON set_aside (partition, seq) WHERE discard BETWEEN 1 AND 2;
+
+-- Repairs of partitions that lost entries. A row is written under the epoch that the repair begins, before it changes
+-- anything. `upto` is the log's last position after the repair, null until all that it withholds is recorded.
+CREATE TABLE repairs (
+    partition INTEGER NOT NULL,
+    epoch     TEXT    NOT NULL,
+    follows   TEXT    NOT NULL,
+    at        INTEGER NOT NULL,
+    lost_from INTEGER NOT NULL,
+    lost_to   INTEGER NOT NULL,
+    unnamed   INTEGER NOT NULL CHECK (unnamed >= 0),
+    reason    TEXT    NOT NULL,
+    upto      INTEGER,
+    PRIMARY KEY (partition, epoch)
+) STRICT, WITHOUT ROWID;
+
+-- Units of a campaign, or of a shard, that a repair withholds; for shares also their amount. Released units are for
+-- sale again or were refunded.
+CREATE TABLE withheld (
+    partition   INTEGER NOT NULL,
+    epoch       TEXT    NOT NULL,
+    campaign    INTEGER NOT NULL REFERENCES campaigns (ref),
+    units       INTEGER NOT NULL CHECK (units >= 0),
+    amount      INTEGER NOT NULL CHECK (amount >= 0),
+    released_at INTEGER,
+    PRIMARY KEY (partition, epoch, campaign)
+) STRICT, WITHOUT ROWID;
+
+-- Numbers that are never granted, since lost grants may have had them: each `step`-th from the first to the last.
+CREATE TABLE withheld_numbers (
+    partition    INTEGER NOT NULL,
+    epoch        TEXT    NOT NULL,
+    campaign     INTEGER NOT NULL REFERENCES campaigns (ref),
+    first_number INTEGER NOT NULL CHECK (first_number > 0),
+    last_number  INTEGER NOT NULL CHECK (last_number >= first_number),
+    step         INTEGER NOT NULL CHECK (step > 0),
+    PRIMARY KEY (partition, epoch, campaign, first_number)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX withheld_numbers_of ON withheld_numbers (campaign);
+
+-- Campaigns with a queue. In an engine's file `last` is the last queue number and `waiting` counts waiting entries. A
+-- ledger's file has no queue entries.
+CREATE TABLE waiting_rooms (
+    campaign TEXT    NOT NULL PRIMARY KEY,
+    last     INTEGER NOT NULL DEFAULT 0,
+    waiting  INTEGER NOT NULL DEFAULT 0
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX waiting_rooms_in_use ON waiting_rooms (campaign, waiting) WHERE waiting > 0;
+
+-- Queue entries that wait, and for a while those that were decided.
+CREATE TABLE waiting_places (
+    campaign  TEXT    NOT NULL,
+    number    INTEGER NOT NULL,
+    user      TEXT    NOT NULL,
+    place     TEXT    NOT NULL,
+    decision  TEXT,
+    forget_at INTEGER,
+    PRIMARY KEY (campaign, number),
+    UNIQUE (campaign, user)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX waiting_places_line ON waiting_places (campaign, number) WHERE decision IS NULL;
+CREATE INDEX waiting_places_decided ON waiting_places (forget_at) WHERE decision IS NOT NULL;
+
+-- Webhook endpoints. `place` is the last delivered event; `holder` delivers until `held_until`.
+CREATE TABLE webhooks (
+    id              TEXT    PRIMARY KEY,
+    url             TEXT    NOT NULL,
+    secret          TEXT    NOT NULL,
+    previous_secret TEXT,
+    previous_until  INTEGER,
+    types           TEXT    NOT NULL,
+    campaigns       TEXT    NOT NULL,
+    owner           TEXT,
+    created_at      INTEGER NOT NULL,
+    place           INTEGER NOT NULL,
+    failing_since   INTEGER,
+    attempts        INTEGER NOT NULL DEFAULT 0,
+    retry_at        INTEGER,
+    last_error      TEXT,
+    disabled_at     INTEGER,
+    holder          TEXT,
+    held_until      INTEGER
+) STRICT, WITHOUT ROWID;
+
+-- Events for webhooks, written with the settlement of their entries, and the last number given.
+CREATE TABLE webhook_events (
+    place     INTEGER PRIMARY KEY,
+    partition INTEGER NOT NULL,
+    seq       INTEGER NOT NULL,
+    kind      TEXT    NOT NULL,
+    at        INTEGER NOT NULL,
+    campaign  INTEGER NOT NULL REFERENCES campaigns (ref),
+    number    INTEGER,
+    user      TEXT,
+    quantity  INTEGER NOT NULL,
+    amount    INTEGER NOT NULL,
+    payment   TEXT,
+    currency  TEXT
+) STRICT;
+
+CREATE INDEX webhook_events_at ON webhook_events (at);
+
+CREATE TABLE webhook_places (last_place INTEGER NOT NULL) STRICT;
+INSERT INTO webhook_places (last_place) VALUES (0);
+
+-- The engine whose entries the ledger takes: one row, written at the first start with an engine.
+CREATE TABLE engine (
+    id           INTEGER PRIMARY KEY CHECK (id = 1),
+    installation TEXT    NOT NULL,
+    engine       TEXT    NOT NULL,
+    location     TEXT    NOT NULL,
+    beats        INTEGER NOT NULL
+) STRICT;
+
+-- The file's kind. `open_as` names the writer, null after a clean close. It is in the file itself and not only in the
+-- write-ahead log, so a copy that lacks that log is noticed.
+CREATE TABLE file_kind (
+    kind    TEXT PRIMARY KEY CHECK (kind IN ('engine', 'ledger')),
+    open_as TEXT
+) STRICT, WITHOUT ROWID;
+
+-- Times without service: holds are extended by them.
+CREATE TABLE downtimes (
+    ended INTEGER PRIMARY KEY,
+    began INTEGER NOT NULL
+) STRICT;
+
+-- Written by the readiness probe, on the path of a grant.
 CREATE TABLE probe (
     id INTEGER PRIMARY KEY CHECK (id = 0),
     at INTEGER NOT NULL

@@ -135,17 +135,15 @@ fn copy(from: &Path, to: &Path) -> Result<Copied, StoreError> {
     })?;
     conn.execute("VACUUM INTO ?1", [name])?;
     drop(conn);
-    let copied = examine(to, kind, version)?;
+    let copied = examine(to, kind)?;
     File::open(to)?.sync_all()?;
     Ok(copied)
 }
 
 /// Closes a copy that was made of an open file, and looks whether it is sound.
-fn examine(path: &Path, kind: FileKind, version: u32) -> Result<Copied, StoreError> {
+fn examine(path: &Path, kind: FileKind) -> Result<Copied, StoreError> {
     let conn = Connection::open(path)?;
-    if version >= file::MARKED_SINCE {
-        open_mark::clear(&conn)?;
-    }
+    open_mark::clear(&conn)?;
     let sound: String = conn.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
     if sound != "ok" {
         return Err(StoreError::damaged(sound));
@@ -156,10 +154,7 @@ fn examine(path: &Path, kind: FileKind, version: u32) -> Result<Copied, StoreErr
             Ok((PartitionId(row.get(0)?), row.get::<_, i64>(1)? as Seq))
         })?
         .collect::<Result<_, _>>()?;
-    let head = match version >= file::ARCHIVED_SINCE {
-        true => log::head(&conn)?,
-        false => log::head_in_file(&conn)?,
-    };
+    let head = log::head(&conn)?;
     Ok(Copied {
         head: (kind == FileKind::Engine).then_some(head),
         settled,

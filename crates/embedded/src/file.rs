@@ -7,57 +7,13 @@ use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 use crate::{data_file, downtimes, error::StoreError, open_mark};
 
-/// Migrations in order; the file's `user_version` says how many it has. Append only.
-const MIGRATIONS: [&str; 38] = [
-    include_str!("../migrations/0001_init.sql"),
-    include_str!("../migrations/0002_ledgers_alone.sql"),
-    include_str!("../migrations/0003_set_aside.sql"),
-    include_str!("../migrations/0004_keys_and_repairs.sql"),
-    include_str!("../migrations/0005_returns.sql"),
-    include_str!("../migrations/0006_stock_changed.sql"),
-    include_str!("../migrations/0007_requirements.sql"),
-    include_str!("../migrations/0008_admission.sql"),
-    include_str!("../migrations/0009_audiences.sql"),
-    include_str!("../migrations/0010_waiting_rooms.sql"),
-    include_str!("../migrations/0011_discards.sql"),
-    include_str!("../migrations/0012_details.sql"),
-    include_str!("../migrations/0013_terms_changed.sql"),
-    include_str!("../migrations/0014_payouts.sql"),
-    include_str!("../migrations/0015_actions.sql"),
-    include_str!("../migrations/0016_keys_purged.sql"),
-    include_str!("../migrations/0017_webhooks.sql"),
-    include_str!("../migrations/0018_histories.sql"),
-    include_str!("../migrations/0019_open_mark.sql"),
-    include_str!("../migrations/0020_live_set.sql"),
-    include_str!("../migrations/0021_owed.sql"),
-    include_str!("../migrations/0022_downtimes.sql"),
-    include_str!("../migrations/0023_origin_of_seeds.sql"),
-    include_str!("../migrations/0024_archives.sql"),
-    include_str!("../migrations/0025_claimed_and_live.sql"),
-    include_str!("../migrations/0026_preparations.sql"),
-    include_str!("../migrations/0027_plain_checks.sql"),
-    include_str!("../migrations/0028_keys_in_order.sql"),
-    include_str!("../migrations/0029_lists_behind.sql"),
-    include_str!("../migrations/0030_details_where_any.sql"),
-    include_str!("../migrations/0031_engine.sql"),
-    include_str!("../migrations/0032_skipped_numbers.sql"),
-    include_str!("../migrations/0033_key_answers.sql"),
-    include_str!("../migrations/0034_deposit_references.sql"),
-    include_str!("../migrations/0035_admission_of_terms.sql"),
-    include_str!("../migrations/0036_updated_at.sql"),
-    include_str!("../migrations/0037_other_amounts.sql"),
-    include_str!("../migrations/0038_payment_policy.sql"),
-];
+/// Migrations in order, append-only: the schema of version 1.0, and one for each later version. The file's
+/// `user_version` counts those it has.
+const MIGRATIONS: [&str; 1] = [include_str!("../migrations/0001_init.sql")];
 /// The version of the newest schema of files.
 pub const SCHEMA_VERSION: u32 = MIGRATIONS.len() as u32;
-/// The migration that made kinds of files.
-const KIND_SINCE: u32 = 2;
-/// The migration that made marks of open files.
-pub(crate) const MARKED_SINCE: u32 = 19;
-/// The migration that made archives.
-pub(crate) const ARCHIVED_SINCE: u32 = 24;
 
-/// The `application_id` of data files, "QIAN" in ASCII. Those of earlier versions have none.
+/// The `application_id` of data files, "QIAN" in ASCII.
 const APPLICATION_ID: i32 = 0x5149_414e;
 
 /// Pages in the write-ahead log after which SQLite checkpoints them into the file: 64 MiB at 4 KiB a page. Fewer would
@@ -275,12 +231,12 @@ fn check_ours(conn: &Connection, path: &Path) -> Result<(), StoreError> {
         _ => error.into(),
     })?;
     let has_version = number("user_version")? > 0;
-    let tables = "SELECT count(*), count(*) FILTER (WHERE name IN ('campaigns', 'events', 'settled', 'postings')) \
-                  FROM sqlite_schema";
-    let (all, ours): (u32, u32) = conn.query_row(tables, [], |row| row.try_into())?;
+    let tables = "SELECT count(*) FROM sqlite_schema";
+    let all: u32 = conn.query_row(tables, [], |row| row.get(0))?;
     match id {
         APPLICATION_ID => Ok(()),
-        0 if has_version && ours == 4 || !has_version && all == 0 => Ok(()),
+        // A new file, or one whose first start died before the schema was written.
+        0 if !has_version && all == 0 => Ok(()),
         _ => Err(foreign()),
     }
 }
@@ -288,9 +244,8 @@ fn check_ours(conn: &Connection, path: &Path) -> Result<(), StoreError> {
 /// The same of a file that is open.
 pub(crate) fn kind_in(conn: &Connection) -> Result<Option<FileKind>, StoreError> {
     let version: u32 = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    if version < KIND_SINCE {
-        // Before there were kinds, all files were engines'.
-        return Ok((version > 0).then_some(FileKind::Engine));
+    if version == 0 {
+        return Ok(None);
     }
     let found: String = conn.query_row("SELECT kind FROM file_kind", [], |row| row.get(0))?;
     Ok(FileKind::ALL.into_iter().find(|kind| kind.name() == found))
@@ -311,17 +266,14 @@ pub(crate) fn migrate(conn: &Connection, kind: FileKind) -> Result<(), StoreErro
     if found > known {
         return Err(StoreError::TooNew { found, known });
     }
-    let named: i32 = conn.pragma_query_value(None, "application_id", |row| row.get(0))?;
-    if found == known && named == APPLICATION_ID {
+    if found == known {
         return Ok(());
     }
     let tx = begin(conn)?;
     for migration in &MIGRATIONS[found as usize..] {
         tx.execute_batch(migration)?;
     }
-    if found < KIND_SINCE {
-        // Before there were kinds, all files were engines'.
-        let kind = if found == 0 { kind } else { FileKind::Engine };
+    if found == 0 {
         tx.execute("INSERT INTO file_kind (kind) VALUES (?1)", [kind.name()])?;
     }
     tx.pragma_update(None, "user_version", known)?;

@@ -43,7 +43,7 @@ pub(crate) fn check_complete(path: &Path) -> Result<(), StoreError> {
     let conn = open_immutable(path)?;
     let mark: rusqlite::Result<Option<String>> =
         conn.query_row("SELECT open_as FROM file_kind", [], |row| row.get(0));
-    // A file from before there were marks, or no file of ours, is judged when it is opened.
+    // A file of another program is judged when it is opened.
     let Ok(Some(mark)) = mark else {
         return Ok(());
     };

@@ -22,8 +22,6 @@ const TOUCH: Statement = sql!(
     both "UPDATE campaigns SET updated_at = greatest(coalesce(updated_at, created_at), $1) WHERE id = $2"
 );
 const TOUCH_ARCHIVED: Statement = sql!(both include_str!("sql/touch_archived.sql"));
-/// An earlier release that still runs enters campaigns without a row of details.
-const ADD_DETAILS: Statement = sql!(both include_str!("sql/add_details.sql"));
 const DESCRIBE: Statement = sql!(both include_str!("sql/describe.sql"));
 const ARCHIVE: Statement = sql!(both include_str!("sql/archive.sql"));
 const STARTS_AT: Statement = sql!(both "SELECT starts_at FROM campaigns WHERE id = $1");
@@ -76,7 +74,6 @@ pub(crate) async fn describe<D: Dialect>(
     if title.is_some() {
         D::execute(&mut *conn, &RETITLE, &[title.into(), id.as_str().into()]).await?;
     }
-    D::execute(&mut *conn, &ADD_DETAILS, &[id.as_str().into()]).await?;
     let values = [
         product_id.into(),
         description.into(),
@@ -104,7 +101,6 @@ pub(crate) async fn archive<D: Dialect>(
     by: Option<&Action>,
 ) -> Result<bool, StoreError> {
     let id = id.to_string();
-    D::execute(&mut *conn, &ADD_DETAILS, &[id.as_str().into()]).await?;
     let values = [now.as_millis().into(), id.as_str().into()];
     // Databases count a row that was found as touched, also where it stays as it is.
     let archived = D::execute(&mut *conn, &ARCHIVE, &values).await? > 0;

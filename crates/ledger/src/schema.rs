@@ -7,7 +7,7 @@ use sqlx::{Database, Result};
 use crate::error::OpenError;
 
 /// The schema's version that this program understands: the number of migrations, the same on both databases.
-pub const SCHEMA_VERSION: u32 = 27;
+pub const SCHEMA_VERSION: u32 = 1;
 
 /// Migrations of a database.
 pub(crate) trait Schema: Database {

@@ -475,22 +475,3 @@ fn a_foreign_file_is_refused_and_stays_as_it_is() {
     .unwrap();
     refuses("no database");
 }
-
-#[test]
-fn a_file_of_a_version_without_an_identifier_is_opened_and_gets_it() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("qiang.db");
-    with_grants(&path);
-    let id = |id: Option<i32>| {
-        let conn = rusqlite::Connection::open(&path).unwrap();
-        if let Some(id) = id {
-            conn.pragma_update(None, "application_id", id).unwrap();
-        }
-        conn.pragma_query_value(None, "application_id", |row| row.get::<_, i32>(0))
-            .unwrap()
-    };
-    assert_eq!(id(None), 0x5149_414e);
-    assert_eq!(id(Some(0)), 0);
-    open(&path).close();
-    assert_eq!(id(None), 0x5149_414e);
-}

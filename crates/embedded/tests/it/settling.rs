@@ -155,37 +155,6 @@ async fn changed_admission_bounds_the_next_batches() {
     case.embedded.close();
 }
 
-/// A file of the version before has no dates of changes: they come from its log.
-#[tokio::test(flavor = "multi_thread")]
-async fn dates_of_changes_come_from_the_log() {
-    let case = Case::new(sale(STOCK)).await;
-    case.clock.advance(5_000);
-    let (campaign, action) = (case.target.id, CampaignAction::Pause);
-    case.submit(Command::Act { campaign, action }).await;
-    let before = case.record().await;
-    assert_eq!(before.updated_at, OPENS.plus_millis(5_000));
-    let Case {
-        folder,
-        clock,
-        embedded,
-        ..
-    } = case;
-    embedded.close();
-    drop(embedded);
-    let path = folder.path().join("qiang.db");
-    let file = rusqlite::Connection::open(&path).unwrap();
-    let sql = "ALTER TABLE campaigns DROP COLUMN updated_at; ALTER TABLE payments DROP COLUMN currency; \
-               ALTER TABLE webhook_events DROP COLUMN currency; \
-               ALTER TABLE campaigns DROP COLUMN payment_policy; \
-               ALTER TABLE campaigns DROP COLUMN payment_tolerance; PRAGMA user_version = 35";
-    file.execute_batch(sql).unwrap();
-    drop(file);
-    let embedded = Embedded::open(&path, clock as _).unwrap();
-    let after = embedded.campaign(campaign).await.unwrap().unwrap();
-    assert_eq!(after, before);
-    embedded.close();
-}
-
 /// A webhook hears of what is settled once it is there, and no more once it is gone.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_webhook_is_told_what_is_settled_next() {

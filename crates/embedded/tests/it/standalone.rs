@@ -12,7 +12,7 @@ use qiang_core::{
     book::{Book, Command, Setup},
     event::{Entry, Event, PartitionId},
     money::Money,
-    ports::{AccountStore as _, CampaignStore as _, Engine, LedgerError, SettlementStore as _},
+    ports::{AccountStore as _, CampaignStore as _, LedgerError, SettlementStore as _},
 };
 use qiang_embedded::{Embedded, SqliteLedger, StoreError};
 use qiang_testkit::{
@@ -64,43 +64,6 @@ fn a_file_is_an_engines_or_a_ledgers() {
     }
     drop(open(&ledgers));
     drop(open_engine(&engines).unwrap_or_else(|error| panic!("{error}")));
-}
-
-/// A file as the release before left it, with a sale of which one unit is granted and nothing is settled.
-const BEFORE_KINDS: &str = "
-    INSERT INTO campaigns (ref, id, kind, owner, title, currency, ack, starts_at, ends_at, created_at, supply,
-                           per_user_limit, unit_price, hold_ms, phase)
-    VALUES (7, '@id', 'sale', 'owner', 'campaign 1', 'CNY', 'memory', @opens, @opens + 3600000, @opens - 1, 5,
-            1, 100, 60000, 'draft');
-    INSERT INTO events (seq, at, campaign, kind, number, user, quantity, amount)
-    VALUES (1, @opens, 7, 0, NULL, NULL, NULL, NULL), (2, @opens, 7, 1, 1, 'a', 1, 100);
-    PRAGMA user_version = 1";
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_file_from_before_there_were_kinds_is_an_engines() {
-    let folder = TempDir::new().unwrap();
-    let path = folder.path().join("q.db");
-    let setup = sale(5).setup(1);
-    let rows = BEFORE_KINDS
-        .replace("@id", &setup.campaign.id.to_string())
-        .replace("@opens", &OPENS.as_millis().to_string());
-    let file = Connection::open(&path).unwrap();
-    file.execute_batch(include_str!("../../migrations/0001_init.sql"))
-        .unwrap();
-    file.execute_batch(&rows).unwrap();
-    drop(file);
-    assert!(matches!(
-        try_open(&path).err(),
-        Some(StoreError::OtherKind { .. })
-    ));
-    let engine = open_engine(&path).unwrap_or_else(|error| panic!("{error}"));
-    let patience = Duration::from_secs(30);
-    let settled = engine.await_settled(PartitionId(0), 2, patience).await;
-    assert_eq!(settled, Ok(true));
-    let record = engine.campaign(setup.campaign.id).await.unwrap().unwrap();
-    assert_eq!((record.campaign, record.granted), (setup.campaign, 1));
-    let replayed = engine.claim(Target::of(&sale(5).setup(1)).one("a")).await;
-    assert_eq!(replayed.unwrap().outcome.name(), "already_granted");
 }
 
 #[test]

@@ -11,35 +11,8 @@ use crate::{
 const LOCK: i64 = 0x71_69_61_6e_67;
 
 impl Schema for Postgres {
-    const MIGRATIONS: [&'static str; SCHEMA_VERSION as usize] = [
-        include_str!("../../migrations/postgres/0001_init.sql"),
-        include_str!("../../migrations/postgres/0002_set_aside.sql"),
-        include_str!("../../migrations/postgres/0003_keys_and_repairs.sql"),
-        include_str!("../../migrations/postgres/0004_returns.sql"),
-        include_str!("../../migrations/postgres/0005_stock_changed.sql"),
-        include_str!("../../migrations/postgres/0006_requirements.sql"),
-        include_str!("../../migrations/postgres/0007_admission.sql"),
-        include_str!("../../migrations/postgres/0008_audiences.sql"),
-        include_str!("../../migrations/postgres/0009_waiting_rooms.sql"),
-        include_str!("../../migrations/postgres/0010_discards.sql"),
-        include_str!("../../migrations/postgres/0011_details.sql"),
-        include_str!("../../migrations/postgres/0012_terms_changed.sql"),
-        include_str!("../../migrations/postgres/0013_payouts.sql"),
-        include_str!("../../migrations/postgres/0014_actions.sql"),
-        include_str!("../../migrations/postgres/0015_keys_purged.sql"),
-        include_str!("../../migrations/postgres/0016_webhooks.sql"),
-        include_str!("../../migrations/postgres/0017_histories.sql"),
-        include_str!("../../migrations/postgres/0018_owed.sql"),
-        include_str!("../../migrations/postgres/0019_origin_of_seeds.sql"),
-        include_str!("../../migrations/postgres/0020_claimed_and_live.sql"),
-        include_str!("../../migrations/postgres/0021_engine.sql"),
-        include_str!("../../migrations/postgres/0022_key_answers.sql"),
-        include_str!("../../migrations/postgres/0023_deposit_references.sql"),
-        include_str!("../../migrations/postgres/0024_admission_of_terms.sql"),
-        include_str!("../../migrations/postgres/0025_updated_at.sql"),
-        include_str!("../../migrations/postgres/0026_other_amounts.sql"),
-        include_str!("../../migrations/postgres/0027_payment_policy.sql"),
-    ];
+    const MIGRATIONS: [&'static str; SCHEMA_VERSION as usize] =
+        [include_str!("../../migrations/postgres/0001_init.sql")];
 
     async fn version(conn: &mut PgConnection) -> Result<i64> {
         let there = sqlx::query_scalar("SELECT to_regclass('schema_version') IS NOT NULL");

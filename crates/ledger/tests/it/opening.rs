@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use crate::common::{OPTIONS, Postgres, Server, audit::audit, history::History, open};
-use qiang_core::{campaign::DetailsChange, event::Entry, id::ProductId};
 use qiang_ledger::{LedgerOptions, Migrated, OpenError, SCHEMA_VERSION, migrate, schema_version};
 use qiang_testkit::{
     ManualClock,
@@ -53,58 +52,6 @@ async fn a_schema_is_made_once<S: Server>() {
     migrate(&url).await.unwrap();
     history.check(&ledger).await;
     audit::<S>(&url).await;
-}
-
-/// What an older program has left is brought up to date, and keeps its rows.
-async fn an_older_schema_is_brought_up_to_date<S: Server>() {
-    let server = S::shared();
-    let url = server.fresh().await;
-    let history = History::of(0, 10);
-    let ledger = open(&url, ManualClock::new(OPENS)).await;
-    history.enter(&ledger).await;
-    history.settle(&ledger, 7).await;
-    drop(ledger);
-    let before = "DROP TABLE set_aside; DROP TABLE repairs; DROP TABLE withheld; DROP TABLE withheld_numbers; \
-                  ALTER TABLE campaigns DROP COLUMN admission, DROP COLUMN updated_at, \
-                  DROP COLUMN payment_policy, DROP COLUMN payment_tolerance; \
-                  ALTER TABLE payments DROP COLUMN currency; \
-                  ALTER TABLE campaigns DROP COLUMN commitment_version, DROP COLUMN secret, DROP COLUMN entropy; \
-                  DROP TABLE audiences; DROP TABLE waiting_rooms; \
-                  DROP TABLE details; ALTER TABLE campaigns DROP COLUMN terms_revision; DROP TABLE sale_terms; \
-                  DROP TABLE payouts; \
-                  DROP TABLE actions; \
-                  DROP TABLE engine; \
-                  DROP TABLE webhooks; DROP TABLE webhook_events; DROP TABLE webhook_places; \
-                  DELETE FROM schema_version WHERE version >= 2";
-    S::execute(&url, before).await;
-    let column = match S::COMMITS_EACH_STATEMENT {
-        true => "ALTER TABLE orders DROP COLUMN `key`",
-        false => {
-            "ALTER TABLE orders DROP COLUMN key; DROP INDEX campaigns_owner; \
-             DROP INDEX campaigns_not_closed; DROP INDEX orders_held; \
-             ALTER TABLE campaigns DROP COLUMN claimed, DROP COLUMN holds_end; \
-             DROP INDEX orders_of_user; DROP INDEX postings_in; DROP INDEX postings_out; \
-             DROP INDEX payments_reference; DROP INDEX accounts_owed; DROP INDEX idempotency_keys_purge; \
-             ALTER TABLE idempotency_keys DROP COLUMN answer; ALTER TABLE deposits DROP COLUMN reference"
-        }
-    };
-    S::execute(&url, column).await;
-    S::execute(&url, "ALTER TABLE campaigns DROP COLUMN requirements").await;
-    let error = refused(&url).await;
-    assert!(
-        matches!(error, OpenError::TooOld { found: 1, .. }),
-        "{error}"
-    );
-    let to = SCHEMA_VERSION;
-    assert_eq!(migrate(&url).await.unwrap(), Migrated { from: 1, to });
-    let ledger = open(&url, ManualClock::new(OPENS)).await;
-    history.check(&ledger).await;
-    let entry = Entry {
-        seq: history.head() + 1,
-        ..history.log[0].clone()
-    };
-    let aside = ledger.quarantine(history.partition, &entry, "asked for");
-    assert_eq!(aside.await, Ok(entry.seq));
 }
 
 /// A schema that a newer program made is left alone.
@@ -164,31 +111,6 @@ async fn a_broken_migration_is_mended<S: Server>() {
     history.enter(&ledger).await;
     history.settle(&ledger, 7).await;
     audit::<S>(&url).await;
-}
-
-/// A program of before, which was not stopped for the migration, enters campaigns without a row of details.
-async fn a_campaign_without_details_gets_them<S: Server>() {
-    let server = S::shared();
-    let url = server.fresh().await;
-    let ledger = open(&url, ManualClock::new(OPENS)).await;
-    let history = History::of(0, 10);
-    history.enter(&ledger).await;
-    history.settle(&ledger, 7).await;
-    S::execute(&url, "DELETE FROM details").await;
-    let id = history.setups[0].campaign.id;
-    let product_id: ProductId = "p-1".parse().unwrap();
-    let change = DetailsChange {
-        product_id: Some(Some(product_id.clone())),
-        ..DetailsChange::default()
-    };
-    ledger.describe(id, &change, None).await.unwrap();
-    let record = ledger.campaign(id).await.unwrap().unwrap();
-    assert_eq!(record.details.product_id, Some(product_id));
-    S::execute(&url, "DELETE FROM details").await;
-    S::execute(&url, "UPDATE campaigns SET phase = 'closed'").await;
-    assert_eq!(ledger.archive(id, None).await, Ok(true));
-    let record = ledger.campaign(id).await.unwrap().unwrap();
-    assert!(record.archived_at.is_some());
 }
 
 /// A server that nobody can reach, and what a password must never be in.
@@ -263,11 +185,9 @@ const PACKETS: &str = "
 
 crate::on_each_server! {
     a_schema_is_made_once,
-    an_older_schema_is_brought_up_to_date,
     a_newer_schema_is_refused,
     migrating_at_once_is_migrating_once,
     a_broken_migration_is_mended,
-    a_campaign_without_details_gets_them,
     an_error_tells_no_password,
 }
 

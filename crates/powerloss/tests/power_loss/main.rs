@@ -97,12 +97,6 @@ fn copies_lose_nothing() {
     assert_nothing_lost("backup and restore", &life, from, 2);
 }
 
-#[test]
-fn a_migration_loses_nothing() {
-    let (life, from) = steps::migration();
-    assert_nothing_lost("a migration", &life, from, 6);
-}
-
 /// The shares of a large packet are written in slices, and the packet is entered behind them: all of it is there, or
 /// nothing.
 #[test]

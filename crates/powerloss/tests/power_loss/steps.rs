@@ -1,27 +1,22 @@
 //! What engines do while the power goes.
 
-use std::{fs, path::Path};
-
 use qiang_core::{
     book::{Claim, Command, Setup},
     campaign::AckLevel,
     id::PaymentRef,
     payment::Received,
-    split::{SplitRule, commit},
+    split::SplitRule,
     time::Timestamp,
 };
 use qiang_embedded::copies::{Restore, back_up, restore};
 use qiang_powerloss::{Fate, Journal};
 use qiang_testkit::campaign::{OPENS, Target, red_packet, sale};
-use rusqlite::{Connection, params};
 
 use crate::{
     answers::{Fact, What},
     life::{FILE, Life, folder},
 };
 
-/// The version of files before the migrations that the power goes in.
-const OLD_VERSION: usize = 18;
 /// When what was granted in the first month is over and due, and when the month behind that is over.
 pub(crate) const NEXT_MONTH: Timestamp = OPENS.plus_millis(31 * 86_400_000);
 pub(crate) const LATER: Timestamp = OPENS.plus_millis(62 * 86_400_000);
@@ -241,72 +236,4 @@ pub(crate) fn archive() -> (Life, usize) {
     life.archive();
     life.close();
     (life, from)
-}
-
-/// A file of an older version with what was answered then, opened by this one.
-pub(crate) fn migration() -> (Life, usize) {
-    let (mut old, packet, sale) = begin();
-    old.claim(claims([&packet, &sale], 0..4));
-    old.settle();
-    old.close();
-    let mut life = Life::new(folder(), Journal::default());
-    as_older(&old.path(FILE), &life.path(FILE));
-    // It has been on the disk for long.
-    life.disk.journal().sync(FILE);
-    life.disk.journal().sync_folder();
-    let from = life.disk.operations();
-    for fact in old.facts {
-        life.answered(fact.what);
-    }
-    life.open();
-    life.claim(claims([&packet, &sale], 4..6));
-    life.close();
-    (life, from)
-}
-
-/// The same content in a file of the older version.
-fn as_older(from: &Path, to: &Path) {
-    let migrations = Path::new(env!("CARGO_MANIFEST_DIR")).join("../embedded/migrations");
-    let files = fs::read_dir(migrations).unwrap();
-    let mut files: Vec<_> = files.map(|file| file.unwrap().path()).collect();
-    files.sort();
-    let conn = Connection::open(to).unwrap();
-    conn.pragma_update(None, "journal_mode", "WAL").unwrap();
-    conn.pragma_update(None, "foreign_keys", "OFF").unwrap();
-    for file in &files[..OLD_VERSION] {
-        conn.execute_batch(&fs::read_to_string(file).unwrap())
-            .unwrap();
-    }
-    conn.pragma_update(None, "user_version", OLD_VERSION as u32)
-        .unwrap();
-    conn.execute("ATTACH ?1 AS new", [from.to_str().unwrap()])
-        .unwrap();
-    let names = |sql: &str| -> Vec<String> {
-        let mut statement = conn.prepare(sql).unwrap();
-        let rows = statement.query_map([], |row| row.get(0)).unwrap();
-        rows.map(Result::unwrap).collect()
-    };
-    for table in names(
-        "SELECT name FROM main.sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'",
-    ) {
-        let columns = names(&format!(
-            "SELECT name FROM pragma_table_info('{table}', 'main')"
-        ))
-        .join(", ");
-        let copy = format!(
-            "INSERT OR REPLACE INTO main.{table} ({columns}) SELECT {columns} FROM new.{table}"
-        );
-        conn.execute_batch(&copy).unwrap();
-    }
-    conn.execute_batch("DETACH new").unwrap();
-    // Its commitments do not say which packet they are for.
-    let packet = packet_of(1).campaign;
-    let rules = packet.rules.red_packet().unwrap();
-    let commitment = commit(&rules.seed, &rules.split);
-    conn.execute(
-        "UPDATE campaigns SET commitment = ?1 WHERE id = ?2",
-        params![commitment.as_bytes(), packet.id.to_string()],
-    )
-    .unwrap();
-    conn.close().unwrap();
 }

@@ -19,16 +19,16 @@ fn another_schema_is_refused() {
     for kind in KINDS {
         check(&kind.database(), "is not a ledger of Qiang");
         let url = empty(kind);
-        kind.run(&url, "INSERT INTO schema_version (version) VALUES (28)");
+        kind.run(&url, "INSERT INTO schema_version (version) VALUES (2)");
         check(
             &url,
-            "has schema version 28, and this program audits version 27",
+            "has schema version 2, and this program audits version 1",
         );
         kind.run(&url, "DELETE FROM schema_version");
         check(&url, "is not a ledger of Qiang");
         kind.run(
             &url,
-            "INSERT INTO schema_version (version) VALUES (27); DROP TABLE parts",
+            "INSERT INTO schema_version (version) VALUES (1); DROP TABLE parts",
         );
         check(&url, "cannot read the ledger");
     }

@@ -1,2 +1,0 @@
--- The admission ratio of a sale in percent, 0 for none. Sales that were created before have the default.
-ALTER TABLE campaigns ADD COLUMN admission INTEGER CHECK (admission >= 0);
