@@ -296,6 +296,7 @@ mod tests {
         let time = "2026-11-21T12:00:00.000Z";
         let state = json!({
             "phase": phase, "supply": 100, "granted": 40, "remaining": 60, "returned": 0,
+            "withheld": 0,
             "starts_at": time, "ends_at": time, "now": time,
         });
         Campaign {
