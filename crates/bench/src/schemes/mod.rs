@@ -1,5 +1,5 @@
 //! `qiang-bench schemes`: the known ways to hand out scarce things with Redis, each as it was published, under the same
-//! two loads. docs/SCHEMES.md tells what each one does and what it gets wrong.
+//! two loads. docs/guide/schemes.md tells what each one does and what it gets wrong.
 
 mod counter;
 mod deduct;

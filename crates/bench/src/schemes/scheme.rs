@@ -37,7 +37,7 @@ pub(super) const PUBLISHED_CONDITIONS: &str =
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(super) struct About {
     pub(super) name: &'static str,
-    /// The article that publishes it; docs/SCHEMES.md tells them apart.
+    /// The article that publishes it; docs/guide/schemes.md tells them apart.
     pub(super) source: &'static str,
     pub(super) exact: Exact,
     /// Whether its work is Redis's, and so what Redis says of its own work belongs to it.
