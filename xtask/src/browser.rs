@@ -15,7 +15,7 @@ const SOURCES: &str = "crates/pages/browser";
 const SCRIPTS: &str = "crates/pages/assets";
 /// Tests that measure times, and have the machine to themselves.
 const MEASURE: [&str; 2] = ["lighthouse.test.mjs", "pages.test.mjs"];
-/// Where the README's pictures are.
+/// Where the pictures of docs/guide/pages.md are.
 const PICTURES: &str = "docs/pictures";
 /// Those that it shows, of all that the tests take.
 const SHOWN: [&str; 22] = [
@@ -60,7 +60,7 @@ pub(crate) fn install(root: &Path) -> Result<Done> {
     Ok(Done::Passed)
 }
 
-/// Tries the pages, and keeps the pictures of them that the README shows.
+/// Tries the pages, and keeps the pictures of them that docs/guide/pages.md shows.
 pub(crate) fn pictures(root: &Path) -> Result<()> {
     run(root)?;
     let (taken, kept) = (target(root)?.join("screenshots"), root.join(PICTURES));

@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn documents_reach_the_packages_whose_tests_read_them() {
-        let reached = reached(&workspace(), &["docs/API.md"]);
+        let reached = reached(&workspace(), &["docs/integrate/api.md"]);
         assert!(reached.contains("qiang-node"), "{reached:?}");
     }
 

@@ -71,7 +71,7 @@ enum Task {
     Api,
     /// Try the pages in a browser, and check the types of their scripts
     Browser,
-    /// Try the pages in a browser, and take the README's pictures of them anew
+    /// Try the pages in a browser, and retake the pictures of docs/guide/pages.md
     Pictures,
     /// Replace nodes of an earlier version by this one while users buy
     Upgrade {

@@ -40,10 +40,11 @@ const NEEDS: &str = "
     nginx-light | nginx | tests of deploy/nginx.conf
     systemd | systemd-analyze | tests of deploy/systemd
     prometheus | promtool | tests of the alarms
-    curl | curl | tests of docs/API.md
+    curl | curl | tests of the commands in docs/guide and docs/integrate
+    jq | jq | the same
     openssl | openssl | the same
     python3-venv | python3:ensurepip | the tools that check the API
-    nodejs | node | the client of the API in TypeScript; tests of docs/API.md
+    nodejs | node | the client of the API in TypeScript; tests of docs/integrate/tokens.md
     npm | npm | the same
     chromium | chromium | tests of the pages
     fonts-wqy-microhei | /usr/share/fonts/truetype/wqy/wqy-microhei.ttc | the same: Chinese in their pictures

@@ -278,13 +278,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_page_of_the_api_names_every_problem() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/API.md");
+    fn the_page_of_problems_has_every_problem() {
+        let path = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../docs/reference/problems.md"
+        );
         let page = fs::read_to_string(path).unwrap();
         for kind in ProblemKind::ALL {
             let (slug, status, title) = (kind.slug(), kind.status().as_u16(), kind.title());
             let row = format!("| `{slug}` | {status} | {title} |\n");
-            assert!(page.contains(&row), "docs/API.md lacks the line {row}");
+            assert!(
+                page.contains(&row),
+                "docs/reference/problems.md lacks the line {row}"
+            );
         }
     }
 }

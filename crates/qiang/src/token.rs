@@ -15,7 +15,7 @@ pub(crate) struct TokenArgs {
     #[arg(long, value_name = "USER")]
     sub: String,
     /// What it allows: words of `claim`, `send`, `deposit`, `withdraw`, `pay`, `campaigns:write`,
-    /// `campaigns:write:any`, `read:any`, `admin`, with blanks between. docs/SECURITY.md says what each allows.
+    /// `campaigns:write:any`, `read:any`, `admin`, with blanks between. docs/integrate/tokens.md has what each allows.
     /// `operate` is a deprecated name of `admin`.
     #[arg(long, default_value = "claim")]
     scope: String,

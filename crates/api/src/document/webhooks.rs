@@ -58,7 +58,7 @@ fn summary(kind: EventType) -> &'static str {
             "A user got an order of a sale, which holds its units. If it costs nothing, `order.paid` follows at once"
         }
         EventType::OrderPaid => "An order was paid",
-        EventType::OrderCancelled => "An order was given back",
+        EventType::OrderCancelled => "An order was cancelled",
         EventType::OrderExpired => "An order was not paid in time",
         EventType::OrderReturned => "A paid order was returned: its price is owed to the buyer",
         EventType::OrderRefundDue => {

@@ -1,4 +1,4 @@
-//! The commands of docs/API.md, as somebody runs them who reads it from the top.
+//! The commands of the guide and of the pages for integrators, run page by page from the top.
 
 use std::{
     fs,
@@ -9,15 +9,26 @@ use std::{
 
 use qiang_testkit::servers::{Resources, ServerProcess};
 
-/// A part of the page between lines of three backticks.
+/// Pages whose `sh` blocks are run. Each page makes its own tokens, and `text` blocks are what it prints.
+const PAGES: &[&str] = &[
+    "guide/sale.md",
+    "guide/red-packet.md",
+    "integrate/tokens.md",
+    "integrate/api.md",
+    "integrate/claims.md",
+    "integrate/payments.md",
+    "integrate/webhooks.md",
+];
+
+/// A part of a page between lines of three backticks.
 struct Block {
     language: String,
     text: String,
 }
 
-fn blocks() -> Vec<Block> {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/API.md");
-    let page = fs::read_to_string(page).unwrap();
+fn blocks(page: &str) -> Vec<Block> {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let page = fs::read_to_string(docs.join(page)).unwrap();
     let parts: Vec<_> = page.split("```").collect();
     let inside = parts.iter().skip(1).step_by(2);
     let blocks = inside.map(|part| {
@@ -48,7 +59,7 @@ fn text(output: &Output) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_commands_of_the_page_do_what_it_says() {
+async fn commands_of_the_pages_print_what_they_say() {
     let folder = tempfile::tempdir().unwrap();
     let secret = "0123456789abcdef0123456789abcdef";
     fs::write(folder.path().join("secret"), secret).unwrap();
@@ -75,19 +86,21 @@ async fn the_commands_of_the_page_do_what_it_says() {
     let addr = service.addr();
     let url = format!("http://{addr}");
 
-    let blocks = blocks();
-    let (mut script, mut expected) = (String::from("set -euo pipefail\n"), String::new());
-    for block in &blocks {
-        match block.language.as_str() {
-            "sh" => script.push_str(&block.text),
-            "text" => expected.push_str(&block.text),
-            _ => {}
+    for page in PAGES {
+        let (mut script, mut expected) = (String::from("set -euo pipefail\n"), String::new());
+        for block in blocks(page) {
+            match block.language.as_str() {
+                "sh" => script.push_str(&block.text),
+                "text" => expected.push_str(&block.text),
+                _ => {}
+            }
         }
+        let printed = text(&run(folder.path(), "bash", &["-c", &script], &url));
+        assert_eq!(printed, expected, "{page}");
     }
-    let printed = text(&run(folder.path(), "bash", &["-c", &script], &url));
-    assert_eq!(printed, expected);
 
     // Tokens that backends make themselves are taken, for the user that they name.
+    let blocks = blocks("integrate/tokens.md");
     let of = |language: &str| {
         let block = blocks.iter().find(|block| block.language == language);
         block.unwrap().text.clone()

@@ -1,5 +1,5 @@
-//! The table of scopes in docs/SECURITY.md is what the document says, and what a service does: every operation, with
-//! every single scope.
+//! The table of operations in docs/integrate/tokens.md is what the document says, and what a service does: every
+//! operation, with every single scope.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ struct Row {
 }
 
 fn table() -> Vec<Row> {
-    let text = include_str!("../../../../../docs/SECURITY.md");
+    let text = include_str!("../../../../../docs/integrate/tokens.md");
     let head = "| operation | of | scope | otherwise |\n";
     let (_, rows) = text.split_once(head).unwrap();
     let rows = rows

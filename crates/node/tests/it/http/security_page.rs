@@ -1,11 +1,11 @@
-//! The tests that docs/SECURITY.md names.
+//! The tests that docs/operate/security.md names.
 
 use std::{fs, path::Path};
 
 #[test]
 fn the_tests_that_the_page_names_are_there() {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let page = fs::read_to_string(here.join("../../docs/SECURITY.md")).unwrap();
+    let page = fs::read_to_string(here.join("../../docs/operate/security.md")).unwrap();
     let (_, table) = page.split_once("## The OWASP API Security Top 10").unwrap();
     let rows: Vec<_> = table
         .lines()

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::common::{call, output};
 use crate::operation::program::{Program, until};
 
-/// Makes an Ed25519 key as docs/SECURITY.md says; its entry in a set of keys.
+/// Makes an Ed25519 key as docs/operate/security.md says; its entry in a set of keys.
 fn key(folder: &Path, kid: &str) -> String {
     let script = format!(
         "openssl genpkey -algorithm ed25519 -out {kid}.pem\n\
