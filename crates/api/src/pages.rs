@@ -278,19 +278,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_page_of_problems_has_every_problem() {
-        let path = concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/../../docs/reference/problems.md"
-        );
-        let page = fs::read_to_string(path).unwrap();
+    fn the_page_of_problems_names_each() {
+        let path = "docs/reference/problems.md";
+        let from_here = format!("{}/../../{path}", env!("CARGO_MANIFEST_DIR"));
+        let page = fs::read_to_string(from_here).unwrap();
         for kind in ProblemKind::ALL {
-            let (slug, status, title) = (kind.slug(), kind.status().as_u16(), kind.title());
-            let row = format!("| `{slug}` | {status} | {title} |\n");
-            assert!(
-                page.contains(&row),
-                "docs/reference/problems.md lacks the line {row}"
-            );
+            let row = format!("| `{}` | {} | ", kind.slug(), kind.status().as_u16());
+            assert!(page.contains(&row), "{path} lacks the row {row}");
         }
+        let rows = page.lines().filter(|line| line.starts_with("| `"));
+        assert_eq!(rows.count(), ProblemKind::ALL.len(), "{path}");
     }
 }

@@ -6,7 +6,7 @@
 //!
 //! [`SqliteLedger`] is the same ledger on a file of its own, for engines whose logs are elsewhere.
 //!
-//! See `docs/DATA_MODEL.md` for the tables.
+//! `docs/reference/data-model.md` describes the tables.
 
 mod account_host;
 mod archive;

@@ -5,7 +5,7 @@
 //! `postgres/`, `mysql/`); the statements lie in `.sql` files. Work on a connection runs in tasks that nobody cancels
 //! (`pool.rs`).
 //!
-//! See `docs/DATA_MODEL.md` for the tables, which are those of the embedded file, and for what differs.
+//! `docs/reference/data-model.md` describes the tables, and how they differ from those of the embedded file.
 
 mod accounts;
 mod actions;

@@ -67,7 +67,7 @@ impl FileArgs {
         let is_elsewhere = config.engine.kind == EngineKind::Redis;
         if config.ledger.url().is_some_and(|_| is_elsewhere) {
             let line = "the ledger is in a database: use pg_dump and pg_restore, or mariadb-dump and mariadb, as \
-                        docs/OPERATIONS.md has them";
+                        docs/operate/backup.md has them";
             return Err(UsageError::new(line).into());
         }
         Ok(config.engine.data)

@@ -224,6 +224,17 @@ mod tests {
     }
 
     #[test]
+    fn the_page_of_commands_names_each() {
+        let page = include_str!("../../../docs/reference/commands.md");
+        for (name, _) in all() {
+            let is_named = [format!("`{name}`"), format!("`{name} ")]
+                .iter()
+                .any(|text| page.contains(text.as_str()));
+            assert!(is_named, "{name} is not named");
+        }
+    }
+
+    #[test]
     fn each_command_has_an_example_that_is_taken() {
         Cli::command().debug_assert();
         for (name, command) in all() {

@@ -19,7 +19,7 @@ use crate::{
 #[derive(Debug)]
 #[expect(
     missing_docs,
-    reason = "the columns are described in docs/DATA_MODEL.md"
+    reason = "the columns are described in docs/reference/tables-campaigns.md"
 )]
 pub struct CampaignRow {
     pub campaign_ref: i64,

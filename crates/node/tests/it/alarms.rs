@@ -1,5 +1,5 @@
 //! The alarms and the dashboard in `deploy/`: each alarm fires, names a page that is there, and asks for series that
-//! there are.
+//! there are. The page of metrics names all of them.
 
 use std::{
     collections::BTreeSet,
@@ -98,14 +98,14 @@ fn each_alarm_fires_and_names_a_page() {
         text("deploy/prometheus/qiang.rules.yml"),
         text("deploy/prometheus/qiang.rules.test.yml"),
     );
-    let manual = text("docs/OPERATIONS.md");
+    let manual = text("docs/operate/repair.md");
     let headings: BTreeSet<String> = manual
         .lines()
         .filter(|line| line.starts_with('#'))
         .map(|line| anchor(line.trim_start_matches(['#', ' '])))
         .collect();
     let alarms = lines_of(&rules, "- alert: ");
-    let pages = lines_of(&rules, "page: docs/OPERATIONS.md#");
+    let pages = lines_of(&rules, "page: docs/operate/repair.md#");
     assert!(!alarms.is_empty());
     assert_eq!(alarms.len(), pages.len(), "an alarm without a page");
     for (alarm, page) in alarms.into_iter().zip(pages) {
@@ -142,6 +142,24 @@ fn the_dashboard_shows_series_that_there_are() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("rules.yml"), rules).unwrap();
     promtool(folder.path(), &["check", "rules", "rules.yml"]);
+}
+
+#[test]
+fn the_page_of_metrics_names_the_series_that_there_are() {
+    let page = text("docs/reference/metrics.md");
+    assert_eq!(unknown(&series(&page)), Vec::<&str>::new());
+
+    let code = known();
+    let is_series = |word: &&str| {
+        let rest = word.strip_prefix("qiang_").unwrap_or_default();
+        rest.starts_with(|c: char| c.is_ascii_lowercase())
+            && rest.chars().all(|c| c.is_ascii_lowercase() || c == '_')
+    };
+    let made: BTreeSet<&str> = code.split('"').filter(is_series).collect();
+    assert!(made.len() > 40, "{made:?}");
+    for name in made {
+        assert!(page.contains(&format!("`{name}`")), "{name} is not named");
+    }
 }
 
 #[test]

@@ -11,7 +11,7 @@ use qiang_embedded::SqliteLedger;
 use qiang_testkit::{ManualClock, campaign::OPENS};
 use tempfile::TempDir;
 
-use super::{DATA_MODEL, breaches, broken, standalone_breaches};
+use super::{AUDIT_PAGE, breaches, broken, standalone_breaches};
 use crate::standalone_history::{World, history};
 
 /// The checks that only a ledger alone has, and one that it makes in its own way.
@@ -70,7 +70,7 @@ fn a_ledger_alone_is_sound_and_says_what_it_is() {
             let nothing = no_log || check["name"] == "nothing_aside";
             assert_eq!(check["examined"] == 0, nothing, "{check}");
             let name = check["name"].as_str().unwrap();
-            assert!(DATA_MODEL.contains(&format!("`{name}`")), "{name}");
+            assert!(AUDIT_PAGE.contains(&format!("`{name}`")), "{name}");
         }
         file.close();
     }

@@ -31,8 +31,8 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::standalone_history::{World, history};
 
-/// The description of the tables, and of what the audit proves.
-const DATA_MODEL: &str = include_str!("../../../../../docs/DATA_MODEL.md");
+/// The page that names every check.
+const AUDIT_PAGE: &str = include_str!("../../../../../docs/reference/audit.md");
 
 /// The tables of a ledger.
 const TABLES: [&str; 17] = [

@@ -4,7 +4,7 @@ use qiang_core::{book::Command, id::PaymentRef, payment::Received};
 use qiang_testkit::campaign::{OPEN_MS, OPENS, sale};
 
 use super::{
-    DATA_MODEL, KINDS, LedgerKind, World, assert_sound, audit, empty, mariadb, opened, postgres,
+    AUDIT_PAGE, KINDS, LedgerKind, World, assert_sound, audit, empty, mariadb, opened, postgres,
     world,
 };
 
@@ -27,7 +27,7 @@ fn a_ledger_is_sound_and_says_where_it_is() {
             let nothing = no_log || check["name"] == "nothing_aside";
             assert_eq!(check["examined"] == 0, nothing, "{check}");
             let name = check["name"].as_str().unwrap();
-            assert!(DATA_MODEL.contains(&format!("`{name}`")), "{name}");
+            assert!(AUDIT_PAGE.contains(&format!("`{name}`")), "{name}");
         }
         // When all is settled there is nothing in between any more.
         world.settle(0);

@@ -1,4 +1,4 @@
-//! Backups of each ledger that are made while users buy, as docs/OPERATIONS.md has them, and what is there after a
+//! Backups of each ledger that are made while users buy, as docs/operate/backup.md has them, and what is there after a
 //! restore.
 
 use std::{

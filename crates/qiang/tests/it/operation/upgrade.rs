@@ -1,4 +1,4 @@
-//! Nodes that are replaced one after another while users buy, as docs/OPERATIONS.md has it: nobody is refused. The
+//! Nodes that are replaced one after another while users buy, as docs/operate/upgrade.md has it: nobody is refused. The
 //! variable QIANG_BEFORE may name the program that is replaced; otherwise it is the one that replaces it.
 
 use std::path::PathBuf;

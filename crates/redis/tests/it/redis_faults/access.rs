@@ -31,7 +31,7 @@ use crate::redis_faults::harness::{
 use crate::redis_faults::maintained::maintain;
 
 /// The page that operators copy from; the list is the one that begins with the user.
-const PAGE: &str = include_str!("../../../../../docs/OPERATIONS.md");
+const PAGE: &str = include_str!("../../../../../docs/operate/redis.md");
 const STOCK: u32 = 100;
 const PARTITIONS: u16 = 3;
 /// How long a dead worker's partition may take to pass on.
