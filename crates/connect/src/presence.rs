@@ -1,5 +1,5 @@
 //! Presence: each node tells each partition regularly that it is there and what it has observed, and learns from the
-//! answer in which term it is and whether calls are carried out. Decision 0016 says why.
+//! answer in which term it is and whether calls are carried out. Decision 0008 says why.
 
 use std::time::Duration;
 

@@ -4,7 +4,7 @@
 //! Used by the demonstration and the benchmarks. It speaks to the service over real connections and knows nothing
 //! of its insides. The load generator's [`client`] is not `qiang-client`: one task drives each connection, nothing is
 //! parsed that is not counted, and nothing is tried again, so that what is measured is the service, and every answer is
-//! seen as it came (`docs/decisions/0041-raw-clicks.md`). [`visitors`], whom people watch, ask by `qiang-client`.
+//! seen as it came (`docs/decisions/0012-tests.md`). [`visitors`], whom people watch, ask by `qiang-client`.
 
 pub mod client;
 pub mod load_generator;

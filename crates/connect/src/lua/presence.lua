@@ -1,7 +1,7 @@
 -- A node's presence: tells the partition that the node is there and what it has observed. Begins a new term where the
 -- server is another than the term's, and opens it when every node that was alive has reported what it observed in
 -- earlier terms, or the grace has passed. What a node has observed and the log has not is a loss: the partition halts.
--- No other script opens or halts a partition by itself. Decision 0016 says why.
+-- No other script opens or halts a partition by itself. Decision 0008 says why.
 -- KEYS[1] partition, KEYS[2] nodes
 -- ARGV[1] node, ARGV[2..4] the term that the node knows: epoch, number, server; empty, 0, empty where it knows none,
 -- ARGV[5..8] the term in which it observed what it reports: epoch, number, server, where it began; an empty epoch
