@@ -1,10 +1,11 @@
-//! The project's own commands: `cargo xtask test`, `faults`, `fuzz`, `tidy`, `deny`, `openapi`, `api`, `browser`,
-//! `pictures`, `upgrade`, `container`.
+//! The project's own commands: `cargo xtask test`, `faults`, `fuzz`, `tidy`, `deny`, `openapi`, `docs`, `api`,
+//! `browser`, `pictures`, `upgrade`, `container`.
 
 mod api;
 mod browser;
 mod changed;
 mod command;
+mod configuration;
 mod container;
 mod deny;
 mod disk;
@@ -67,6 +68,8 @@ enum Task {
     Deny,
     /// Write the OpenAPI document to docs/openapi.json
     Openapi,
+    /// Write the page of configuration keys, docs/reference/configuration.md
+    Docs,
     /// Hold a running service against the document: validator, schemathesis, generated clients in two languages
     Api,
     /// Try the pages in a browser, and check the types of their scripts
@@ -110,6 +113,7 @@ fn run(root: &Path) -> Result<()> {
         Task::Tidy => tidy::run(root),
         Task::Deny => deny::run(root),
         Task::Openapi => openapi::write(root),
+        Task::Docs => configuration::write(root),
         Task::Api => api::run(root),
         Task::Browser => browser::run(root),
         Task::Pictures => browser::pictures(root),

@@ -96,6 +96,7 @@ fn breaches(root: &Path) -> Result<Vec<Breach>> {
     }
     markdown::check_links(&tree, &mut breaches);
     markdown::check_decisions(&tree, &mut breaches);
+    markdown::check_configuration(&tree, &mut breaches);
     breaches.sort();
     Ok(breaches)
 }

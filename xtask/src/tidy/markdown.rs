@@ -1,4 +1,5 @@
-//! Checks of Markdown: relative links lead somewhere, decisions are numbered and listed.
+//! Checks of Markdown: relative links lead somewhere, decisions are numbered and listed, the page of configuration keys
+//! is up to date.
 
 use std::collections::BTreeMap;
 
@@ -6,6 +7,7 @@ use pulldown_cmark::{Event, Options, Parser, Tag};
 
 use super::Breach;
 use super::tree::{Tree, join, parent};
+use crate::configuration::{PAGE, SOURCE, page};
 
 const DECISIONS: &str = "docs/decisions/";
 
@@ -52,6 +54,15 @@ pub(super) fn check_decisions(tree: &Tree, breaches: &mut Vec<Breach>) {
         if !listed.iter().any(|(_, target)| target == name) {
             breach(format!("not linked in the index, {DECISIONS}README.md"));
         }
+    }
+}
+
+/// The page of configuration keys follows from the default configuration.
+pub(super) fn check_configuration(tree: &Tree, breaches: &mut Vec<Breach>) {
+    let expected = tree.text(SOURCE).map(page);
+    if tree.text(PAGE) != expected.as_deref() {
+        let what = format!("differs from {SOURCE}: run `cargo xtask docs`");
+        breaches.push(Breach::file(PAGE, what));
     }
 }
 
@@ -115,6 +126,17 @@ mod tests {
         check("[text over\ntwo lines](none.md)", &[1]);
         check("[out](../../README.md)", &[1]);
         check("```\n```\n[a](<none.md>)", &[3]);
+    }
+
+    #[test]
+    fn a_page_of_keys_that_is_not_up_to_date_is_found() {
+        let source = "[a]\n# One.\nx = 1\n";
+        for (text, count) in [(page(source), 0), (page(""), 1)] {
+            let mut breaches = Vec::new();
+            let tree = Tree::of(&[(SOURCE, source), (PAGE, text.as_str())]);
+            check_configuration(&tree, &mut breaches);
+            assert_eq!(breaches.len(), count, "{breaches:?}");
+        }
     }
 
     fn check_numbers(names: &[&str], index: &str, what: &[&str]) {
