@@ -8,28 +8,28 @@ use crate::{options::Options, reply::ScriptReply, script::Script};
 /// Adds a script's own arguments to a command.
 pub type Arguments<'a> = &'a (dyn Fn(&mut Cmd) -> &mut Cmd + Send + Sync);
 
-/// One call: a script, and the arguments that it has beside the common ones.
+/// A script call: the script and its own arguments. [`CallConnection`](crate::CallConnection) adds the common ones.
 pub struct Call<'a> {
-    /// What is called.
+    /// The script.
     pub script: &'static Script,
-    /// Whose keys it is given.
+    /// The campaign whose keys the script gets.
     pub campaign: CampaignId,
     /// Further keys of the partition, after the keys that the script names.
     pub more_keys: &'a [String],
-    /// Its own arguments.
+    /// The script's own arguments.
     pub arguments: Arguments<'a>,
-    /// The level that the decision is to reach; none for what only reads.
+    /// Acknowledgement level that the decision must reach; `None` for a call that only reads.
     pub asks: Option<AckLevel>,
 }
 
 impl Call<'_> {
-    /// Whether it waits for replicas.
+    /// Whether the call waits for replicas.
     pub(crate) fn waits(&self, options: &Options) -> bool {
         self.asks.is_some_and(|asked| options.waits(asked))
     }
 
-    /// The entry up to which the caller relies on the log, when this reply is passed on. What does not reach the level
-    /// that was asked for is answered with an error, and may still be lost.
+    /// Last log entry on which the caller relies once it gets this reply; `None` if it relies on none. A decision below
+    /// the requested level is answered with an error and may still be lost, so the caller must not rely on it.
     pub(crate) fn relied_on(&self, reply: &ScriptReply, options: &Options) -> Option<Seq> {
         let asked = self.asks?;
         let sufficient = !options.waits(asked) || reply.level(asked).is_ok();

@@ -1,13 +1,14 @@
-//! A connection of its own to one partition, on which one script call is under way at a time.
+//! Connection to one partition that carries out one script call at a time.
 //!
-//! Each call has a number, and Redis keeps the number of a connection's last call and its reply beside the decision.
-//! When an answer is lost (a timeout, a dropped connection, a failover), the same call is sent again until it is
-//! answered. If it had been carried out, the kept reply is the answer; if it had not, or the new primary never got it,
-//! it is carried out now. The reply expires, by a clock that may be ahead, and the number does not: nothing is decided
-//! twice either way.
+//! Each call of a connection has a number. Redis stores the number and the reply of the connection's last call in the
+//! same atomic step as the decision. If an answer is lost (timeout, dropped connection, failover), the connection sends
+//! the same call again until it is answered. If the call was carried out before, Redis answers with the stored reply.
+//! Otherwise, also on a new primary that never got the call, it is carried out now. The stored reply expires, by a
+//! clock that may be ahead; the number does not. So no call is decided twice.
 //!
-//! Every call states the partition's term. Where that is over, nothing is done: the connection is dropped, and the call
-//! is sent again when the partition is open in another term. An answer that comes when its term is over counts as lost.
+//! Every call states the partition's leadership term. If that term is over, the script does nothing. The connection is
+//! dropped, and the call is sent again once the partition is open in another term. An answer that arrives after its
+//! term is over counts as lost.
 
 use std::{sync::Arc, time::Duration};
 
@@ -32,34 +33,34 @@ use crate::{
     script::head_in_term,
 };
 
-/// Pauses between attempts of a call grow from the first to the second.
+/// First and longest pause between two attempts of a call; each pause doubles the one before.
 const CALL_PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(200));
-/// How often a plain command is tried over lost connections; no longer than a call is.
+/// Attempts of a plain command over lost connections. The time limit of a call applies too.
 const QUERIES_MAX: u32 = 20;
-/// The pause between two attempts of a plain command.
+/// Pause between two attempts of a plain command.
 const QUERY_PAUSE: Duration = Duration::from_millis(100);
-/// Why an attempt came to nothing, where the server answered.
+/// Reason of a failed attempt: the partition is in another leadership term.
 pub(crate) const TERM_OVER: &str = "the partition's primary has changed";
-/// Why a call that was carried out has no answer.
+/// Reason of a missing answer: the call was carried out and its stored reply has expired.
 const REPLY_LOST: &str = "the call was carried out, and its reply has expired";
 
-/// What all connections of one node share.
+/// State shared by all connections of one node.
 pub struct ConnectionContext {
     /// The settings.
     pub options: Options,
-    /// Where servers are.
+    /// Finds the primary of each partition.
     pub directory: Directory,
-    /// What keys are called.
+    /// Builds the keys.
     pub keys: KeySpace,
-    /// Names this node among all that use the same Redis.
+    /// Random name of this node, unique among all nodes that use the same Redis.
     pub node: String,
 }
 
 impl ConnectionContext {
-    /// That of a new node, with a name of its own. Connects when it is used.
+    /// Context of a node with a new random name. Opens no connection.
     ///
     /// # Errors
-    /// When an option is not usable.
+    /// If an option is invalid.
     pub fn new(options: Options) -> Result<Self, ConnectError> {
         if !(1..=PARTITIONS_MAX).contains(&options.partitions) {
             let text = format!("partitions are 1 to {PARTITIONS_MAX}");
@@ -73,7 +74,7 @@ impl ConnectionContext {
         })
     }
 
-    /// Milliseconds for scripts; empty where they ask Redis' own clock.
+    /// Current time in milliseconds for scripts; empty if scripts read Redis' own clock.
     #[must_use]
     pub fn script_time(&self) -> String {
         let clock = self.options.clock.as_ref();
@@ -85,16 +86,16 @@ impl ConnectionContext {
 pub struct CallConnection {
     context: Arc<ConnectionContext>,
     partition: Arc<Partition>,
-    /// Names this connection among all that use the same Redis.
+    /// Name of this connection, unique among all that use the same Redis.
     name: String,
-    /// Calls so far.
+    /// Number of calls so far.
     calls: u64,
-    /// With the directory's generation in which it was made.
+    /// The connection, and the directory's generation in which it was opened.
     connection: Option<(u64, MultiplexedConnection)>,
 }
 
 impl CallConnection {
-    /// A connection that is called this. It connects when it is used.
+    /// Connection with this name. It opens when it is first used.
     pub fn new(context: Arc<ConnectionContext>, partition: Arc<Partition>, name: &str) -> Self {
         Self {
             name: format!("{}:{name}", context.node),
@@ -105,23 +106,23 @@ impl CallConnection {
         }
     }
 
-    /// Carries a call out, over as many attempts and terms as time allows. It waits for replicas where the level that
-    /// was asked for needs them.
+    /// Carries a call out. Retries over lost connections and terms until `Options::try_for` has passed. Waits for
+    /// replicas if the requested level needs them.
     ///
     /// # Errors
-    /// [`EngineError::Uncertain`] when an attempt may have been carried out: its answer was lost, or it broke off after
-    /// it had begun. Else [`EngineError::Unavailable`].
+    /// [`EngineError::Uncertain`] if an attempt may have been carried out: its answer was lost, or it failed after it
+    /// had begun. Otherwise [`EngineError::Unavailable`].
     pub async fn call(&mut self, call: &Call<'_>) -> Result<ScriptReply, EngineError> {
         let waits = call.waits(&self.context.options);
         let (reply, _) = self.carry_out(call, waits).await?;
         Ok(reply)
     }
 
-    /// The same without waiting for replicas: the reply has reached the primary alone. With the term in which it was
-    /// carried out.
+    /// Carries a call out like [`call`](Self::call), but never waits for replicas. Returns the reply of the primary and
+    /// the term in which the call was carried out.
     ///
     /// # Errors
-    /// The same.
+    /// As for [`call`](Self::call).
     pub(crate) async fn call_unconfirmed(
         &mut self,
         call: &Call<'_>,
@@ -129,11 +130,11 @@ impl CallConnection {
         self.carry_out(call, false).await
     }
 
-    /// Whether the replicas that grants wait for have everything that the partition's primary wrote before this call.
-    /// None where the term is over.
+    /// Whether `Options::replicas` replicas have everything that the partition's primary wrote before this call. `None`
+    /// if the term is over.
     ///
     /// # Errors
-    /// When the primary does not answer.
+    /// If the primary does not answer.
     pub(crate) async fn replicas_have(&mut self, term: &str) -> Result<Option<bool>, RedisError> {
         let commands = self.wait_commands();
         let answers = match self.attempt_fenced(&commands, term).await {
@@ -200,8 +201,8 @@ impl CallConnection {
         }
     }
 
-    /// Sends a plain command that may be repeated, again after lost connections and failovers. Its answer is the
-    /// primary's of the present term.
+    /// Sends a plain command to the primary of the current term. Retries after lost connections and failovers, so the
+    /// command must be repeatable.
     ///
     /// # Errors
     /// [`EngineError::Unavailable`].
@@ -210,7 +211,7 @@ impl CallConnection {
         read(answer)
     }
 
-    /// The same with several commands at once, each with an answer of its own.
+    /// Sends several commands like [`query`](Self::query). Each has its own answer.
     ///
     /// # Errors
     /// [`EngineError::Unavailable`].
@@ -222,7 +223,7 @@ impl CallConnection {
         Ok(answers.into_iter().map(read).collect())
     }
 
-    /// The last entry of the log, in the present term.
+    /// Last entry of the log in the current term.
     ///
     /// # Errors
     /// [`EngineError::Unavailable`].
@@ -230,7 +231,7 @@ impl CallConnection {
         Ok(self.fenced([]).await?.0)
     }
 
-    /// Waits until replicas have everything up to the log's present end; false when they did not confirm in time.
+    /// Waits until replicas have the log up to its current end. Returns false if they do not confirm in time.
     ///
     /// # Errors
     /// [`EngineError::Unavailable`].
@@ -240,7 +241,7 @@ impl CallConnection {
         Ok(self.is_enough(have))
     }
 
-    /// The same as [`query`](Self::query), and whether replicas have what the command wrote and read.
+    /// Sends a command like [`query`](Self::query). Also returns whether replicas have what the command wrote and read.
     ///
     /// # Errors
     /// [`EngineError::Unavailable`].
@@ -253,28 +254,28 @@ impl CallConnection {
         Ok((read(answer)?, self.is_enough(have)))
     }
 
-    /// Whether so many replicas have it as grants wait for.
+    /// Whether a reply to `WAIT` reports at least `Options::replicas` replicas.
     fn is_enough(&self, have: Value) -> bool {
         let have: Result<u32, _> = redis::from_redis_value(have);
         have.is_ok_and(|have| have >= self.context.options.replicas)
     }
 
-    /// Sends a command once, in whatever term.
+    /// Sends a command once, in any term.
     ///
     /// # Errors
-    /// When there is no connection, no answer, or not one of this type.
+    /// If there is no connection, no answer, or an answer of another type.
     pub async fn once<T: FromRedisValue>(&mut self, command: &Cmd) -> Result<T, RedisError> {
         let value = self.send(command).await?;
         Ok(redis::from_redis_value(value)?)
     }
 
-    /// Drops a connection that has failed, and what is known of where the primary is.
+    /// Drops a failed connection and forgets the cached address of the primary.
     pub fn disconnect(&mut self) {
         self.connection = None;
         self.context.directory.forget();
     }
 
-    /// A server has refused a call: it or this node is in another term.
+    /// Handles a call that a server refused because of its term: the server or this node is in another term.
     fn leave_term(&mut self, term: &str) {
         self.disconnect();
         self.partition.refused(term);
@@ -290,9 +291,8 @@ impl CallConnection {
         Ok((head, answers.try_into().map_err(|_| unreadable())?))
     }
 
-    /// Sends commands, and behind them on the same connection the question whether the term still runs: then their
-    /// answers are those of the term's primary, some of which may be errors that another attempt does not help with.
-    /// With the last entry of the log.
+    /// Sends commands, followed on the same connection by a check that the term still runs. So the answers are those of
+    /// the term's primary. Some may be errors that a retry does not fix. Also returns the last entry of the log.
     async fn fenced_all(&mut self, commands: &[Cmd]) -> Result<(Seq, Vec<Value>), EngineError> {
         let patience = (QUERIES_MAX * QUERY_PAUSE).min(self.context.options.try_for);
         let until = Instant::now() + patience;
@@ -323,7 +323,7 @@ impl CallConnection {
         }
     }
 
-    /// None where the term is over.
+    /// Sends commands and the check of the term once. `None` if the term is over.
     async fn attempt_fenced(
         &mut self,
         commands: &[Cmd],
@@ -347,7 +347,7 @@ impl CallConnection {
         Ok(Some((head, answers)))
     }
 
-    /// The connection, to where the primary is now.
+    /// The connection to the current primary; opens one if there is none.
     async fn connection(&mut self) -> Result<&mut MultiplexedConnection, RedisError> {
         let directory = &self.context.directory;
         let generation = directory.generation();
@@ -372,8 +372,8 @@ impl CallConnection {
         *sent = true;
         let value = match self.send(&command).await {
             Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
-                // The cache was flushed, or this server is new: nothing has happened. The whole script is sent at once,
-                // for another flush might come between loading and calling it; the server keeps it.
+                // The cache was flushed, or this server is new: the script did nothing. The whole script is sent at
+                // once, because another flush could come between loading and calling it. The server caches it.
                 let whole = self.command(call, term, before, ("EVAL", &call.script.text));
                 self.send(&whole).await
             }
@@ -405,7 +405,7 @@ impl CallConnection {
         }
     }
 
-    /// Sends commands one behind the other. Errors that another attempt does not help with are among the answers.
+    /// Sends commands in order, as one pipeline. Errors that a retry does not fix are among the answers.
     async fn send_all(&mut self, commands: &[Cmd]) -> Result<Vec<Value>, RedisError> {
         let mut pipeline = redis::pipe();
         for command in commands {
@@ -428,7 +428,8 @@ impl CallConnection {
         }
     }
 
-    /// The partition's slot is moving, and its keys are at another node of the Cluster already: asks there, once.
+    /// Sends commands once to the node of the Cluster that imports the partition's slot. That node has the keys
+    /// already.
     async fn send_asking(
         &self,
         commands: &[Cmd],
@@ -481,7 +482,7 @@ impl CallConnection {
         command
     }
 
-    /// Waits for replicas to have what was written on this very connection's server.
+    /// Waits until replicas have what the current connection wrote.
     async fn wait(&mut self) -> Result<bool, RedisError> {
         let mark = self.context.keys.mark(self.partition.id, &self.name);
         let (_, connection) = self

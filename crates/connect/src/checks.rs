@@ -1,6 +1,8 @@
-//! How the servers are set up, looked at when a node starts: grants must not be evicted, and should survive a restart.
-//! `INFO` says all of it, also where `CONFIG` is forbidden. A server that becomes the primary later is looked at when
-//! it is connected to, see `directory.rs`.
+//! Checks of the servers' settings at the start of a node: Redis must not evict grants, and should keep them over a
+//! restart.
+//!
+//! `INFO` has all settings that are needed, even where `CONFIG` is forbidden. A server that becomes the primary later
+//! is checked when a connection to it opens, see `directory.rs`.
 
 use std::collections::BTreeSet;
 
@@ -10,10 +12,11 @@ use redis::RedisError;
 
 use crate::{call_connection::ConnectionContext, error::ConnectError, info::ServerInfo};
 
-/// Looks at every primary that has a partition. One that does not answer is left out: whoever uses it will see.
+/// Checks every primary that has a partition. Skips a primary that does not answer: connections to it are checked
+/// later.
 ///
 /// # Errors
-/// When a server may evict keys.
+/// If a server may evict keys.
 pub async fn check_servers(context: &ConnectionContext) -> Result<(), ConnectError> {
     let partitions = (0..context.options.partitions).map(PartitionId);
     let asked = partitions.map(|partition| context.directory.info(partition));
@@ -27,10 +30,10 @@ pub async fn check_servers(context: &ConnectionContext) -> Result<(), ConnectErr
     Ok(())
 }
 
-/// Looks whether every partition has a state in Redis. One that does not answer is left out: whoever uses it will see.
+/// Checks that every partition has a state in Redis. Skips a partition whose primary does not answer.
 ///
 /// # Errors
-/// When one has none.
+/// If a partition has no state.
 pub async fn check_set_up(context: &ConnectionContext) -> Result<(), ConnectError> {
     for partition in (0..context.options.partitions).map(PartitionId) {
         let Ok(mut connection) = context.directory.connect(partition).await else {
@@ -50,7 +53,7 @@ pub async fn check_set_up(context: &ConnectionContext) -> Result<(), ConnectErro
 }
 
 /// # Errors
-/// When the server may evict keys.
+/// If the server may evict keys.
 fn check(info: &ServerInfo) -> Result<(), ConnectError> {
     let port = info.field("tcp_port");
     if let Some(policy) = info.eviction() {

@@ -1,8 +1,8 @@
-//! One `WAIT` for all commands of a partition that wait for replicas at the same time.
+//! Shared `WAIT` calls: one for all commands of a partition that wait for replicas at the same time.
 //!
-//! A `WAIT` covers everything that its server has written before. So a command is decided on the connection of its
-//! lane, and then joins the next `WAIT` that begins: at most one is under way, and the next one covers all that came
-//! since. With a replica that stalls, many commands are answered after two time-outs, and not one after the other.
+//! A `WAIT` covers everything that its server wrote before. A command is decided on the connection of its lane, and
+//! then joins the next `WAIT` that begins. At most one `WAIT` runs at a time; the next one covers all commands decided
+//! by then. So if a replica stalls, many commands wait for two time-outs in total instead of one each.
 
 use std::{
     sync::{
@@ -22,14 +22,14 @@ use crate::{
     error::{is_transient, no_answer},
 };
 
-/// The pause before a `WAIT` that failed is sent again.
+/// Pause before a failed `WAIT` is sent again.
 const PAUSE: Duration = Duration::from_millis(20);
-/// Why a command was not confirmed, where others took all the time.
+/// Reason of a command without confirmation: earlier commands took all the time.
 const BUSY: &str = "earlier commands of the partition are still waiting for replicas";
 
-/// Confirmations of one partition's commands by its replicas.
+/// Confirms one partition's commands by its replicas.
 pub(crate) struct Confirmations {
-    /// Commands that were decided and are to be confirmed, so far.
+    /// Number of decided commands that need a confirmation, so far.
     decided: AtomicU64,
     rounds: Mutex<Rounds>,
 }
@@ -40,18 +40,18 @@ struct Rounds {
     last: Option<Round>,
 }
 
-/// A `WAIT`.
+/// Result of a `WAIT`.
 struct Round {
-    /// The last command that was decided before it began.
+    /// The last command decided before this `WAIT` began.
     upto: u64,
     /// The term in which it was answered.
     term: Arc<str>,
-    /// Whether enough replicas have what was written before.
+    /// Whether enough replicas have everything written before it.
     enough: bool,
 }
 
 impl Confirmations {
-    /// Waits on this connection.
+    /// Confirmations that wait on this connection.
     pub(crate) fn new(connection: CallConnection) -> Self {
         let last = None;
         Self {
@@ -60,10 +60,10 @@ impl Confirmations {
         }
     }
 
-    /// Whether the replicas have a command that was decided in this term before the call.
+    /// Whether the replicas have a command that was decided in this term before this call. Waits `within` at most.
     ///
     /// # Errors
-    /// Why it is not known: the term is over, or the primary does not answer in time.
+    /// The reason if the result is unknown: the term is over, or the primary does not answer in time.
     pub(crate) async fn confirm(&self, term: &Arc<str>, within: Duration) -> Result<bool, String> {
         let mine = self.decided.fetch_add(1, Ordering::SeqCst) + 1;
         let until = Instant::now() + within;

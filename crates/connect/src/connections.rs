@@ -1,4 +1,4 @@
-//! Connections to all partitions of an installation: what this node knows of each, and commands and script calls to it.
+//! Connections to all partitions of an installation, with this node's view of each partition.
 
 use std::{sync::Arc, time::Duration};
 
@@ -29,36 +29,36 @@ use crate::{
     script::Script,
 };
 
-/// Keys looked at by one step of a scan.
+/// Keys examined by one step of a scan.
 const SCAN_COUNT: usize = 1_000;
-/// The pause between two attempts of a command that is sent in whatever term.
+/// Pause between two attempts of an unfenced command.
 const UNFENCED_PAUSE: Duration = Duration::from_millis(50);
-/// Why a call was not sent, when no connection was free in time.
+/// Reason of an unsent call: no connection was free in time.
 const BUSY: &str = "earlier commands of the partition are still waiting for their answers";
 
-/// All partitions, as this node sees them, and its connections to them.
+/// All partitions as this node sees them, and its connections to them.
 pub struct Connections {
-    /// What all of them share.
+    /// State shared by all connections.
     pub context: Arc<ConnectionContext>,
     list: Vec<Arc<Partition>>,
-    /// One per partition.
+    /// Online replicas, one entry per partition.
     replicas: Vec<OnlineReplicas>,
-    /// For everything that is not a claim, one set a partition.
+    /// Connections for everything except claims, one set per partition.
     lanes: Vec<Lanes>,
-    /// Waits for replicas, one set of calls a partition at a time.
+    /// Confirmations by replicas. At most one `WAIT` per partition runs at a time.
     confirmations: Vec<Confirmations>,
-    /// One connection a partition, for saying that this node is there.
+    /// Connections for presence calls, one per partition.
     pub(crate) presence_connections: Vec<Mutex<CallConnection>>,
-    /// One connection a partition, for looking after it while it is not open.
+    /// Connections for repairs of partitions that are not open, one per partition.
     repair_connections: Vec<Mutex<CallConnection>>,
 }
 
 impl Connections {
-    /// Tells every partition in Redis that this node is there, and where all is `fresh` sets it up if nothing was ever
-    /// in it. What does not answer is unreachable for now. `settled` is how far the ledger has each partition.
+    /// Reports this node to every partition in Redis. `settled` is the ledger's position of each partition. If `fresh`,
+    /// partitions that were never used are set up. A partition that does not answer counts as unreachable.
     ///
     /// # Errors
-    /// When Redis was set up with another number of partitions.
+    /// If Redis was set up with another number of partitions.
     pub async fn connect(
         context: ConnectionContext,
         settled: &[(PartitionId, Seq)],
@@ -94,20 +94,20 @@ impl Connections {
         Ok(connections)
     }
 
-    /// By number.
+    /// All partitions, ordered by number.
     pub fn list(&self) -> &[Arc<Partition>] {
         &self.list
     }
 
-    /// What this node knows of a partition.
+    /// This node's view of a partition.
     ///
     /// # Panics
-    /// When the installation has no such partition.
+    /// If the installation has no such partition.
     pub fn get(&self, id: PartitionId) -> &Partition {
         &self.list[usize::from(id.0)]
     }
 
-    /// What keys are called.
+    /// Builds the keys.
     pub fn keys(&self) -> &KeySpace {
         &self.context.keys
     }
@@ -117,42 +117,45 @@ impl Connections {
         &self.context.options
     }
 
-    /// A connection of this name to a partition. It connects when it is used.
+    /// Connection with this name to a partition. It opens when it is first used.
     pub fn connection(&self, id: PartitionId, name: &str) -> CallConnection {
         let partition = Arc::clone(&self.list[usize::from(id.0)]);
         CallConnection::new(Arc::clone(&self.context), partition, name)
     }
 
-    /// A connection of this name to each partition.
+    /// Connections with this name, one per partition.
     pub fn connections(&self, name: &str) -> Vec<Mutex<CallConnection>> {
         let ids = self.list.iter().map(|partition| partition.id);
         ids.map(|id| Mutex::new(self.connection(id, name)))
             .collect()
     }
 
-    /// Whether a partition decides anything, as this node sees it.
+    /// State of a partition, as this node sees it.
     pub fn state(&self, id: PartitionId) -> PartitionState {
         self.get(id).state()
     }
 
-    /// Whether a partition decides something, or will in a moment.
+    /// Whether a partition makes decisions now, or will in a moment.
     pub fn is_serving(&self, id: PartitionId) -> bool {
         let state = self.state(id);
         matches!(state, PartitionState::Open | PartitionState::Gathering)
     }
 
-    /// Replicas that grants of a partition wait for and its primary does not have, as of the last presence call.
+    /// Number of required replicas that a partition's primary lacks, as of the last presence call.
     pub fn replicas_missing(&self, id: PartitionId) -> u32 {
         self.replicas[usize::from(id.0)].missing(self.options().replicas)
     }
 
-    /// Why no grant of a partition can be on its replicas now, if too few are online. Where the last presence call says
-    /// so, another one checks it, so that no claim is refused after a replica is online again.
+    /// Reason why the level `replica` is out of reach: too few replicas of the partition are online. `None` if enough
+    /// are.
+    ///
+    /// If the last presence call reports missing replicas, another presence call checks it. So no claim is refused
+    /// after a replica is online again.
     pub async fn lacks_replicas(&self, id: PartitionId) -> Option<String> {
         if self.replicas_missing(id) == 0 {
             return None;
         }
-        // A failure becomes the partition's state, which the call that follows reports.
+        // A failure becomes the partition's state. The following call reports that state.
         drop(self.present(id).await);
         let (missing, wanted) = (self.replicas_missing(id), self.options().replicas);
         let found = wanted - missing;
@@ -161,7 +164,8 @@ impl Connections {
         })
     }
 
-    /// Notes how many replicas of a partition's primary are online. Logs when some are missing, and when none is again.
+    /// Records how many replicas of a partition's primary are online. Logs when replicas are missing, and when none is
+    /// again.
     pub(crate) fn note_replicas(&self, id: PartitionId, found: u32) {
         let was_missing = self.replicas_missing(id) > 0;
         self.replicas[usize::from(id.0)].note(found);
@@ -180,10 +184,10 @@ impl Connections {
         }
     }
 
-    /// Sends a plain command that may be repeated to a partition's primary, over lost connections and terms.
+    /// Sends a plain, repeatable command to a partition's primary. Retries over lost connections and terms.
     ///
     /// # Errors
-    /// When the partition does not answer in time.
+    /// If the partition does not answer in time.
     pub async fn query<T: FromRedisValue>(
         &self,
         partition: PartitionId,
@@ -193,11 +197,11 @@ impl Connections {
         connection.query(command).await
     }
 
-    /// Sends a plain command that may be repeated to a partition's server, in whatever term: for those who look after a
-    /// partition that is not open.
+    /// Sends a plain, repeatable command to a partition's server, in any term. Repairs use it while a partition is not
+    /// open.
     ///
     /// # Errors
-    /// When its server does not answer in time.
+    /// If the server does not answer in time.
     pub async fn query_unfenced<T: FromRedisValue>(
         &self,
         partition: PartitionId,
@@ -220,10 +224,11 @@ impl Connections {
         }
     }
 
-    /// Calls a script of a campaign's part; `asks` is the level that it is to reach, none for one that only reads.
+    /// Calls a script on a campaign's shard. `asks` is the level that the decision must reach; `None` for a script that
+    /// only reads.
     ///
     /// # Errors
-    /// When it does not answer in time, or refuses.
+    /// If the script does not answer in time, or refuses.
     pub async fn call(
         &self,
         partition: PartitionId,
@@ -243,10 +248,10 @@ impl Connections {
         self.carry_out(partition, &call).await
     }
 
-    /// Carries a call out.
+    /// Carries a call out on the connection of its lane.
     ///
     /// # Errors
-    /// When it is not answered in time, or refused.
+    /// If the call is not answered in time, or is refused.
     pub async fn carry_out(
         &self,
         partition: PartitionId,
@@ -263,8 +268,8 @@ impl Connections {
         connection.call(call).await
     }
 
-    /// Carries a call out, and then waits for replicas together with the other calls that do. Where the term ends in
-    /// between, the call may be lost.
+    /// Carries a call out, then waits for replicas together with other calls. The call may be lost if the term ends in
+    /// between.
     async fn carry_out_confirmed(
         &self,
         partition: PartitionId,
@@ -291,15 +296,15 @@ impl Connections {
         }
     }
 
-    /// Why nobody waits for a partition, if it has not answered for as long as a call is tried. Claims and commands are
-    /// refused at once then, so that they hold up neither their clients nor other partitions.
+    /// Reason why calls to a partition are refused at once: it has not answered for about as long as a call is retried.
+    /// `None` if it has answered. So a dead partition delays neither its clients nor other partitions.
     pub fn given_up(&self, partition: PartitionId) -> Option<String> {
-        // A call gives up a little before its time, if there is none left for one more attempt.
+        // A call fails slightly before its time limit, if no time is left for another attempt.
         self.get(partition)
             .given_up(self.options().try_for * 9 / 10)
     }
 
-    /// The connection of a lane, as soon as it is free.
+    /// Connection of a lane. Waits until it is free.
     async fn take(
         &self,
         partition: PartitionId,
@@ -312,15 +317,15 @@ impl Connections {
         check()?;
         let lanes = &self.lanes[usize::from(partition.0)];
         let taken = lanes.take(lane, self.options().try_for).await;
-        // Those before it may have taken all the time that there was.
+        // Earlier calls may have taken all the time.
         check()?;
         taken.ok_or_else(|| unavailable(BUSY))
     }
 
-    /// Calls a script that changes something, and sees to the level that the campaign asks for.
+    /// Calls a script that changes something, and checks that the campaign's acknowledgement level is reached.
     ///
     /// # Errors
-    /// When it does not answer in time or refuses, or the level is not reached.
+    /// If the script does not answer in time or refuses, or the level is not reached.
     pub async fn change(
         &self,
         partition: PartitionId,
@@ -340,7 +345,7 @@ impl Connections {
     /// Removes a partition's keys.
     ///
     /// # Errors
-    /// When its server does not answer.
+    /// If its server does not answer.
     pub async fn erase(&self, partition: PartitionId) -> Result<(), EngineError> {
         let mut connection = self.take(partition, Lane::Command).await?;
         let failed = |error| unavailable(no_answer(&error));

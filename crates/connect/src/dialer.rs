@@ -1,5 +1,4 @@
-//! How servers are dialled: the one place that opens connections, to primaries and replicas, Sentinels and nodes of a
-//! Cluster.
+//! Dialer: the only place that opens connections to primaries, replicas, Sentinels and Cluster nodes.
 
 use std::time::Duration;
 
@@ -12,16 +11,16 @@ use redis::{
 
 use crate::{error::ConnectError, options::Options};
 
-/// How long a connection may take to be made, unless calls may take less.
+/// Time limit for opening a connection, unless the limit of calls is shorter.
 const CONNECT_TIMEOUT_MAX: Duration = Duration::from_secs(1);
 
 /// Host and port.
 pub(crate) type Address = (String, u16);
 
-/// A Sentinel. What it takes to log in there is in its URL.
+/// Connection settings of a Sentinel. The URL has its login.
 ///
 /// # Errors
-/// When the URL cannot be read.
+/// If the URL cannot be parsed.
 pub(crate) fn sentinel(url: &str) -> Result<ConnectionInfo, ConnectError> {
     let info = url
         .into_connection_info()
@@ -29,10 +28,10 @@ pub(crate) fn sentinel(url: &str) -> Result<ConnectionInfo, ConnectError> {
     Ok(info.set_tcp_settings(TcpSettings::default().set_nodelay(true)))
 }
 
-/// A server that has data. Where the URL names no user or no password, the options' are used.
+/// Connection settings of a data server. User and password of the options apply if the URL has none.
 ///
 /// # Errors
-/// When the URL cannot be read.
+/// If the URL cannot be parsed.
 pub(crate) fn server(url: &str, options: &Options) -> Result<ConnectionInfo, ConnectError> {
     let info = sentinel(url)?;
     let mut login = info.redis_settings().clone();
@@ -48,7 +47,7 @@ pub(crate) fn server(url: &str, options: &Options) -> Result<ConnectionInfo, Con
     Ok(info.set_redis_settings(login))
 }
 
-/// The server at another address that is dialled as this one is: with TLS or without, with the same login.
+/// Settings of `server` with another address: the same TLS settings and login.
 pub(crate) fn at(server: &ConnectionInfo, (host, port): Address) -> ConnectionInfo {
     let addr = match server.addr() {
         ConnectionAddr::TcpTls {
@@ -66,7 +65,7 @@ pub(crate) fn at(server: &ConnectionInfo, (host, port): Address) -> ConnectionIn
     server.clone().set_addr(addr)
 }
 
-/// The host that a server is dialled at.
+/// Host of a server's address.
 pub(crate) fn host_of(server: &ConnectionInfo) -> &str {
     match server.addr() {
         ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } => host,
@@ -74,7 +73,7 @@ pub(crate) fn host_of(server: &ConnectionInfo) -> &str {
     }
 }
 
-/// A connection for commands, each of which may take as long as this.
+/// Opens a connection for commands. `call_timeout` limits each command.
 pub(crate) async fn dial(
     server: ConnectionInfo,
     call_timeout: Duration,
@@ -87,7 +86,7 @@ pub(crate) async fn dial(
         .await
 }
 
-/// A connection for subscriptions.
+/// Opens a connection for subscriptions.
 pub(crate) async fn dial_pubsub(
     server: ConnectionInfo,
     call_timeout: Duration,

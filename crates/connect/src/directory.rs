@@ -1,9 +1,9 @@
-//! Which server a partition is on at the moment.
+//! Directory: finds the server that has a partition at the moment.
 //!
-//! A partition's connections go straight to the primary that has it, whatever the topology. When a connection fails,
-//! the address is looked up again, at the Sentinels or in the Cluster's slots, and the call is sent again there. A
-//! primary that was replaced may go on answering: the Sentinels are also asked regularly, and connections that are
-//! older than the last change are dropped.
+//! Connections of a partition go straight to its primary, in every topology. If a connection fails, the directory asks
+//! the Sentinels or the Cluster for the address again, and the call is sent there again. A replaced primary may
+//! continue to answer. So the directory also asks the Sentinels regularly, and connections older than the last change
+//! are dropped.
 
 use std::{
     sync::atomic::{AtomicU64, AtomicUsize, Ordering},
@@ -26,44 +26,44 @@ use crate::{
     options::{Options, Topology},
 };
 
-/// First and last slot of a Cluster, and the primary that has them.
+/// First and last slot of a Cluster's range, and the primary of the range.
 type SlotRange = (u16, u16, Address);
 
-/// A read replica, and a connection to it once there is one.
+/// Read replica, with a connection once one is open.
 struct Replica {
     server: ConnectionInfo,
     connection: Mutex<Option<MultiplexedConnection>>,
 }
 
-/// Looks servers up and connects to them.
+/// Finds servers and connects to them.
 pub struct Directory {
     call_timeout: Duration,
     topology: Topology,
-    /// The servers, the Sentinels, or some nodes of the Cluster.
+    /// Addresses of the options: the servers, the Sentinels, or some nodes of the Cluster.
     seeds: Vec<ConnectionInfo>,
-    /// How a server that was looked up is dialled, but for its address.
+    /// Connection settings for discovered servers; only the address is replaced.
     server: ConnectionInfo,
     replicas: Vec<Replica>,
-    /// Counts reads from replicas, which take turns.
+    /// Number of reads from replicas; selects the next replica in turn.
     replica_reads: AtomicUsize,
     keys: KeySpace,
-    /// The Cluster's slots, as far as they were looked up.
+    /// Cached slots of the Cluster.
     slots: Mutex<Vec<SlotRange>>,
-    /// The primary, as most Sentinels named it.
+    /// Cached primary, as most Sentinels named it.
     primary: Mutex<Option<Address>>,
-    /// The same, and what it was before it was forgotten; and when they named it last.
+    /// Last primary that most Sentinels named, and when. [`forget`](Self::forget) does not clear it.
     followed: Mutex<Option<(Address, Instant)>>,
-    /// Counts changes of the primary.
+    /// Number of changes of the primary.
     generation: AtomicU64,
-    /// Which of the single servers comes first.
+    /// Index of the standalone URL that is tried first.
     first: AtomicUsize,
 }
 
 impl Directory {
-    /// Servers as the options name them. Connects when it is used.
+    /// Directory of the servers that the options name. Opens no connection.
     ///
     /// # Errors
-    /// When a URL cannot be read, or there is none.
+    /// If a URL cannot be parsed, or there is none.
     pub fn new(options: &Options) -> Result<Self, ConnectError> {
         let seed = |url: &String| match options.topology {
             Topology::Sentinel { .. } => dialer::sentinel(url),
@@ -99,10 +99,10 @@ impl Directory {
         })
     }
 
-    /// A new connection to the primary that has the partition.
+    /// Opens a connection to the primary of a partition.
     ///
     /// # Errors
-    /// Also when the server that was found says that it is a replica, or may evict keys.
+    /// Also if the server is a replica, or may evict keys.
     pub async fn connect(
         &self,
         partition: PartitionId,
@@ -114,7 +114,7 @@ impl Directory {
         }
     }
 
-    /// What the primary that has a partition says of itself; none where it does not answer.
+    /// `INFO` reply of a partition's primary; `None` if it does not answer.
     pub(crate) async fn info(&self, partition: PartitionId) -> Option<ServerInfo> {
         let warn = |error: &RedisError| {
             tracing::warn!(
@@ -127,7 +127,7 @@ impl Directory {
         connected.ok().map(|(_, info)| info)
     }
 
-    /// A new connection to the primary that has the partition, however it is set up.
+    /// Opens a connection to the primary of a partition, even if it may evict keys.
     async fn connect_any(
         &self,
         partition: PartitionId,
@@ -136,7 +136,7 @@ impl Directory {
         first_success(servers, |server| self.dial_primary(server)).await
     }
 
-    /// A new connection to the node of the Cluster at an address, `host:port`, to which another one has redirected.
+    /// Opens a connection to a Cluster node at `host:port`, the target of a redirection.
     pub(crate) async fn connect_at(
         &self,
         address: &str,
@@ -147,12 +147,12 @@ impl Directory {
             .await
     }
 
-    /// Grows when the primary changes: what was connected before goes to the wrong server.
+    /// Generation of connections. It grows when the primary changes; older connections lead to the wrong server.
     pub(crate) fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// Asks the Sentinels which server is the primary, though nothing has failed.
+    /// Asks the Sentinels for the primary, even if no call has failed.
     pub async fn follow(&self) {
         if let Topology::Sentinel { master } = &self.topology
             && let Ok(primary) = self.ask_sentinels(master).await
@@ -161,25 +161,25 @@ impl Directory {
         }
     }
 
-    /// A server has said what only a former primary says: another one is looked for.
+    /// Handles a reply that only a former primary gives: looks for another server.
     pub(crate) fn suspect(&self) {
         self.forget();
-        // Several partitions may say so at the same moment.
+        // Several partitions may report this at the same moment.
         self.first
             .store(rand::random::<u16>().into(), Ordering::Relaxed);
     }
 
-    /// A connection for subscriptions, to a server that passes on what the partition's scripts publish.
+    /// Opens a connection for subscriptions, to a server that delivers what the partition's scripts publish.
     ///
     /// # Errors
-    /// When none can be made.
+    /// If no server accepts a connection.
     pub async fn connect_pubsub(&self, partition: PartitionId) -> Result<PubSub, RedisError> {
         let servers = self.servers_of(partition).await?;
         let dial = |server| dialer::dial_pubsub(server, self.call_timeout);
         first_success(servers, dial).await
     }
 
-    /// Sends a command to a read replica. None when there is none, or it gave no answer.
+    /// Sends a command to a read replica. `None` if there is no replica, or it gave no answer.
     pub async fn query_replica<T: FromRedisValue>(&self, command: &Cmd) -> Option<T> {
         let turn = self.replica_reads.fetch_add(1, Ordering::Relaxed);
         let replica = self.replicas.get(turn.checked_rem(self.replicas.len())?)?;
@@ -188,7 +188,8 @@ impl Directory {
             Some(connection) => connection,
             None => {
                 let mut connection = self.dial(replica.server.clone()).await.ok()?;
-                // Only a Cluster's nodes need it to serve reads of what they replicate; others refuse the command.
+                // Only Cluster nodes need `READONLY` to serve reads of replicated keys; other servers refuse the
+                // command.
                 if self.topology == Topology::Cluster {
                     let readonly = redis::cmd("READONLY");
                     let () = readonly.query_async(&mut connection).await.ok()?;
@@ -204,7 +205,7 @@ impl Directory {
         answer.ok()
     }
 
-    /// Forgets what was looked up, after a connection has failed or a server said that it does not have the partition.
+    /// Clears cached addresses. Called after a connection failed, or a server said that it lacks the partition.
     pub fn forget(&self) {
         self.slots.lock().clear();
         *self.primary.lock() = None;
@@ -230,7 +231,7 @@ impl Directory {
         dialer::dial(server, self.call_timeout).await
     }
 
-    /// The servers to try for a partition: of a single server all its URLs, else the primary that has it.
+    /// Servers to try for a partition: all URLs for a standalone server, otherwise the partition's primary.
     async fn servers_of(&self, partition: PartitionId) -> Result<Vec<ConnectionInfo>, RedisError> {
         if self.topology == Topology::Standalone {
             let mut servers = self.seeds.clone();
@@ -242,7 +243,7 @@ impl Directory {
             Some(address) => address,
             None => match self.look_up().await {
                 Ok(()) => self.known(partition).ok_or_else(nowhere)?,
-                // Too few Sentinels answer to say anything else than was known.
+                // Too few Sentinels answer to correct the last known primary.
                 Err(error) => self.last_known().ok_or(error)?,
             },
         };
@@ -260,7 +261,7 @@ impl Directory {
         Some(address.clone())
     }
 
-    /// Asks the Sentinels or the Cluster where primaries are.
+    /// Asks the Sentinels or the Cluster for the primaries.
     async fn look_up(&self) -> Result<(), RedisError> {
         match &self.topology {
             Topology::Standalone => {}
@@ -276,13 +277,13 @@ impl Directory {
         Ok(())
     }
 
-    /// The primary as most Sentinels named it last, however long ago.
+    /// Last primary that most Sentinels named, of any age.
     fn last_known(&self) -> Option<Address> {
         let followed = self.followed.lock();
         followed.as_ref().map(|(primary, _)| primary.clone())
     }
 
-    /// Whether most of the Sentinels have named the primary within this time. Other topologies have none to ask.
+    /// Whether most Sentinels have named the primary within this time. Always true for topologies without Sentinels.
     pub(crate) fn is_sure(&self, within: Duration) -> bool {
         let followed = self.followed.lock();
         let is_recent = |(_, named): &(Address, Instant)| named.elapsed() < within;
@@ -299,9 +300,9 @@ impl Directory {
         *self.primary.lock() = Some(primary);
     }
 
-    /// The primary, as more than half of all Sentinels name it, whether they answer or not: one that was cut off
-    /// together with a former primary is not believed, though no other one answers. One that does not answer is not
-    /// waited for if the others suffice.
+    /// The primary that more than half of all configured Sentinels name. A Sentinel that does not answer counts in the
+    /// total. So a Sentinel that was cut off together with a former primary is never believed on its own. Returns as
+    /// soon as the majority is known.
     async fn ask_sentinels(&self, master: &str) -> Result<Address, RedisError> {
         let asked = self
             .seeds
@@ -336,7 +337,7 @@ impl Directory {
         address.ok_or_else(nowhere)
     }
 
-    /// Every slot and its primary, as a node of the Cluster knows them.
+    /// All slot ranges and their primaries, as one node of the Cluster knows them.
     async fn ask_cluster(&self, seed: ConnectionInfo) -> Result<Vec<SlotRange>, RedisError> {
         let host = dialer::host_of(&seed).to_owned();
         let mut connection = self.dial(seed).await?;
@@ -350,13 +351,13 @@ impl Directory {
     }
 }
 
-/// What more than half of so many voters say.
+/// The address that more than half of `voters` name.
 fn majority(votes: &[Address], voters: usize) -> Option<&Address> {
     let count = |vote: &Address| votes.iter().filter(|other| *other == vote).count();
     votes.iter().find(|vote| 2 * count(vote) > voters)
 }
 
-/// Tries one server after the other.
+/// Tries the servers in order. Returns the first success, or the last error.
 async fn first_success<T, F: Future<Output = Result<T, RedisError>>>(
     servers: Vec<ConnectionInfo>,
     attempt: impl Fn(ConnectionInfo) -> F,
@@ -393,9 +394,10 @@ fn evicts(port: &str, policy: &str) -> RedisError {
     ))
 }
 
-/// A range and its primary, of the answer to `CLUSTER SLOTS`. No host, or an empty one, is the server that was asked.
+/// Slot range and primary of one entry of the reply to `CLUSTER SLOTS`. A missing or empty host means the server that
+/// was asked.
 fn slot_range(mut fields: Vec<Value>, asked_host: &str) -> Option<SlotRange> {
-    // What follows is replicas, and details of each server.
+    // Later fields are replicas, and details of each server.
     fields.truncate(3);
     let (from, to, mut primary): (u16, u16, Vec<Value>) =
         redis::from_redis_value(Value::Array(fields)).ok()?;

@@ -1,22 +1,22 @@
-//! What can go wrong with Redis.
+//! Errors of Redis, their texts and classes.
 
 use qiang_core::ports::{EngineError, LedgerError};
 use redis::{ErrorKind, FromRedisValue, RedisError, ServerErrorKind, Value};
 
-/// Why nothing is granted at `maxmemory`.
+/// Reason why Redis grants nothing at `maxmemory`.
 const OUT_OF_MEMORY: &str =
     "Redis has reached its maxmemory: it takes claims again when settlement has freed some of it";
 
-/// Why the engine could not be started.
+/// Error of starting the engine.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// A URL or a number is not usable.
+    /// A URL or a number is invalid.
     #[error("{0}")]
     Options(String),
     /// Redis did not answer, or refused.
     #[error("Redis cannot be used")]
     Redis(#[source] RedisError),
-    /// A server may evict keys, and each is a grant.
+    /// A server may evict keys, and every key is a grant.
     #[error(
         "the Redis on port {port} evicts keys when its memory is full, and with them grants: set `maxmemory-policy \
          noeviction` there; it is `{policy}`"
@@ -24,7 +24,7 @@ pub enum ConnectError {
     Evicts {
         /// The server's own port.
         port: String,
-        /// Its policy.
+        /// Its eviction policy.
         policy: String,
     },
     /// Redis was set up with another number of partitions.
@@ -41,36 +41,36 @@ pub enum ConnectError {
     /// Redis belongs to another installation's ledger.
     #[error("{0}")]
     Foreign(String),
-    /// Nothing was ever set up there.
+    /// Redis has no state of a partition, and the ledger has no entries.
     #[error(
         "this Redis has no partition {partition} under the prefix `{prefix}`, and the ledger has no entries: no node \
          has served with both"
     )]
     Empty {
-        /// The first partition that is not there.
+        /// The first missing partition.
         partition: u16,
         /// The installation's prefix.
         prefix: String,
     },
 }
 
-/// Nothing was decided.
+/// Error of a call that decided nothing.
 pub fn unavailable(reason: impl Into<String>) -> EngineError {
     EngineError::unavailable(reason)
 }
 
-/// Nothing is known: what a server has answered is not of the agreed form.
+/// Error of a reply that does not have the agreed form. Nothing is known about the call.
 #[must_use]
 pub fn unreadable() -> EngineError {
     unavailable("a reply of Redis cannot be read")
 }
 
-/// The log cannot be read now.
+/// Error of a log that cannot be read now.
 pub fn log_unavailable(error: RedisError) -> LedgerError {
     LedgerError::unavailable(no_answer(&error))
 }
 
-/// Why a command came to nothing, for the operator.
+/// Text for the operator of a command that failed.
 #[must_use]
 pub fn no_answer(error: &RedisError) -> String {
     if is_out_of_memory(error) {
@@ -79,7 +79,7 @@ pub fn no_answer(error: &RedisError) -> String {
     format!("Redis does not answer: {error}")
 }
 
-/// Why a script was not carried out.
+/// Text for the operator of a script that failed.
 pub(crate) fn refused(script: &str, error: &RedisError) -> String {
     if is_out_of_memory(error) {
         return OUT_OF_MEMORY.to_owned();
@@ -87,13 +87,15 @@ pub(crate) fn refused(script: &str, error: &RedisError) -> String {
     format!("{script}: {error}")
 }
 
-/// Whether Redis has reached its `maxmemory` and refuses what may take more.
+/// Whether Redis has reached its `maxmemory` and refuses commands that may need memory.
 pub fn is_out_of_memory(error: &RedisError) -> bool {
     error.code() == Some("OOM")
 }
 
-/// Whether an error says that a script was not carried out, and has written nothing. Redis refuses for these reasons
-/// when the script is called or at its first write, and not after that. Any other error may have come after a write.
+/// Whether an error proves that a script wrote nothing.
+///
+/// Redis gives these errors when a script is called or at its first write, and never later. Any other error may have
+/// come after a write.
 pub(crate) fn is_before_writes(error: &RedisError) -> bool {
     let is_before = match error.kind() {
         ErrorKind::Server(kind) => matches!(
@@ -117,7 +119,7 @@ pub(crate) fn is_before_writes(error: &RedisError) -> bool {
         )
 }
 
-/// Whether a key is of another type than the command is for.
+/// Whether a key has another type than the command expects.
 pub fn is_wrong_type(error: &EngineError) -> bool {
     match error {
         EngineError::Unavailable { reason } => reason.contains("WRONGTYPE"),
@@ -125,7 +127,7 @@ pub fn is_wrong_type(error: &EngineError) -> bool {
     }
 }
 
-/// Why everything is refused that takes memory, if that is what an error says.
+/// Reason of an error that says that Redis is at its `maxmemory`; `None` for other errors.
 pub fn memory_full(error: &EngineError) -> Option<&str> {
     match error {
         EngineError::Unavailable { reason } | EngineError::Uncertain { reason } => {
@@ -135,8 +137,7 @@ pub fn memory_full(error: &EngineError) -> Option<&str> {
     }
 }
 
-/// Whether another attempt may succeed: a lost connection, a failover, a server that is starting or
-/// busy with a script.
+/// Whether a retry may succeed: a lost connection, a failover, a server that is starting or busy with a script.
 pub fn is_transient(error: &RedisError) -> bool {
     match error.kind() {
         ErrorKind::Io
@@ -164,7 +165,7 @@ pub fn is_transient(error: &RedisError) -> bool {
     }
 }
 
-/// Why a call gave no decision; `uncertain` when it may have been carried out all the same.
+/// Error of a call without a decision. `uncertain` if the call may still have been carried out.
 pub(crate) fn failure(reason: String, uncertain: bool) -> EngineError {
     if uncertain {
         EngineError::Uncertain { reason }
@@ -173,7 +174,7 @@ pub(crate) fn failure(reason: String, uncertain: bool) -> EngineError {
     }
 }
 
-/// Reads an answer.
+/// Converts an answer to its type.
 pub(crate) fn read<T: FromRedisValue>(answer: Value) -> Result<T, EngineError> {
     let answer = answer.extract_error();
     let answer = answer.and_then(|answer| Ok(redis::from_redis_value(answer)?));
@@ -184,7 +185,7 @@ pub(crate) fn read<T: FromRedisValue>(answer: Value) -> Result<T, EngineError> {
 mod tests {
     use super::*;
 
-    /// As Redis 7 and Valkey say it.
+    /// Error texts are those of Redis 7 and Valkey.
     #[test]
     fn only_some_refusals_say_that_nothing_was_written() {
         let error = |line: &str| {

@@ -1,5 +1,4 @@
-//! Identity of the installation and of the engine that its ledger belongs to, as this process knows them, and the
-//! marks that partitions in Redis carry.
+//! Identity of an installation and its engine, as this process knows them, and the marks of partitions in Redis.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,43 +12,43 @@ use qiang_core::event::PartitionId;
 /// The engine that a partition in Redis belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mark {
-    /// The ledger's.
+    /// The engine of the ledger.
     Own,
-    /// Another one, or none if empty: Redis came up without its data, or is another Redis.
+    /// Another engine; empty if the partition has no mark. Redis came up without its data, or is another Redis.
     Other(String),
-    /// One of another installation.
+    /// An engine of another installation, named here.
     Foreign(String),
 }
 
-/// What a presence call states.
+/// Identity that a presence call states.
 #[derive(Debug)]
 pub(crate) struct Claim {
     pub(crate) installation: Arc<str>,
     pub(crate) engine: Arc<str>,
-    /// The server on which the call may make the partition the engine's: [`ANY_SERVER`], none if empty, or the one
+    /// Server on which the call may mark the partition as the engine's: [`ANY_SERVER`], no server if empty, or the one
     /// with this replication id.
     pub(crate) marks_on: String,
     at: Instant,
 }
 
-/// Stands for whatever server answers.
+/// Stands for any server.
 const ANY_SERVER: &str = "1";
-/// How long after its last answer the ledger counts as there.
+/// Longest time since its last answer for which the ledger counts as reachable.
 const LEDGER_SILENT_MAX: Duration = Duration::from_secs(2);
 
-/// A mark as calls have found it.
+/// Mark that calls found on a partition.
 #[derive(Debug)]
 struct Seen {
     mark: Mark,
     /// The replication id of the server that answered.
     server: String,
-    /// When the first answer came with this mark from this server, one after another.
+    /// When the first of an unbroken series of answers came with this mark from this server.
     first: Instant,
-    /// When the last call was sent that was answered so.
+    /// When the last call with this answer was sent.
     last: Instant,
 }
 
-/// What this process knows of its installation.
+/// This process's view of its installation.
 #[derive(Debug)]
 pub struct Identity {
     installation: Arc<str>,
@@ -60,18 +59,18 @@ pub struct Identity {
 struct State {
     engine: Arc<str>,
     seen: BTreeMap<PartitionId, Seen>,
-    /// Partitions that this process has made the engine's since it took over; none where it did not.
+    /// Partitions that this process has marked since it took over; `None` if it did not take over.
     marked: Option<BTreeSet<PartitionId>>,
-    /// Partitions that have lost their mark alone, and the server on which each is marked again.
+    /// Partitions that lost their mark, while others did not, and the server on which each is marked again.
     lost: BTreeMap<PartitionId, String>,
-    /// Why it does not serve a partition that is not of the engine, and what to do.
+    /// Reason why partitions without the engine's mark are not served, and the remedy.
     advice: String,
-    /// When the ledger last answered, if this process looks for that.
+    /// When the ledger last answered; `None` if this process does not watch the ledger.
     ledger_answered: Option<Instant>,
 }
 
 impl Identity {
-    /// That of an installation whose ledger belongs to this engine.
+    /// Identity of an installation whose ledger belongs to this engine.
     #[must_use]
     pub fn new(installation: &str, engine: &str) -> Self {
         Self {
@@ -87,13 +86,13 @@ impl Identity {
         }
     }
 
-    /// The engine.
+    /// The engine that the ledger belongs to.
     pub fn engine(&self) -> Arc<str> {
         Arc::clone(&self.state.lock().engine)
     }
 
-    /// The ledger belongs to another engine now. `is_ours` where this process has brought that about: then it makes
-    /// each partition the engine's, once.
+    /// Switches to another engine, because the ledger belongs to it now. If this process caused the switch (`is_ours`),
+    /// it marks each partition once.
     pub fn follow(&self, engine: &str, is_ours: bool) {
         let mut state = self.state.lock();
         state.engine = engine.into();
@@ -102,12 +101,12 @@ impl Identity {
         state.marked = is_ours.then(BTreeSet::new);
     }
 
-    /// Marks partitions again that have lost their data while others of the same Redis have theirs: a call that was
-    /// sent after each of them had answered so has found the engine. Returns whether there are any.
+    /// Allows partitions that lost their data to be marked again, if other partitions of the same Redis have theirs. As
+    /// proof, a call sent after the lost partition answered must have found the engine. Returns whether there are any.
     ///
-    /// Where all partitions are on one server, that call must have been answered by the same server. An address may
-    /// lead to two of them for a while, and a partition that is marked on both would grant twice. `is_sharded` where
-    /// partitions are on servers of their own.
+    /// If all partitions are on one server, the same server must have answered that call. An address may lead to two
+    /// servers for a while, and a partition that is marked on both would grant twice. `is_sharded` if partitions are on
+    /// several servers.
     pub fn mark_again(&self, is_sharded: bool) -> bool {
         let mut state = self.state.lock();
         let is_known = |lost: &Seen| {
@@ -123,12 +122,12 @@ impl Identity {
         !state.lost.is_empty()
     }
 
-    /// Says why partitions that are not of the engine are not served.
+    /// Sets the reason that [`note`](Self::note) returns for partitions without the engine's mark.
     pub fn advise(&self, advice: &str) {
         advice.clone_into(&mut self.state.lock().advice);
     }
 
-    /// Notes that the ledger took a sign of life, or answered where it is asked for none.
+    /// Records that the ledger accepted a heartbeat, or answered if it needs none.
     pub fn note_ledger(&self) {
         self.state.lock().ledger_answered = Some(Instant::now());
     }
@@ -141,19 +140,19 @@ impl Identity {
         answered.is_none_or(|at| at.elapsed() < LEDGER_SILENT_MAX)
     }
 
-    /// Whether a call that was sent this recently has found a partition of the engine.
+    /// Whether a call that was sent within this time found a partition of the engine.
     pub fn is_seen(&self, recent: Duration) -> bool {
         let state = self.state.lock();
         let mut own = state.seen.values().filter(|seen| seen.mark == Mark::Own);
         own.any(|own| own.last.elapsed() < recent)
     }
 
-    /// Whether a partition was found that is not of the engine.
+    /// Whether a partition without the engine's mark was found.
     pub fn is_missing(&self) -> bool {
         self.state.lock().unmarked().next().is_some()
     }
 
-    /// The other installation whose Redis this is, if that was found.
+    /// The other installation that this Redis belongs to, if one was found.
     pub fn foreign(&self) -> Option<String> {
         let state = self.state.lock();
         state.seen.values().find_map(|seen| match &seen.mark {
@@ -162,7 +161,7 @@ impl Identity {
         })
     }
 
-    /// What a call to a partition states.
+    /// Identity that a call to a partition states.
     pub(crate) fn claim(&self, partition: PartitionId) -> Claim {
         let state = self.state.lock();
         let marked = state.marked.as_ref();
@@ -178,7 +177,8 @@ impl Identity {
         }
     }
 
-    /// Notes what a call has found on a server; returns why the partition is not served, if it is not the engine's.
+    /// Records the mark that a call found on a server. Returns why the partition is not served; empty if it is the
+    /// engine's.
     pub(crate) fn note(
         &self,
         partition: PartitionId,
@@ -188,7 +188,7 @@ impl Identity {
     ) -> String {
         let mut state = self.state.lock();
         if *state.engine != *claim.engine {
-            // The engine was followed in between: the next call says more.
+            // The engine changed after the call was sent. The next call finds out more.
             return "the ledger has passed to another engine".to_owned();
         }
         if mark == Mark::Own {
@@ -226,7 +226,7 @@ impl State {
     }
 }
 
-/// Why nothing is done on a Redis of another installation.
+/// Reason why this process leaves a Redis of another installation alone.
 pub fn foreign(installation: &str) -> String {
     format!(
         "this Redis belongs to installation {installation}, and the ledger to another: give this installation a \
@@ -241,7 +241,7 @@ mod tests {
     const PARTITIONS: [PartitionId; 2] = [PartitionId(0), PartitionId(1)];
 
     fn note(identity: &Identity, partition: PartitionId, mark: Mark, server: &str) {
-        // Calls are told apart by when they were sent.
+        // Calls are distinguished by the time at which they were sent.
         std::thread::sleep(Duration::from_millis(1));
         let claim = identity.claim(partition);
         identity.note(partition, &claim, mark, server);
@@ -273,7 +273,7 @@ mod tests {
         assert!(identity.is_missing());
         assert!(!identity.mark_again(true), "both may be lost");
         note(&identity, PARTITIONS[0], Mark::Own, "a");
-        // The lost part is asked much more often than the other one.
+        // The lost partition is asked much more often than the other one.
         note(&identity, PARTITIONS[1], none(), "b");
         assert!(identity.mark_again(true));
         assert_eq!(identity.claim(PARTITIONS[1]).marks_on, ANY_SERVER);
@@ -289,13 +289,13 @@ mod tests {
         note(&identity, PARTITIONS[0], Mark::Own, "old");
         assert!(!identity.mark_again(false));
         assert_eq!(identity.claim(PARTITIONS[1]).marks_on, "");
-        // The old one has lost the partition, too; what was seen of it before says nothing of that.
+        // The old server has lost the partition, too. Earlier answers about it prove nothing.
         note(&identity, PARTITIONS[1], none(), "old");
         assert!(!identity.mark_again(false));
         note(&identity, PARTITIONS[0], Mark::Own, "old");
         assert!(identity.mark_again(false));
         assert_eq!(identity.claim(PARTITIONS[1]).marks_on, "old");
-        // Once the address leads elsewhere, nothing is marked any more.
+        // Once the address leads elsewhere, no partition is marked.
         note(&identity, PARTITIONS[1], none(), "new");
         assert!(!identity.mark_again(false));
         assert_eq!(identity.claim(PARTITIONS[1]).marks_on, "");

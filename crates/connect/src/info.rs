@@ -1,4 +1,4 @@
-//! What a server says of itself: the reply to `INFO`, and what of it nodes judge by.
+//! Reply to `INFO`, and the fields that nodes check.
 
 /// The reply to `INFO`: lines of `field:value`.
 pub(crate) struct ServerInfo(String);
@@ -8,7 +8,7 @@ impl ServerInfo {
         Self(text)
     }
 
-    /// A field's value; empty if there is no such field.
+    /// Value of a field; empty if there is no such field.
     pub(crate) fn field(&self, name: &str) -> &str {
         let mut lines = self.0.lines();
         let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
@@ -19,7 +19,7 @@ impl ServerInfo {
         self.field("role") == "master"
     }
 
-    /// By which policy the server removes keys that nobody has removed, if it does.
+    /// Eviction policy of the server; `None` if it never evicts keys or does not tell.
     pub(crate) fn eviction(&self) -> Option<&str> {
         let policy = self.field("maxmemory_policy");
         (!policy.is_empty() && policy != "noeviction").then_some(policy)

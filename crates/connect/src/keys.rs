@@ -25,55 +25,56 @@
 //! - `P:{pNN}:nodes`, hash: node → milliseconds of its last sighting, the term in which it has reported, the last entry
 //!   it has observed; and when it was found not to have been seen for an hour. An hour after that it is forgotten.
 //! - `P:{pNN}:log`, stream: the log. A record holds the entries of one step; its id is the sequence number of the last.
-//! - `P:{pNN}:released`, list: up to where the log was settled when, as far as it still keeps that: see
-//!   `transport/trim_log.lua`.
-//! - `P:{pNN}:queue`, list: copies of the log's records for the transport `list`, oldest first: the last entry's
-//!   sequence number, campaign, milliseconds, kind and the partition's epoch on one line, then what the record holds.
-//! - `P:{pNN}:doing`, list: those that a worker has taken and not acknowledged.
-//! - `P:{pNN}:dead`, list: the last ones that could not be read.
-//! - `P:{pNN}:lease`, string: which worker settles the partition; it expires unless that worker renews it.
-//! - `P:{pNN}:answers`, hash: while the partition is halted, entries past the end of the log that nodes have answered.
-//!   Node and number of a chunk → entries as lines of text; node → the loss for which it has put its own there, the
-//!   number of the attempt, and, once all are there, from which entry on. An earlier release has the list
-//!   `P:{pNN}:kept` and the hash `P:{pNN}:offers` for that.
-//! - `P:{pNN}:repairs`, list: what repairs have done, the last thousand.
-//! - `P:{pNN}:reconciler`, string: which process reconciles the partition with the ledger; it expires unless that
+//! - `P:{pNN}:released`, list: settled positions of the log with their times, as far as the log still keeps the
+//!   entries; see `transport/trim_log.lua`.
+//! - `P:{pNN}:queue`, list: copies of the log's records for the transport `list`, oldest first. The first line has the
+//!   last entry's sequence number, campaign, milliseconds, kind and the partition's epoch; then follows the record.
+//! - `P:{pNN}:doing`, list: records that a worker has taken and not acknowledged.
+//! - `P:{pNN}:dead`, list: the last unreadable records.
+//! - `P:{pNN}:lease`, string: the worker that settles the partition; it expires unless that worker renews it.
+//! - `P:{pNN}:answers`, hash, for a halted partition: entries past the end of the log that nodes have answered for.
+//!   Node and number of a chunk → entries as lines of text. Node → the loss for which it has stored its answers, the
+//!   number of the attempt, and, once all are stored, the first entry. Earlier releases use the list `P:{pNN}:kept` and
+//!   the hash `P:{pNN}:offers` instead.
+//! - `P:{pNN}:repairs`, list: results of the last thousand repairs.
+//! - `P:{pNN}:reconciler`, string: the process that reconciles the partition with the ledger; it expires unless that
 //!   process renews it.
-//! - `P:{pNN}:waiting`, hash: campaign → how many wait in its line. `P:{pNN}:waiting_all`, string: the sum of these; it
-//!   expires after a minute and is counted again. `P:{pNN}:decider`, string: which process decides
-//!   these; it expires unless that process renews it.
-//! - `P:{pNN}:c:ID:line`, sorted set: users who wait, by the number of their place; `P:{pNN}:c:ID:places`, hash: user →
-//!   the place as text; `P:{pNN}:c:ID:entered`, string: the number of the last place, for as long as there is the
-//!   campaign; `P:{pNN}:c:ID:place:USER`, string: the number of the user's last place and what became of it, until that
-//!   is forgotten.
-//! - `P:{pNN}:agenda`, sorted set: campaigns by the milliseconds at which a tick has something to do for them.
-//! - `P:{pNN}:closed`, sorted set: campaigns that are closed, by the milliseconds from which on they are kept a while.
-//! - `P:{pNN}:retirer`, string: which process takes them out; it expires unless that process renews it.
+//! - `P:{pNN}:waiting`, hash: campaign → users in its queue. `P:{pNN}:waiting_all`, string: the sum of these; it
+//!   expires after a minute and is counted again. `P:{pNN}:decider`, string: the process that decides queue entries; it
+//!   expires unless that process renews it.
+//! - `P:{pNN}:c:ID:line`, sorted set: users in the queue, by the number of their queue entry. `P:{pNN}:c:ID:places`,
+//!   hash: user → the queue entry as text. `P:{pNN}:c:ID:entered`, string: the number of the last queue entry, for the
+//!   life of the campaign. `P:{pNN}:c:ID:place:USER`, string: the number and the result of the user's last queue entry,
+//!   until it expires.
+//! - `P:{pNN}:agenda`, sorted set: campaigns by the milliseconds of their next tick.
+//! - `P:{pNN}:closed`, sorted set: closed campaigns, by the milliseconds from which their retention counts.
+//! - `P:{pNN}:retirer`, string: the process that evicts closed campaigns; it expires unless that process renews it.
 //! - `P:{pNN}:call:NODE:CONNECTION`, string: the reply to the connection's last call that changed something, for 60 s.
-//! - `P:{pNN}:mark:NODE:CONNECTION`, string: written before a `WAIT`, which only waits for what its own connection
-//!   wrote.
-//! - `P:{pNN}:c:ID`, hash: a campaign's rules and numbers, or those of the part that this partition has.
-//! - `P:{pNN}:c:ID:shares`, list: a packet's shares to come: six digits of number in base 36, then the amount.
-//!   Fields `withheld`, `withheld_minor` and `withheld_shares` of the campaign's hash are what a repair has taken out;
-//!   `repaired` is the epoch of the last repair that wrote the numbers. `stock` is that of a spread sale, in its first
-//!   part. `opens` is the start of the window if it was changed, `starts` what grants are dated from; `terms` is the
-//!   revision of window, limit and price, and `behind` is 1 in the first part while others may have earlier ones.
-//!   `touched` is the last entry about it, once it is closed. `buyers`, `paid`, `keyed` and `moving` are how many
-//!   fields `users`, `payments` and `keys` of a sale, and `transfers`, have: see `whole.lua`.
+//! - `P:{pNN}:mark:NODE:CONNECTION`, string: written before a `WAIT`, which only waits for writes of its own
+//!   connection.
+//! - `P:{pNN}:c:ID`, hash: rules and counters of a campaign, or of its shard in this partition.
+//! - `P:{pNN}:c:ID:shares`, list: remaining shares of a red packet: the number as six digits in base 36, then the
+//!   amount. Fields `withheld`, `withheld_minor` and `withheld_shares` of the campaign's hash count what a repair has
+//!   withheld. `repaired` is the epoch of the last repair that wrote the counters. `stock` is the stock of a spread
+//!   sale, in its first shard. `opens` is the start of the window if it was changed; `starts` is the time to which
+//!   grants relate. `terms` is the revision of window, limit and price. `behind` is 1 in the first shard while others
+//!   may have earlier ones. `touched` is the last entry about a closed campaign. `buyers`, `paid`, `keyed` and `moving`
+//!   are the numbers of fields in `users`, in a sale's `payments` and `keys`, and in `transfers`: see `whole.lua`.
 //! - `P:{pNN}:c:ID:sums`, hash: the sums of the last 1000, 2000, … of these shares.
-//! - `P:{pNN}:c:ID:users`, hash: user → share, milliseconds after the start, key; for a sale: user → units held, orders
-//!   given back, newest order, keys and their orders; `+` before the first key where further ones are in `keys`.
-//! - `P:{pNN}:c:ID:keys`, hash: user and key → order, for buyers with more keys than a row takes.
+//! - `P:{pNN}:c:ID:users`, hash: user → share, milliseconds after the start, key. For a sale: user → units held,
+//!   returned orders, newest order, keys and their orders; `+` before the first key if further ones are in `keys`.
+//! - `P:{pNN}:c:ID:keys`, hash: user and key → order, for buyers with more keys than a row has room for.
 //! - `P:{pNN}:c:ID:orders`, hash: number → state, refunds due, user, units, price, milliseconds after the start, key.
 //! - `P:{pNN}:c:ID:payments`, hash: order and payment → its outcome.
-//! - `P:{pNN}:c:ID:admissions`, hash: node → users that it may have on their way to a decision, until when, in
-//!   milliseconds, and how many it has asked for: see `admit.lua`. It goes when no node has asked for a while.
-//! - `P:{pNN}:c:ID:plan`, string: over how many parts the campaign is to be spread, from before the first one opens.
-//! - `P:{pNN}:c:ID:transfers`, hash: receiving part → units that are moving there. Fields of the campaign's hash are
-//!   `sent`, the number of the last transfer that this part has begun, `from:NN`, that of the last one that has arrived
-//!   from partition NN, and `frozen`, until when none begins, because another part is being repaired, and by whom.
+//! - `P:{pNN}:c:ID:admissions`, hash: node → admission permits granted to it, their expiry in milliseconds, and the
+//!   number requested: see `admit.lua`. The key is removed when no node has requested permits for a while.
+//! - `P:{pNN}:c:ID:plan`, string: the number of shards of the campaign, written before the first one opens.
+//! - `P:{pNN}:c:ID:transfers`, hash: receiving shard → units in transfer to it. Related fields of the campaign's hash:
+//!   `sent` is the number of the last transfer that this shard has begun. `from:NN` is that of the last one that
+//!   arrived from partition NN. `frozen` is the time until which no transfer begins because another shard is being
+//!   repaired, and the repairer.
 //!
-//! Invalidations for the gates are published on the channel `P:{pNN}:agenda:news`.
+//! The gates get invalidations on the channel `P:{pNN}:agenda:news`.
 
 use std::sync::Arc;
 
@@ -85,17 +86,17 @@ use qiang_core::{
 
 use crate::{Options, Topology};
 
-/// The most partitions there may be.
+/// Maximum number of partitions.
 pub const PARTITIONS_MAX: u16 = 1_000;
 
-/// How many keys there are for scripts. Each takes those up to the last one that it names.
+/// Number of keys available to scripts. A script gets the keys up to the last one that it names.
 pub const SCRIPT_KEYS: usize = 17;
 
 /// Builds the keys of one installation.
 #[derive(Debug, Clone)]
 pub struct KeySpace {
     prefix: String,
-    /// Hash tags of the partitions on a Cluster; none elsewhere.
+    /// Hash tags of the partitions on a Cluster; empty elsewhere.
     tags: Arc<[String]>,
 }
 
@@ -115,7 +116,7 @@ impl KeySpace {
         waiting_all decider closed retirer
     }
 
-    /// Keys as the options name and place them.
+    /// Key space of the configured prefix and topology.
     #[must_use]
     pub fn new(options: &Options) -> Self {
         let tags = match options.topology {
@@ -128,7 +129,7 @@ impl KeySpace {
         }
     }
 
-    /// A key of a partition; the head of this file says which there are.
+    /// A key of a partition; the head of this file lists them.
     #[must_use]
     pub fn in_partition(&self, partition: PartitionId, rest: &str) -> String {
         match self.tags.get(usize::from(partition.0)) {
@@ -137,7 +138,7 @@ impl KeySpace {
         }
     }
 
-    /// The pattern of a partition's keys.
+    /// Pattern that matches all keys of a partition.
     pub fn all(&self, partition: PartitionId) -> String {
         self.in_partition(partition, "*")
     }
@@ -152,25 +153,25 @@ impl KeySpace {
         self.in_partition(partition, &format!("mark:{connection}"))
     }
 
-    /// A campaign's rules and numbers, or those of a part.
+    /// Hash of a campaign or of one of its shards: rules and counters.
     #[must_use]
     pub fn campaign(&self, partition: PartitionId, campaign: CampaignId) -> String {
         self.in_partition(partition, &format!("c:{campaign}"))
     }
 
-    /// Who holds what of a campaign.
+    /// Hash of a campaign's users and what they have.
     #[must_use]
     pub fn users(&self, partition: PartitionId, campaign: CampaignId) -> String {
         self.in_partition(partition, &format!("c:{campaign}:users"))
     }
 
-    /// A campaign's orders by number.
+    /// Hash of a campaign's orders by number.
     #[must_use]
     pub fn orders(&self, partition: PartitionId, campaign: CampaignId) -> String {
         self.in_partition(partition, &format!("c:{campaign}:orders"))
     }
 
-    /// Units that are on their way from a part to others.
+    /// Hash of units that are in transfer from a shard to other shards.
     #[must_use]
     pub fn transfers(&self, partition: PartitionId, campaign: CampaignId) -> String {
         self.in_partition(partition, &format!("c:{campaign}:transfers"))
@@ -181,18 +182,18 @@ impl KeySpace {
         self.in_partition(partition, &format!("c:{campaign}:{rest}"))
     }
 
-    /// Over how many parts a campaign is to be spread.
+    /// Number of shards that a campaign will have.
     #[must_use]
     pub fn plan(&self, partition: PartitionId, campaign: CampaignId) -> String {
         self.in_partition(partition, &format!("c:{campaign}:plan"))
     }
 
-    /// The pattern of the channels on which all partitions' invalidations are published.
+    /// Pattern of the channels that carry all partitions' invalidations.
     pub fn invalidations(&self) -> String {
         format!("{}:*:agenda:news", self.prefix)
     }
 
-    /// The keys of scripts, in their order.
+    /// Keys of scripts, in the order in which scripts number them.
     pub fn of_script(
         &self,
         partition: PartitionId,
@@ -221,7 +222,7 @@ impl KeySpace {
         ]
     }
 
-    /// The slot of Redis Cluster that a partition's keys are in.
+    /// Slot of Redis Cluster that has a partition's keys.
     pub(crate) fn cluster_slot(&self, partition: PartitionId) -> u16 {
         match self.tags.get(usize::from(partition.0)) {
             Some(tag) => slot_of(tag),
@@ -230,18 +231,18 @@ impl KeySpace {
     }
 }
 
-/// Where a campaign is, or the first part of one that is spread; the others follow in order.
+/// Partition of a campaign, or of the first shard of a spread campaign; the other shards follow in order.
 pub fn home_of(campaign: CampaignId, partitions: u16) -> PartitionId {
     PartitionId((fnv1a(campaign.as_bytes()) % u64::from(partitions)) as u16)
 }
 
-/// The part of a spread campaign that serves a user.
+/// Shard of a spread campaign that serves a user.
 pub fn part_of(user: &UserId, parts: u16) -> u16 {
     (fnv1a(user.as_str().as_bytes()) % u64::from(parts)) as u16
 }
 
-/// 64-bit FNV-1a (Fowler, Noll, Vo), finished by the mixer of SplitMix64: its low bits alone are uneven for short
-/// names. Placement depends on it, so it never changes.
+/// Hash of some bytes: 64-bit FNV-1a (Fowler, Noll, Vo), finished by the mixer of SplitMix64. The low bits of FNV-1a
+/// alone are uneven for short names. Placement depends on this hash, so it never changes.
 pub fn fnv1a(bytes: &[u8]) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     for byte in bytes {
@@ -265,7 +266,7 @@ mod tests {
                 seen[usize::from(part_of(&user, parts))] += 1;
             }
             let mean = 8_000 / u32::from(parts);
-            // Binomial: six standard deviations.
+            // Limit for a binomial distribution: six standard deviations.
             let far = 6.0 * f64::from(mean).sqrt();
             assert!(
                 seen.iter().all(|n| f64::from(n.abs_diff(mean)) < far),

@@ -1,8 +1,8 @@
-//! The connections of a node to one partition for everything that is not a claim: apart for reads, for commands, and
-//! for commands that wait for replicas. A replica that stalls delays only commands that wait for it.
+//! Connections of a node to one partition for everything except claims. Reads, commands, and commands that wait for
+//! replicas have separate connections. So a stalled replica delays only commands that wait for it.
 //!
-//! Commands of one kind share a connection, one after the other. Redis keeps the number of a connection's last call, so
-//! a packet that arrives late changes nothing once a later command is answered.
+//! Commands of one kind share a connection and run one after another. Redis stores the number of a connection's last
+//! call, so a late packet changes nothing once a later command was answered.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,18 +13,18 @@ use crate::{
     partition::Partition,
 };
 
-/// What a call needs of its connection.
+/// Kind of call, which selects the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lane {
-    /// It only reads.
+    /// A call that only reads.
     Read,
-    /// It changes something and is answered by the primary alone.
+    /// A call that changes something; the primary alone answers it.
     Command,
-    /// It changes something and waits for replicas.
+    /// A call that changes something and waits for replicas.
     Confirmed,
 }
 
-/// A node's connections to one partition. They connect when they are used.
+/// Connections of a node to one partition. Each opens when it is first used.
 pub(crate) struct Lanes {
     reads: Mutex<CallConnection>,
     commands: Mutex<CallConnection>,
@@ -37,7 +37,7 @@ impl Lanes {
             let (context, partition) = (Arc::clone(context), Arc::clone(partition));
             Mutex::new(CallConnection::new(context, partition, name))
         };
-        // Names are part of keys: they stay.
+        // These names are part of keys, so they never change.
         Self {
             reads: connection("reads"),
             commands: connection("desk"),
@@ -45,7 +45,7 @@ impl Lanes {
         }
     }
 
-    /// The connection of a lane, as soon as it is free. None where it is not in time.
+    /// Connection of a lane. Waits until it is free; `None` if that takes longer than `within`.
     pub(crate) async fn take(
         &self,
         lane: Lane,

@@ -1,7 +1,7 @@
-//! Connections to Redis 7 / Valkey: how servers are found, dialled and kept, in which term a partition is, and calls of
-//! scripts that are carried out once however often they are sent. What campaigns are is not known here.
+//! Connections to Redis 7 / Valkey: finds and dials servers, follows leadership terms of partitions, and calls scripts.
+//! A call is carried out once, even if it is sent several times. This crate does not know campaigns.
 //!
-//! Modules import only those before them: identity, options, keys, info, script, replicas, replies; error, reply;
+//! Modules import only modules before them: identity, options, keys, info, script, replicas, replies; error, reply;
 //! partition, dialer; directory, call; call_connection; confirmations, checks, connections; presence. `keys.rs`
 //! documents every key of an installation.
 

@@ -1,4 +1,4 @@
-//! The engine's settings.
+//! Settings of the connections and the engine.
 
 use std::{sync::Arc, time::Duration};
 
@@ -6,83 +6,83 @@ use qiang_core::{campaign::AckLevel, ports::Clock};
 
 use crate::identity::Identity;
 
-/// Where Redis is.
+/// Topology of the Redis servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Topology {
-    /// One server, perhaps with replicas that nobody fails over to.
+    /// One server. It may have replicas, but no failover.
     Standalone,
-    /// The URLs are those of Sentinels, which know the primary of this name.
+    /// Sentinels. The URLs are those of Sentinels that know the primary by this name.
     Sentinel {
         /// The primary's name.
         master: String,
     },
-    /// The URLs are those of nodes of a Redis Cluster; more are found through them.
+    /// Redis Cluster. The URLs are those of some nodes, which name the others.
     Cluster,
 }
 
-/// When grants wait for replicas.
+/// Condition under which grants wait for replicas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WaitFor {
-    /// Where the campaign asks for `replica`.
+    /// If the campaign asks for `replica`.
     Asked,
-    /// Always; a campaign that asks for `memory` is answered with the level that was reached.
+    /// Always. A campaign that asks for `memory` is answered with the level that was reached.
     Always,
 }
 
-/// The engine's settings.
+/// Settings of the connections and the engine.
 #[derive(Clone)]
 pub struct Options {
     /// `redis://` or `rediss://` (TLS) URLs: the server, the Sentinels, or some nodes of the Cluster.
     pub urls: Vec<String>,
-    /// Where Redis is.
+    /// Topology of the servers.
     pub topology: Topology,
-    /// The user, unless the URLs name one.
+    /// The user name for URLs without one.
     pub username: Option<String>,
-    /// The password, unless the URLs name one.
+    /// The password for URLs without one.
     pub password: Option<String>,
     /// The database number; always 0 in a Cluster.
     pub database: i64,
-    /// What every key begins with.
+    /// Prefix of every key.
     pub prefix: String,
-    /// Partitions. Fixed when the first node starts on an empty Redis, and checked from then on.
+    /// Number of partitions. Fixed when the first node starts on an empty Redis, and checked at each later start.
     pub partitions: u16,
-    /// A campaign with a supply of at least this much is spread over several partitions.
+    /// Smallest supply of a campaign that is spread over several partitions.
     pub spread_from: u32,
-    /// Over how many, at most.
+    /// Maximum number of partitions of a spread campaign.
     pub spread_over: u16,
-    /// Replicas that must have a grant before its level is `replica`; 0 where there are none.
+    /// Replicas that must have a grant before its level is `replica`; 0 if there are none.
     pub replicas: u32,
-    /// How long to wait for them.
+    /// Time limit of a wait for replicas.
     pub replica_timeout: Duration,
-    /// When to wait for them.
+    /// Condition under which decisions wait for replicas.
     pub wait_for: WaitFor,
-    /// Reads of campaigns' numbers go to these replicas, by URL.
+    /// URLs of replicas that serve reads of campaigns' counters.
     pub read_urls: Vec<String>,
-    /// How long Redis may take to answer one call before the connection is given up.
+    /// Time limit for an answer of Redis, after which the connection is dropped.
     pub call_timeout: Duration,
-    /// For how long a claim or command is tried again over lost connections and failovers.
+    /// Time for which a claim or command is retried over lost connections and failovers.
     pub try_for: Duration,
-    /// How long the log keeps what is settled: so far back the ledger may be restored.
+    /// Time for which the log keeps settled entries. A ledger backup up to this age can be restored.
     pub retain: Duration,
-    /// Bytes that the logs of all partitions may take together while they keep what is settled.
+    /// Total size in bytes of all partitions' logs above which settled entries are not kept.
     pub retain_bytes: u64,
-    /// How long campaigns stay that are closed.
+    /// Time for which closed campaigns stay in Redis.
     pub keep_closed: Duration,
-    /// How long a new term waits for a node that was alive and says nothing.
+    /// Time for which a new term waits for a node that was alive and is silent.
     pub term_grace: Duration,
-    /// How long an order keeps its units after its hold, for payments that are reported late; no longer than the hold.
+    /// Time for which an order keeps its units after its hold, for late payment reports; at most the hold.
     pub payment_grace: Duration,
-    /// Whether users are served here. Holds stand still while nobody who serves them reaches their partition; a process
-    /// that only settles, or looks after an installation, is no help to them.
+    /// Whether this process serves users. Holds pause while no process that serves users reaches the partition. A
+    /// process that only settles or administers an installation does not count.
     pub serves: bool,
-    /// Time for campaigns; Redis' own unless one is given, which is for tests.
+    /// Clock of campaigns, for tests; `None` for Redis' own clock.
     pub clock: Option<Arc<dyn Clock>>,
-    /// The installation and engine to which partitions have to belong; none where that does not matter.
+    /// Installation and engine that partitions must be marked with; `None` if that does not matter.
     pub identity: Option<Arc<Identity>>,
 }
 
 impl Options {
-    /// Whether a decision of a campaign that asks for this level waits for replicas.
+    /// Whether decisions of a campaign that asks for this level wait for replicas.
     pub fn waits(&self, asked: AckLevel) -> bool {
         let always = self.wait_for == WaitFor::Always;
         self.replicas > 0 && (always || asked == AckLevel::Replica)

@@ -1,7 +1,7 @@
-//! What this node knows of one partition: the term in which calls are carried out, and what this node has observed.
+//! This node's view of one partition: its leadership term, and what this node has observed.
 //!
-//! A term is the time for which one server is the partition's primary. Everything here is read and changed under one
-//! lock: an answer counts as observed in the term in which it was asked for, or it does not count at all.
+//! A leadership term is the time for which one server is the partition's primary. One lock guards the whole view. So an
+//! answer either counts as observed in the term in which it was requested, or does not count at all.
 
 use std::{
     fmt,
@@ -19,38 +19,38 @@ use tokio::{sync::Notify, time::Instant};
 
 use crate::replies::{Replies, Unkept};
 
-/// How often a node says that it is there, if the grace of terms is not so short that it has to be more often.
+/// Longest interval between presence calls; a short grace of terms makes it shorter.
 const PRESENCE_EVERY: Duration = Duration::from_millis(500);
-/// So many times within the grace at least: a call that is late must not cost anything.
+/// Minimum number of presence calls within the grace, so that a late call has no effect.
 const PRESENCES_A_GRACE: u32 = 4;
-/// The same while the partition is not open.
+/// Interval between presence calls while the partition is not open.
 const PRESENCE_SOON: Duration = Duration::from_millis(50);
-/// A partition that has not answered for this long is unreachable. A failover may take as long as it likes: calls go on
-/// trying until their own time is over.
+/// Time without an answer after which a partition counts as unreachable. A failover may take longer: calls are retried
+/// until their own time limit.
 const UNREACHABLE_AFTER: Duration = Duration::from_secs(1);
-/// Why a call was not carried out, while nodes report.
+/// Reason of a refused call while nodes report to a new term.
 const GATHERING: &str =
     "the partition's primary has changed, and nodes report what they have observed";
-/// Why a call was not carried out, while this node does not know whether its term still runs.
+/// Reason of a refused call while this node does not know whether its term still runs.
 const SILENT: &str = "the partition has not answered for longer than its terms wait for a node";
 
-/// Whether a partition decides anything, as this node sees it.
+/// State of a partition, as this node sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PartitionState {
     /// Calls are carried out.
     Open,
-    /// A new term has begun, and nodes report what they have observed in earlier ones.
+    /// A new term has begun, and nodes report what they observed in earlier terms.
     Gathering,
-    /// Nothing is decided until somebody has repaired it.
+    /// Nothing is decided until a repair.
     Halted {
-        /// Why, for the operator.
+        /// The reason, for the operator.
         reason: String,
-        /// The entries that were lost; none where it was halted by hand.
+        /// The lost entries; `None` if an operator halted the partition.
         lost: Option<RangeInclusive<Seq>>,
     },
     /// No primary answers.
     Unreachable {
-        /// Why, for the operator.
+        /// The reason, for the operator.
         reason: String,
     },
 }
@@ -66,73 +66,73 @@ impl fmt::Display for PartitionState {
     }
 }
 
-/// The time for which one server is a partition's primary.
+/// Time for which one server is a partition's primary.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Term {
-    /// The state's epoch: another one continues it after a repair, or has taken its place.
+    /// Epoch of the state. A different epoch continues or replaces it after a repair.
     pub(crate) epoch: String,
-    /// Terms of an epoch are numbered.
+    /// Number of the term within its epoch.
     pub(crate) number: u64,
-    /// The beginning of the primary's replication id.
+    /// The first characters of the primary's replication id.
     pub(crate) server: String,
-    /// Where the log ended when the term began.
+    /// The last log entry before the term.
     pub(crate) began: Seq,
 }
 
 impl Term {
-    /// As calls state it.
+    /// The term as calls state it.
     fn token(&self) -> Arc<str> {
         format!("{}.{}.{}", self.epoch, self.number, self.server).into()
     }
 }
 
-/// What a presence call says.
+/// Content of a presence call.
 #[derive(Debug, Clone)]
 pub(crate) struct Report {
-    /// When it was put together: before it is sent.
+    /// When the report was assembled, which is before it is sent.
     pub(crate) at: Instant,
     pub(crate) term: Option<Term>,
-    /// The earlier term in which it was observed, until that was reported.
+    /// The earlier term of what was observed, until it is reported.
     pub(crate) before: Option<Term>,
     pub(crate) observed: Seq,
     pub(crate) settled: Seq,
-    /// Whether there may be a new state.
+    /// Whether the call may create a new state.
     pub(crate) fresh: bool,
-    /// For how long only terms were found that are earlier than the one that is known.
+    /// How long only terms earlier than the known one were found.
     pub(crate) stale_for: Duration,
 }
 
-/// What a presence call was answered.
+/// Answer to a presence call.
 #[derive(Debug)]
 pub(crate) struct Answer {
-    /// None where the state is gone.
+    /// The term; `None` if the state is lost.
     pub(crate) term: Option<Term>,
     pub(crate) state: PartitionState,
 }
 
-/// What follows from an answer.
+/// Consequence of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Learned {
-    /// Nothing.
+    /// The term is known already.
     Known,
-    /// The term is new: what was observed is to be reported in it.
+    /// The term is new: the node must report in it what it observed.
     NewTerm,
-    /// The server has an earlier term than the one that is known: it is none of this partition's any more.
+    /// The server is in an earlier term than the known one, so it is no longer the partition's primary.
     Stale,
 }
 
 /// One partition, as this node sees it.
 pub struct Partition {
-    /// Which one.
+    /// The partition's number.
     pub id: PartitionId,
     view: Mutex<View>,
-    /// Whether calls are carried out may have changed.
+    /// Notifies when calls may be accepted or refused again.
     changed: Notify,
-    /// A presence call is wanted at once.
+    /// Requests a presence call at once.
     wanted: Notify,
-    /// Something has spoken against the server that presence calls go to.
+    /// Whether the server of presence calls is under suspicion.
     suspected: AtomicBool,
-    /// Whether the last read of the log ended where replicas do.
+    /// Whether the last read of the log stopped at the replicas' position.
     awaiting: AtomicBool,
     replies: Arc<Replies>,
     presence_every: Duration,
@@ -143,31 +143,31 @@ struct View {
     /// The term as calls state it.
     token: Arc<str>,
     before: Option<Term>,
-    /// As the partition says, however long ago.
+    /// The state that the partition last reported, of any age.
     state: PartitionState,
-    /// Why presence calls fail, and since when.
+    /// The error of failing presence calls, and when they began to fail.
     failing: Option<(String, Instant)>,
-    /// When a presence call was answered last.
+    /// When a presence call was last answered.
     answered: Instant,
-    /// For how long a new term waits for this node after its last presence call; none if it does not wait.
+    /// How long a new term waits for this node after its last presence call; `None` if it does not wait.
     grace: Option<Duration>,
-    /// When the last presence call was sent that was answered. Until a grace later no other term grants anything behind
-    /// this node's back: an answer that is read after that may be of a term that is over, from a buffer.
+    /// When the last answered presence call was sent. For a grace after that, no other term grants anything without
+    /// this node's report. An answer that is read later may come from a buffer and belong to a term that is over.
     sent: Option<Instant>,
-    /// Since when only earlier terms are found.
+    /// When the server was first found in an earlier term only.
     stale: Option<Instant>,
-    /// The last log entry that this node has answered for, or that it has read for settlement.
+    /// The last log entry that this node has answered for or read for settlement.
     observed: Seq,
-    /// Up to where the ledger has the partition.
+    /// The ledger's position of the partition.
     settled: Seq,
-    /// The last log entry that replicas are known to have, in this term.
+    /// The last log entry that replicas are known to have in this term.
     replicated: Seq,
     fresh: bool,
 }
 
 impl Partition {
-    /// A partition of which nothing is known but how far the ledger has it, and whether nothing was ever in it. New
-    /// terms wait for a silent node for the `grace`.
+    /// View of a partition of which only the ledger's position and whether it was ever used (`fresh`) are known. New
+    /// terms wait `grace` for a silent node.
     pub(crate) fn new(id: PartitionId, settled: Seq, fresh: bool, grace: Duration) -> Self {
         let view = View {
             term: None,
@@ -199,7 +199,7 @@ impl Partition {
         }
     }
 
-    /// Whether calls are carried out, and why not.
+    /// State of the partition, and the reason if calls are not carried out.
     pub fn state(&self) -> PartitionState {
         let view = self.view.lock();
         match (&view.state, &view.failing) {
@@ -214,7 +214,7 @@ impl Partition {
         }
     }
 
-    /// Why nobody waits for the partition any more, if it has not answered for `silent_max`.
+    /// Reason why no call waits for the partition: it has not answered for `silent_max`. `None` if it has.
     pub(crate) fn given_up(&self, silent_max: Duration) -> Option<String> {
         let view = self.view.lock();
         let (reason, _) = view.failing.as_ref()?;
@@ -228,10 +228,10 @@ impl Partition {
         self.view.lock().state == PartitionState::Open
     }
 
-    /// The term for a call, as soon as calls are carried out.
+    /// Term for a call. Waits until calls are carried out.
     ///
     /// # Errors
-    /// Why there is none until then: the partition has halted, or time is up.
+    /// The reason if there is no term until then: the partition halted, or the time is up.
     pub async fn open_term(&self, until: Instant) -> Result<Arc<str>, String> {
         loop {
             if let Some(admitted) = self.view.lock().admit() {
@@ -249,39 +249,39 @@ impl Partition {
         }
     }
 
-    /// The term as calls state it, while they are carried out.
+    /// The term as calls state it; `None` if calls are not carried out.
     pub fn current_term(&self) -> Option<Arc<str>> {
         let view = self.view.lock();
         (view.state == PartitionState::Open).then(|| Arc::clone(&view.token))
     }
 
-    /// The term, as calls state it.
+    /// The term as calls state it, in any state.
     pub fn term(&self) -> Arc<str> {
         Arc::clone(&self.view.lock().token)
     }
 
-    /// Where the log ended when the present term began: after a repair, behind all that it has appended.
+    /// The last log entry before the current term. After a repair this is the last entry that the repair appended.
     pub fn began(&self) -> Seq {
         let view = self.view.lock();
         view.term.as_ref().map_or(0, |term| term.began)
     }
 
-    /// The epoch, once it is known.
+    /// The epoch; `None` until it is known.
     pub fn epoch(&self) -> Option<String> {
         let view = self.view.lock();
         view.term.as_ref().map(|term| term.epoch.clone())
     }
 
-    /// The last entry of which this node knows: a server whose log ends before it is not the partition's primary, or
-    /// has lost something.
+    /// The last entry that this node knows. A server whose log ends before it is not the primary, or has lost entries.
     pub fn min_head(&self) -> Seq {
         let view = self.view.lock();
         view.observed.max(view.settled)
     }
 
-    /// An answer has come to what was asked in a term; `relied_on` is the entry up to which somebody is about to rely
-    /// on the log. False where the term is over, or may be because the partition has not been heard of for the grace:
-    /// the answer counts as lost, and nobody may be told it.
+    /// Accepts an answer of a term. `relied_on` is the last log entry on which the caller will rely.
+    ///
+    /// Returns false if the term is over, or may be because the partition was silent for the grace. Then the answer
+    /// counts as lost and must not be passed on.
     #[must_use]
     pub fn accept(&self, term: &str, relied_on: Option<Seq>) -> bool {
         let mut view = self.view.lock();
@@ -292,8 +292,8 @@ impl Partition {
         current
     }
 
-    /// As [`Partition::accept`], for the reply to a call; none where the term is over. The count is taken under the
-    /// lock under which a term ends, so that a repair which waits for [`Partition::all_kept`] misses no reply.
+    /// Accepts the reply to a call, as [`Partition::accept`] does; `None` if the term is over. The reply is counted
+    /// under the lock that also ends a term. So a repair that waits for [`Partition::all_kept`] misses no reply.
     pub(crate) fn accept_reply(&self, term: &str, relied_on: Option<Seq>) -> Option<Unkept> {
         let mut view = self.view.lock();
         if *view.token != *term || !view.is_heard() {
@@ -305,12 +305,12 @@ impl Partition {
         Some(Replies::unkept(&self.replies))
     }
 
-    /// Returns once every reply that was accepted is kept. No more come where the partition has halted.
+    /// Waits until every accepted reply is stored. A halted partition accepts no further ones.
     pub async fn all_kept(&self) {
         self.replies.all_kept().await;
     }
 
-    /// The ledger has the partition up to this entry.
+    /// Records the ledger's position of the partition.
     pub fn note_settled(&self, seq: Seq) {
         let mut view = self.view.lock();
         view.settled = view.settled.max(seq);
@@ -321,17 +321,17 @@ impl Partition {
         self.view.lock().replicated
     }
 
-    /// Whether the last read of the log ended where replicas do.
+    /// Whether the last read of the log stopped at the replicas' position.
     pub fn awaits_replicas(&self) -> bool {
         self.awaiting.load(Ordering::Relaxed)
     }
 
-    /// Notes whether the last read of the log ended where replicas do.
+    /// Records whether the last read of the log stopped at the replicas' position.
     pub fn note_awaiting(&self, awaiting: bool) {
         self.awaiting.store(awaiting, Ordering::Relaxed);
     }
 
-    /// Replicas have the log up to this entry of the term.
+    /// Records that replicas have the log of a term up to an entry.
     pub fn note_replicated(&self, term: &str, seq: Seq) {
         let mut view = self.view.lock();
         if *view.token == *term {
@@ -339,7 +339,7 @@ impl Partition {
         }
     }
 
-    /// A call was refused in this term: whether it still runs has to be asked.
+    /// Handles a call that was refused in this term: a presence call must find out whether the term still runs.
     pub(crate) fn refused(&self, term: &str) {
         let mut view = self.view.lock();
         if *view.token == *term && view.state == PartitionState::Open {
@@ -349,28 +349,28 @@ impl Partition {
         self.suspect();
     }
 
-    /// Something speaks against the server: the next presence call looks the primary up anew, and comes at once.
+    /// Requests a presence call at once, which looks the primary up again.
     pub fn suspect(&self) {
         self.suspected.store(true, Ordering::Release);
         self.wanted.notify_one();
     }
 
-    /// Whether something has spoken against the server since the last look.
+    /// Whether [`suspect`](Self::suspect) was called since the last call of this function.
     pub(crate) fn take_suspicion(&self) -> bool {
         self.suspected.swap(false, Ordering::AcqRel)
     }
 
-    /// Returns when it is time for a presence call.
+    /// Waits until a presence call is due.
     pub async fn presence_due(&self) {
         let every = match self.view.lock().admit() {
             Some(Ok(_)) => self.presence_every,
             _ => self.presence_every.min(PRESENCE_SOON),
         };
-        // Either way it is time.
+        // A presence call is due in both cases.
         let _ = tokio::time::timeout(every, self.wanted.notified()).await;
     }
 
-    /// What this node has to say of the partition.
+    /// The report for the next presence call.
     pub(crate) fn report(&self) -> Report {
         let view = self.view.lock();
         Report {
@@ -384,7 +384,7 @@ impl Partition {
         }
     }
 
-    /// The answer to a presence call.
+    /// Applies the answer to a presence call.
     pub(crate) fn learn(&self, report: &Report, answer: Answer) -> Learned {
         let mut view = self.view.lock();
         let earlier = view.state.clone();
@@ -395,12 +395,12 @@ impl Partition {
         learned
     }
 
-    /// A presence call has failed.
+    /// Records that a presence call failed.
     pub fn note_failure(&self, reason: String) {
         self.view.lock().fail(reason);
     }
 
-    /// The partition is not of this node's engine: nothing is carried out, and no answer that comes counts.
+    /// Refuses all calls and answers, because the partition does not belong to this node's engine.
     pub(crate) fn refuse(&self, reason: String) {
         let mut view = self.view.lock();
         view.fail(reason.clone());
@@ -408,7 +408,7 @@ impl Partition {
         view.sent = None;
     }
 
-    /// Logs what operators have to know of.
+    /// Logs changes of state that operators must know.
     fn tell(&self, earlier: &PartitionState, state: &PartitionState) {
         let partition = self.id.0;
         match state {
@@ -424,7 +424,7 @@ impl Partition {
 }
 
 impl View {
-    /// The term for a call, or why there is none; nothing where that has to be waited for.
+    /// Term for a call, or the reason why there is none; `None` if the call has to wait.
     fn admit(&self) -> Option<Result<Arc<str>, String>> {
         match &self.state {
             PartitionState::Open => self.is_heard().then(|| Ok(Arc::clone(&self.token))),
@@ -433,7 +433,7 @@ impl View {
         }
     }
 
-    /// Whether a new term would still wait for what this node has to say of the present one.
+    /// Whether a new term would still wait for this node's report about the current term.
     fn is_heard(&self) -> bool {
         match (self.grace, self.sent) {
             (Some(grace), Some(sent)) => sent.elapsed() < grace,
@@ -442,7 +442,7 @@ impl View {
         }
     }
 
-    /// Why no call was carried out.
+    /// Reason why no call was carried out.
     fn closed(&self) -> String {
         let failing = self.failing.as_ref().map(|(reason, _)| reason.clone());
         let reason = match self.state {
@@ -483,7 +483,7 @@ impl View {
             self.state = answer.state;
             return Learned::Known;
         }
-        // From here on no answer of an earlier term counts, so that the report says everything.
+        // From here on no answer of an earlier term counts, so the report is complete.
         self.token = term.token();
         let earlier = self.term.replace(term);
         self.before = self.before.take().or(earlier);

@@ -1,5 +1,5 @@
-//! Presence: each node tells each partition regularly that it is there and what it has observed, and learns from the
-//! answer in which term it is and whether calls are carried out. Decision 0008 says why.
+//! Presence calls: each node regularly reports to each partition that it is alive and what it has observed. The answer
+//! tells the partition's term and whether calls are carried out. Decision 0008 has the reasons.
 
 use std::time::Duration;
 
@@ -19,12 +19,12 @@ use crate::{
 };
 
 const PRESENCE: &str = include_str!("lua/presence.lua");
-/// Ends the halt of a partition that was repaired.
+/// Script that ends the halt of a repaired partition.
 pub const RESUME: &str = include_str!("lua/resume.lua");
 
-/// Calls that one answer leads to at most: a new term is learned, and what was observed is reported in it.
+/// Maximum number of calls in one exchange: the first may learn a new term, the next one reports in it.
 const CALLS_MAX: usize = 4;
-/// How long a partition may take to be told that a node goes.
+/// Time limit for telling a partition that this node leaves.
 const LEAVE_MAX: Duration = Duration::from_millis(500);
 
 /// Result of a presence call.
@@ -32,15 +32,15 @@ enum Asked {
     Answer(Answer),
     /// Redis was set up with this number of partitions.
     Count(u16),
-    /// The partition is not of this node's engine, for this reason.
+    /// The partition does not belong to this node's engine, for this reason.
     Mark(String),
 }
 
 impl Connections {
-    /// Tells a partition that this node is there, and learns how things stand.
+    /// Reports this node to a partition, and learns the partition's state.
     ///
     /// # Errors
-    /// When Redis was set up with another number of partitions. Anything else becomes the partition's state.
+    /// If Redis was set up with another number of partitions. Any other error becomes the partition's state.
     pub async fn present(&self, id: PartitionId) -> Result<(), ConnectError> {
         let partition = self.get(id);
         let mut connection = self.presence_connections[usize::from(id.0)].lock().await;
@@ -80,7 +80,8 @@ impl Connections {
         Ok(())
     }
 
-    /// Tells a partition that this node goes: nobody waits for it any more. Where that fails, they do, for a while.
+    /// Tells a partition that this node leaves, so that new terms do not wait for it. If that fails, they wait for the
+    /// grace.
     pub async fn leave(&self, id: PartitionId) {
         let mut connection = self.presence_connections[usize::from(id.0)].lock().await;
         let mut command = redis::cmd("HDEL");
@@ -89,11 +90,11 @@ impl Connections {
         let _ = tokio::time::timeout(LEAVE_MAX, left).await;
     }
 
-    /// Has a partition that was repaired go on, under a new epoch and behind the entry `base` and everything that was
-    /// lost. `epoch` is the present one, none where the state is gone. False where somebody else was faster.
+    /// Resumes a repaired partition under a new epoch, after the entry `base` and all lost entries. `epoch` is the
+    /// current one, `None` if the state is lost. Returns false if another process resumed it first.
     ///
     /// # Errors
-    /// When Redis does not answer. Then it may have gone on all the same.
+    /// If Redis does not answer. The partition may still have resumed.
     pub async fn resume(
         &self,
         id: PartitionId,
@@ -171,7 +172,7 @@ impl Connections {
                 .arg(term.map_or("", |term| &term.server));
         }
         command.arg(report.before.as_ref().map_or(0, |term| term.began));
-        // What few Sentinels name may be a primary that was cut off together with them.
+        // A minority of Sentinels may name a primary that was cut off together with them.
         let stale_for = match self.context.directory.is_sure(options.term_grace) {
             true => report.stale_for,
             false => Duration::ZERO,
@@ -194,13 +195,13 @@ impl Connections {
     }
 }
 
-/// The name of a new epoch: 16 hexadecimal digits at random.
+/// Name of a new epoch: 16 random hexadecimal digits.
 #[must_use]
 pub fn new_epoch() -> String {
     format!("{:016x}", rand::random::<u64>())
 }
 
-/// The answer in a script's reply, and how many replicas of the server are online.
+/// Parses a script's reply: the answer, and the number of the server's online replicas.
 fn read(reply: &[String]) -> Option<(Answer, u32)> {
     let [
         _,

@@ -1,4 +1,4 @@
-//! Waiting for replicas, and how many of them there are.
+//! Waits for replicas, and counts of online replicas.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -6,19 +6,19 @@ use redis::{Cmd, RedisError, aio::MultiplexedConnection};
 
 use crate::{options::Options, script::eval_at_maxmemory};
 
-/// Writes the mark, also when there is no memory left for more: what replicas have is settled all the same.
+/// Writes the mark, even without free memory: settlement of entries that replicas have must continue.
 const MARK: &str = "return redis.call('SET', KEYS[1], '1', 'PX', ARGV[1])";
-/// How long a mark for `WAIT` stays, in milliseconds.
+/// Lifetime of a mark for `WAIT`, in milliseconds.
 const MARK_MS: u64 = 60_000;
 
-/// More than a primary can have.
+/// Stands for an unknown number; more than a primary can have.
 const UNKNOWN: u32 = u32::MAX;
 
-/// Replicas of a partition's primary that are online, as of the last presence call.
+/// Number of online replicas of a partition's primary, as of the last presence call.
 pub(crate) struct OnlineReplicas(AtomicU32);
 
 impl OnlineReplicas {
-    /// Before the first presence call.
+    /// Value before the first presence call.
     pub(crate) fn unknown() -> Self {
         Self(AtomicU32::new(UNKNOWN))
     }
@@ -27,17 +27,18 @@ impl OnlineReplicas {
         self.0.store(online, Ordering::Relaxed);
     }
 
-    /// Replicas that grants wait for and that are missing; 0 while it is not known.
+    /// Number of missing required replicas; 0 while the number is unknown.
     pub(crate) fn missing(&self, wanted: u32) -> u32 {
         wanted.saturating_sub(self.0.load(Ordering::Relaxed))
     }
 }
 
-/// One `WAIT` for all that this server has written so far: whether the replicas that grants wait for have it. It waits
-/// only for what its own connection wrote, and a replay writes nothing: hence the mark.
+/// Whether the required replicas have all that this server wrote so far, by one `WAIT`.
+///
+/// `WAIT` waits only for writes of its own connection, and a replay writes nothing. So the call writes a mark first.
 ///
 /// # Errors
-/// When the server does not answer.
+/// If the server does not answer.
 pub async fn replicas_have(
     connection: &mut MultiplexedConnection,
     mark: String,
@@ -50,7 +51,7 @@ pub async fn replicas_have(
     Ok(have >= options.replicas)
 }
 
-/// The same as two commands: the mark is written to this key.
+/// The two commands of [`replicas_have`]; `mark` is the key of the mark.
 pub(crate) fn wait_commands(mark: String, options: &Options) -> [Cmd; 2] {
     let mut set = eval_at_maxmemory(MARK, &[mark]);
     set.arg(MARK_MS);

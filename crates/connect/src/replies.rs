@@ -1,4 +1,4 @@
-//! Replies to calls on their way from where they are accepted to where they are kept, counted.
+//! Counts of accepted replies that are not stored yet.
 
 use std::{
     fmt,
@@ -10,25 +10,25 @@ use std::{
 
 use tokio::sync::Notify;
 
-/// Replies that were accepted and are on their way to where they are kept.
+/// Counter of accepted replies that are not stored yet.
 #[derive(Default)]
 pub(crate) struct Replies {
     unkept: AtomicUsize,
-    /// There are none any more.
+    /// Notifies when the count reaches zero.
     kept: Notify,
 }
 
-/// A reply that was accepted. Whoever keeps it does so before this is dropped.
+/// Guard of an accepted reply. Its owner stores the reply before it drops the guard.
 pub struct Unkept(Arc<Replies>);
 
 impl Replies {
-    /// Counts one more.
+    /// Counts one more reply.
     pub(crate) fn unkept(replies: &Arc<Self>) -> Unkept {
         replies.unkept.fetch_add(1, Ordering::AcqRel);
         Unkept(Arc::clone(replies))
     }
 
-    /// Returns once every reply that was accepted is kept.
+    /// Waits until every accepted reply is stored.
     pub(crate) async fn all_kept(&self) {
         loop {
             let kept = self.kept.notified();

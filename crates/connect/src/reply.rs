@@ -1,22 +1,22 @@
-//! What scripts reply.
+//! Replies of scripts.
 
 use qiang_core::{book::Refusal, campaign::AckLevel, event::Seq, ports::EngineError};
 use redis::{ErrorKind, RedisError, Value};
 
 use crate::{error::unavailable, replies::Unkept};
 
-/// What a script has replied.
+/// Reply of a script.
 #[derive(Debug)]
 pub struct ScriptReply {
     /// `ok`, `unknown`, `refused`, …: see the script.
     pub status: String,
-    /// What it says besides; its form is the script's.
+    /// The rest of the reply, in a form that the script defines.
     pub text: Vec<u8>,
-    /// The last entry of the log, where whoever gets the reply relies on it.
+    /// The last entry of the log; `None` if the caller does not rely on it.
     pub head: Option<Seq>,
-    /// What the decision survives.
+    /// Acknowledgement level that the decision has reached.
     pub reached: AckLevel,
-    /// That it is not kept yet, from its acceptance on.
+    /// Guard that counts the reply as not stored, from its acceptance on.
     pub unkept: Option<Unkept>,
 }
 
@@ -47,12 +47,12 @@ impl ScriptReply {
         })
     }
 
-    /// Whether nothing was done, because the caller's term is over.
+    /// Whether nothing was done because the caller's term is over.
     pub(crate) fn is_refused(&self) -> bool {
         self.status == "term"
     }
 
-    /// Whether the call was carried out before, and what it replied is not kept any longer.
+    /// Whether the call was carried out before and its stored reply has expired.
     pub(crate) fn is_lost(&self) -> bool {
         self.status == "lost"
     }
@@ -63,13 +63,13 @@ impl ScriptReply {
         self.status == "ok"
     }
 
-    /// The text, without what is not UTF-8.
+    /// The text, with invalid UTF-8 replaced.
     #[must_use]
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.text).into_owned()
     }
 
-    /// The text, or this refusal where the script did not find what it was asked about.
+    /// The text, or the refusal `unknown` if the script did not find its object.
     ///
     /// # Errors
     /// The refusal; [`EngineError::Unavailable`] for any other status.
@@ -84,11 +84,10 @@ impl ScriptReply {
         }
     }
 
-    /// The level that a grant is answered with, or the error that stands for one that does not suffice: a retry
-    /// replays the grant.
+    /// Level that a grant is answered with. An error means that the level is too low; a retry replays the grant.
     ///
     /// # Errors
-    /// [`EngineError::Uncertain`] when replicas were to confirm and did not.
+    /// [`EngineError::Uncertain`] if replicas had to confirm and did not.
     pub fn level(&self, asked: AckLevel) -> Result<AckLevel, EngineError> {
         if asked == AckLevel::Replica && self.reached < AckLevel::Replica {
             return Err(EngineError::uncertain(

@@ -1,27 +1,27 @@
-//! Lua scripts, put together from their parts. Redis knows them by their SHA-1.
+//! Lua scripts, assembled from parts. Redis identifies them by SHA-1.
 
 use std::sync::LazyLock;
 
 use qiang_core::event::Seq;
 use redis::Cmd;
 
-/// What a script begins with that also works when Redis has reached its `maxmemory`.
+/// First line of a script that must also run when Redis has reached its `maxmemory`.
 pub const AT_MAXMEMORY: &str = "#!lua flags=allow-oom\n";
 
-/// One script.
+/// Lua script.
 pub struct Script {
-    /// Its name in messages.
+    /// Name in messages.
     pub name: &'static str,
     /// The whole script.
     pub text: String,
-    /// Of the text, in hexadecimal digits: the name that Redis calls it by.
+    /// SHA-1 of the text in hexadecimal digits, by which Redis calls the script.
     pub sha1: String,
-    /// How many of the keys it is given: those up to the last one that it names.
+    /// Number of keys that the script gets: those up to the last one that it names.
     pub keys: usize,
 }
 
 impl Script {
-    /// The script of these parts, one behind the other.
+    /// Script of these parts in order.
     #[must_use]
     pub fn new(name: &'static str, parts: &[&str]) -> Self {
         let text = parts.concat();
@@ -41,28 +41,28 @@ impl Script {
     }
 }
 
-/// A call of a script by its text, without its arguments.
+/// Call of a script by its text, without arguments.
 pub fn eval(text: &str, keys: &[String]) -> Cmd {
     let mut command = redis::cmd("EVAL");
     command.arg(text).arg(keys.len()).arg(keys);
     command
 }
 
-/// The same for a script that also works when Redis has reached its `maxmemory`.
+/// The same for a script that must also run when Redis has reached its `maxmemory`.
 pub fn eval_at_maxmemory(text: &str, keys: &[String]) -> Cmd {
     eval(&format!("{AT_MAXMEMORY}{text}"), keys)
 }
 
-/// Asks where a partition's log ends, in a term; refused where it ends before `min_head`.
+/// Command that returns the end of a partition's log in a term. The server refuses if its log ends before `min_head`.
 pub fn head_in_term(partition: String, term: &str, min_head: Seq) -> Cmd {
     let mut command = eval(&HEAD_IN_TERM, &[partition]);
     command.arg(term).arg(min_head);
     command
 }
 
-/// What every script of a partition begins with: nothing is done in another term than the caller's.
+/// First part of every script of a partition. It refuses calls of another term than the current one.
 pub const FENCE: &str = include_str!("lua/fence.lua");
-/// The last entry of a partition's log. Behind the fence.
+/// Script that returns the last entry of a partition's log. Follows the fence.
 pub const HEAD: &str = include_str!("lua/head.lua");
 
 static HEAD_IN_TERM: LazyLock<String> = LazyLock::new(|| [FENCE, HEAD].concat());

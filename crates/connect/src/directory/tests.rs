@@ -1,4 +1,4 @@
-//! Whom nodes believe where the primary is.
+//! Tests of the Sentinel majority.
 
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
@@ -10,7 +10,7 @@ use super::*;
 /// Longer than a test takes.
 const LONG: Duration = Duration::from_secs(600);
 
-/// A Sentinel that names a primary on this port. It ends with the returned value.
+/// Sentinel that names a primary on this port. It stops when it is dropped.
 struct Sentinel {
     url: String,
     task: tokio::task::JoinHandle<()>,
@@ -35,7 +35,7 @@ impl Sentinel {
         Self { url, task }
     }
 
-    /// It answers nobody any more.
+    /// Stops the Sentinel.
     async fn stop(mut self) {
         self.task.abort();
         let _ = (&mut self.task).await;
@@ -58,7 +58,7 @@ async fn answer_all(connection: TcpStream, port: u16) {
     }
 }
 
-/// A command; none where there are no more.
+/// Reads a command; `None` at the end of the connection.
 async fn words(connection: &mut BufReader<TcpStream>) -> Option<Vec<String>> {
     let count = number(connection).await?;
     let mut words = Vec::new();
@@ -70,15 +70,15 @@ async fn words(connection: &mut BufReader<TcpStream>) -> Option<Vec<String>> {
     Some(words)
 }
 
-/// The number behind the first letter of a line.
+/// The number after the first character of a line.
 async fn number(connection: &mut BufReader<TcpStream>) -> Option<usize> {
     let mut line = String::new();
     connection.read_line(&mut line).await.ok()?;
     line.get(1..)?.trim().parse().ok()
 }
 
-/// One Sentinel that was cut off with a former primary is not believed, though no other one answers: the primary is
-/// where most of them have said, and nobody is sure of it any more.
+/// One Sentinel that was cut off with a former primary is not believed, even if no other one answers. The primary
+/// remains the one that most Sentinels named, but the directory is no longer sure of it.
 #[tokio::test]
 async fn fewer_than_most_sentinels_name_nobody() {
     let (former, first) = (Sentinel::naming(1).await, Sentinel::naming(2).await);
@@ -115,7 +115,7 @@ async fn fewer_than_most_sentinels_name_nobody() {
     directory.follow().await;
     assert_eq!(ports(&directory).await.unwrap(), [2]);
     assert_eq!(directory.generation(), 0);
-    // Somebody who has just started knows nothing else.
+    // A new directory has no last known primary.
     let new = of(&urls);
     assert!(ports(&new).await.is_err());
     assert!(!new.is_sure(LONG));
@@ -134,13 +134,13 @@ fn most_sentinels_decide() {
     };
     check(&[], 0, None);
     check(&[1], 1, Some(1));
-    // One was cut off with the former primary, whichever answers first.
+    // One was cut off with the former primary; the order of answers does not matter.
     check(&[1, 2, 2], 3, Some(2));
     check(&[2, 1, 2], 3, Some(2));
     // Two are enough before the third has answered; one is not.
     check(&[2, 2], 3, Some(2));
     check(&[2], 3, None);
-    // They have just begun to learn of a failover.
+    // The Sentinels have just begun to learn of a failover.
     check(&[1, 2], 2, None);
     check(&[1, 1, 2, 2], 5, None);
 }

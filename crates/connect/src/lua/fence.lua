@@ -1,9 +1,9 @@
--- What every script of a partition begins with: checks that the partition is open in the caller's term, and that this
--- is the server on which that term runs. Sets `partition` and `seq`, the partition's last log entry.
+-- Fence, the first part of every script of a partition. It checks that the partition is open in the caller's term, and
+-- that this server is the primary of that term. Sets `partition` and `seq`, the partition's last log entry.
 -- KEYS[1] partition
--- ARGV[1] the term; or `epoch` and the epoch, from those who read from replicas and decide nothing,
--- ARGV[2] the last entry that the caller knows of
--- Replies: {"term", ""} where nothing was done: the caller asks by presence.lua how things are
+-- ARGV[1] the term; or `epoch` and the epoch, from callers that read from replicas and decide nothing,
+-- ARGV[2] the last entry that the caller knows
+-- Replies: {"term", ""} if nothing was done; the caller finds out more by presence.lua
 -- luacheck: ignore 211
 local partition = redis.call('HMGET', KEYS[1], 'epoch', 'seq', 'open', 'list', 'server')
 local seq = tonumber(partition[2])

@@ -1,4 +1,4 @@
--- The last entry of the log.
+-- Returns the last entry of the log.
 -- KEYS[1] partition
 -- ARGV[1..2] as in fence.lua
 -- Replies: {"ok", entry}

@@ -1,29 +1,31 @@
--- A node's presence: tells the partition that the node is there and what it has observed. Begins a new term where the
--- server is another than the term's, and opens it when every node that was alive has reported what it observed in
--- earlier terms, or the grace has passed. What a node has observed and the log has not is a loss: the partition halts.
--- No other script opens or halts a partition by itself. Decision 0008 says why.
+-- Presence call: reports that a node is alive and what it has observed.
+--
+-- Begins a new term if this server is not the primary of the current term. Opens the term once every node that was
+-- alive has reported what it observed in earlier terms, or once the grace has passed. If a node observed entries that
+-- the log lacks, entries were lost and the partition halts. No other script opens or halts a partition automatically.
+-- Decision 0008 has the reasons.
 -- KEYS[1] partition, KEYS[2] nodes
--- ARGV[1] node, ARGV[2..4] the term that the node knows: epoch, number, server; empty, 0, empty where it knows none,
--- ARGV[5..8] the term in which it observed what it reports: epoch, number, server, where it began; an empty epoch
--- for the term that it knows,
--- ARGV[9] the last entry that the node has observed itself, ARGV[10] up to where the ledger has the partition,
--- ARGV[11] grace in milliseconds, ARGV[12] partitions, ARGV[13] epoch for a new state, empty where there may be none,
--- ARGV[14] for how many milliseconds the node has found none but earlier terms where the primary should be. After the
--- grace it has a new term begin here. On a server that is halted it has one after half the grace, which does not open:
--- the nodes' reports and kept answers have to be there before a repair goes on without them
--- ARGV[15] installation, empty where it does not matter; ARGV[16] the engine that its ledger belongs to; ARGV[17] is 1
--- where this partition may be made that engine's, or the replication id of the server on which it may. Nothing else is
--- done for the ledger of another installation, or while the partition is not of the engine
--- Replies: {"foreign", installation, primary}; {"mark", engine, primary}, the engine empty where the partition is of
--- none; {"ok", epoch, term, server, began, state, head, reason, lost from, lost to, replicas, primary}; {"count",
--- partitions} where Redis was set up with another number; {"replica"} where the server is no primary; {"evicts",
--- policy} where it may evict keys. `replicas` is the number of replicas that are online and that `WAIT` can count;
--- `primary` is the replication id of the server that answers
-local SHORT = 8 -- of a replication id, to tell servers apart
+-- ARGV[1] node, ARGV[2..4] the term that the node knows: epoch, number, server; empty, 0, empty if it knows none,
+-- ARGV[5..8] the term in which it observed what it reports: epoch, number, server, beginning; an empty epoch for the
+-- term that it knows,
+-- ARGV[9] the last entry that the node has observed, ARGV[10] the ledger's position of the partition,
+-- ARGV[11] grace in milliseconds, ARGV[12] partitions, ARGV[13] epoch for a new state, empty if none may be created,
+-- ARGV[14] milliseconds for which the node has found only earlier terms at the primary's address. After the grace, a
+-- new term begins on this server. On a halted server a new term begins after half the grace and does not open: a repair
+-- needs the nodes' reports and stored answers first
+-- ARGV[15] installation, empty if it does not matter; ARGV[16] the engine that its ledger belongs to; ARGV[17] is 1 if
+-- this call may mark the partition as that engine's, or the replication id of the only server on which it may. Nothing
+-- else happens for the ledger of another installation, or while the partition is not marked as the engine's
+-- Replies: {"foreign", installation, primary}; {"mark", engine, primary}, the engine empty if the partition has no
+-- mark; {"ok", epoch, term, server, began, state, head, reason, lost from, lost to, replicas, primary}; {"count",
+-- partitions} if Redis was set up with another number; {"replica"} if the server is no primary; {"evicts", policy} if
+-- it may evict keys. `replicas` is the number of online replicas that `WAIT` can count; `primary` is the replication id
+-- of the server that answers
+local SHORT = 8 -- characters of a replication id that distinguish servers
 local TERMS_MAX = 64
 local ALIVE_MS, FORGOTTEN_MS = 3000, 3600000
-local UNKNOWN = 4294967295 -- replicas, `UNKNOWN` in replicas.rs
-local LOOKED_AT = 32 -- of what crashed processes may have left, in each call
+local UNKNOWN = 4294967295 -- number of replicas, `UNKNOWN` in replicas.rs
+local LOOKED_AT = 32 -- fields per call, in the search for fields of crashed processes
 local info = redis.call('INFO', 'replication')
 if not string.find(info, 'role:master', 1, true) then
   return {'replica'}
@@ -31,7 +33,7 @@ end
 local own = string.match(info, 'master_replid:(%x+)')
 local _, replicas = string.gsub(info, 'slave%d+:[^\r\n]*state=online', '')
 if not string.find(info, 'slave%d+:') then
-  -- A server may hide which replicas it has, and even how many.
+  -- A server may hide its replicas, and even their number.
   replicas = tonumber(string.match(info, 'connected_slaves:(%d+)')) or UNKNOWN
 end
 local names = {'count', 'epoch', 'seq', 'term', 'server', 'began', 'open', 'halted', 'lost_from', 'lost_to', 'since',
@@ -56,7 +58,8 @@ if ARGV[15] ~= '' then
 end
 local policy = string.match(redis.call('INFO', 'memory'), 'maxmemory_policy:(%S+)')
 if policy and policy ~= 'noeviction' then
-  -- Nothing is granted until the policy is as it must be. Keys may be gone by then: the next call begins a new term.
+  -- The partition grants nothing until the policy is corrected. Keys may be lost by then, so the next call begins a new
+  -- term.
   if p.open then
     redis.call('HDEL', KEYS[1], 'open', 'server')
   end
@@ -85,8 +88,7 @@ local function drop(...)
   redis.call('HDEL', KEYS[1], ...)
 end
 
--- Epochs that this one continues, each with the entry up to which its repair has answered for everything; `?` until
--- the repair.
+-- Looks up an epoch that this one continues: the last entry for which its repair accounts, or `?` until the repair.
 local function continues(epoch)
   return string.match(' ' .. (p.past or '') .. ' ', ' ' .. epoch .. ':([%d?]+) ')
 end
@@ -115,7 +117,7 @@ local function begin(number, newest)
     terms[#terms + 1] = term
   end
   if #terms >= TERMS_MAX then
-    -- A node that knows nothing later is taken to have observed a loss.
+    -- A node that knows no later term then counts as one that observed a loss.
     table.remove(terms, 1)
   end
   put('term', number)
@@ -133,7 +135,7 @@ local function open()
   drop('since', 'alive_from')
 end
 
--- Up to where the log still is what the node has observed.
+-- Last entry up to which the log still is what the node observed.
 local function limit()
   local last = tonumber(p.seq)
   if before.epoch == '' then
@@ -149,13 +151,13 @@ local function limit()
       last = math.min(last, tonumber(began))
     end
   end
-  -- A term that is not part of this history has ended where it began.
+  -- A term outside this history ended where it began.
   return found and last or math.min(last, before.began)
 end
 
--- Crashed processes leave their entries. Each call looks at a few, at random, and forgets those that are old.
--- A clock that jumps makes all of them old: one is forgotten an hour after it was found to be so. Nodes that live write
--- theirs anew.
+-- Removes fields of crashed processes. Each call examines a few random fields, and removes old ones. A clock that jumps
+-- makes all fields old. So a field is removed an hour after it was found to be old. Nodes that are alive write their
+-- fields again before that.
 local function forget_some()
   local some = redis.call('HRANDFIELD', KEYS[2], LOOKED_AT, 'WITHVALUES')
   for i = 1, #some, 2 do
@@ -170,7 +172,7 @@ local function forget_some()
       end
     end
   end
-  -- The same for the calls of nodes that have gone or are forgotten: a packet of theirs may be on its way for a while.
+  -- The same for call numbers of nodes that left or were removed: their packets may be in flight for a while.
   some = redis.call('HRANDFIELD', KEYS[1], LOOKED_AT, 'WITHVALUES')
   for i = 1, #some, 2 do
     local node = string.match(some[i], '^call:([^:]*)')
@@ -198,8 +200,8 @@ end
 
 p.term = tonumber(p.term) or 0
 if p.halted and p.repair_unnamed then
-  -- A repair has begun, and moves the ledger's position past everything that was lost. It has read that position itself
-  -- before, so the ledger tells of no further loss until it is over.
+  -- A repair has begun. It moves the ledger's position past all lost entries, and has read that position before. So the
+  -- ledger's position proves no further loss until the repair ends.
   settled = 0
 end
 if not p.epoch then
@@ -217,10 +219,10 @@ if not p.epoch then
 end
 
 local knows = known.epoch == p.epoch and known.number == p.term
--- Two servers may have begun a term of the same number.
+-- Two servers may have begun terms with the same number.
 local conflict = knows and known.server ~= short()
 local nodes, newest = {}, 0
--- While a term runs on its server, no node is waited for, and none has to be read.
+-- While a term runs on its server, no node is awaited, so the other nodes need not be read.
 if p.halted or not p.open or p.server ~= own or conflict or stale > 0 then
   local all = redis.call('HGETALL', KEYS[2])
   for i = 1, #all, 2 do
@@ -247,13 +249,13 @@ if knows then
   if observed > last then
     halt(nil, last + 1, observed)
   end
-  -- Until the term opens, the ledger has nothing of it.
+  -- The ledger has no entry of a term before that term opens.
   last = tonumber((p.open or p.halted) and p.seq or p.began)
   if settled > last then
     halt(nil, last + 1, settled)
   end
 end
--- The clock of a new primary may be behind.
+-- The clock of a new primary may lag.
 local this = {seen = math.max(now, p.open and 0 or newest), term = knows and p.term or 0}
 nodes[ARGV[1]] = this
 redis.call('HSET', KEYS[2], ARGV[1], table.concat({int(this.seen), int(this.term), int(observed)}, ' '))

@@ -1,10 +1,10 @@
--- Ends the halt of a partition that was repaired: it goes on under a new epoch and a new term, behind everything that
--- was ever in its log. Only who knows the present epoch may say so, and only once.
+-- Ends the halt of a repaired partition. The partition continues under a new epoch and a new term, after every entry
+-- that was ever in its log. The caller must know the current epoch, and only one call succeeds.
 -- KEYS[1] partition, KEYS[2] kept, KEYS[3] offers, KEYS[4] answers
--- ARGV[1] the present epoch, empty where the state is gone, ARGV[2] the new epoch, ARGV[3] the log goes on behind this
--- entry, ARGV[4] partitions, ARGV[8] the last entry of the present epoch that nobody misses, where that is not all
--- Replies: {"ok", term}; {"open", ""} where it is not halted; {"epoch", epoch} where it is another;
--- {"replica", ""} where the server is no primary
+-- ARGV[1] the current epoch, empty if the state is lost, ARGV[2] the new epoch, ARGV[3] the log continues after this
+-- entry, ARGV[4] partitions, ARGV[8] the last entry of the current epoch that no node misses, if that is not all
+-- Replies: {"ok", term}; {"open", ""} if the partition is not halted; {"epoch", epoch} if the epoch is another;
+-- {"replica", ""} if the server is no primary
 local info = redis.call('INFO', 'replication')
 if not string.find(info, 'role:master', 1, true) then
   return {'replica', ''}
@@ -25,8 +25,9 @@ local past = string.gsub(p[5] or '', '%?', seq)
 if epoch ~= '' then
   past = past .. ' ' .. epoch .. ':' .. (ARGV[8] or seq)
 end
--- A campaign that is not here may have left in what was lost, and so may what was known of it. So it is brought back or
--- opened only from a ledger that is settled up to here, where it was created by now: by clocks that may be ahead.
+-- A campaign that is not in Redis may have left within the lost entries, together with the record of that. If such a
+-- campaign was created before now, it is reloaded or opened only from a ledger that is settled up to here. Clocks may
+-- be ahead, hence `AHEAD_S`.
 local AHEAD_S = 600
 local left = redis.call('HMGET', KEYS[1], 'left', 'left_created')
 local created = (tonumber(redis.call('TIME')[1]) + 1 + AHEAD_S) * 1000

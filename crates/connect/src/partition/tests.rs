@@ -1,4 +1,4 @@
-//! When answers count, and what waits for them.
+//! Tests of the conditions under which answers count, and of waits for them.
 
 use std::{future::Future as _, task::Context};
 
@@ -18,7 +18,7 @@ fn answer(state: PartitionState) -> Answer {
     Answer { term, state }
 }
 
-/// A partition that is open, as an answer to a presence call says that was sent this long ago.
+/// Open partition, as in the answer to a presence call that was sent this long ago.
 fn open(grace: Duration, ago: Duration) -> Partition {
     let partition = Partition::new(PartitionId(0), 0, true, grace);
     hear(&partition, ago);
@@ -26,15 +26,15 @@ fn open(grace: Duration, ago: Duration) -> Partition {
     partition
 }
 
-/// The answer to a presence call that was sent this long ago.
+/// Applies the answer to a presence call that was sent this long ago.
 fn hear(partition: &Partition, ago: Duration) {
     let mut report = partition.report();
     report.at = Instant::now().checked_sub(ago).unwrap();
     partition.learn(&report, answer(PartitionState::Open));
 }
 
-/// A node that was stopped reads answers from its buffers when it goes on. By then other nodes may have been
-/// granted the same in another term.
+/// A stopped node reads answers from its buffers when it continues. By then another term may have granted the same
+/// units to users of other nodes.
 #[tokio::test]
 async fn an_answer_is_lost_once_the_partition_was_not_heard_of_for_the_grace() {
     let partition = open(GRACE, GRACE);
@@ -46,18 +46,18 @@ async fn an_answer_is_lost_once_the_partition_was_not_heard_of_for_the_grace() {
     let mut context = Context::from_waker(std::task::Waker::noop());
     let admitted = &mut Box::pin(partition.open_term(Instant::now() + GRACE));
     assert!(admitted.as_mut().poll(&mut context).is_pending());
-    // The same term goes on: who waits for it is admitted, and answers count.
+    // The same term continues: waiting calls are admitted, and answers count.
     hear(&partition, Duration::ZERO);
     assert!(admitted.as_mut().poll(&mut context).is_ready());
     assert!(partition.accept(&term, Some(7)));
     assert!(partition.accept_reply(&term, Some(8)).is_some());
     assert_eq!(partition.min_head(), 8);
-    // Where terms do not wait for silent nodes, nothing is gained by it.
+    // A check is useless if terms do not wait for silent nodes.
     let hasty = open(Duration::ZERO, GRACE);
     assert!(hasty.accept(&hasty.term(), None));
 }
 
-/// A presence call is due several times before answers stop to count.
+/// Several presence calls are due before answers stop to count.
 #[test]
 fn presence_is_more_frequent_than_the_grace() {
     for grace in [1, 40, 100, 2_000, 60_000].map(Duration::from_millis) {
