@@ -12,7 +12,7 @@ use crate::{
 };
 
 impl Client {
-    /// What a user has. Users see their own account.
+    /// Balances of a user's account. Users see their own account.
     ///
     /// # Errors
     /// See [`Error`].
@@ -20,7 +20,7 @@ impl Client {
         self.json(Call::get(path(user, ""))).await
     }
 
-    /// Puts money from outside into a user's account. Scope `deposit`.
+    /// Credits money from outside to a user's account. Scope `deposit`.
     ///
     /// # Errors
     /// See [`Error`].
@@ -39,7 +39,7 @@ impl Client {
         self.json(call.keyed(self)).await
     }
 
-    /// Takes money out of an account, to be paid out. The same reference again is a replay.
+    /// Withdraws money from an account, to be paid out. A call with the same reference is a replay.
     ///
     /// # Errors
     /// `insufficient-funds`; see [`Error`].

@@ -1,4 +1,4 @@
-//! Who changed what. Scope `read:any`.
+//! Log of changes that users and operators requested. Scope `read:any`.
 
 use futures_util::Stream;
 use serde_json::Value;
@@ -12,32 +12,32 @@ use crate::{
     words::ActionKind,
 };
 
-/// The subject of what was done to partitions, to what is in quarantine, and to everything.
+/// Subject of actions on partitions, on the quarantine, and on the whole service.
 pub const THE_SERVICE: &str = "the service";
 
 bodies! {
-    /// A change that somebody asked for. What an engine decides was written down before: its refusal is not.
+    /// Change that a user or operator requested. It is recorded before the engine decides, so it may have been refused.
     Action {
         /// Its id.
         id: Id,
-        /// When.
+        /// Time of the request.
         at: Timestamp,
-        /// Whose token it was; or who is named on the command line.
+        /// Subject of the request's token, or the name given on the command line.
         actor: String,
-        /// What was done.
+        /// Kind of action.
         action: ActionKind,
-        /// What it was done to.
+        /// Id of the changed object.
         subject: String,
-        /// The id of the request; empty for what was done from the command line.
+        /// Id of the request; empty for actions from the command line.
         request_id: String,
-        /// What was asked for.
+        /// Content of the request.
         detail: Value,
     }
 }
 
 impl Client {
-    /// What was asked for about something, in the order of time, page after page as the stream is read: a campaign's
-    /// id, an order's, a webhook's, the user whose account it is, or [`THE_SERVICE`].
+    /// Actions on a subject, oldest first. The stream loads one page after another as it is read. A subject is the id
+    /// of a campaign, an order or a webhook, the user of an account, or [`THE_SERVICE`].
     pub fn actions(
         &self,
         subject: &str,

@@ -1,4 +1,4 @@
-//! The bodies of answers. What fields they have beside these is ignored.
+//! Bodies of answers. Unknown fields are ignored.
 
 use crate::{
     bodies::bodies,
@@ -15,15 +15,15 @@ use crate::{
 bodies! {
     /// A campaign's numbers. Always supply = granted + remaining + returned + withheld.
     State {
-        /// Where it is in its life.
+        /// Phase of the campaign.
         phase: Phase,
-        /// Shares or units there ever were.
+        /// Total shares or units.
         supply: u64,
-        /// Those that users have.
+        /// Shares or units that users have.
         granted: u64,
-        /// Those that can still be had.
+        /// Shares or units that can still be claimed.
         remaining: u64,
-        /// Those that went back at the close.
+        /// Shares or units returned at the close.
         returned: u64,
         /// Those that repairs withhold, because a user may have been granted them. They go back at the close.
         withheld: u64,
@@ -38,90 +38,90 @@ bodies! {
     Sale {
         /// Its id.
         id: CampaignId,
-        /// Who sells.
+        /// The seller.
         seller: UserId,
-        /// What people see.
+        /// Title that users see.
         title: String,
         /// The seller's id of the product.
         #[serde(skip_serializing_if = "Option::is_none")]
         product_id: Option<Id>,
-        /// What it is, in words.
+        /// Description of the product.
         #[serde(skip_serializing_if = "Option::is_none")]
         description: Option<String>,
-        /// Where its picture is.
+        /// URL of a picture of the product.
         #[serde(skip_serializing_if = "Option::is_none")]
         image_url: Option<String>,
-        /// Units there are in all.
+        /// Total units.
         stock: u64,
-        /// Units that one user may have.
+        /// Maximum units per user.
         per_user_limit: u32,
         /// The price of one unit.
         unit_price: Money,
-        /// How long an unpaid order keeps its units.
+        /// Time for which an unpaid order keeps its units.
         hold_seconds: u32,
-        /// What a grant survives.
+        /// Acknowledgement level of grants.
         ack: AckLevel,
-        /// Users on their way to a decision for each unit that is left, in percent; 0: all.
+        /// Admission permits per remaining unit, in percent; 0 for no limit.
         admission_percent: u32,
-        /// Which payments pay an order, beside its price.
+        /// Payments that pay an order although they differ from its price.
         payment_policy: PaymentPolicy,
         /// The tolerance of [`PaymentPolicy::AcceptWithTolerance`].
         #[serde(skip_serializing_if = "Option::is_none")]
         payment_tolerance: Option<Money>,
-        /// Whether claims wait in line.
+        /// Whether claims wait in a queue.
         waiting_room: bool,
-        /// What a claim needs.
+        /// Requirements of a claim.
         requirements: Vec<Requirement>,
-        /// Who may take part; none: everybody.
+        /// Users who may claim; `None` for all users.
         #[serde(skip_serializing_if = "Option::is_none")]
         audience: Option<AudienceKind>,
-        /// When it was created.
+        /// Time of its creation.
         created_at: Timestamp,
-        /// When phase, stock, terms or details last changed.
+        /// Time of the last change of phase, stock, settings or details.
         updated_at: Timestamp,
-        /// Since when lists do not show it unless asked.
+        /// Time of its archiving. Lists show archived campaigns only on request.
         #[serde(skip_serializing_if = "Option::is_none")]
         archived_at: Option<Timestamp>,
-        /// Its numbers.
+        /// Its counters.
         state: State,
     }
-    /// What a service promises of a red packet that is to be sent.
+    /// Commitment of the service to its seed of a future red packet.
     Promise {
-        /// The id to send it with, within a day.
+        /// Id of the red packet. It must be sent within a day.
         id: CampaignId,
-        /// The SHA-256 over the id and the service's part of the seed.
+        /// SHA-256 over the id and the server seed.
         promise: String,
     }
     /// A red packet.
     RedPacket {
         /// Its id.
         id: CampaignId,
-        /// Who sends it.
+        /// The sender.
         sender: UserId,
-        /// What people see.
+        /// Title that users see.
         title: String,
-        /// What is shared out.
+        /// Total money of all shares.
         total: Money,
-        /// How many shares.
+        /// Number of shares.
         shares: u32,
-        /// How the total becomes shares.
+        /// Rule that splits the total into shares.
         split: SplitRule,
-        /// What a grant survives.
+        /// Acknowledgement level of grants.
         ack: AckLevel,
-        /// Who may see the draws.
+        /// Users who may see the claimed shares.
         draws: Draws,
-        /// Whether claims wait in line.
+        /// Whether claims wait in a queue.
         waiting_room: bool,
-        /// What a claim needs.
+        /// Requirements of a claim.
         requirements: Vec<Requirement>,
-        /// Who may take part; none: everybody.
+        /// Users who may claim; `None` for all users.
         #[serde(skip_serializing_if = "Option::is_none")]
         audience: Option<AudienceKind>,
-        /// What users have.
+        /// Money of the claimed shares.
         claimed: Money,
-        /// What can still be had.
+        /// Money of the shares that can still be claimed.
         remaining: Money,
-        /// What went back to the sender.
+        /// Money refunded to the sender.
         refunded: Money,
         /// Money of the shares that repairs withhold. It goes back to the sender at the close.
         withheld: Money,
@@ -129,67 +129,67 @@ bodies! {
         commitment: String,
         /// 2; 1 for packets of earlier releases, whose commitments bind neither id nor currency.
         commitment_version: u8,
-        /// What the sender has added to the seed.
+        /// The client seed, which the sender added.
         #[serde(skip_serializing_if = "Option::is_none")]
         entropy: Option<String>,
-        /// What binds the service to its part of the seed.
+        /// Hash of the server seed.
         #[serde(skip_serializing_if = "Option::is_none")]
         promise: Option<String>,
-        /// The service's part of the seed, shown with it.
+        /// The server seed, disclosed together with the seed.
         #[serde(skip_serializing_if = "Option::is_none")]
         secret: Option<String>,
-        /// What the shares are drawn from, once nobody gains by knowing it.
+        /// Seed of all shares. Disclosed once it gives no user an advantage.
         #[serde(skip_serializing_if = "Option::is_none")]
         seed: Option<String>,
         /// The largest share, once all are claimed or the packet is closed.
         #[serde(skip_serializing_if = "Option::is_none")]
         luckiest: Option<Share>,
-        /// When it was created.
+        /// Time of its creation.
         created_at: Timestamp,
-        /// When phase, stock, terms or details last changed.
+        /// Time of the last change of phase, stock, settings or details.
         updated_at: Timestamp,
-        /// Since when lists do not show it unless asked.
+        /// Time of its archiving. Lists show archived campaigns only on request.
         #[serde(skip_serializing_if = "Option::is_none")]
         archived_at: Option<Timestamp>,
-        /// Its numbers.
+        /// Its counters.
         state: State,
     }
     /// A red packet in a list.
     ListedRedPacket {
         /// Its id.
         id: CampaignId,
-        /// Who sends it.
+        /// The sender.
         sender: UserId,
-        /// What people see.
+        /// Title that users see.
         title: String,
-        /// What is shared out.
+        /// Total money of all shares.
         total: Money,
-        /// How many shares.
+        /// Number of shares.
         shares: u32,
-        /// How the total becomes shares.
+        /// Rule that splits the total into shares.
         split: SplitRule,
-        /// When it was created.
+        /// Time of its creation.
         created_at: Timestamp,
-        /// When phase, stock, terms or details last changed.
+        /// Time of the last change of phase, stock, settings or details.
         updated_at: Timestamp,
-        /// Since when lists do not show it unless asked.
+        /// Time of its archiving. Lists show archived campaigns only on request.
         #[serde(skip_serializing_if = "Option::is_none")]
         archived_at: Option<Timestamp>,
-        /// Its numbers, as settled.
+        /// Its counters, as settled.
         state: State,
     }
-    /// One share that was claimed.
+    /// Claimed share of a red packet.
     Share {
         /// The grant's number, from 1.
         number: u32,
-        /// Who has it.
+        /// The user who has it.
         user: UserId,
-        /// How much.
+        /// Its money.
         amount: Money,
-        /// When it was granted.
+        /// Time of the grant.
         granted_at: Timestamp,
     }
-    /// A grant, and for a sale its order. A repeated claim gets the same one.
+    /// Grant, and for a sale its order. A repeated claim gets the same grant.
     Grant {
         /// The campaign that granted.
         campaign: CampaignId,
@@ -198,99 +198,99 @@ bodies! {
         /// The order's id; sales only.
         #[serde(skip_serializing_if = "Option::is_none")]
         order: Option<OrderId>,
-        /// Units; 1 for a share.
+        /// Number of units; 1 for a share.
         quantity: u32,
         /// The share's money, or the order's price.
         amount: Money,
-        /// When it was decided.
+        /// Time of the decision.
         granted_at: Timestamp,
-        /// Where the order is in its life; sales only.
+        /// State of the order; sales only.
         #[serde(skip_serializing_if = "Option::is_none")]
         state: Option<OrderState>,
         /// When the hold of an unpaid order ends; sales only.
         #[serde(skip_serializing_if = "Option::is_none")]
         hold_until: Option<Timestamp>,
-        /// What the grant survives.
+        /// Acknowledgement level that the grant has reached.
         #[serde(skip_serializing_if = "Option::is_none")]
         ack: Option<AckLevel>,
     }
-    /// An order: whose it is, and the grant.
+    /// Order with its buyer and its grant.
     Order {
         /// The buyer.
         user: UserId,
-        /// Payments that are owed back.
+        /// Number of refunds due.
         refunds_due: u32,
         /// The grant.
         #[serde(flatten)]
         grant: Grant,
     }
-    /// What became of a payment.
+    /// Result of a payment report.
     Payment {
-        /// What.
+        /// Outcome of the payment.
         outcome: PaymentOutcome,
         /// The order.
         order: Order,
     }
-    /// Where a user stands in line.
+    /// A user's queue entry.
     Place {
-        /// It waits, or what became of it.
+        /// State of the entry: it waits, or its result.
         state: PlaceState,
-        /// The order of entry.
+        /// Number of the entry. Entries are decided in this order.
         place: u64,
-        /// While it waits: how many are before it, at most.
+        /// Upper bound of the entries before this one; `None` once it is decided.
         #[serde(skip_serializing_if = "Option::is_none")]
         ahead: Option<u64>,
-        /// What was granted.
+        /// The grant, if the claim was granted.
         #[serde(skip_serializing_if = "Option::is_none")]
         grant: Option<Grant>,
     }
-    /// What a user has.
+    /// Account of a user.
     Account {
-        /// Whose it is.
+        /// The user.
         user: UserId,
-        /// One for each currency.
+        /// Balances, one per currency.
         balances: Vec<Balance>,
-        /// Whether everything granted before the request is in it. If not, ask again.
+        /// Whether the balances include all grants from before the request. If not, read them again later.
         settled: bool,
     }
-    /// What a user has in one currency.
+    /// Balance of a user in one currency.
     Balance {
-        /// What can be spent.
+        /// Money that the user can spend.
         available: Money,
-        /// Payments that are owed back.
+        /// Total of refunds due.
         refunds_due: Money,
     }
     /// A deposit that was made.
     Deposit {
         /// Its id.
         id: Id,
-        /// Whose account it went to.
+        /// The user whose account was credited.
         user: UserId,
-        /// How much.
+        /// Its money.
         amount: Money,
     }
-    /// What became of one red packet of several.
+    /// Result of one red packet of a batch.
     RedPacketResult {
-        /// Its key.
+        /// Idempotency key of the red packet.
         idempotency_key: IdempotencyKey,
-        /// What became of it.
+        /// Result of the creation.
         result: CreationResult,
-        /// It, unless it was refused.
+        /// The red packet, unless it was refused.
         #[serde(skip_serializing_if = "Option::is_none")]
         red_packet: Option<RedPacket>,
-        /// Why it was refused.
+        /// Reason of a refusal.
         #[serde(skip_serializing_if = "Option::is_none")]
         problem: Option<Problem>,
     }
-    /// A share that a user has.
+    /// Claimed share of a user.
     Claim {
         /// The red packet.
         campaign: CampaignId,
         /// The grant's number, from 1.
         number: u32,
-        /// How much.
+        /// Money of the share.
         amount: Money,
-        /// When it was granted.
+        /// Time of the grant.
         granted_at: Timestamp,
     }
     /// An order of a user.
@@ -299,201 +299,201 @@ bodies! {
         order: OrderId,
         /// The sale.
         campaign: CampaignId,
-        /// What people see of the sale.
+        /// Title of the sale.
         title: String,
-        /// Units.
+        /// Number of units.
         quantity: u32,
         /// The price of all units.
         amount: Money,
-        /// Where it is in its life.
+        /// Its state.
         state: OrderState,
-        /// When it was granted.
+        /// Time of the grant.
         granted_at: Timestamp,
     }
     /// An order of a sale.
     ListedOrder {
         /// Its id.
         order: OrderId,
-        /// Its number, from 1.
+        /// Its number in the sale, from 1.
         number: u32,
         /// The buyer.
         user: UserId,
-        /// Units.
+        /// Number of units.
         quantity: u32,
         /// The price of all units.
         amount: Money,
-        /// Where it is in its life.
+        /// Its state.
         state: OrderState,
-        /// When it was granted.
+        /// Time of the grant.
         granted_at: Timestamp,
     }
-    /// Money that came into one of a user's accounts, or went out of it.
+    /// Posting on one of a user's accounts.
     Posting {
-        /// Why.
+        /// Kind of posting.
         kind: PostingKind,
-        /// In which of the two accounts.
+        /// The user's account with the posting.
         account: UserAccount,
-        /// What came. What went is below 0.
+        /// Amount; negative for a debit.
         amount: Money,
-        /// The campaign that it was for.
+        /// The campaign that caused the posting.
         #[serde(skip_serializing_if = "Option::is_none")]
         campaign: Option<CampaignId>,
-        /// The order that it was for.
+        /// The order that caused the posting.
         #[serde(skip_serializing_if = "Option::is_none")]
         order: Option<OrderId>,
-        /// The payment service's name for it; of a deposit and its reversal the deposit's id.
+        /// Reference of the payment service; for a deposit and its reversal the deposit's id.
         #[serde(skip_serializing_if = "Option::is_none")]
         reference: Option<String>,
-        /// When.
+        /// Time of the posting.
         at: Timestamp,
     }
     /// A deposit, and whether it was taken back.
     DepositRecord {
         /// Its id.
         id: Id,
-        /// Whose account it went to.
+        /// The user whose account was credited.
         user: UserId,
-        /// How much.
+        /// Its money.
         amount: Money,
-        /// When.
+        /// Time of the deposit.
         at: Timestamp,
         /// Whether it was taken back.
         reversed: bool,
     }
-    /// A payment that arrived, and what became of it.
+    /// Reported payment and its outcome.
     PaymentRecord {
-        /// The payment service's name for it.
+        /// Reference of the payment service.
         reference: String,
         /// The order.
         order: OrderId,
         /// The buyer.
         user: UserId,
-        /// What became of it.
+        /// Outcome of the payment.
         outcome: PaymentOutcome,
-        /// How much.
+        /// Its money.
         amount: Money,
-        /// When it was decided.
+        /// Time of the decision.
         at: Timestamp,
     }
     /// A deposit that was taken back.
     Reversal {
         /// The deposit.
         deposit: Id,
-        /// From whose account.
+        /// The user whose account was debited.
         user: UserId,
-        /// How much.
+        /// Its money.
         amount: Money,
     }
-    /// Money that was paid out of an account.
+    /// Withdrawal from an account.
     Withdrawal {
-        /// The payment service's name for it.
+        /// Reference of the payment service.
         reference: String,
-        /// Out of whose account.
+        /// The user whose account was debited.
         user: UserId,
-        /// How much.
+        /// Its money.
         amount: Money,
     }
-    /// A payment that was paid back.
+    /// Refund of a payment.
     Refund {
-        /// The payment service's name for it.
+        /// Reference of the payment service.
         reference: String,
-        /// For which order.
+        /// The order.
         order: OrderId,
-        /// How much.
+        /// Its money.
         amount: Money,
     }
-    /// What is owed to the buyer of an order, and what was paid back.
+    /// Refunds of an order: due and paid.
     Refunds {
-        /// For which order.
+        /// The order.
         order: OrderId,
-        /// All that ever was owed in the sale's currency.
+        /// Total that ever became due in the sale's currency.
         due: Money,
-        /// What of it was paid back.
+        /// Amount refunded so far.
         refunded: Money,
-        /// The same in other currencies that payments came in.
+        /// The same in other currencies of payments.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         other_currencies: Vec<OwedMoney>,
-        /// Whether everything that happened before the request is in it. If not, ask again.
+        /// Whether the amounts include all changes from before the request. If not, read them again later.
         settled: bool,
     }
-    /// What is owed for an order in one currency.
+    /// Refunds of an order in one currency.
     OwedMoney {
-        /// All that ever was owed.
+        /// Total that ever became due.
         due: Money,
-        /// What of it was paid back.
+        /// Amount refunded so far.
         refunded: Money,
     }
-    /// An order that something is still owed for in one currency.
+    /// Order with an unpaid refund in one currency.
     OwedOrder {
         /// The order.
         order: OrderId,
         /// The buyer.
         user: UserId,
-        /// All that ever was owed.
+        /// Total that ever became due.
         due: Money,
-        /// What of it was paid back.
+        /// Amount refunded so far.
         refunded: Money,
-        /// What is still owed.
+        /// Amount still due.
         left: Money,
     }
-    /// An invitation to a campaign. Whoever holds it may take part.
+    /// Invitation to a campaign. It admits any user who presents it.
     Invitation {
-        /// What a claim shows.
+        /// Text that a claim must present.
         invitation: String,
-        /// The first instant at which it is not valid any more.
+        /// Time from which it is invalid.
         expires_at: Timestamp,
     }
-    /// Users who may take part in a campaign.
+    /// Users who may claim of a campaign.
     CampaignAudience {
-        /// How they are told from others; none where it is for everybody.
+        /// Condition that users must meet; `None` if all users may claim.
         #[serde(skip_serializing_if = "Option::is_none")]
         audience: Option<AudienceKind>,
-        /// The users whom it names.
+        /// The named users, for an audience of named users.
         #[serde(skip_serializing_if = "Option::is_none")]
         users: Option<Vec<String>>,
     }
-    /// An endpoint that is told what was settled, and how it stands.
+    /// Endpoint that receives webhook events, and its delivery status.
     Webhook {
         /// Its id.
         id: WebhookId,
-        /// Where events are posted.
+        /// URL to which events are posted.
         url: String,
-        /// Events of these types alone; of all if there are none.
+        /// Types of events to deliver; empty for all types.
         types: Vec<WebhookEventType>,
-        /// Events of these campaigns alone; of all if there are none.
+        /// Campaigns whose events are delivered; empty for all campaigns.
         campaigns: Vec<CampaignId>,
-        /// Events of campaigns of this sender or seller alone.
+        /// Sender or seller whose campaigns' events are delivered; `None` for all.
         #[serde(skip_serializing_if = "Option::is_none")]
         owner: Option<UserId>,
-        /// When it was made.
+        /// Time of its creation.
         created_at: Timestamp,
-        /// How it stands.
+        /// Delivery status.
         status: WebhookStatus,
-        /// Events that it may have to be told yet.
+        /// Upper bound of undelivered events.
         behind: u64,
-        /// Since when nothing gets through.
+        /// Time since which all deliveries fail.
         #[serde(skip_serializing_if = "Option::is_none")]
         failing_since: Option<Timestamp>,
-        /// Attempts that have failed since then.
+        /// Failed attempts since then.
         attempts: u32,
-        /// What the last failure was.
+        /// Error of the last failed attempt.
         #[serde(skip_serializing_if = "Option::is_none")]
         last_error: Option<String>,
-        /// When it is tried again.
+        /// Time of the next attempt.
         #[serde(skip_serializing_if = "Option::is_none")]
         retry_at: Option<Timestamp>,
-        /// Since when it is not tried any more.
+        /// Time since which deliveries are disabled.
         #[serde(skip_serializing_if = "Option::is_none")]
         disabled_at: Option<Timestamp>,
-        /// What requests are signed with, where it was just made.
+        /// Secret that signs requests; present only in the answer that creates or rotates it.
         #[serde(skip_serializing_if = "Option::is_none")]
         secret: Option<WebhookSecret>,
     }
-    /// What came of the test of an endpoint.
+    /// Result of a test delivery.
     WebhookTest {
-        /// Whether it has answered 2xx in time.
+        /// Whether the endpoint answered 2xx in time.
         delivered: bool,
-        /// Why not.
+        /// Error of a failed delivery.
         #[serde(skip_serializing_if = "Option::is_none")]
         error: Option<String>,
     }

@@ -14,74 +14,74 @@ use crate::{
 
 const ALL: &str = "/v1/audits";
 
-/// An audit of the node that was asked, and how it stands.
+/// Audit of the node that was asked, with its status.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Audit {
     /// Its id.
     pub id: Id,
-    /// How it stands.
+    /// Its status.
     pub status: AuditStatus,
-    /// Who asked for it.
+    /// The user who requested it.
     pub actor: String,
-    /// When it began.
+    /// Time of its start.
     pub started_at: Timestamp,
-    /// When it ended.
+    /// Time of its end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Timestamp>,
-    /// Why it has failed.
+    /// Error of a failed audit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// What it has found; not in a list.
+    /// Its report; absent in lists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub report: Option<AuditReport>,
 }
 
 bodies! {
-    /// What an audit has found.
+    /// Findings of an audit.
     AuditReport {
-        /// What was audited.
+        /// The audited data.
         subject: String,
-        /// Entries in the engine's log that are not settled yet, where an engine was looked at.
+        /// Unsettled entries in the engine's log; `None` if no engine was audited.
         #[serde(skip_serializing_if = "Option::is_none")]
         in_flight: Option<u64>,
         /// Entries that the ledger refused.
         refused: u64,
-        /// Entries that wait for these.
+        /// Entries that wait for refused ones.
         waiting: u64,
-        /// All checks, in the order in which they were made.
+        /// All checks, in order of execution.
         checks: Vec<AuditCheck>,
     }
-    /// What one check has found.
+    /// Result of one check.
     AuditCheck {
-        /// What it checks.
+        /// Name of the check.
         name: String,
-        /// Whether nothing offends; none for a check that cannot be made here.
+        /// Whether the check found no breach; `None` if it does not apply here.
         #[serde(skip_serializing_if = "Option::is_none")]
         ok: Option<bool>,
-        /// Why it cannot be made.
+        /// Reason why the check does not apply.
         #[serde(skip_serializing_if = "Option::is_none")]
         not_applicable: Option<String>,
-        /// How many rows it looked at.
+        /// Number of rows examined.
         examined: u64,
-        /// What offends, a line each: the first of them.
+        /// The first breaches, one line each.
         offending: Vec<String>,
-        /// How many offend.
+        /// Total number of breaches.
         offending_total: u64,
     }
 }
 
 impl Client {
-    /// Has the node that answers audit everything that it works on, beside its engine. While one audit runs, it is the
-    /// answer.
+    /// Starts an audit of all data of the node that answers, beside its engine. If an audit is running already, returns
+    /// that one.
     ///
     /// # Errors
-    /// `not-for-engine` where nothing can be audited from there; see [`Error`].
+    /// `not-for-engine` if that node cannot audit anything; see [`Error`].
     pub async fn start_audit(&self) -> Result<Audit, Error> {
         self.json(Call::post(ALL)).await
     }
 
-    /// The last audits of the node that answers, newest first, without what they have found.
+    /// Last audits of the node that answers, newest first, without reports.
     ///
     /// # Errors
     /// See [`Error`].
@@ -94,7 +94,7 @@ impl Client {
         Ok(all.audits)
     }
 
-    /// An audit of the node that answers: other nodes do not know of it.
+    /// Audit of the node that answers. Other nodes do not know it.
     ///
     /// # Errors
     /// `not-found`, also after seven more audits; see [`Error`].

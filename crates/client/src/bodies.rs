@@ -1,4 +1,4 @@
-//! Bodies of answers: structs that are read from JSON, and may get more fields.
+//! Macro for bodies of answers: structs that are parsed from JSON and may get more fields.
 
 macro_rules! bodies {
     ($($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* })*) => { $(

@@ -1,4 +1,4 @@
-//! How a client is made: where the service is, and every bound there is.
+//! Builder of a client: the URL of the service and all limits.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,17 +11,17 @@ use crate::{
     wire::Wire,
 };
 
-/// A call takes at most this long, with all its attempts.
+/// Time limit of a call with all its attempts.
 const DEADLINE: Duration = Duration::from_secs(30);
-/// An attempt whose answer takes longer is given up and repeated.
+/// Time limit of an attempt. After it the request is repeated.
 const ATTEMPT_MAX: Duration = Duration::from_secs(10);
-/// Calls under way at a time.
+/// Maximum number of calls in flight.
 const IN_FLIGHT_MAX: usize = 64;
-/// The first pause is up to this, and each further one up to twice as much as the one before.
+/// Maximum of the first pause. Each further maximum is twice the one before, up to `BACKOFF_MAX`.
 const BACKOFF_FIRST: Duration = Duration::from_millis(50);
 const BACKOFF_MAX: Duration = Duration::from_secs(2);
 
-/// Makes a [`Client`].
+/// Builds a [`Client`].
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct Builder {
@@ -31,7 +31,8 @@ pub struct Builder {
 }
 
 impl Client {
-    /// A client of the service at this URL, `http://` or `https://`. A path in it comes before all others.
+    /// Builder of a client for the service at this URL, `http://` or `https://`. A path in the URL precedes all paths
+    /// of the API.
     pub fn builder(url: &str) -> Builder {
         Builder {
             url: url.to_owned(),
@@ -48,43 +49,43 @@ impl Client {
 }
 
 impl Builder {
-    /// The bearer token of all requests. Default: none.
+    /// Sets the bearer token of all requests. Default: none.
     pub fn token(mut self, token: impl Into<String>) -> Self {
         self.token = Some(token.into());
         self
     }
 
-    /// How long a call may take with all its attempts and pauses; default 30 s.
+    /// Sets the time limit of a call with all its attempts and pauses; default 30 s.
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.bounds.deadline = deadline;
         self
     }
 
-    /// After how long without an answer an attempt is given up and repeated under the same key; default 10 s.
+    /// Sets the time limit of an attempt. After it the request is repeated under the same key; default 10 s.
     pub fn attempt_max(mut self, attempt_max: Duration) -> Self {
         self.bounds.attempt_max = attempt_max;
         self
     }
 
-    /// How many calls may be under way at a time, over all clones; default 64. Streams of places count apart: as many
-    /// again.
+    /// Sets the maximum number of calls in flight over all clones; default 64. Streams of queue entries have a separate
+    /// limit of the same size.
     pub fn in_flight_max(mut self, calls: usize) -> Self {
         self.bounds.in_flight_max = calls;
         self
     }
 
-    /// The pause before the first repetition is a random one up to `first`, each further one up to twice as long as the
-    /// one before, and none is longer than `max`; default 50 ms and 2 s. It comes on top of a `Retry-After`.
+    /// Sets the maximum of the first pause (`first`) and of all pauses (`max`); defaults 50 ms and 2 s. Each maximum is
+    /// twice the one before. Pauses are random up to their maximum, and come on top of a `Retry-After`.
     pub fn backoff(mut self, first: Duration, max: Duration) -> Self {
         self.bounds.backoff_first = first;
         self.bounds.backoff_max = max;
         self
     }
 
-    /// The client. It connects when it is first asked, and needs a runtime of tokio then.
+    /// Builds the client. It connects at the first call, which needs a tokio runtime.
     ///
     /// # Errors
-    /// [`Error::Usage`] when the URL is none, the token cannot stand in a header, or no call may be in flight.
+    /// [`Error::Usage`] if the URL is invalid, the token cannot be part of a header, or no call may be in flight.
     pub fn build(self) -> Result<Client, Error> {
         let url = &self.url;
         let invalid = || Error::Usage(format!("`{url}` is no URL such as http://127.0.0.1:8080"));
@@ -108,7 +109,7 @@ impl Builder {
     }
 }
 
-/// The URL that all paths of calls follow: without query and fragment, with a port that can be connected.
+/// Base URL of all calls; `None` if it has a query, a fragment, or port 0.
 fn base(text: &str) -> Option<Url> {
     let is_plain = text.bytes().all(|b| b.is_ascii_graphic() && b != b'\\');
     let url = Url::parse(text).ok()?;

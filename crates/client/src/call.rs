@@ -1,4 +1,4 @@
-//! A call: attempts under one key, until there is an answer that decides it or the deadline has come.
+//! Call: repeats a request under one key until an answer decides it or the deadline has passed.
 
 use std::time::Duration;
 
@@ -25,12 +25,12 @@ const USER_AGENT_VALUE: &str = concat!("qiang-client/", env!("CARGO_PKG_VERSION"
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const PROBLEM_JSON: &[u8] = b"application/problem+json";
-/// Answers 503 that decide: nothing is gained by asking again at once.
+/// Problems with status 503 that decide the call: a retry at once would not help.
 const OUTCOMES: [&str; 1] = ["paused"];
-/// Answers that leave open whether the request was carried out. Those of proxies have no problem of ours.
+/// Problems that do not tell whether the request was carried out. Answers of proxies have `about:blank`.
 const UNCERTAIN: [&str; 2] = ["uncertain", "about:blank"];
 
-/// A request, as often as it is sent.
+/// Request that can be sent several times.
 pub(crate) struct Call {
     pub(crate) method: Method,
     /// Path and query.
@@ -38,7 +38,7 @@ pub(crate) struct Call {
     headers: Vec<(HeaderName, HeaderValue)>,
     body: Bytes,
     key: Option<IdempotencyKey>,
-    /// Whether it changes something.
+    /// Whether the request changes something.
     changes: bool,
     pub(crate) until: Option<Instant>,
 }
@@ -92,7 +92,7 @@ impl Call {
         Ok(self)
     }
 
-    /// Under the client's key, or a new one.
+    /// Adds the client's idempotency key, or a new one.
     pub(crate) fn keyed(mut self, client: &Client) -> Self {
         let key = client.key.clone();
         self.key = Some(key.unwrap_or_else(IdempotencyKey::random));
@@ -100,13 +100,13 @@ impl Call {
         self
     }
 
-    /// It changes something, and again changes nothing: the body has keys, or none is needed.
+    /// Marks an idempotent change: the keys are in the body, or none is needed.
     pub(crate) fn changing(mut self) -> Self {
         self.changes = true;
         self
     }
 
-    /// Not longer than this, whatever the client's deadline is.
+    /// Sets a time limit that replaces the client's deadline.
     pub(crate) fn until(mut self, until: Instant) -> Self {
         self.until = Some(until);
         self
@@ -132,7 +132,7 @@ impl Call {
     }
 }
 
-/// What an attempt came to.
+/// Result of one attempt.
 enum Attempt {
     Done(Answer),
     Refused(Box<Problem>),
@@ -144,17 +144,17 @@ enum Attempt {
 }
 
 impl Client {
-    /// When a call that begins now has to be over.
+    /// Deadline of a call that begins now.
     pub(crate) fn deadline(&self) -> Instant {
         after(self.shared.bounds.deadline)
     }
 
-    /// The answer of a call, as JSON.
+    /// Carries a call out and parses the JSON of its answer.
     pub(crate) async fn json<T: DeserializeOwned>(&self, call: Call) -> Result<T, Error> {
         read(&self.call(&call).await?)
     }
 
-    /// The answer of a call: a success, or 304.
+    /// Carries a call out. Returns a success or status 304.
     pub(crate) async fn call(&self, call: &Call) -> Result<Answer, Error> {
         let until = call.until.unwrap_or_else(|| self.deadline());
         let gave_up = |attempts, may_have_happened, last: Option<Error>| Error::GaveUp {
@@ -163,7 +163,8 @@ impl Client {
             key: call.key.clone(),
             last: last.map(Box::new),
         };
-        // Kept over attempts and pauses: while the service is down, callers wait here and not at its door.
+        // Held over attempts and pauses. So while the service is down, callers wait here instead of sending more
+        // requests.
         let Ok(turn) = timeout_at(until, self.shared.turns.acquire()).await else {
             return Err(gave_up(0, false, None));
         };
@@ -216,7 +217,7 @@ impl Client {
         }
     }
 
-    /// A random pause: up to twice as long after each attempt as after the one before (full jitter).
+    /// Random pause; its maximum doubles with each attempt (full jitter).
     fn jitter(&self, attempts: u32) -> Duration {
         let bounds = &self.shared.bounds;
         let doubled = 2_u32.saturating_pow(attempts.saturating_sub(1));
@@ -228,7 +229,7 @@ impl Client {
     }
 }
 
-/// So long from now; a day at most.
+/// The instant after this time; at most a day from now.
 pub(crate) fn after(time: Duration) -> Instant {
     Instant::now() + time.min(Duration::from_secs(86_400))
 }
@@ -258,7 +259,7 @@ fn judge(answer: Answer) -> Attempt {
     }
 }
 
-/// What an answer says is the problem.
+/// Problem that an answer describes.
 pub(crate) fn problem(answer: &Answer) -> Problem {
     let text = |name: HeaderName| answer.headers.get(name)?.to_str().ok();
     let content_type = answer.headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
@@ -273,7 +274,7 @@ pub(crate) fn problem(answer: &Answer) -> Problem {
     problem
 }
 
-/// The body of an answer.
+/// Parses the body of an answer.
 pub(crate) fn read<T: DeserializeOwned>(answer: &Answer) -> Result<T, Error> {
     let status = answer.status;
     serde_json::from_slice(&answer.body)

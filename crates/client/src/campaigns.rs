@@ -1,4 +1,4 @@
-//! Campaigns: making, reading, listing, changing and ending them.
+//! Campaigns: create, read, list, change and end them.
 
 use futures_util::{Stream, stream};
 use hyper::{
@@ -23,22 +23,22 @@ use crate::{
     words::Phase,
 };
 
-/// Which campaigns to list. The default is the caller's own that are not archived.
+/// Filter for lists of campaigns. The default lists the caller's own campaigns that are not archived.
 #[derive(Debug, Clone, Default)]
 pub struct Listing {
-    /// Those of this sender or seller.
+    /// Sender or seller of the campaigns.
     pub owner: Option<UserId>,
-    /// Those of everybody.
+    /// Whether to list campaigns of all users.
     pub all: bool,
-    /// Sales of this product, by their start.
+    /// Product of sales; sorts them by start.
     pub product_id: Option<Id>,
-    /// Those in this phase.
+    /// Phase of the campaigns.
     pub phase: Option<Phase>,
-    /// Archived ones as well.
+    /// Whether to include archived campaigns.
     pub archived: bool,
-    /// The newest first. Not with `product_id`.
+    /// Whether the newest come first. Not allowed with `product_id`.
     pub newest_first: bool,
-    /// Campaigns in one answer, 1 to 100; default 50. It changes nothing but the number of requests.
+    /// Campaigns per page, 1 to 100; default 50. Affects only the number of requests.
     pub page_size: Option<u32>,
 }
 
@@ -65,35 +65,35 @@ impl Listing {
     }
 }
 
-/// The numbers of a campaign, and the entity tag that stands for them.
+/// Counters of a campaign, with their entity tag.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {
-    /// The numbers.
+    /// The counters.
     pub state: State,
-    /// For [`Client::state_since`].
+    /// Entity tag for [`Client::state_since`].
     pub etag: String,
 }
 
-/// What was read, and the entity tag that stands for it.
+/// Value with its entity tag.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tagged<T> {
-    /// What was read.
+    /// The value.
     pub value: T,
-    /// To ask again whether it has changed.
+    /// Entity tag that detects a later change.
     pub etag: String,
 }
 
 impl Client {
-    /// Opens a sale. Scope `campaigns:write`.
+    /// Creates a sale. Scope `campaigns:write`.
     ///
     /// # Errors
-    /// See [`Error`]; `invalid` names the fields that are wrong.
+    /// See [`Error`]; `invalid` names the wrong fields.
     pub async fn create_sale(&self, sale: &NewSale) -> Result<Sale, Error> {
         self.json(Call::post("/v1/sales").json(sale)?.keyed(self))
             .await
     }
 
-    /// A sale, with its numbers at present.
+    /// A sale with its current counters.
     ///
     /// # Errors
     /// See [`Error`].
@@ -101,7 +101,7 @@ impl Client {
         self.json(Call::get(Kind::Sale.path(id))).await
     }
 
-    /// A sale and its entity tag; none if it is as it was with the tag that is given.
+    /// A sale and its entity tag; `None` if it has not changed since the given tag.
     ///
     /// # Errors
     /// See [`Error`].
@@ -113,7 +113,8 @@ impl Client {
         self.unless(Kind::Sale.path(id), etag).await
     }
 
-    /// Changes a sale: all of it, or nothing. What is so already stays. Scope `campaigns:write`.
+    /// Changes all the given fields of a sale, or none. Fields that have the given value already stay. Scope
+    /// `campaigns:write`.
     ///
     /// # Errors
     /// Problems such as `stock-granted` and `phase-conflict`; see [`Error`].
@@ -122,7 +123,7 @@ impl Client {
         self.json(call.keyed(self)).await
     }
 
-    /// Sales, page after page as the stream is read.
+    /// Sales that match a filter. The stream loads one page after another as it is read.
     pub fn sales(
         &self,
         listing: &Listing,
@@ -139,8 +140,8 @@ impl Client {
         self.json(call.keyed(self)).await
     }
 
-    /// Binds the service to its part of the seed of a red packet, before it knows what the sender adds: send the packet
-    /// with this id, this promise and 32 random bytes of one's own. Scope `send`.
+    /// Commits the service to its server seed of a red packet, before it knows the client seed. To use it, send the red
+    /// packet with this id, this hash (`promise`), and 32 random bytes of your own. Scope `send`.
     ///
     /// # Errors
     /// See [`Error`].
@@ -148,11 +149,11 @@ impl Client {
         self.json(Call::post("/v1/red-packets/promises")).await
     }
 
-    /// Sends red packets from the caller's account, 1 to 100 of them in one request; each counts as one that is sent.
-    /// Says of each what became of it, in their order. The same again sends what was not sent. Scope `send`.
+    /// Sends 1 to 100 red packets from the caller's account in one request; limits count each of them. Returns one
+    /// result per red packet, in the same order. A repeated call sends only the missing ones. Scope `send`.
     ///
     /// # Errors
-    /// `invalid` names the fields that are wrong, of whichever packet, and then nothing was done; see [`Error`].
+    /// `invalid` names the wrong fields of any red packet; then none was sent. See [`Error`].
     pub async fn create_red_packets(
         &self,
         red_packets: &[KeyedRedPacket],
@@ -167,7 +168,7 @@ impl Client {
         Ok(answer.results)
     }
 
-    /// A red packet, with its numbers at present.
+    /// A red packet with its current counters.
     ///
     /// # Errors
     /// See [`Error`].
@@ -175,7 +176,8 @@ impl Client {
         self.json(Call::get(Kind::RedPacket.path(id))).await
     }
 
-    /// A red packet as the caller may see it and its entity tag; none if it is as it was with the tag that is given.
+    /// A red packet, as far as the caller may see it, and its entity tag; `None` if it has not changed since the given
+    /// tag.
     ///
     /// # Errors
     /// See [`Error`].
@@ -187,7 +189,7 @@ impl Client {
         self.unless(Kind::RedPacket.path(id), etag).await
     }
 
-    /// Red packets, page after page as the stream is read.
+    /// Red packets that match a filter. The stream loads one page after another as it is read.
     pub fn red_packets(
         &self,
         listing: &Listing,
@@ -195,8 +197,8 @@ impl Client {
         self.pages("/v1/red-packets", &listing.query(), "red_packets")
     }
 
-    /// Who got what of a red packet, in the order of the grants, page after page as the stream is read: what is in the
-    /// ledger when a page is asked for.
+    /// Settled shares of a red packet with their users, in order of the grants. The stream loads one page after another
+    /// as it is read.
     pub fn shares(
         &self,
         packet: &CampaignId,
@@ -205,7 +207,7 @@ impl Client {
         self.pages(&path, "", "claims")
     }
 
-    /// The numbers of a campaign, and their entity tag. Needs no token.
+    /// Counters of a campaign and their entity tag. Needs no token.
     ///
     /// # Errors
     /// See [`Error`].
@@ -214,7 +216,7 @@ impl Client {
         seen.ok_or_else(|| Error::Answer("304 to a request without a tag".to_owned()))
     }
 
-    /// The numbers of a campaign, if they are others than those of this tag.
+    /// Counters of a campaign; `None` if they have not changed since this tag.
     ///
     /// # Errors
     /// See [`Error`].
@@ -252,7 +254,7 @@ impl Client {
         }))
     }
 
-    /// Stops granting for now. Again changes nothing. Scope `send`, `campaigns:write` or `campaigns:write:any`.
+    /// Pauses a campaign. Idempotent. Scope `send`, `campaigns:write` or `campaigns:write:any`.
     ///
     /// # Errors
     /// See [`Error`].
@@ -260,7 +262,7 @@ impl Client {
         self.act(id, "pause").await
     }
 
-    /// Lets a paused campaign go on. Again changes nothing. Scopes as for `pause`.
+    /// Resumes a paused campaign. Idempotent. Scopes as for [`pause`](Self::pause).
     ///
     /// # Errors
     /// See [`Error`].
@@ -268,7 +270,7 @@ impl Client {
         self.act(id, "resume").await
     }
 
-    /// Ends a campaign now, and gives back what is left. Again changes nothing. Scopes as for `pause`.
+    /// Closes a campaign now, and returns what is left to its owner. Idempotent. Scopes as for [`pause`](Self::pause).
     ///
     /// # Errors
     /// See [`Error`].
@@ -276,10 +278,11 @@ impl Client {
         self.act(id, "close").await
     }
 
-    /// Has lists not show a closed campaign any more unless asked. Again changes nothing. Scopes as for `pause`.
+    /// Archives a closed campaign. Lists then show it only on request. Idempotent. Scopes as for
+    /// [`pause`](Self::pause).
     ///
     /// # Errors
-    /// `phase-conflict` before it is closed; see [`Error`].
+    /// `phase-conflict` if it is not closed; see [`Error`].
     pub async fn archive(&self, id: &CampaignId) -> Result<State, Error> {
         self.act(id, "archive").await
     }
@@ -288,15 +291,15 @@ impl Client {
         self.json(Call::post(path(id, action)).keyed(self)).await
     }
 
-    /// Users who may take part in a campaign.
+    /// Audience of a campaign.
     ///
     /// # Errors
-    /// `forbidden` where it is another's; see [`Error`].
+    /// `forbidden` if the campaign has another owner; see [`Error`].
     pub async fn audience(&self, id: &CampaignId) -> Result<CampaignAudience, Error> {
         self.json(Call::get(path(id, "audience"))).await
     }
 
-    /// Signs an invitation to a campaign that is by invitation; without an end it is valid until that of the campaign.
+    /// Signs an invitation to a campaign whose audience needs one. Without `expires_at` it expires with the campaign.
     ///
     /// # Errors
     /// `not-by-invitation`; see [`Error`].
@@ -310,7 +313,7 @@ impl Client {
             .await
     }
 
-    /// The items of a list, which stand in the field `items` of its pages. After an error there is no further one.
+    /// Items of a list, from the field `items` of its pages. The stream ends after an error.
     pub(crate) fn pages<T: DeserializeOwned + Send + 'static>(
         &self,
         path: &str,
@@ -334,15 +337,15 @@ impl Client {
     }
 }
 
-/// Where the reader of a list is.
+/// Reader of a list.
 struct Pages {
     client: Client,
     /// The path of the first page.
     first: String,
     items: &'static str,
-    /// Where the next page begins; null for the first; none behind the last.
+    /// Cursor of the next page; null for the first page, `None` after the last one.
     next: Option<Value>,
-    /// What is left of the page at hand.
+    /// Unread items of the current page.
     page: std::vec::IntoIter<Value>,
 }
 

@@ -1,4 +1,4 @@
-//! Claims: a share of a red packet, units of a sale.
+//! Claims of shares of a red packet or of units of a sale.
 
 use hyper::{StatusCode, header::HeaderName};
 use serde::Serialize;
@@ -15,23 +15,22 @@ use crate::{
 };
 
 const GRAB_TICKET: HeaderName = HeaderName::from_static("grab-ticket");
-/// Tickets that a call gets at most: the first, and one more if that expires while the claim is tried again.
+/// Maximum number of tickets per call: the first, and another one if it expires during retries.
 const TICKETS_MAX: usize = 2;
 
-/// What a claim came to that was not refused.
+/// Result of a claim that was not refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Claimed {
-    /// The grant: now, or by an earlier attempt or request, whose grant this is.
+    /// The grant, from this request or from an earlier attempt or request.
     Granted(Grant),
-    /// The campaign has a waiting room, and the claim has a place. [`Client::wait_in_line`] waits for what becomes of
-    /// it.
+    /// The campaign has a queue, and the claim has a queue entry. [`Client::wait_in_line`] waits for its result.
     Waiting(Place),
 }
 
 impl Client {
-    /// Claims a share of a red packet. Again gives the same share. Scope `claim`.
+    /// Claims a share of a red packet. A repeated claim returns the same share. Scope `claim`.
     ///
-    /// Where the packet asks for a grab ticket and none is given, the client gets one, and solves the challenge for it.
+    /// If the red packet requires a grab ticket and `claim` has none, the client solves the challenge and gets one.
     ///
     /// # Errors
     /// Problems such as `sold-out`, `ended`, `not-started`, `not-named`; see [`Error`].
@@ -44,10 +43,10 @@ impl Client {
             .await
     }
 
-    /// Orders units of a sale. Scope `claim`. Repetitions of this call give the same order; another call is another
-    /// order, or `limit-reached`, unless it is made [`with_key`](Client::with_key) of the first.
+    /// Orders units of a sale. Scope `claim`. Retries of this call return the same order. Another call creates another
+    /// order or returns `limit-reached`, unless it uses the key of the first by [`with_key`](Client::with_key).
     ///
-    /// Tickets are got as for [`Client::claim_share`].
+    /// The client gets tickets as for [`Client::claim_share`].
     ///
     /// # Errors
     /// Problems such as `sold-out`, `limit-reached`, `ended`; see [`Error`].
@@ -77,7 +76,7 @@ impl Client {
                 Err(error) if error.is(&["ticket-missing", "ticket-expired"]) => {}
                 answer => return claimed(&answer?),
             }
-            // Under the same key: whatever an attempt without a ticket has come to, this is the same claim.
+            // The retry has the same key, so it is the same claim as the attempt without a ticket.
             let ticket = self.ticket(kind, campaign, until).await?;
             call = call.header(GRAB_TICKET, &ticket.ticket)?;
         }

@@ -1,4 +1,4 @@
-//! The client: what its clones share, and what each has of its own.
+//! Client: state shared by its clones, and the state of each clone.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,7 +7,7 @@ use tokio::sync::Semaphore;
 
 use crate::{error::Error, ids::IdempotencyKey, wire::Wire};
 
-/// A client of one service. Clones share connections and bounds.
+/// Client of one service. Clones share connections and limits.
 #[derive(Debug, Clone)]
 pub struct Client {
     pub(crate) shared: Arc<Shared>,
@@ -17,21 +17,21 @@ pub struct Client {
 
 #[derive(Debug)]
 pub(crate) struct Shared {
-    /// The URL without a slash at its end.
+    /// The URL without its final slash.
     pub(crate) base: String,
     pub(crate) wire: Wire,
-    /// Of calls.
+    /// Permits for calls.
     pub(crate) turns: Semaphore,
-    /// Of streams, which last.
+    /// Permits for streams, which last longer than calls.
     pub(crate) streams: Arc<Semaphore>,
     pub(crate) bounds: Bounds,
 }
 
 impl Client {
-    /// The same for another user. Connections and bounds are shared.
+    /// Client for another user. It shares connections and limits.
     ///
     /// # Errors
-    /// [`Error::Usage`] when the token cannot stand in a header.
+    /// [`Error::Usage`] if the token cannot be part of a header.
     pub fn with_token(&self, token: &str) -> Result<Self, Error> {
         Ok(Self {
             bearer: Some(bearer(token)?),
@@ -39,8 +39,8 @@ impl Client {
         })
     }
 
-    /// The same, with this key instead of a new one. For one request and its repetitions: the service refuses another
-    /// request under it.
+    /// Client that uses this idempotency key instead of new ones. Use it for one request and its retries: the service
+    /// refuses another request under the same key.
     #[must_use]
     pub fn with_key(&self, key: IdempotencyKey) -> Self {
         Self {
@@ -50,7 +50,7 @@ impl Client {
     }
 }
 
-/// The bounds of a client.
+/// Limits of a client.
 #[derive(Debug, Clone)]
 pub(crate) struct Bounds {
     pub(crate) deadline: Duration,
@@ -60,7 +60,7 @@ pub(crate) struct Bounds {
     pub(crate) backoff_max: Duration,
 }
 
-/// The header of a token. It is not shown by `Debug`.
+/// Authorization header of a token. `Debug` does not show it.
 pub(crate) fn bearer(token: &str) -> Result<HeaderValue, Error> {
     let value = HeaderValue::from_str(&format!("Bearer {}", token.trim()));
     let mut value = value.map_err(|_| Error::Usage(format!("{AUTHORIZATION}: not a token")))?;

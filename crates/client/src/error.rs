@@ -1,49 +1,49 @@
-//! Why a call failed.
+//! Errors of calls.
 
 use crate::{ids::IdempotencyKey, problem::Problem};
 
-/// Why a call failed.
+/// Error of a call.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The service refused, and repeating the request now would not change that.
+    /// The service refused the request. A retry now would not help.
     #[error("{0}")]
     Problem(Box<Problem>),
-    /// There was no answer, or none that decides anything, until the deadline.
+    /// No answer decided the request before the deadline.
     #[error("no answer that decides it after {attempts} attempts")]
     #[non_exhaustive]
     GaveUp {
-        /// How often it was tried. 0: the call got no turn; too many others are in flight.
+        /// Number of attempts. 0 if the call got no permit because too many others are in flight.
         attempts: u32,
-        /// Whether the service may have carried it out all the same.
+        /// Whether the service may still have carried the request out.
         may_have_happened: bool,
-        /// What the request was made under, if it changes something and has no keys in its body.
-        /// [`crate::Client::with_key`] repeats it.
+        /// Idempotency key of a change that has no keys in its body. [`crate::Client::with_key`] repeats the request.
         key: Option<IdempotencyKey>,
-        /// How the last attempt failed.
+        /// Error of the last attempt.
         #[source]
         last: Option<Box<Error>>,
     },
-    /// No connection, or one that broke, or no answer in time. It is what [`Error::GaveUp`] says of its last attempt.
+    /// No connection, a broken connection, or no answer in time. [`Error::GaveUp`] has it as the error of its last
+    /// attempt.
     #[error("{what}")]
     #[non_exhaustive]
     Connection {
-        /// What failed.
+        /// The failed action.
         what: &'static str,
-        /// Why.
+        /// The cause.
         #[source]
         source: Option<Box<dyn std::error::Error + Send + Sync>>,
     },
     /// The service answered something that this client does not understand.
     #[error("an answer that is not understood: {0}")]
     Answer(String),
-    /// The client was asked wrongly: a URL, a token or a value that cannot be sent.
+    /// The caller passed an invalid URL, token or value.
     #[error("{0}")]
     Usage(String),
 }
 
 impl Error {
-    /// What the service said, if it said anything: at last, where it was tried again and again.
+    /// Problem that the service reported; after retries, the last one.
     pub fn problem(&self) -> Option<&Problem> {
         match self {
             Self::Problem(problem) => Some(problem),
@@ -52,7 +52,7 @@ impl Error {
         }
     }
 
-    /// Which problem it is: the last word of its type, such as `sold-out`. Stable: switch on it.
+    /// Kind of the problem: the last word of its type, such as `sold-out`. Kinds are stable, so you can match on them.
     pub fn kind(&self) -> Option<&str> {
         self.problem().map(Problem::kind)
     }
@@ -63,13 +63,13 @@ impl Error {
             Self::GaveUp {
                 may_have_happened, ..
             } => *may_have_happened,
-            // It was answered, by a success it may be.
+            // There was an answer; it may have been a success.
             Self::Answer(_) => true,
             _ => false,
         }
     }
 
-    /// The key of a request that may have been carried out.
+    /// Idempotency key of a request that may have been carried out.
     pub fn key(&self) -> Option<&IdempotencyKey> {
         match self {
             Self::GaveUp { key, .. } => key.as_ref(),

@@ -1,4 +1,4 @@
-//! Streams of events (server-sent events).
+//! Streams of server-sent events.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -16,31 +16,31 @@ use crate::{
     error::Error,
 };
 
-/// Where there is no stream, the service is asked so often, and a stream that ended is opened again after at most this.
+/// Interval of polls if there is no stream, and maximum pause before an ended stream is opened again.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// A stream that says nothing for longer is dead: services say something every ten seconds.
+/// Silence after which a stream counts as dead. Services send something every ten seconds.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
-/// No event is longer.
+/// Maximum size of an event in bytes.
 const EVENT_BYTES_MAX: usize = 64 * 1024;
 
-/// An event of a stream.
+/// Event of a stream.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Event {
-    /// Its kind; empty where none is named.
+    /// Its kind; empty if it has none.
     pub(crate) name: String,
-    /// What it says.
+    /// Its content.
     pub(crate) data: String,
 }
 
 impl Event {
-    /// What it says, as JSON.
+    /// Parses the content as JSON.
     pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, Error> {
         serde_json::from_str(&self.data)
             .map_err(|error| Error::Answer(format!("an event: {error}")))
     }
 }
 
-/// The events of a stream that is open.
+/// Events of an open stream.
 pub(crate) struct Events {
     body: Incoming,
     lines: Lines,
@@ -48,7 +48,7 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// Opens a stream, if the service has one and the client may have one more.
+    /// Opens a stream; `None` if the service has none or the client's limit is reached.
     pub(crate) async fn open(client: &Client, path: String) -> Option<Self> {
         let shared = &client.shared;
         let turn = shared.streams.clone().try_acquire_owned().ok()?;
@@ -63,7 +63,7 @@ impl Events {
         })
     }
 
-    /// The next event; none at the end, however it came.
+    /// Next event; `None` at the end of the stream, for any reason.
     pub(crate) async fn next(&mut self) -> Option<Event> {
         loop {
             if let Some(event) = self.lines.events.pop_front() {
@@ -78,7 +78,7 @@ impl Events {
     }
 }
 
-/// Lines of a stream of events become events (WHATWG HTML, "Server-sent events").
+/// Parser of event streams (WHATWG HTML, "Server-sent events").
 #[derive(Default)]
 struct Lines {
     line: Vec<u8>,
@@ -88,7 +88,7 @@ struct Lines {
 }
 
 impl Lines {
-    /// None when an event is too long, or no text.
+    /// Parses some bytes. `None` if an event is too long or not UTF-8.
     fn add(&mut self, bytes: &[u8]) -> Option<()> {
         for byte in bytes {
             match byte {
@@ -110,7 +110,7 @@ impl Lines {
                 std::mem::take(&mut self.name),
                 std::mem::take(&mut self.data),
             );
-            // What says nothing is none.
+            // An event without data is no event.
             if !data.is_empty() {
                 self.events.push_back(Event { name, data });
             }

@@ -1,4 +1,4 @@
-//! What a node does, second by second. Scope `read:any`.
+//! Statistics of a node, one record per second. Scope `read:any`.
 
 use std::collections::BTreeMap;
 
@@ -6,47 +6,47 @@ use serde::{Deserialize, Serialize};
 
 use crate::{call::Call, client::Client, error::Error, values::Timestamp};
 
-/// What a node did within a second.
+/// Statistics of one second.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Figure {
-    /// Each has one more than the one before.
+    /// Number of the record; consecutive.
     pub number: u64,
-    /// The second's end.
+    /// End of the second.
     pub at: Timestamp,
-    /// Claims that were answered.
+    /// Answered claims.
     pub claims_per_s: f64,
-    /// The same by what they ended in, without those that no claim ended in.
+    /// Answered claims by outcome. Outcomes with no claim are absent.
     pub outcomes_per_s: BTreeMap<String, f64>,
-    /// How long they took, where there were any.
+    /// Latency of claims; `None` if there were none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency_ms: Option<Latency>,
-    /// The part of the claims that reached whoever decides, where there were any.
+    /// Fraction of claims that passed the gate and reached the engine; `None` if there were none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub admitted_share: Option<f64>,
-    /// Log entries that are not yet in the ledger.
+    /// Log entries that are not in the ledger yet.
     pub settlement_lag_entries: u64,
     /// Claims and commands that wait for the engine.
     pub queue_length: u64,
-    /// Places in the lines that the node decides.
+    /// Queue entries in the queues that the node decides.
     pub waiting_places: u64,
 }
 
-/// How long claims took, in milliseconds.
+/// Latency of claims, in milliseconds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Latency {
-    /// Half of them took no longer.
+    /// 50th percentile.
     pub p50: f64,
-    /// Nine in ten.
+    /// 90th percentile.
     pub p90: f64,
-    /// 99 in 100.
+    /// 99th percentile.
     pub p99: f64,
 }
 
 impl Client {
-    /// What the node that answers did in the last 300 seconds, the earliest first: all of them, or those behind the one
-    /// with this number.
+    /// Statistics of the last 300 seconds of the node that answers, oldest first. `after` omits records up to that
+    /// number.
     ///
     /// # Errors
     /// See [`Error`].

@@ -1,5 +1,5 @@
-//! What users have done, newest first, and deposits and payments by their names. What is in the ledger is listed, which
-//! follows what is decided.
+//! Histories of users, newest first, and single deposits and payments. The lists show settled entries only, so they lag
+//! the decisions.
 
 use futures_util::Stream;
 
@@ -14,8 +14,8 @@ use crate::{
 };
 
 impl Client {
-    /// The shares of red packets that a user has, newest first, page after page as the stream is read. Users see their
-    /// own; others' are seen with the scope `read:any`.
+    /// Red packet shares of a user, newest first. The stream loads one page after another as it is read. Users see
+    /// their own; other users' shares need the scope `read:any`.
     pub fn claims_of(
         &self,
         user: &UserId,
@@ -23,7 +23,7 @@ impl Client {
         self.pages(&path(user, "claims"), "", "claims")
     }
 
-    /// The orders of a user, newest first, all or those in one state. Users see their own.
+    /// Orders of a user, newest first, of one state or of all. Users see their own.
     pub fn orders_of(
         &self,
         user: &UserId,
@@ -33,7 +33,7 @@ impl Client {
         self.pages(&path(user, "orders"), &query, "orders")
     }
 
-    /// What moved in a user's accounts, newest first, all or of one kind. Users see their own.
+    /// Postings on a user's accounts, newest first, of one kind or of all. Users see their own.
     pub fn postings_of(
         &self,
         user: &UserId,
@@ -43,7 +43,7 @@ impl Client {
         self.pages(&path(user, "postings"), &query, "postings")
     }
 
-    /// The orders of a sale, in the order of their numbers. Sellers see those of their own sales.
+    /// Orders of a sale, ordered by number. Sellers see those of their own sales.
     pub fn orders_of_sale(
         &self,
         sale: &CampaignId,
@@ -52,16 +52,16 @@ impl Client {
         self.pages(&path, "", "orders")
     }
 
-    /// A deposit that was made, and whether it was taken back. Users see their own.
+    /// Deposit and whether it was reversed. Users see their own.
     ///
     /// # Errors
-    /// `not-found` where the user has no such deposit; see [`Error`].
+    /// `not-found` if the user has no such deposit; see [`Error`].
     pub async fn get_deposit(&self, user: &UserId, deposit: &Id) -> Result<DepositRecord, Error> {
         let deposit = format!("deposits/{}", encoded(deposit.as_str()));
         self.json(Call::get(path(user, &deposit))).await
     }
 
-    /// What became of a payment. Buyers and sellers see those of their orders.
+    /// Payment and its outcome. Buyers and sellers see payments of their orders.
     ///
     /// # Errors
     /// `not-found`; see [`Error`].

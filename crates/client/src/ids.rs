@@ -1,13 +1,13 @@
-//! Names of campaigns, orders, users and requests. They hold nothing that cannot stand in a path or a header.
+//! Ids of campaigns, orders, users and requests. Their characters are safe in a path and a header.
 
 use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-/// No id is longer.
+/// Maximum length of an id.
 const ID_CHARS_MAX: usize = 128;
 
-/// A text that names nothing: empty, longer than 128 characters, or with others than visible ASCII characters.
+/// Error of a text that is no id: empty, longer than 128 characters, or with characters other than visible ASCII.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("an id is 1 to 128 visible ASCII characters")]
 pub struct InvalidId;
@@ -53,29 +53,29 @@ macro_rules! ids {
 }
 
 ids! {
-    /// A campaign: a red packet or a sale. The service makes it, a UUID.
+    /// Id of a campaign: a red packet or a sale. The service creates it, a UUID.
     CampaignId
-    /// An order. The service makes it: the sale's id and a number.
+    /// Id of an order. The service creates it from the sale's id and a number.
     OrderId
-    /// A user, as tokens name it.
+    /// Id of a user, as in tokens.
     UserId
-    /// A webhook. The service makes it, a UUID.
+    /// Id of a webhook. The service creates it, a UUID.
     WebhookId
-    /// A name of something that the service has no rules of its own for, such as a product or a deposit.
+    /// Id of an object without rules of the service, such as a product or a deposit.
     Id
-    /// Names a request, so that its repetition is known as one.
+    /// Key of a request, by which the service recognizes its retries.
     IdempotencyKey
 }
 
 impl IdempotencyKey {
-    /// A key that nobody else has: 128 random bits.
+    /// Unique key: 128 random bits.
     #[must_use]
     pub fn random() -> Self {
         Self(format!("{:032x}", rand::random::<u128>()))
     }
 }
 
-/// A text as a segment of a path or a value in a query (RFC 3986).
+/// Encodes a text as a path segment or a query value (RFC 3986).
 pub(crate) fn encoded(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     let mut encoded = String::with_capacity(text.len());
@@ -85,7 +85,7 @@ pub(crate) fn encoded(text: &str) -> String {
             false => encoded.push_str(&format!("%{byte:02X}")),
         }
     }
-    // A segment of dots alone would be taken for a way upwards.
+    // URL parsers interpret segments of dots as relative paths.
     match encoded.as_str() {
         "." => "%2E".to_owned(),
         ".." => "%2E%2E".to_owned(),

@@ -1,4 +1,4 @@
-//! A typed client of Qiang's HTTP API.
+//! Typed client of Qiang's HTTP API.
 //!
 //! ```no_run
 //! use qiang_client::{Claimed, Client, Money, NewOrder, NewSale};
@@ -8,34 +8,34 @@
 //! let sale = NewSale::new("phones", 100, Money::new(49_900, "CNY".parse()?));
 //! let sale = client.create_sale(&sale).await?;
 //!
-//! // The same connections and bounds for another user.
+//! // The same connections and limits for another user.
 //! let ann = client.with_token(ann)?;
 //! match ann.order(&sale.id, &NewOrder::units(1)).await {
 //!     Ok(Claimed::Granted(grant)) => println!("order {:?}", grant.order),
-//!     Ok(Claimed::Waiting(place)) => println!("{:?} are before her in line", place.ahead),
+//!     Ok(Claimed::Waiting(place)) => println!("{:?} entries are ahead in the queue", place.ahead),
 //!     Err(error) if error.kind() == Some("sold-out") => println!("too late"),
 //!     Err(error) => return Err(error.into()),
 //! }
 //! # Ok(()) }
 //! ```
 //!
-//! **Retries replay.** Every request that changes something has an `Idempotency-Key`, which the client makes, and is
-//! repeated under that same key when the connection fails, when the answer does not come in time, and on 408, 429, 502,
-//! 503 and 504: after `Retry-After` and a random pause that grows ([`Builder::backoff`], full jitter). So the answer of
-//! a retry is that of the first attempt, and nothing is done twice. It goes on until the deadline
-//! ([`Builder::deadline`]), and not at all if the service asks to come again after it. Outcomes are no failures:
-//! `paused`, `not-started`, `sold-out` and their like are returned at once.
+//! **Retries replay.** The client adds an `Idempotency-Key` to every request that changes something. It repeats the
+//! request under the same key if the connection fails, if the answer is late, and on status 408, 429, 502, 503 and 504.
+//! Before each retry it waits for `Retry-After` plus a random pause that grows ([`Builder::backoff`], full jitter). So
+//! a retry gets the answer of the first attempt, and no change happens twice. Retries end at the deadline
+//! ([`Builder::deadline`]). If `Retry-After` ends later than the deadline, there is no retry. Outcomes such as
+//! `paused`, `not-started` and `sold-out` are no failures and return at once.
 //!
-//! **An end without an answer** is [`Error::GaveUp`]. [`Error::may_have_happened`] says whether the request may have
-//! been carried out all the same; [`Error::key`] is its key: repeat the same request by [`Client::with_key`] to find
-//! out. Who must know after a crash of its own process as well makes an [`IdempotencyKey`], writes it down, and uses it
-//! so from the start.
+//! **A call without an answer** ends with [`Error::GaveUp`]. [`Error::may_have_happened`] tells whether the request may
+//! have been carried out; [`Error::key`] is its key. Repeat the same request by [`Client::with_key`] to find out. To
+//! find out even after a crash of your own process, create an [`IdempotencyKey`], store it, and use it for the first
+//! attempt.
 //!
-//! **Backpressure.** At most [`Builder::in_flight_max`] calls are under way, retries and pauses included; further ones
-//! wait for their turn until their deadline. All clones share the bound and the connections.
+//! **Backpressure.** At most [`Builder::in_flight_max`] calls are in flight, including their retries and pauses.
+//! Further calls wait until their deadline. All clones share the limit and the connections.
 //!
-//! **What it does not do.** Load generators measure the service, not its clients: `qiang-load` keeps a connection of
-//! its own that reads and writes without types, retries and bounds, and takes from here what costs nothing there.
+//! **Not for load tests.** Load generators measure the service, not its clients. So `qiang-load` has its own connection
+//! without types, retries and limits, and uses only parts of this crate that cost nothing there.
 
 mod accounts;
 mod actions;

@@ -1,15 +1,15 @@
-//! What a node shows to Prometheus.
+//! Prometheus metrics of a node.
 
 use hyper::header::ACCEPT;
 
 use crate::{call::Call, client::Client, error::Error};
 
 impl Client {
-    /// The metrics of the node that answers, in the text format of Prometheus. They are where operators are served
-    /// (`admin.listen`), which mostly is another URL than that of the API.
+    /// Metrics of the node that answers, in the text format of Prometheus. Nodes serve them at `admin.listen`, which
+    /// usually is another URL than that of the API.
     ///
     /// # Errors
-    /// `not-found` where the URL is not that of operators; see [`Error`].
+    /// `not-found` if the URL is not that of `admin.listen`; see [`Error`].
     pub async fn metrics(&self) -> Result<String, Error> {
         let call = Call::get("/metrics").header(ACCEPT, "text/plain")?;
         let answer = self.call(&call).await?;

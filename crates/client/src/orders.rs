@@ -1,4 +1,4 @@
-//! Orders after the claim: their payment, and the ways back.
+//! Orders: payment, cancellation, return and refunds.
 
 use futures_util::Stream;
 
@@ -12,7 +12,7 @@ use crate::{
 };
 
 impl Client {
-    /// An order. Buyers see their own.
+    /// Order. Buyers see their own.
     ///
     /// # Errors
     /// See [`Error`].
@@ -20,8 +20,8 @@ impl Client {
         self.json(Call::get(path(id, ""))).await
     }
 
-    /// Records a payment that arrived. The same reference again is a replay. Another amount than the order's price is
-    /// owed back, unless the sale's payment policy accepts it. Scope `pay`.
+    /// Reports a payment. A report with the same reference is a replay. A payment that differs from the order's price
+    /// becomes a refund due, unless the sale's payment policy accepts it. Scope `pay`.
     ///
     /// # Errors
     /// Problems such as `user-mismatch` and `payment-used`; see [`Error`].
@@ -30,7 +30,7 @@ impl Client {
         self.json(call.keyed(self)).await
     }
 
-    /// What is owed to the buyer of an order, and what was paid back. Buyers and sellers see their own.
+    /// Refunds of an order, due and paid. Buyers and sellers see those of their own orders.
     ///
     /// # Errors
     /// See [`Error`].
@@ -38,8 +38,8 @@ impl Client {
         self.json(Call::get(path(id, "/refunds"))).await
     }
 
-    /// The orders that something is still owed for, page after page as the stream is read: of the caller's own sales,
-    /// of those of `seller`, or with `all` of everybody's. Others' with the scope `read:any`.
+    /// Orders with unpaid refunds: of the caller's own sales, of the sales of `seller`, or of all sales (`all`). Other
+    /// users' sales need the scope `read:any`. The stream loads one page after another as it is read.
     pub fn owed_orders(
         &self,
         seller: Option<&UserId>,
@@ -51,7 +51,7 @@ impl Client {
         self.pages("/v1/refunds", &query.join("&"), "orders")
     }
 
-    /// Records that what was owed for an order was paid back. The same reference again is a replay.
+    /// Reports a refund of an order. A report with the same reference is a replay.
     ///
     /// # Errors
     /// See [`Error`].
@@ -60,10 +60,10 @@ impl Client {
         self.json(call.keyed(self)).await
     }
 
-    /// Gives a held order's units back. Again changes nothing. Buyers may for their own.
+    /// Cancels a held order and restocks its units. Idempotent. Buyers may cancel their own orders.
     ///
     /// # Errors
-    /// `order-conflict` where it is paid or expired; see [`Error`].
+    /// `order-conflict` if it is paid or expired; see [`Error`].
     pub async fn cancel_order(&self, id: &OrderId) -> Result<Order, Error> {
         self.json(Call::post(path(id, "/cancellation")).keyed(self))
             .await
@@ -72,7 +72,7 @@ impl Client {
     /// Takes a paid order back: its units are for sale again, its price is owed. Again changes nothing.
     ///
     /// # Errors
-    /// `order-conflict` where it is not paid, `return-period-over`; see [`Error`].
+    /// `order-conflict` if it is not paid, `return-period-over`; see [`Error`].
     pub async fn return_order(&self, id: &OrderId) -> Result<Order, Error> {
         self.json(Call::post(path(id, "/return")).keyed(self)).await
     }

@@ -1,4 +1,4 @@
-//! Partitions, and what operators do to one that has stopped. Scope `admin`.
+//! Partitions, and operations on halted partitions. Scope `admin`.
 
 use std::collections::BTreeMap;
 
@@ -15,15 +15,15 @@ use crate::{
 bodies! {
     /// All partitions, as the node that answers sees them.
     Partitions {
-        /// Each of them.
+        /// The partitions.
         partitions: Vec<Partition>,
         /// Claims and commands that wait for the engine.
         queue_length: u64,
-        /// Log entries that are not yet in the ledger.
+        /// Log entries that are not in the ledger yet.
         settlement_lag: u64,
-        /// Whether partitions of this engine may lose something, and can be repaired and resumed.
+        /// Whether partitions of this engine may lose entries, and can be repaired and resumed.
         repairable: bool,
-        /// What the node should have done by now and tries again.
+        /// Overdue maintenance that the node retries.
         #[serde(skip_serializing_if = "Option::is_none")]
         upkeep_stuck: Option<String>,
     }
@@ -31,133 +31,133 @@ bodies! {
     Partition {
         /// Its number.
         partition: u16,
-        /// How ready it is.
+        /// Its readiness.
         status: ReadinessStatus,
-        /// Why it is no better.
+        /// Reason of a status other than ready.
         #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
-        /// Its log entries that are not yet in the ledger, where that is known by partition.
+        /// Its log entries that are not in the ledger yet; `None` if the number per partition is unknown.
         #[serde(skip_serializing_if = "Option::is_none")]
         settlement_lag: Option<u64>,
-        /// Why its settlement is stuck, while it is.
+        /// Reason why its settlement is stuck.
         #[serde(skip_serializing_if = "Option::is_none")]
         settlement_stuck: Option<String>,
         /// Its entries that the ledger refused.
         refused: u64,
-        /// Its entries that wait for these.
+        /// Its entries that wait for refused ones.
         waiting: u64,
-        /// What was found where engine and ledger were held against each other, if this process does that.
+        /// Differences between engine and ledger; `None` if this process does not reconcile.
         #[serde(skip_serializing_if = "Option::is_none")]
         reconciliation: Option<PartitionReconciliation>,
     }
-    /// Engine and ledger, held against each other.
+    /// Result of comparing engine and ledger.
     PartitionReconciliation {
-        /// How many differences there are, by kind.
+        /// Number of differences, by kind.
         differences: BTreeMap<String, u64>,
-        /// When rows were compared last.
+        /// Time of the last comparison of rows.
         #[serde(skip_serializing_if = "Option::is_none")]
         ran_at: Option<Timestamp>,
-        /// When everything that is live had been compared.
+        /// Time at which all live campaigns had been compared.
         #[serde(skip_serializing_if = "Option::is_none")]
         passed_at: Option<Timestamp>,
     }
-    /// A partition with its nodes and its repairs.
+    /// Partition with its nodes and repairs.
     PartitionDetail {
         /// The partition.
         #[serde(flatten)]
         partition: Partition,
         /// The last entry that is in the ledger.
         settled: u64,
-        /// What the engine keeps of its state, as texts.
+        /// Fields of the engine's state, as texts.
         engine: BTreeMap<String, String>,
-        /// The nodes that it has seen.
+        /// The nodes that report to it.
         nodes: Vec<NodeSighting>,
-        /// The last repairs, newest first, as the ledger has them.
+        /// The last repairs in the ledger, newest first.
         repairs: Vec<RepairRecord>,
-        /// What repairs have withheld, as the ledger has it.
+        /// Withheld units in the ledger.
         withheld: Vec<Withheld>,
     }
-    /// A node as a partition has seen it.
+    /// Node as a partition sees it.
     NodeSighting {
         /// Its name.
         node: String,
-        /// When it was heard of last, by the engine's clock.
+        /// Time of its last presence call, by the engine's clock.
         seen_at: Timestamp,
         /// The term in which it has reported.
         term: u64,
         /// The last entry that it has observed.
         observed: u64,
     }
-    /// A repair as the ledger has it.
+    /// Repair in the ledger.
     RepairRecord {
-        /// Under which the partition goes on.
+        /// Epoch under which the partition continues.
         epoch: String,
-        /// When it began.
+        /// Time of its start.
         at: Timestamp,
-        /// How many entries were lost, as far as somebody had observed them.
+        /// Number of lost entries that some node had observed.
         lost: u64,
-        /// How many of them nobody can name.
+        /// Number of lost entries with unknown content.
         unnamed: u64,
-        /// Why the partition had halted.
+        /// Reason of the halt.
         reason: String,
-        /// The last entry of the log after it; none while it is not finished.
+        /// The last entry of the log after the repair; `None` until the repair ends.
         #[serde(skip_serializing_if = "Option::is_none")]
         upto: Option<u64>,
     }
-    /// What a repair has withheld of a campaign.
+    /// Units of a campaign that a repair has withheld.
     Withheld {
         /// The repair's epoch.
         epoch: String,
         /// The campaign.
         campaign: CampaignId,
-        /// Units.
+        /// Number of units.
         units: u64,
-        /// What they are worth in minor units, where they are shares.
+        /// Value in minor units, for shares.
         amount_minor: i64,
-        /// Since when they can be had again, or have been returned.
+        /// Time of their release or return.
         #[serde(skip_serializing_if = "Option::is_none")]
         released_at: Option<Timestamp>,
     }
-    /// What a repair came to.
+    /// Result of a repair.
     Repair {
-        /// Whether something was lost, and is whole again.
+        /// Whether entries were lost, and whether the partition is repaired.
         result: RepairResult,
-        /// Campaigns that were looked at.
+        /// Campaigns examined.
         campaigns: u64,
-        /// Rows that the engine had lost and has again.
+        /// Rows that the engine had lost and that were restored.
         restored: u64,
-        /// Entries that were appended: neither the log nor the ledger had them.
+        /// Entries appended because neither the log nor the ledger had them.
         appended: u64,
-        /// Entries that nobody can name.
+        /// Lost entries with unknown content.
         unnamed: u64,
-        /// Units that are withheld.
+        /// Withheld units.
         withheld: u64,
-        /// What cannot be kept beside what the ledger has, a line each.
+        /// Conflicts with the ledger that the repair cannot resolve, one line each.
         conflicts: Vec<String>,
     }
-    /// What was found where a partition was held against the ledger.
+    /// Result of reconciling a partition with the ledger.
     Reconciled {
-        /// When it began.
+        /// Time of its start.
         ran_at: Timestamp,
-        /// Whether everything that is live was compared. Where that takes longer than five seconds it is not.
+        /// Whether all live campaigns were compared. False if that takes longer than five seconds.
         complete: bool,
-        /// Campaigns that were compared to their end.
+        /// Campaigns compared completely.
         campaigns: u64,
-        /// Rows that were compared.
+        /// Rows compared.
         rows: u64,
-        /// How many differences there are, by kind. They were there twice, with a moment between.
+        /// Number of differences, by kind. Each was found twice, with a pause between.
         differences: BTreeMap<String, u64>,
-        /// The first hundred of them, a line each.
+        /// The first hundred differences, one line each.
         examples: Vec<String>,
     }
-    /// Whether a halt was ended.
+    /// Result of ending a halt.
     Resumed {
-        /// False where it was not halted.
+        /// False if the partition was not halted.
         resumed: bool,
     }
-    /// What was given back.
+    /// Result of releasing withheld units.
     Released {
-        /// Units that can be had again.
+        /// Units that can be claimed again.
         units: u64,
     }
 }
@@ -171,46 +171,46 @@ impl Client {
         self.json(Call::get("/v1/partitions")).await
     }
 
-    /// A partition with its nodes and its repairs.
+    /// Partition with its nodes and repairs.
     ///
     /// # Errors
-    /// `not-found` where there is none of this number; see [`Error`].
+    /// `not-found` if there is no partition with this number; see [`Error`].
     pub async fn partition(&self, number: u16) -> Result<PartitionDetail, Error> {
         self.json(Call::get(path(number, ""))).await
     }
 
-    /// Repairs a partition that has lost something, now: what nodes have not said yet counts as unknown. Once it is
-    /// repaired, again finds nothing lost.
+    /// Repairs a partition after data loss, without waiting for missing node reports. If nothing is lost, the call
+    /// changes nothing.
     ///
     /// # Errors
-    /// `not-for-engine` where partitions lose nothing; see [`Error`].
+    /// `not-for-engine` if partitions of the engine cannot lose entries; see [`Error`].
     pub async fn repair_partition(&self, number: u16) -> Result<Repair, Error> {
         self.json(Call::post(path(number, "/repair")).changing())
             .await
     }
 
-    /// Holds a partition against the ledger, now. Nothing is changed.
+    /// Reconciles a partition with the ledger now. Changes nothing.
     ///
     /// # Errors
-    /// `not-for-engine` where the engine is the ledger's own file; see [`Error`].
+    /// `not-for-engine` if the engine is the ledger's own file; see [`Error`].
     pub async fn reconcile_partition(&self, number: u16) -> Result<Reconciled, Error> {
         self.json(Call::post(path(number, "/reconcile")).changing())
             .await
     }
 
-    /// Ends the halt of a partition without a repair: a loss is taken as it is. Again changes nothing.
+    /// Ends the halt of a partition without a repair, and accepts its losses. Idempotent.
     ///
     /// # Errors
-    /// As [`Client::repair_partition`].
+    /// As for [`Client::repair_partition`].
     pub async fn resume_partition(&self, number: u16) -> Result<Resumed, Error> {
         self.json(Call::post(path(number, "/resume")).changing())
             .await
     }
 
-    /// Gives back what repairs have withheld in a partition. Again changes nothing, and gives back none.
+    /// Releases the withheld units of a partition. A repeated call releases none.
     ///
     /// # Errors
-    /// As [`Client::repair_partition`].
+    /// As for [`Client::repair_partition`].
     pub async fn release_withheld(&self, number: u16) -> Result<Released, Error> {
         self.json(Call::post(path(number, "/release")).changing())
             .await

@@ -1,13 +1,13 @@
-//! Where campaigns are.
+//! Paths of campaigns.
 
 use crate::ids::{CampaignId, encoded};
 
-/// The path of a campaign of either kind.
+/// Path below a campaign of either kind.
 pub(crate) fn path(id: &CampaignId, rest: &str) -> String {
     format!("/v1/campaigns/{}/{rest}", encoded(id.as_str()))
 }
 
-/// A kind of campaign, each with a path of its own.
+/// Kind of campaign. Each kind has its own path.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Kind {
     RedPacket,
@@ -15,7 +15,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// The path of a campaign.
+    /// Path of a campaign.
     pub(crate) fn path(self, id: &CampaignId) -> String {
         let kind = match self {
             Self::RedPacket => "red-packets",

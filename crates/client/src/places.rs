@@ -1,4 +1,4 @@
-//! Places in line: asking for one's own, and the stream that tells of it (server-sent events).
+//! Queue entries of the caller: single reads, and the stream of changes (server-sent events).
 
 use std::time::Duration;
 
@@ -17,20 +17,20 @@ use crate::{
 };
 
 impl Client {
-    /// Where the caller stands in the line of a campaign; or the grant, once there is one. Scope `claim`.
+    /// The caller's queue entry of a campaign, with the grant once there is one. Scope `claim`.
     ///
     /// # Errors
-    /// What became of the place, if it was not granted: `sold-out`, `limit-reached`, `ended`; `no-place` where the
-    /// caller is not in line, and may claim again. See [`Error`].
+    /// The result of an entry without a grant: `sold-out`, `limit-reached`, `ended`. `no-place` if the caller has no
+    /// entry and may claim again. See [`Error`].
     pub async fn place(&self, campaign: &CampaignId) -> Result<Place, Error> {
         self.json(Call::get(path(campaign, "place"))).await
     }
 
-    /// Every place that the caller has in the line of a campaign, until it is decided. The last one is not `Waiting`,
-    /// unless the stream ends with an error.
+    /// States of the caller's queue entry of a campaign, until it is decided. The last state is not `Waiting`, unless
+    /// the stream ends with an error.
     ///
-    /// The service tells of them in a stream of events. When that ends it is opened again; where there is none the
-    /// place is asked for every second. It goes on for as long as it is read.
+    /// The service sends the states as a stream of events. If that ends, the client opens it again. If the service has
+    /// no stream, the client polls every second. Both last as long as the returned stream is read.
     pub fn places(
         &self,
         campaign: &CampaignId,
@@ -52,10 +52,11 @@ impl Client {
         })
     }
 
-    /// Waits in line, so long at most, and returns the grant.
+    /// Waits up to `patience` for the result of the caller's queue entry, and returns the grant.
     ///
     /// # Errors
-    /// As [`Client::place`]. [`Error::Connection`] where it is not decided in time: the place is kept, wait again.
+    /// As for [`Client::place`]. [`Error::Connection`] if there is no decision in time. The entry stays in the queue;
+    /// call again to wait longer.
     pub async fn wait_in_line(
         &self,
         campaign: &CampaignId,
@@ -77,7 +78,7 @@ impl Client {
                 Some(Place {
                     grant: Some(grant), ..
                 }) => return Ok(grant),
-                // The same as a problem, with what there is to know about it.
+                // This read returns the result as a problem with its details.
                 _ => match self.place(campaign).await?.grant {
                     Some(grant) => return Ok(grant),
                     None => places.set(self.places(campaign)),
@@ -98,7 +99,7 @@ impl Places {
     async fn next(&mut self) -> Result<Place, Error> {
         loop {
             let Some(events) = &mut self.events else {
-                // Where there is no stream to be had, asking tells why.
+                // If there is no stream, a single read returns the reason.
                 let path = path(&self.campaign, "place");
                 self.events = Events::open(&self.client, path).await;
                 match self.events {

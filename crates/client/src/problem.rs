@@ -1,4 +1,4 @@
-//! Problem details (RFC 9457), as the service answers them.
+//! Problem details of the service (RFC 9457).
 
 use std::fmt;
 
@@ -6,66 +6,66 @@ use serde::{Deserialize, Serialize};
 
 use crate::{values::Timestamp, words::AckLevel};
 
-/// What stands before the last word of a type.
+/// Path before the last word of a type.
 const TYPES: &str = "/problems/";
 
-/// Why the service refused. What it says beside these fields is ignored.
+/// Refusal by the service. Unknown fields are ignored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Problem {
-    /// Which problem: a path of the service, where a page says what to do. See [`Problem::kind`].
+    /// Type of the problem: a path of the service with a page about the remedy. See [`Problem::kind`].
     #[serde(rename = "type")]
     pub problem_type: String,
-    /// The problem in words, the same for all of its type.
+    /// Title; the same for all problems of a type.
     pub title: String,
     /// The HTTP status.
     pub status: u16,
-    /// This occurrence.
+    /// Details of this occurrence.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
-    /// For claims: the outcome.
+    /// Outcome; for claims.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outcome: Option<String>,
-    /// For `not-started`: when it starts.
+    /// Start of the campaign; for `not-started`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub starts_at: Option<Timestamp>,
-    /// For `sold-out`: units left, fewer than were asked for.
+    /// Remaining units, fewer than requested; for `sold-out`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remaining: Option<u64>,
-    /// For `limit-reached`: units that a user may have.
+    /// Maximum units per user; for `limit-reached`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
-    /// For `limit-reached`: units that this user has.
+    /// Units of this user; for `limit-reached`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held: Option<u32>,
-    /// For `ack-unavailable`: the levels that are offered.
+    /// Offered levels; for `ack-unavailable`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub offered: Vec<AckLevel>,
-    /// For `bad-request` and `invalid`: which fields and parameters are wrong, as far as is known.
+    /// Known wrong fields and parameters; for `bad-request` and `invalid`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<FieldError>,
-    /// For 429: the limits that the request is above.
+    /// Exceeded limits; for status 429.
     #[serde(
         default,
         rename = "violated-policies",
         skip_serializing_if = "Vec::is_empty"
     )]
     pub violated_policies: Vec<String>,
-    /// The request's id. Log lines of the service name it.
+    /// Id of the request. Log lines of the service contain it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
-    /// After how many seconds to come again, if the service says so.
+    /// Seconds to wait before a retry, if the service requests a pause.
     #[serde(skip)]
     pub retry_after_s: Option<u64>,
 }
 
-/// A field of a body that is wrong, or a parameter: of the path, of the query, or a header.
+/// Wrong field of a body, or wrong parameter: of the path, of the query, or a header.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct FieldError {
-    /// What is wrong with it.
+    /// The error.
     pub detail: String,
-    /// Where the field is in the body: `#` and a JSON pointer (RFC 6901).
+    /// Position of the field in the body: `#` and a JSON pointer (RFC 6901).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pointer: Option<String>,
     /// The name of the parameter.
@@ -74,13 +74,14 @@ pub struct FieldError {
 }
 
 impl Problem {
-    /// The last word of the type: `sold-out`, `limit-reached`, `uncertain` and so on. Stable: switch on it.
+    /// Kind of the problem: the last word of its type, such as `sold-out`, `limit-reached` or `uncertain`. Kinds are
+    /// stable, so you can match on them.
     pub fn kind(&self) -> &str {
         let kind = self.problem_type.rsplit_once(TYPES);
         kind.map_or(self.problem_type.as_str(), |(_, kind)| kind)
     }
 
-    /// What an answer without problem details is taken for: that of a proxy, say.
+    /// Problem for an answer without problem details, such as that of a proxy.
     pub(crate) fn bare(status: hyper::StatusCode) -> Self {
         Self {
             problem_type: "about:blank".to_owned(),
@@ -101,7 +102,7 @@ impl Problem {
     }
 }
 
-/// One line: the title, this occurrence, the fields, and the request's id.
+/// One line: title, details, fields, and the request's id.
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.title)?;

@@ -1,4 +1,4 @@
-//! Entries that the ledger refused, and those that wait for them. Scope `admin`.
+//! Quarantine: entries that the ledger refused, and entries that wait for them. Scope `admin`.
 
 use futures_util::Stream;
 
@@ -16,27 +16,27 @@ const ALL: &str = "/v1/quarantine";
 bodies! {
     /// An entry in quarantine.
     QuarantinedEntry {
-        /// Its partition and its place, such as `0-17`.
+        /// Its partition and position, such as `0-17`.
         entry: Id,
         /// Its partition.
         partition: u16,
-        /// Its place in the partition's log.
+        /// Its position in the partition's log.
         seq: u64,
-        /// The campaign that it is about.
+        /// The campaign of the entry.
         campaign: CampaignId,
-        /// What it says, as it stands in the log.
+        /// Its text in the log.
         event: String,
-        /// When it was refused, or when it was decided if it waits.
+        /// Time of the refusal; for a waiting entry the time of the decision.
         at: Timestamp,
-        /// Why it could not be settled.
+        /// Reason why it was not settled.
         reason: String,
-        /// The place of the entry that it waits for, if it was not refused itself.
+        /// Position of the entry that it waits for; `None` if it was refused.
         #[serde(skip_serializing_if = "Option::is_none")]
         waits_for: Option<u64>,
-        /// Whether it is a grant that is being discarded.
+        /// Whether the entry is a grant that is being discarded.
         discarding: bool,
     }
-    /// What came of trying an entry again.
+    /// Result of settling an entry again.
     Redriven {
         /// The entry.
         entry: Id,
@@ -46,8 +46,8 @@ bodies! {
 }
 
 impl Client {
-    /// What is in quarantine, by partition and place, of all partitions or of one, page after page as the stream is
-    /// read.
+    /// Entries in quarantine of all partitions or of one, ordered by partition and position. The stream loads one page
+    /// after another as it is read.
     pub fn quarantine(
         &self,
         partition: Option<u16>,
@@ -56,18 +56,18 @@ impl Client {
         self.pages(ALL, &query, "entries")
     }
 
-    /// An entry in quarantine.
+    /// Entry in quarantine.
     ///
     /// # Errors
-    /// `not-quarantined` where it is settled, or there is none; see [`Error`].
+    /// `not-quarantined` if it is settled or does not exist; see [`Error`].
     pub async fn quarantined(&self, entry: &Id) -> Result<QuarantinedEntry, Error> {
         self.json(Call::get(path(entry, ""))).await
     }
 
-    /// Settles an entry, once the cause is repaired.
+    /// Settles an entry again, after its cause is repaired.
     ///
     /// # Errors
-    /// `still-refused`; `not-quarantined`, also where an attempt without an answer has settled it; see [`Error`].
+    /// `still-refused`; `not-quarantined`, also if an earlier attempt without an answer has settled it; see [`Error`].
     pub async fn redrive_entry(&self, entry: &Id) -> Result<Redriven, Error> {
         self.json(Call::post(path(entry, "/redrive")).changing())
             .await

@@ -1,4 +1,4 @@
-//! The bodies of requests. What limits there are, the service's OpenAPI document says.
+//! Bodies of requests. The service's OpenAPI document states their limits.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,16 +9,16 @@ use crate::{
     words::{AckLevel, Draws, PaymentPolicy, Requirement, SplitRuleName, WebhookEventType},
 };
 
-/// Who may take part: exactly one of these.
+/// Users who may claim. Exactly one condition applies.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Audience {
-    /// These users and nobody else.
+    /// The user is named here.
     Users(Vec<UserId>),
-    /// Whoever shows an invitation; always `true`. See [`crate::Client::sign_invitation`].
+    /// The user presents an invitation; always `true`. See [`crate::Client::sign_invitation`].
     Invitation(bool),
-    /// Whoever says this.
+    /// The user enters this passphrase.
     Passphrase(String),
 }
 
@@ -34,7 +34,7 @@ macro_rules! requests {
         }
 
         impl $name {
-            /// With what must be given; everything else is as the service has it.
+            /// Body with the required fields. The service applies its defaults for all others.
             #[must_use]
             pub fn with_defaults($($field: $type),*) -> Self {
                 Self { $($field,)* $($option: None,)* }
@@ -44,164 +44,165 @@ macro_rules! requests {
 }
 
 requests! {
-    /// A sale to open.
+    /// Sale to create.
     NewSale {
-        /// What people see.
+        /// Title that users see.
         title: String,
         /// Units for sale.
         stock: u64,
         /// The price of one unit.
         unit_price: Money,
         ;
-        /// The campaign's id: a UUID of version 7, made within a day, at random. Default: the service makes one.
+        /// Id of the campaign: a random UUID of version 7, at most a day old. Default: the service creates one.
         id: CampaignId,
-        /// Who sells; default: the caller.
+        /// Seller; default: the caller.
         seller: UserId,
-        /// Units that one user may have; default 1.
+        /// Maximum units per user; default 1.
         per_user_limit: u32,
-        /// How long an unpaid order keeps its units; default 900.
+        /// Seconds for which an unpaid order keeps its units; default 900.
         hold_seconds: u32,
-        /// Default: now.
+        /// Start; default: now.
         starts_at: Timestamp,
-        /// Default: 24 hours after the start.
+        /// End; default: 24 hours after the start.
         ends_at: Timestamp,
-        /// What a grant survives before it is acknowledged.
+        /// Acknowledgement level of grants.
         ack: AckLevel,
-        /// Users on their way to a decision for each unit that is left, in percent.
+        /// Admission permits per remaining unit, in percent.
         admission_percent: u32,
-        /// Which payments pay an order, beside its price; default: none.
+        /// Payments that pay an order although they differ from its price; default: none.
         payment_policy: PaymentPolicy,
         /// The tolerance of [`PaymentPolicy::AcceptWithTolerance`].
         payment_tolerance: Money,
-        /// Whether claims wait in line; default: no.
+        /// Whether claims wait in a queue; default: no.
         waiting_room: bool,
-        /// What a claim needs; default: nothing.
+        /// Requirements of a claim; default: none.
         requirements: Vec<Requirement>,
-        /// Who may take part; default: everybody.
+        /// Users who may claim; default: all users.
         audience: Audience,
         /// The seller's id of the product.
         product_id: Id,
-        /// What it is, in words.
+        /// Description of the product.
         description: String,
-        /// Where its picture is.
+        /// URL of a picture of the product.
         image_url: String,
     }
-    /// A red packet to send from the caller's account.
+    /// Red packet to send from the caller's account.
     NewRedPacket {
-        /// What people see.
+        /// Title that users see.
         title: String,
-        /// What is taken from the account and shared out.
+        /// Money to debit and split.
         total: Money,
-        /// How many shares.
+        /// Number of shares.
         shares: u32,
-        /// How the total becomes shares.
+        /// Rule that splits the total into shares.
         split: SplitRule,
         ;
-        /// The campaign's id: a UUID of version 7, made within a day, at random. Default: the service makes one.
+        /// Id of the campaign: a random UUID of version 7, at most a day old. Default: the service creates one.
         id: CampaignId,
-        /// What the service has promised for this `id`; see [`crate::Client::promise_red_packet`].
+        /// Hash of the server seed for this `id`; see [`crate::Client::promise_red_packet`].
         promise: String,
-        /// 32 random bytes of the sender's, as 64 hexadecimal digits. Everybody will see them.
+        /// Client seed: 32 random bytes of the sender, as 64 hexadecimal digits. All users will see them.
         entropy: String,
-        /// Default: now.
+        /// Start; default: now.
         starts_at: Timestamp,
-        /// When what nobody took goes back; default: as the service has it.
+        /// End, when unclaimed money is refunded; default: set by the service.
         ends_at: Timestamp,
-        /// What a grant survives before it is acknowledged.
+        /// Acknowledgement level of grants.
         ack: AckLevel,
-        /// Whether claims wait in line; default: no.
+        /// Whether claims wait in a queue; default: no.
         waiting_room: bool,
-        /// What a claim needs; default: nothing.
+        /// Requirements of a claim; default: none.
         requirements: Vec<Requirement>,
-        /// Who may take part; default: everybody.
+        /// Users who may claim; default: all users.
         audience: Audience,
-        /// Who may see the draws; default: everybody.
+        /// Users who may see the claimed shares; default: all users.
         draws: Draws,
     }
-    /// A red packet of several that are sent together.
+    /// Red packet of a batch.
     KeyedRedPacket {
-        /// The key that it is sent under, alone or with others.
+        /// Idempotency key of the red packet, valid alone and in any batch.
         idempotency_key: IdempotencyKey,
-        /// The packet.
+        /// The red packet.
         red_packet: NewRedPacket,
         ;
     }
-    /// What to change about a sale. What is none stays.
+    /// Changes of a sale. Fields that are `None` stay as they are.
     SaleChange {
         ;
-        /// Units for sale in all.
+        /// New total of units.
         stock: u64,
-        /// When it opens.
+        /// New start.
         starts_at: Timestamp,
-        /// When it ends.
+        /// New end.
         ends_at: Timestamp,
-        /// Units that one user may have.
+        /// New maximum units per user.
         per_user_limit: u32,
-        /// The price of one unit for orders from then on.
+        /// New price of one unit, for later orders.
         unit_price: Money,
-        /// Users that are admitted to a decision at a time for each 100 units that are left; 0 for no bound.
+        /// New number of admission permits per 100 remaining units; 0 for no limit.
         admission_percent: u32,
-        /// What people see.
+        /// New title.
         title: String,
-        /// The seller's id of the product; `Some(None)` takes it away.
+        /// New product id of the seller; `Some(None)` removes it.
         product_id: Option<Id>,
-        /// What it is, in words; `Some(None)` takes it away.
+        /// New description; `Some(None)` removes it.
         description: Option<String>,
-        /// Where its picture is; `Some(None)` takes it away.
+        /// New URL of a picture; `Some(None)` removes it.
         image_url: Option<String>,
     }
-    /// A payment that arrived, or was paid back.
+    /// Payment or refund to report.
     NewPayment {
-        /// The payment service's name for it. The same again is a replay.
+        /// Reference of the payment service. A report with the same reference is a replay.
         reference: String,
-        /// What was paid.
+        /// Its money.
         amount: Money,
         ;
-        /// When it was paid, of payments alone: what was paid in time for the hold pays the order, also a little later.
+        /// Time of the payment; payments only. A payment within the hold pays the order even if it is reported slightly
+        /// later.
         paid_at: Timestamp,
-        /// Who paid, of payments alone: refused with `user-mismatch` if the order is another user's.
+        /// Payer; payments only. If the order has another buyer, the service answers `user-mismatch`.
         user: UserId,
     }
-    /// An endpoint to be told what is settled.
+    /// Endpoint for webhook events.
     NewWebhook {
-        /// Where events are posted: an `https:` URL.
+        /// URL to which events are posted; it must be `https:`.
         url: String,
         ;
-        /// Events of these types alone; default: all.
+        /// Types of events to deliver; default: all.
         types: Vec<WebhookEventType>,
-        /// Events of these campaigns alone; default: all.
+        /// Campaigns whose events are delivered; default: all.
         campaigns: Vec<CampaignId>,
-        /// Events of campaigns of this sender or seller alone.
+        /// Sender or seller whose campaigns' events are delivered.
         owner: UserId,
     }
-    /// What to claim of a red packet: a share, and what it asks for.
+    /// Claim of a share, with what the red packet requires.
     NewClaim {
         ;
-        /// Where it is by invitation.
+        /// Invitation, if the audience needs one.
         invitation: String,
-        /// Where it is by passphrase.
+        /// Passphrase, if the audience needs one.
         passphrase: String,
-        /// A ticket that was got before. Without it the client gets one where one is needed.
+        /// Ticket from an earlier call. Without it the client gets one if the red packet requires it.
         #[serde(skip)]
         ticket: GrabTicket,
     }
-    /// What to order of a sale.
+    /// Order of units of a sale.
     NewOrder {
-        /// Units, at least 1.
+        /// Number of units, at least 1.
         quantity: u32,
         ;
-        /// Where it is by invitation.
+        /// Invitation, if the audience needs one.
         invitation: String,
-        /// Where it is by passphrase.
+        /// Passphrase, if the audience needs one.
         passphrase: String,
-        /// A ticket that was got before. Without it the client gets one where one is needed.
+        /// Ticket from an earlier call. Without it the client gets one if the sale requires it.
         #[serde(skip)]
         ticket: GrabTicket,
     }
 }
 
 impl NewSale {
-    /// A sale of so many units at this price each.
+    /// Sale with this stock and this price per unit.
     #[must_use]
     pub fn new(title: impl Into<String>, stock: u64, unit_price: Money) -> Self {
         Self::with_defaults(title.into(), stock, unit_price)
@@ -209,7 +210,7 @@ impl NewSale {
 }
 
 impl NewRedPacket {
-    /// A total that is shared out among so many by a rule.
+    /// Red packet that splits a total into this many shares by a rule.
     #[must_use]
     pub fn new(title: impl Into<String>, total: Money, shares: u32, rule: SplitRuleName) -> Self {
         let split = SplitRule {
@@ -222,7 +223,7 @@ impl NewRedPacket {
 }
 
 impl NewWebhook {
-    /// An endpoint that is told everything.
+    /// Endpoint for all events.
     #[must_use]
     pub fn new(url: impl Into<String>) -> Self {
         Self::with_defaults(url.into())
@@ -230,17 +231,17 @@ impl NewWebhook {
 }
 
 impl NewOrder {
-    /// So many units.
+    /// Order of this many units.
     #[must_use]
     pub fn units(quantity: u32) -> Self {
         Self::with_defaults(quantity)
     }
 }
 
-/// How a total becomes shares.
+/// Rule that splits a total into shares.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SplitRule {
-    /// The rule.
+    /// Name of the rule.
     pub rule: SplitRuleName,
     /// The smallest share, in minor units.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,4 +1,4 @@
-//! Grab tickets, and the work that is to be done for them.
+//! Grab tickets, and the proof of work that they need.
 
 use hyper::StatusCode;
 use serde::{Deserialize, Serialize};
@@ -14,20 +14,20 @@ use crate::{
     values::Timestamp,
 };
 
-/// The kind of challenge that this client solves.
+/// Kind of challenge that this client solves.
 const PROOF_OF_WORK: &str = "proof-of-work";
-/// Harder work is refused: no service may ask for more.
+/// Maximum difficulty in bits. The client refuses a harder challenge.
 pub const WORK_BITS_MAX: u32 = 32;
-/// How many numbers are tried between two looks at the clock.
+/// Numbers tried between two reads of the clock.
 const TRIED_AT_ONCE: u64 = 4_096;
 
-/// A grab ticket: it lets its user claim of one campaign until it expires.
+/// Grab ticket: it allows its user to claim of one campaign until it expires.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct GrabTicket {
-    /// What claims show.
+    /// Text that claims present.
     pub ticket: String,
-    /// Until when it is good.
+    /// Time of its expiry.
     pub expires_at: Timestamp,
 }
 
@@ -51,20 +51,19 @@ struct Solution {
 }
 
 impl Client {
-    /// A ticket for claims of a red packet that asks for one, got before: claims get theirs by themselves. Scope
-    /// `claim`.
+    /// Gets a ticket for claims of a red packet in advance. Claims also get their tickets automatically. Scope `claim`.
     ///
     /// # Errors
-    /// As [`Client::sale_ticket`].
+    /// As for [`Client::sale_ticket`].
     pub async fn red_packet_ticket(&self, packet: &CampaignId) -> Result<GrabTicket, Error> {
         self.ticket(Kind::RedPacket, packet, self.deadline()).await
     }
 
-    /// A ticket for orders of a sale that asks for one, got before: orders get theirs by themselves. Scope `claim`.
+    /// Gets a ticket for orders of a sale in advance. Orders also get their tickets automatically. Scope `claim`.
     ///
     /// # Errors
-    /// Problems such as `not-started` and `ticket-not-needed`; see [`Error`]. Work of a kind that this client does not
-    /// know is [`Error::Answer`].
+    /// Problems such as `not-started` and `ticket-not-needed`; see [`Error`]. [`Error::Answer`] for a challenge of an
+    /// unknown kind.
     pub async fn sale_ticket(&self, sale: &CampaignId) -> Result<GrabTicket, Error> {
         self.ticket(Kind::Sale, sale, self.deadline()).await
     }
@@ -110,12 +109,12 @@ impl Client {
     }
 }
 
-/// Solves a proof of work: a number such that SHA-256 over the nonce, `:` and its decimal digits begins with
-/// `difficulty` bits of 0. It takes 2^difficulty hashes on average.
+/// Solves a proof of work. Finds a number such that SHA-256 over the nonce, `:` and its decimal digits begins with
+/// `difficulty` zero bits. It takes 2^difficulty hashes on average.
 #[must_use]
 pub fn solve(nonce: &str, difficulty: u32) -> u64 {
     let work = Work::new(nonce, difficulty);
-    // There are 2^64 numbers; one of some 2^difficulty is a solution.
+    // There are 2^64 numbers, and one of about 2^difficulty is a solution.
     (0..)
         .find(|number| work.is_done_by(*number))
         .unwrap_or(u64::MAX)

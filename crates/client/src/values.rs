@@ -8,12 +8,12 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-/// A text that is no currency, amount or time. It says what one is.
+/// Error of a text that is no currency, amount or time. It states the right form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct InvalidValue(&'static str);
 
-/// A currency: an ISO 4217 code such as `CNY`. Whether there is one of that name, the service says.
+/// Currency: an ISO 4217 code such as `CNY`. The service checks that the code exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Currency([u8; 3]);
@@ -21,7 +21,7 @@ pub struct Currency([u8; 3]);
 impl Currency {
     /// The code.
     pub fn as_str(&self) -> &str {
-        // Three capital letters are UTF-8.
+        // Three capital letters are valid UTF-8.
         str::from_utf8(&self.0).unwrap_or_default()
     }
 }
@@ -58,30 +58,30 @@ impl fmt::Display for Currency {
     }
 }
 
-/// Money: whole minor units (fen, cents) of one currency.
+/// Money in whole minor units (fen, cents) of one currency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Money {
     /// Minor units.
     pub amount: i64,
-    /// Of what.
+    /// The currency.
     pub currency: Currency,
 }
 
 impl Money {
-    /// So many minor units.
+    /// Money of this many minor units.
     pub const fn new(amount: i64, currency: Currency) -> Self {
         Self { amount, currency }
     }
 }
 
-/// `49900 CNY`: minor units and currency. How many of them make a unit is not said.
+/// Formats as `49900 CNY`: minor units and currency.
 impl fmt::Display for Money {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.amount, self.currency)
     }
 }
 
-/// An instant, in milliseconds since 1970 in UTC. In JSON and as text it is as in RFC 3339.
+/// Instant in milliseconds since 1970 in UTC. JSON and text use RFC 3339.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Timestamp(i64);
@@ -92,10 +92,10 @@ impl Timestamp {
 
     const LATE: InvalidValue = InvalidValue("a time is before the year 9999 (UTC)");
 
-    /// The instant so many milliseconds after the start of 1970.
+    /// Instant this many milliseconds after the start of 1970.
     ///
     /// # Errors
-    /// When it is outside the years -9999 to 9999.
+    /// If it is outside the years -9999 to 9999.
     pub fn from_millis(millis: i64) -> Result<Self, InvalidValue> {
         let instant = jiff::Timestamp::from_millisecond(millis);
         instant.map_err(|_| Self::INVALID).map(|_| Self(millis))
@@ -112,7 +112,7 @@ impl FromStr for Timestamp {
 
     fn from_str(text: &str) -> Result<Self, InvalidValue> {
         let instant: jiff::Timestamp = text.parse().map_err(|_| {
-            // The calendar ends some hours before the year 9999 does.
+            // The supported calendar ends some hours before the year 9999 does.
             let in_time = text.strip_prefix("9999").map(|rest| format!("9998{rest}"));
             match in_time.is_some_and(|it| it.parse::<jiff::Timestamp>().is_ok()) {
                 true => Self::LATE,
@@ -139,7 +139,7 @@ impl From<Timestamp> for String {
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // It was made from an instant of the calendar. `to_string` panics if this fails.
+        // The value was created from a valid instant, so the conversion cannot fail.
         let instant = jiff::Timestamp::from_millisecond(self.0).unwrap_or_default();
         write!(f, "{instant:.3}")
     }
@@ -167,7 +167,7 @@ impl From<Timestamp> for SystemTime {
     }
 }
 
-/// What the requests to an endpoint are signed with, as Standard Webhooks has it. No `Debug` shows it.
+/// Secret that signs requests to an endpoint, as in Standard Webhooks. `Debug` does not show it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WebhookSecret(String);
 

@@ -1,4 +1,4 @@
-//! Campaigns as they happen.
+//! Live events of a campaign.
 
 use futures_util::{Stream, stream};
 use tokio::time::sleep;
@@ -14,32 +14,32 @@ use crate::{
 };
 
 bodies! {
-    /// Shares that were drawn and settled since those before.
+    /// Newly settled shares since the last event.
     NewDraws {
-        /// In the order of their numbers.
+        /// The shares, ordered by number.
         claims: Vec<Share>,
-        /// Whether there are others between these and those before. [`Client::shares`] has them.
+        /// Whether shares are missing before these. [`Client::shares`] has them.
         #[serde(default)]
         gap: bool,
     }
 }
 
-/// What happens to a campaign.
+/// Event of a campaign.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CampaignEvent {
-    /// Its numbers, as they are now.
+    /// New counters.
     State(State),
-    /// Draws of a red packet, for those who may see them.
+    /// Newly claimed shares of a red packet, if the caller may see them.
     Draws(NewDraws),
 }
 
 impl Client {
-    /// A campaign as it happens: its numbers at once and when they have changed, and to those who may see the draws of
-    /// a red packet what was drawn, behind the draw of this number. Needs no token.
+    /// Live events of a campaign: its counters at once and after each change. If the caller may see the shares of a red
+    /// packet, also new shares after number `after`. Needs no token.
     ///
-    /// The service tells of it in a stream of events. When that ends it is opened again; where there is none the
-    /// numbers are asked for every second. It goes on for as long as it is read, or until an error.
+    /// The service sends a stream of events. If that ends, the client opens it again. If the service has no stream, the
+    /// client polls the counters every second. The returned stream lasts until it is dropped or returns an error.
     pub fn watch(
         &self,
         campaign: &CampaignId,
@@ -66,7 +66,7 @@ impl Client {
 struct Watch {
     client: Client,
     campaign: CampaignId,
-    /// The number of the newest draw that was told.
+    /// Number of the newest reported share.
     newest: u32,
     events: Option<Events>,
     over: bool,
@@ -81,7 +81,7 @@ impl Watch {
                 if self.events.is_some() {
                     continue;
                 }
-                // Where there is no stream to be had, asking tells why.
+                // If there is no stream, a single read returns the reason.
                 sleep(LOOK_EVERY).await;
                 let seen = self.client.state(&self.campaign).await?;
                 return Ok(CampaignEvent::State(seen.state));
@@ -100,7 +100,7 @@ impl Watch {
         }
     }
 
-    /// None for a kind of event that this client does not know.
+    /// Parses an event; `None` for an unknown kind.
     fn take(&mut self, event: &Event) -> Result<Option<CampaignEvent>, Error> {
         Ok(match event.name.as_str() {
             "state" => Some(CampaignEvent::State(event.read()?)),

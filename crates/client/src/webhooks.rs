@@ -1,4 +1,4 @@
-//! Webhooks: endpoints that are told what was settled. Scope `admin`.
+//! Webhooks: endpoints that receive events of settled changes. Scope `admin`.
 
 use serde::Deserialize;
 use serde_json::json;
@@ -21,15 +21,15 @@ struct All {
 }
 
 impl Client {
-    /// Has an endpoint told what is settled from then on. The answer has the secret.
+    /// Creates an endpoint for changes settled from now on. The answer has the secret.
     ///
     /// # Errors
-    /// `invalid` where the URL may be no endpoint; see [`Error`].
+    /// `invalid` if the URL is not allowed; see [`Error`].
     pub async fn create_webhook(&self, webhook: &NewWebhook) -> Result<Webhook, Error> {
         self.json(Call::post(ALL).json(webhook)?.keyed(self)).await
     }
 
-    /// All endpoints, and how they stand.
+    /// All endpoints with their delivery status.
     ///
     /// # Errors
     /// See [`Error`].
@@ -38,7 +38,7 @@ impl Client {
         Ok(all.webhooks)
     }
 
-    /// An endpoint, and how it stands.
+    /// Endpoint with its delivery status.
     ///
     /// # Errors
     /// See [`Error`].
@@ -49,12 +49,12 @@ impl Client {
     /// Deletes an endpoint.
     ///
     /// # Errors
-    /// `not-found`, also where an attempt without an answer has deleted it; see [`Error`].
+    /// `not-found`, also if an earlier attempt without an answer has deleted it; see [`Error`].
     pub async fn delete_webhook(&self, id: &WebhookId) -> Result<(), Error> {
         self.call(&Call::delete(path(id, ""))).await.map(drop)
     }
 
-    /// Sends a `webhook.test` to an endpoint, and says what came of it. It may be sent several times.
+    /// Sends a `webhook.test` event to an endpoint, and returns the result. Retries may send it several times.
     ///
     /// # Errors
     /// See [`Error`].
@@ -62,8 +62,8 @@ impl Client {
         self.json(Call::post(path(id, "/test"))).await
     }
 
-    /// Has an endpoint tried again at once, also one that is disabled; since a time, told once more what was decided
-    /// from then on.
+    /// Retries deliveries to an endpoint at once, even if it is disabled. With `since`, events decided from then on are
+    /// delivered again.
     ///
     /// # Errors
     /// See [`Error`].
@@ -77,8 +77,8 @@ impl Client {
             .await
     }
 
-    /// Gives an endpoint a fresh secret, which the answer has; for so many seconds, a day if there are none, requests
-    /// are signed with the one before as well.
+    /// Creates a new secret for an endpoint; the answer has it. For `overlap_seconds`, by default a day, requests are
+    /// also signed with the previous secret.
     ///
     /// # Errors
     /// See [`Error`].

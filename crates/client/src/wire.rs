@@ -1,4 +1,4 @@
-//! Connections: kept alive and shared, over TLS where the URL says so. One exchange at a time on each.
+//! Connections: kept alive and shared, with TLS for `https`. Each carries one exchange at a time.
 
 use std::time::Duration;
 
@@ -13,17 +13,17 @@ use hyper_util::{
 
 use crate::error::Error;
 
-/// Services close connections on which nothing is asked after 75 s: these are closed before.
+/// Idle time after which the client closes a connection. Services close theirs after 75 s.
 const IDLE_MAX: Duration = Duration::from_secs(60);
 const CONNECT_MAX: Duration = Duration::from_secs(5);
-/// The largest answer is a page of a thousand shares.
+/// Maximum size of an answer in bytes. The largest is a page of a thousand shares.
 const ANSWER_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// The connections to a service.
+/// Connections to a service.
 #[derive(Debug)]
 pub(crate) struct Wire(legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>);
 
-/// An answer as it came.
+/// Raw answer.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
@@ -31,24 +31,24 @@ pub(crate) struct Answer {
     pub(crate) body: Bytes,
 }
 
-/// An attempt without an answer.
+/// Attempt without an answer.
 pub(crate) struct Failure {
     pub(crate) error: Error,
-    /// Whether the service may have got the request.
+    /// Whether the service may have received the request.
     pub(crate) sent: bool,
 }
 
 impl Wire {
-    /// Over TLS the service's certificate must be signed by an authority that this system trusts or, where it lists
-    /// none, Mozilla does.
+    /// Connections to a service. With TLS, its certificate must be signed by an authority that this system trusts. If
+    /// the system lists none, Mozilla's authorities apply.
     pub(crate) fn new(is_secure: bool) -> Result<Self, Error> {
         let mut http = HttpConnector::new();
         http.enforce_http(false);
         http.set_nodelay(true);
         http.set_connect_timeout(Some(CONNECT_MAX));
-        // Named, because a program that has two would have no default.
+        // Set explicitly, because a program with two providers has no default.
         let provider = || rustls::crypto::aws_lc_rs::default_provider();
-        // The system's take a while to read, and over plain HTTP none is looked at.
+        // Reading the system's authorities takes a while, and plain HTTP needs none.
         let native = is_secure.then(|| {
             HttpsConnectorBuilder::new()
                 .with_provider_and_native_roots(provider())

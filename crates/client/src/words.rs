@@ -1,10 +1,10 @@
-//! Closed sets of words. A word that this client does not know reads as `Other`: services are newer than clients.
+//! Closed sets of API values. A value that this client does not know parses as `Other`, because services may be newer.
 
 use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-/// A text that is none of the words. It says which there are.
+/// Error of an unknown text. It lists the known values.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("choose one of {0}")]
 pub struct UnknownWord(String);
@@ -16,13 +16,13 @@ macro_rules! words {
         #[non_exhaustive]
         pub enum $name {
             $($(#[$word_doc])* #[serde(rename = $text)] $word,)*
-            /// A word that this client does not know.
+            /// A value that this client does not know.
             #[serde(other, rename = "other")]
             Other,
         }
 
         impl $name {
-            /// The word on the wire.
+            /// The value as in JSON.
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$word => $text,)* Self::Other => "other" }
             }
@@ -48,109 +48,109 @@ macro_rules! words {
 }
 
 words! {
-    /// What somebody did.
+    /// Kind of action.
     ActionKind {
-        /// Money from outside came into an account.
+        /// Money from outside was credited to an account.
         Deposit = "deposit",
-        /// A campaign or a webhook was made.
+        /// A campaign or a webhook was created.
         Create = "create",
-        /// It was changed.
+        /// A campaign was changed.
         Change = "change",
-        /// It was paused.
+        /// A campaign was paused.
         Pause = "pause",
-        /// It went on; also a partition.
+        /// A campaign or a partition was resumed.
         Resume = "resume",
-        /// It was closed.
+        /// A campaign was closed.
         Close = "close",
-        /// It was archived.
+        /// A campaign was archived.
         Archive = "archive",
-        /// A payment for an order arrived.
+        /// A payment for an order was reported.
         Pay = "pay",
-        /// What was owed for an order was paid back.
+        /// A refund of an order was reported.
         Refund = "refund",
-        /// A user was paid out.
+        /// Money was withdrawn from an account.
         Withdraw = "withdraw",
-        /// A deposit was taken back.
+        /// A deposit was reversed.
         Reverse = "reverse",
-        /// An order was cancelled by somebody else than its buyer.
+        /// An order was cancelled by another user than its buyer.
         Cancel = "cancel",
-        /// An order was taken back by somebody else than its buyer.
+        /// An order was returned by another user than its buyer.
         Return = "return",
         /// A webhook was deleted.
         Delete = "delete",
-        /// It was to be tried again, or told again.
+        /// An entry or a webhook delivery was retried on request.
         Redrive = "redrive",
         /// A partition was repaired.
         Repair = "repair",
-        /// A partition was held against the ledger.
+        /// A partition was reconciled with the ledger.
         Reconcile = "reconcile",
-        /// What repairs withheld was given back.
+        /// Withheld units of a partition were released.
         Release = "release",
-        /// Everything was audited.
+        /// An audit was started.
         Audit = "audit",
-        /// A grant that the ledger refused was to be taken back.
+        /// A refused grant was discarded.
         Discard = "discard",
-        /// A reconciler was run by hand.
+        /// A reconciler was run by an operator.
         Run = "run",
     }
-    /// How ready a partition is.
+    /// Readiness of a partition.
     ReadinessStatus {
         /// It grants.
         Ready = "ready",
-        /// Some or all claims are refused for a while.
+        /// Some or all claims are refused temporarily.
         Degraded = "degraded",
         /// Nothing is granted.
         NotReady = "not_ready",
     }
-    /// What a repair may come to.
+    /// Result of a repair.
     RepairResult {
         /// Nothing was lost.
         Whole = "whole",
-        /// Another process repairs it.
+        /// Another process repairs the partition.
         Waiting = "waiting",
-        /// It is repaired.
+        /// The partition is repaired.
         Repaired = "repaired",
     }
-    /// How an audit stands.
+    /// Status of an audit.
     AuditStatus {
-        /// It has not ended.
+        /// It is running.
         Running = "running",
-        /// Every check holds.
+        /// Every check passed.
         Ok = "ok",
-        /// A check does not hold.
+        /// A check found breaches.
         Broken = "broken",
-        /// It could not be made.
+        /// It ended with an error.
         Failed = "failed",
     }
-    /// Where a campaign is in its life.
+    /// Phase of a campaign.
     Phase {
-        /// It is being made.
+        /// It is being created.
         Draft = "draft",
         /// It has not started.
         Scheduled = "scheduled",
         /// Claims are accepted.
         Live = "live",
-        /// Nothing is granted for now.
+        /// Grants are paused.
         Paused = "paused",
-        /// No claim is accepted any more; holds run on.
+        /// No further claim is accepted; holds continue.
         Ended = "ended",
-        /// What was left has gone back.
+        /// Remaining shares or units were returned.
         Closed = "closed",
     }
-    /// Where an order is in its life.
+    /// State of an order.
     OrderState {
-        /// Reserved until it is paid, or its hold ends.
+        /// Reserved until it is paid or its hold ends.
         Held = "held",
         /// Paid.
         Paid = "paid",
-        /// Its units went back on demand.
+        /// Cancelled on request; its units were restocked.
         Cancelled = "cancelled",
-        /// Its units went back because it was not paid in time.
+        /// Not paid in time; its units were restocked.
         Expired = "expired",
-        /// Its units came back after it was paid.
+        /// Returned after payment; its units were restocked.
         Returned = "returned",
     }
-    /// What a grant survives before it is acknowledged.
+    /// Acknowledgement level: the failure that a grant survives once it is acknowledged.
     AckLevel {
         /// A crash of a service node.
         Memory = "memory",
@@ -161,148 +161,148 @@ words! {
         /// The loss of the engine.
         Ledger = "ledger",
     }
-    /// Which payments pay an order of a sale, beside its price.
+    /// Payments that pay an order of a sale although they differ from its price.
     PaymentPolicy {
-        /// None: another amount is owed back.
+        /// None. A different amount becomes a refund due.
         Owed = "owed",
-        /// Each larger amount.
+        /// Any larger amount.
         AcceptOver = "accept_over",
         /// Amounts that differ from the price by at most the tolerance.
         AcceptWithTolerance = "accept_with_tolerance",
     }
-    /// What became of a place in line.
+    /// State of a queue entry.
     PlaceState {
         /// It waits.
         Waiting = "waiting",
         /// The claim was granted.
         Granted = "granted",
-        /// Nothing was left.
+        /// No units were left.
         SoldOut = "sold_out",
-        /// The user has as much as allowed.
+        /// The user has reached the limit.
         LimitReached = "limit_reached",
         /// The campaign had ended.
         Ended = "ended",
-        /// There is no such campaign any more.
+        /// The campaign no longer exists.
         UnknownCampaign = "unknown_campaign",
         /// The key was used for a different request.
         KeyReused = "key_reused",
-        /// The user is not in line any more; claim again.
+        /// The user has no queue entry; claim again.
         None = "none",
     }
-    /// What became of a payment.
+    /// Outcome of a payment.
     PaymentOutcome {
-        /// It paid the order.
+        /// The payment paid the order.
         Paid = "paid",
         /// The order had expired and could be reserved again.
         Reinstated = "reinstated",
-        /// It did not pay the order and is owed back.
+        /// The payment did not pay the order, and a refund is due.
         RefundDue = "refund_due",
     }
-    /// What became of one thing of several that were to be made.
+    /// Result of one creation of a batch.
     CreationResult {
-        /// It was made now.
+        /// Created by this request.
         Created = "created",
-        /// It was made before, under the same key.
+        /// Created before, under the same key.
         Replayed = "replayed",
-        /// It was not made; the problem says why.
+        /// Not created; the problem has the reason.
         Refused = "refused",
     }
-    /// Why money moved.
+    /// Kind of posting.
     PostingKind {
-        /// It came from outside.
+        /// Money from outside.
         Deposit = "deposit",
-        /// It went into a red packet.
+        /// Funding of a red packet.
         Fund = "fund",
         /// A share of a red packet.
         Grant = "grant",
-        /// What nobody took of a red packet.
+        /// Refund of unclaimed shares of a red packet.
         Refund = "refund",
-        /// What an earlier fault had left in a red packet.
+        /// Remainder that an earlier fault left in a red packet.
         Residue = "residue",
-        /// An order was paid: to its seller.
+        /// Payment of an order, to its seller.
         Payment = "payment",
-        /// A payment that bought nothing is owed back.
+        /// Payment that bought nothing; it becomes a refund due.
         RefundDue = "refund_due",
-        /// The price of a returned order: from its seller to what is owed to its buyer.
+        /// Price of a returned order, from the seller to the buyer's refunds due.
         Return = "return",
-        /// What was owed was paid back.
+        /// Refund that was paid.
         RefundPaid = "refund_paid",
-        /// It was paid out.
+        /// Withdrawal from the account.
         Withdrawal = "withdrawal",
-        /// A deposit was taken back.
+        /// Reversal of a deposit.
         Reversal = "reversal",
     }
-    /// Which of a user's two accounts in a currency.
+    /// One of a user's two accounts in a currency.
     UserAccount {
-        /// What can be spent.
+        /// Money that the user can spend.
         Available = "available",
-        /// Payments that are owed back.
+        /// Refunds due.
         RefundsDue = "refunds_due",
     }
-    /// What a claim needs beside a token.
+    /// Requirement of a claim beside a token.
     Requirement {
-        /// A grab ticket. The client gets it by itself.
+        /// A grab ticket. The client gets it automatically.
         Ticket = "ticket",
-        /// That the shop allows the order.
+        /// Approval of the order by the shop.
         OrderCheck = "order_check",
     }
-    /// Who may take part.
+    /// Condition for users to claim.
     AudienceKind {
-        /// Users that are named.
+        /// Users must be named.
         Users = "users",
-        /// Whoever shows an invitation.
+        /// Users must present an invitation.
         Invitation = "invitation",
-        /// Whoever says the passphrase.
+        /// Users must enter the passphrase.
         Passphrase = "passphrase",
     }
-    /// Who may see the draws of a packet.
+    /// Users who may see the claimed shares of a red packet.
     Draws {
-        /// Everybody.
+        /// All users.
         Everybody = "everybody",
-        /// Those who have a share, and the sender.
+        /// Users who have a share, and the sender.
         Grabbers = "grabbers",
-        /// The sender alone.
+        /// Only the sender.
         Sender = "sender",
     }
-    /// What an event of a webhook is about.
+    /// Type of a webhook event.
     WebhookEventType {
         /// A user got a share of a red packet.
         ShareGranted = "share.granted",
-        /// A user got an order of a sale, which holds its units.
+        /// A user got an order of a sale. The order holds its units.
         OrderHeld = "order.held",
         /// An order was paid.
         OrderPaid = "order.paid",
-        /// An order was given back.
+        /// An order was cancelled.
         OrderCancelled = "order.cancelled",
         /// An order was not paid in time.
         OrderExpired = "order.expired",
-        /// A paid order was returned: its price is owed to the buyer.
+        /// A paid order was returned. Its price is a refund due.
         OrderReturned = "order.returned",
-        /// A payment arrived that buys nothing: it is owed to the buyer.
+        /// A payment bought nothing and is a refund due.
         OrderRefundDue = "order.refund_due",
-        /// What was owed for an order was paid back, all of it or a part.
+        /// A refund due was paid, completely or in part.
         OrderRefunded = "order.refunded",
         /// A campaign was closed.
         CampaignClosed = "campaign.closed",
     }
-    /// How the endpoint of a webhook stands.
+    /// Delivery status of a webhook.
     WebhookStatus {
-        /// What it was sent got through.
+        /// The last delivery succeeded.
         Ok = "ok",
-        /// Nothing gets through; it is tried again.
+        /// Deliveries fail and are retried.
         Failing = "failing",
-        /// It is not tried any more.
+        /// Deliveries are disabled.
         Disabled = "disabled",
     }
-    /// How a total becomes shares.
+    /// Rule that splits a total into shares.
     SplitRuleName {
-        /// Bell-shaped around the mean.
+        /// Bell-shaped distribution around the mean.
         Normal = "normal",
-        /// Each share up to twice the mean of what remains.
+        /// Each share is at most twice the mean of the remaining money.
         DoubleAverage = "double_average",
-        /// All the same.
+        /// Equal shares.
         Equal = "equal",
-        /// Drawn at the claim.
+        /// Each share is drawn at its claim.
         Lazy = "lazy",
     }
 }
