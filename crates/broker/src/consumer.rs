@@ -1,4 +1,4 @@
-//! Consumes one partition's queue.
+//! Consumer of one partition's queue.
 
 use std::{
     sync::Arc,
@@ -22,27 +22,28 @@ use crate::{
     message::{self, Message},
 };
 
-/// How often one call begins to consume before it gives up.
+/// Attempts of one call to start a consumer session.
 const CONSUMES_MAX: usize = 3;
-/// The longest wait for a message: our caller looks at the log in between.
+/// Longest wait for a message. The caller reads the log in between.
 const WAIT_MAX: Duration = Duration::from_millis(500);
-/// How often what is queued is counted.
+/// Interval between counts of queued messages.
 const COUNT_EVERY: Duration = Duration::from_secs(1);
 
 pub(crate) struct QueueConsumer {
     queue: Arc<Queue>,
     session: Option<(Channel, Consumer)>,
-    /// Whether there was a session before.
+    /// Whether there was an earlier session.
     consumed: bool,
-    /// Whether our caller has still to learn that a session ended, with which tags end.
+    /// Whether the caller must still be told that a session ended. The end of a session invalidates its tags.
     restarted: bool,
-    /// A channel of its own to count on, for a question about a queue that is gone closes it; and when it was counted.
+    /// A separate channel for counts, because a question about a missing queue closes its channel; and the time of the
+    /// last count.
     counting: (Option<Channel>, Option<Instant>),
-    /// Received, and not yet handed on.
+    /// Deliveries that the caller does not have yet.
     received: Vec<Delivery>,
-    /// To be put with the messages that nobody can read.
+    /// Unreadable messages to reject into the dead-letter queue.
     unreadable: Vec<DeliveryTag>,
-    /// To be acknowledged: of another epoch.
+    /// Messages of another epoch to acknowledge.
     stale: Vec<DeliveryTag>,
 }
 
@@ -65,13 +66,13 @@ impl QueueConsumer {
         limit: usize,
         wait_max: Duration,
     ) -> Result<Received, LedgerError> {
-        // Until it is known, nobody can tell what is stale.
+        // Without the epoch, no message can be recognized as stale.
         self.queue.log.epoch(self.queue.partition).await?;
         let until = Instant::now() + wait_max.min(WAIT_MAX);
         let consumed = self.consume(limit, until).await;
         consumed.inspect_err(|_| self.end_session())?;
         if self.received.is_empty() && self.queue.link.is_blocked() {
-            // Nothing can come: the caller is not to wait for it.
+            // No message can arrive, so the caller must not wait.
             return Err(BrokerError::Blocked.into());
         }
         let received = std::mem::take(&mut self.received);
@@ -81,7 +82,7 @@ impl QueueConsumer {
         })
     }
 
-    /// A tag is taken out when RabbitMQ has the acknowledgement, and not before.
+    /// Acknowledges messages. Removes a tag only after RabbitMQ has the acknowledgement.
     pub(crate) async fn ack(&mut self, tags: &mut Vec<DeliveryTag>) -> Result<(), BrokerError> {
         let session = self.session.as_ref().filter(|_| !self.restarted);
         let Some(channel) = session.map(|(channel, _)| channel.clone()) else {
@@ -140,19 +141,19 @@ impl QueueConsumer {
         Ok(())
     }
 
-    /// What was not acknowledged goes back into the queue, and comes again.
+    /// Ends the session. RabbitMQ delivers unacknowledged messages again.
     fn end_session(&mut self) {
         self.session = None;
         self.restarted = true;
         self.received.clear();
         self.unreadable.clear();
         self.stale.clear();
-        // Another worker may have the queue now; it is ours again when a message comes. Whoever has it counts.
+        // Another worker may have the queue now and counts it. The next message proves that this one has it again.
         let mut shown = self.queue.shown.lock();
         (shown.ours, shown.queued) = (false, 0);
     }
 
-    /// Counts what is queued, now and then. Where that fails there is no number, and the rest goes on.
+    /// Counts queued messages, at most once per `COUNT_EVERY`. A failed count is ignored.
     async fn count(&mut self) {
         let (channel, counted) = &mut self.counting;
         if counted.is_some_and(|at| at.elapsed() < COUNT_EVERY) {
@@ -178,7 +179,7 @@ impl QueueConsumer {
         }
     }
 
-    /// Takes messages in until there are enough entries or no more messages, and waits for the first one.
+    /// Reads messages until there are `limit` entries or no message is left. Waits for the first one until `until`.
     async fn take_in(&mut self, limit: usize, until: Instant) {
         let mut left = limit;
         while left > 0 {
@@ -198,12 +199,12 @@ impl QueueConsumer {
         }
     }
 
-    /// Takes in what the consumer says, and tells how many entries it brought.
+    /// Handles one item of the consumer. Returns its number of entries.
     async fn put(&mut self, message: Option<Result<Incoming, lapin::Error>>) -> usize {
         let Some(Ok(message)) = message else {
             let connected = |(channel, _): &(Channel, Consumer)| channel.status().connected();
             if message.is_none() && self.session.as_ref().is_some_and(connected) {
-                // The queue was taken away, and what was in it.
+                // The queue was deleted with its messages.
                 self.queue.shown.lock().remade += 1;
                 self.queue.lost.notify_one();
             }
@@ -239,7 +240,7 @@ impl QueueConsumer {
         !(self.received.is_empty() && self.unreadable.is_empty() && self.stale.is_empty())
     }
 
-    /// Forgets what is of another epoch.
+    /// Acknowledges and drops messages of another epoch.
     async fn drop_stale(&mut self) -> Result<(), BrokerError> {
         let Some((channel, _)) = &self.session else {
             return Ok(());
@@ -254,7 +255,7 @@ impl QueueConsumer {
         Ok(())
     }
 
-    /// Puts aside what cannot be read.
+    /// Rejects unreadable messages into the dead-letter queue.
     async fn put_aside(&mut self) -> Result<(), BrokerError> {
         let Some((channel, _)) = &self.session else {
             return Ok(());

@@ -1,12 +1,12 @@
-//! RabbitMQ between a partition's log and the ledger.
+//! RabbitMQ transport from a partition's log to the ledger.
 //!
-//! A relay reads the log and publishes it, with publisher confirms, into one durable quorum queue a partition. A
-//! worker consumes the queue and acknowledges by hand, after the ledger's commit. The queue has a single active
-//! consumer, so that one worker has a partition at a time, and another one follows when it dies.
+//! A relay reads the log and publishes it, with publisher confirms, to a durable quorum queue, one per partition. A
+//! worker consumes the queue and acknowledges explicitly, after the ledger's commit. The queue has a single active
+//! consumer. So one worker consumes a partition at a time, and another one follows if it dies.
 //!
-//! Nothing depends on the queue: what it loses, doubles or brings out of order is put right from the log, by the
-//! ledger's position. The relay keeps no position of its own for the same reason. It starts at the ledger's, and what
-//! it publishes twice changes nothing.
+//! Correctness does not depend on the queue. If the queue loses, duplicates or reorders entries, the consumer reads
+//! them from the log, by the ledger's position. So the relay stores no position either. It starts at the ledger's
+//! position, and entries that it publishes twice change nothing.
 
 mod consumer;
 mod link;

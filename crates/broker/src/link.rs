@@ -1,4 +1,4 @@
-//! The connection to RabbitMQ, made when it is needed and made again when it is lost; and the queues.
+//! Connections to RabbitMQ, opened on demand and reopened after a loss, and the declarations of queues.
 
 use std::{future::Future, sync::Arc};
 
@@ -16,13 +16,13 @@ use tokio::sync::{Mutex, Notify};
 
 use crate::options::{CALL_MAX, DEAD_MAX, DELIVERIES_MAX, Options};
 
-/// The reply code for a queue that is there with other arguments.
+/// Reply code for a queue that exists with other arguments.
 const PRECONDITION_FAILED: u16 = 406;
 
-/// Why something could not be done with RabbitMQ.
+/// Error of an operation on RabbitMQ.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum BrokerError {
-    /// The URL is none.
+    /// The URL is invalid.
     #[error("the URL of RabbitMQ cannot be read: {0}")]
     Url(String),
     /// RabbitMQ refused, or the connection was lost.
@@ -31,13 +31,13 @@ pub enum BrokerError {
     /// RabbitMQ did not answer in time.
     #[error("RabbitMQ does not answer: {0}")]
     Silent(&'static str),
-    /// What consumes is stopped as soon as it has begun.
+    /// RabbitMQ stops each consumer right after its start.
     #[error("RabbitMQ does not let anybody consume the queue")]
     Stopped,
-    /// RabbitMQ takes no messages for now.
+    /// RabbitMQ accepts no messages for now.
     #[error("RabbitMQ takes no messages: its memory or disk ends")]
     Blocked,
-    /// A message was not taken: there was no queue for it, or it had no room.
+    /// RabbitMQ did not accept a message, because there was no queue or no room.
     #[error("RabbitMQ did not take a message")]
     NotTaken,
 }
@@ -48,17 +48,18 @@ impl From<BrokerError> for LedgerError {
     }
 }
 
-/// Two connections for everything that a worker does; their channels fail each for itself. RabbitMQ reads nothing more
-/// from a connection that publishes while it is short of memory or disk, so what is consumed has a connection of its
-/// own.
+/// Two connections of a worker. Their channels fail independently.
+///
+/// While RabbitMQ is short of memory or disk, it reads nothing more from connections that publish. So consumers have a
+/// separate connection.
 pub(crate) struct Link {
     pub(crate) options: Options,
     uri: AMQPUri,
     consuming: Mutex<Option<Connection>>,
     publishing: Mutex<Option<Connection>>,
-    /// Of the last connection that publishes: its lock is held while it is made, which takes seconds.
+    /// Status of the publishing connection. It is separate because opening that connection holds its lock for seconds.
     publishing_status: parking_lot::Mutex<Option<ConnectionStatus>>,
-    /// RabbitMQ 3.10 fails when the same quorum queue is declared twice at once while it is made.
+    /// RabbitMQ 3.10 fails if two connections create the same quorum queue at once.
     declaring: Mutex<()>,
 }
 
@@ -76,12 +77,12 @@ impl Link {
         })
     }
 
-    /// A new channel for everything but publishing, over a new connection if there is none.
+    /// Opens a channel for everything except publishing, on a new connection if there is none.
     pub(crate) async fn channel(&self) -> Result<Channel, BrokerError> {
         self.channel_of(&self.consuming, "consumes").await
     }
 
-    /// A new channel for publishing, over a new connection if there is none.
+    /// Opens a channel for publishing, on a new connection if there is none.
     pub(crate) async fn publishing_channel(&self) -> Result<Channel, BrokerError> {
         let channel = self.channel_of(&self.publishing, "publishes").await;
         if let Some(connection) = self.publishing.lock().await.as_ref() {
@@ -90,7 +91,7 @@ impl Link {
         channel
     }
 
-    /// Whether RabbitMQ has said that it takes no messages, because its memory or disk ends.
+    /// Whether RabbitMQ reports that it accepts no messages, because its memory or disk is nearly full.
     pub(crate) fn is_blocked(&self) -> bool {
         let status = self.publishing_status.lock();
         status
@@ -115,11 +116,11 @@ impl Link {
         }
         match connection.as_ref() {
             Some(connection) => in_time("open a channel", connection.create_channel()).await,
-            None => Err(BrokerError::Stopped), // it was put there just now
+            None => Err(BrokerError::Stopped), // cannot happen: the connection was stored just above
         }
     }
 
-    /// Connects, in a bounded time, if there is no connection.
+    /// Connects if there is no connection. Waits `CALL_MAX` at most.
     pub(crate) async fn check(&self) -> Result<(), BrokerError> {
         match tokio::time::timeout(CALL_MAX, self.channel()).await {
             Ok(opened) => opened.map(drop),
@@ -127,18 +128,18 @@ impl Link {
         }
     }
 
-    /// Ends the connections: others may take over what was ours.
+    /// Closes the connections. Other workers may then take over the queues.
     pub(crate) async fn close(&self) {
         for connection in [&self.publishing, &self.consuming] {
             if let Some(connection) = connection.lock().await.take() {
-                // Where that fails it is lost, which comes to the same.
+                // If this fails, the connection is lost, which has the same effect.
                 drop(in_time("close", connection.close(200, "OK".into())).await);
             }
         }
     }
 
-    /// Declares a partition's queues. One that an earlier version made, without a limit of deliveries, stays as it is:
-    /// a policy can give it the limit.
+    /// Declares a partition's queues. A queue that an earlier version created without a delivery limit stays as it is;
+    /// a policy can set the limit.
     pub(crate) async fn declare(&self, partition: PartitionId) -> Result<(), BrokerError> {
         let _one_at_a_time = self.declaring.lock().await;
         let (queue, dead) = (self.options.queue(partition), self.options.dead(partition));
@@ -165,7 +166,7 @@ impl Link {
         }
     }
 
-    /// Declares a durable quorum queue, on a channel of its own: a refusal closes the channel.
+    /// Declares a durable quorum queue on a separate channel, because a refusal closes the channel.
     async fn declare_quorum(
         &self,
         name: &str,
@@ -190,20 +191,20 @@ impl Link {
     }
 }
 
-/// Whether RabbitMQ has refused something with this reply code.
+/// Whether RabbitMQ refused a request with this reply code.
 pub(crate) fn refuses_with(error: &lapin::Error, code: u16) -> bool {
     matches!(error.kind(), lapin::ErrorKind::ProtocolError(error) if error.get_id() == code)
 }
 
-/// A partition's queue, which its relay and its consumer share.
+/// A partition's queue, shared by its relay and its consumer.
 pub(crate) struct Queue {
     pub(crate) link: Arc<Link>,
-    /// What the queue is filled from.
+    /// Source of the queue's entries.
     pub(crate) log: Arc<dyn EventLog>,
     pub(crate) partition: PartitionId,
-    /// Notified when the queue was lost with what was in it, for the relay.
+    /// Notifies the relay that the queue was lost with its messages.
     pub(crate) lost: Notify,
-    /// Notified when somebody waits for what was appended to the log, for the relay.
+    /// Notifies the relay that a caller waits for new log entries.
     pub(crate) woken: Notify,
     pub(crate) shown: parking_lot::Mutex<TransportStatus>,
 }
@@ -225,10 +226,10 @@ impl Queue {
     }
 }
 
-/// Connects to RabbitMQ and goes again, in at most 10 s: to find out whether it is there.
+/// Checks that RabbitMQ is reachable: connects and disconnects. Takes 10 s at most.
 ///
 /// # Errors
-/// When the URL cannot be read, or RabbitMQ does not answer.
+/// If the URL is invalid, or RabbitMQ does not answer.
 pub async fn check(options: Options) -> Result<(), BrokerError> {
     let link = Link::new(options)?;
     let checked = link.check().await;
@@ -236,7 +237,7 @@ pub async fn check(options: Options) -> Result<(), BrokerError> {
     checked
 }
 
-/// An answer from RabbitMQ, if it comes in time.
+/// Waits `CALL_MAX` for an answer of RabbitMQ.
 pub(crate) async fn in_time<T>(
     what: &'static str,
     call: impl Future<Output = Result<T, lapin::Error>>,

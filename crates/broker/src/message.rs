@@ -1,45 +1,45 @@
-//! What a message holds: a run of entries as text.
+//! Text format of a message: a run of log entries.
 //!
-//! The first line is `qiang 2 EPOCH PARTITION FIRST LAST`: the version of the form, the partition and its epoch (`-` if
-//! it has none), and the places of the first and the last entry. Each further line is an entry, as `qiang_core` writes
-//! it, in order and without a gap. A message of another form is not for us.
+//! The first line is `qiang 2 EPOCH PARTITION FIRST LAST`: the version of the format, the partition's epoch (`-` if it
+//! has none), the partition, and the positions of the first and the last entry. Each further line is an entry, as
+//! `qiang_core` writes it, in order and without a gap. A message in another format is unreadable.
 //!
-//! A message of another epoch is stale: a partition that was rebuilt after a loss has a new one, and its entries are
-//! not those that were lost. Version 1 had no epoch, so nobody knows what it is of: such a message is stale, too. What
-//! is missing then is read from the log.
+//! A message of another epoch is stale. A partition that was rebuilt after a loss has a new epoch, and its entries
+//! differ from the lost ones. Version 1 had no epoch, so its messages are stale, too. The consumer reads missing
+//! entries from the log.
 
 use std::fmt::Write as _;
 
 use qiang_core::event::{Entry, PartitionId};
 
 const FORM: &str = "qiang 2";
-/// The form without an epoch.
+/// Format without an epoch.
 const FORM_1: &str = "qiang 1 ";
-/// In place of an epoch that is empty.
+/// Stands for an empty epoch.
 const NONE: &str = "-";
 
-/// What a message is to its partition.
+/// Parsed message.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Message {
     /// A run of entries.
     Run(Vec<Entry>),
-    /// Entries of another history, perhaps.
+    /// Entries that may belong to another history.
     Stale,
 }
 
-/// A run as a message.
+/// Formats a run of entries as a message.
 pub(crate) fn encode(partition: PartitionId, epoch: &str, run: &[Entry]) -> String {
     let place = |entry: Option<&Entry>| entry.map_or(0, |entry| entry.seq);
     let (first, last) = (place(run.first()), place(run.last()));
     let mut text = format!("{FORM} {} {} {first} {last}", word(epoch), partition.0);
     for entry in run {
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = write!(text, "\n{}", entry.to_text());
     }
     text
 }
 
-/// A message for this partition, which has this epoch now; none if it cannot be read.
+/// Parses a message for a partition with this current epoch; `None` if it is unreadable.
 pub(crate) fn decode(partition: PartitionId, epoch: &str, message: &[u8]) -> Option<Message> {
     let text = std::str::from_utf8(message).ok()?;
     if text.starts_with(FORM_1) {

@@ -1,49 +1,49 @@
-//! What can be set, and the bounds of everything that waits.
+//! Options of the transport, and limits of all its waits.
 
 use std::time::Duration;
 
 use qiang_core::event::PartitionId;
 
-/// Entries of one message.
+/// Maximum entries per message.
 pub(crate) const MESSAGE_ENTRIES_MAX: usize = 512;
-/// Messages that a relay has published and RabbitMQ has not confirmed.
+/// Maximum messages that a relay has published and RabbitMQ has not confirmed.
 pub(crate) const UNCONFIRMED_MAX: usize = 32;
-/// Entries that a relay is ahead of the ledger at most: so many are in the queue when nobody consumes.
+/// Maximum entries that a relay is ahead of the ledger. It bounds the queue if nothing consumes.
 pub(crate) const AHEAD_MAX: u64 = 262_144;
-/// How often a relay looks whether the log has grown.
+/// Interval at which a relay checks the log for new entries.
 pub(crate) const POLL_EVERY: Duration = Duration::from_millis(20);
-/// How often a relay asks whether the one that relays the partition is gone.
+/// Interval at which a relay checks whether another relay of the partition has stopped.
 pub(crate) const LOCK_POLL: Duration = Duration::from_millis(500);
-/// Pauses after failures grow from the first to the second.
+/// First and longest pause after failures; each pause doubles the one before.
 pub(crate) const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
-/// How long RabbitMQ may take for one answer.
+/// Time limit for one answer of RabbitMQ.
 pub(crate) const CALL_MAX: Duration = Duration::from_secs(5);
-/// How often a message may come again before RabbitMQ puts it aside. It counts each time that a worker dies or loses
-/// its connection, and RabbitMQ 4 would stop at 20: a message has done nothing wrong by that.
+/// Deliveries of a message before RabbitMQ moves it to the dead-letter queue. RabbitMQ also counts deliveries to
+/// workers that die or lose their connection, and version 4 would stop at 20. Such a message is not faulty.
 pub(crate) const DELIVERIES_MAX: i64 = 1_000_000;
-/// Messages that nobody can read of which the last are kept.
+/// Number of unreadable messages kept; older ones are dropped.
 pub(crate) const DEAD_MAX: i64 = 1_000;
 
-/// What can be set about the transport. Not to be printed: the URL may hold a password.
+/// Options of the transport. Not for output: the URL may contain a password.
 #[derive(Clone)]
 pub struct Options {
     /// `amqp://` or `amqps://` URL of RabbitMQ.
     pub url: String,
-    /// What every queue's name begins with.
+    /// Prefix of every queue's name.
     pub prefix: String,
-    /// The worker's name, as RabbitMQ shows it.
+    /// Name of the worker, as RabbitMQ shows it.
     pub worker: String,
-    /// Messages that RabbitMQ hands out before the first of them is acknowledged.
+    /// Maximum unacknowledged messages that RabbitMQ delivers.
     pub prefetch: u16,
-    /// How often both sides say that they are alive.
+    /// Interval of heartbeats of both sides.
     pub heartbeat_seconds: u16,
-    /// How long entries that are in the log may take to come before they are read from it; and how long RabbitMQ is
-    /// not asked again when it has failed for that long.
+    /// Time for which the consumer waits for entries that are in the log, before it reads them from the log. After a
+    /// failure of this length, RabbitMQ is not asked for the same time.
     pub patience: Duration,
 }
 
 impl Options {
-    /// The usual ones.
+    /// Default options.
     #[must_use]
     pub fn new(url: &str, worker: &str) -> Self {
         Self {
@@ -56,17 +56,17 @@ impl Options {
         }
     }
 
-    /// A partition's queue.
+    /// Name of a partition's queue.
     pub(crate) fn queue(&self, partition: PartitionId) -> String {
         format!("{}.p{:02}", self.prefix, partition.0)
     }
 
-    /// Messages that nobody could read.
+    /// Name of the queue for unreadable messages.
     pub(crate) fn dead(&self, partition: PartitionId) -> String {
         format!("{}.dead", self.queue(partition))
     }
 
-    /// Who has this queue relays the partition. Nothing is ever in it.
+    /// Name of an exclusive queue that serves as a lock: its owner relays the partition. It is always empty.
     pub(crate) fn lock(&self, partition: PartitionId) -> String {
         format!("{}.relay", self.queue(partition))
     }

@@ -1,7 +1,7 @@
-//! The relay of one partition: from the log into the queue.
+//! Relay of one partition: it publishes the log to the queue.
 //!
-//! One process relays a partition at a time: the one that has the exclusive queue of its name, which RabbitMQ takes
-//! away with the connection.
+//! One process relays a partition at a time: the owner of an exclusive queue, which RabbitMQ deletes when the owner's
+//! connection ends.
 
 use std::{collections::VecDeque, convert::Infallible, fmt, sync::Arc, time::Duration};
 
@@ -21,9 +21,9 @@ use crate::{
     options::{AHEAD_MAX, LOCK_POLL, MESSAGE_ENTRIES_MAX, PAUSES, POLL_EVERY, UNCONFIRMED_MAX},
 };
 
-/// Written to disk before it is confirmed.
+/// Delivery mode of messages that are written to disk before they are confirmed.
 const PERSISTENT: u8 = 2;
-/// The reply code for a queue that is another connection's.
+/// Reply code for an exclusive queue of another connection.
 const RESOURCE_LOCKED: u16 = 405;
 
 pub(crate) struct Relay {
@@ -31,21 +31,21 @@ pub(crate) struct Relay {
     pub(crate) ledger: Arc<dyn Ledger>,
 }
 
-/// How far a relay came.
+/// Progress of a relay.
 #[derive(Default)]
 struct Progress {
-    /// Whether everything was confirmed at some time since it was last looked at.
+    /// Whether everything was confirmed at some time since the last check.
     relayed: bool,
-    /// The last entry that it has published, ever.
+    /// The last entry that it ever published.
     published: Seq,
 }
 
-/// Why a relay stopped.
+/// Reason why a relay stopped.
 #[derive(Debug)]
 enum Stopped {
     /// Another process relays the partition.
     NotOwner,
-    /// The queue was lost: what was in it is to be published again.
+    /// The queue was lost. Its entries must be published again.
     QueueLost,
     Failed(String),
 }
@@ -57,7 +57,7 @@ impl<E: fmt::Display> From<E> for Stopped {
 }
 
 impl Relay {
-    /// Relays until it is aborted.
+    /// Relays until the task is aborted.
     pub(crate) async fn run(self) {
         let partition = self.queue.partition.0;
         let (mut pause, mut well) = (PAUSES.0, true);
@@ -110,7 +110,7 @@ impl Relay {
                 Vec::new()
             };
             if self.queue.log.epoch(partition).await? != epoch {
-                // The partition was rebuilt meanwhile: nobody knows of which epoch the run is.
+                // The partition was rebuilt during the read, so the epoch of the run is unknown.
                 continue;
             }
             if run.is_empty() {
@@ -136,13 +136,13 @@ impl Relay {
         }
     }
 
-    /// Waits so long for a loss of the queue.
+    /// Waits up to `wait_max` for a loss of the queue.
     async fn check_queue(&self, wait_max: Duration) -> Result<(), Stopped> {
         let lost = tokio::time::timeout(wait_max, self.queue.lost.notified());
         lost.await.map_or(Ok(()), |()| Err(Stopped::QueueLost))
     }
 
-    /// Makes sure that nobody else relays the partition.
+    /// Declares the lock queue, so that no other process relays the partition.
     async fn lock(&self, channel: &Channel) -> Result<(), Stopped> {
         let exclusive = QueueDeclareOptions {
             exclusive: true,
@@ -159,7 +159,7 @@ impl Relay {
         }
     }
 
-    /// What is read follows the position, unless the ledger has what lies between.
+    /// Checks that a run follows the position. A gap is allowed if the ledger has its entries.
     async fn check(&self, position: Seq, run: &[Entry]) -> Result<(), Stopped> {
         let Some(first) = run.first().filter(|first| first.seq != position + 1) else {
             return Ok(());
@@ -178,7 +178,7 @@ impl Relay {
         run: &[Entry],
     ) -> Result<PublisherConfirm, Stopped> {
         let text = message::encode(self.queue.partition, epoch, run);
-        // Without a queue it comes back instead of getting lost.
+        // Without a queue RabbitMQ returns the message instead of dropping it.
         let options = BasicPublishOptions {
             mandatory: true,
             ..BasicPublishOptions::default()
@@ -192,7 +192,7 @@ impl Relay {
     }
 }
 
-/// Waits until no more than so many messages are unconfirmed.
+/// Waits until at most `left_max` messages are unconfirmed.
 async fn confirm(
     unconfirmed: &mut VecDeque<PublisherConfirm>,
     left_max: usize,

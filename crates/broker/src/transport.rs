@@ -1,4 +1,4 @@
-//! The transport `rabbitmq`.
+//! Transport `rabbitmq`.
 
 use std::{
     collections::BTreeMap,
@@ -24,7 +24,8 @@ use crate::{
     relay::Relay,
 };
 
-/// Relays and consumes all partitions of a log. Dropped, it stops at once; others receive what it had.
+/// Relays and consumes all partitions of a log. It stops when it is dropped; other workers then get its unacknowledged
+/// messages.
 pub struct RabbitTransport {
     link: Arc<Link>,
     queues: BTreeMap<PartitionId, (Arc<Queue>, tokio::sync::Mutex<QueueConsumer>)>,
@@ -33,10 +34,10 @@ pub struct RabbitTransport {
 }
 
 impl RabbitTransport {
-    /// Starts a relay for every partition, on the current runtime. `ledger` tells them where to begin.
+    /// Starts a relay for every partition on the current runtime. Relays begin at the position of `ledger`.
     ///
     /// # Errors
-    /// When the URL cannot be read; RabbitMQ need not be there yet.
+    /// If the URL is invalid. RabbitMQ may be unreachable.
     pub fn start(
         options: Options,
         log: Arc<dyn EventLog>,
@@ -62,10 +63,10 @@ impl RabbitTransport {
         })
     }
 
-    /// Finds out whether RabbitMQ is there, in at most 5 s. It may as well come later.
+    /// Checks that RabbitMQ is reachable, in at most 5 s. The transport also works if RabbitMQ starts later.
     ///
     /// # Errors
-    /// When it does not answer.
+    /// If RabbitMQ does not answer.
     pub async fn check(&self) -> Result<(), BrokerError> {
         self.link.check().await
     }
