@@ -1,8 +1,8 @@
-//! Which addresses are public: what is not may be a database, a cloud's metadata, or this machine.
+//! Check that an address is public. A private address may be a database, a cloud's metadata service, or this machine.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Whether an address is one of the public internet, by the registries of special addresses of the IANA.
+/// Whether an address is public, by IANA's registries of special addresses.
 #[must_use]
 pub fn is_public(address: IpAddr) -> bool {
     match address {
@@ -15,12 +15,12 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
     let special = match address.octets() {
         [0 | 10 | 127, ..] | [169, 254, ..] | [192, 168, ..] => true,
         [172, second, ..] => (16..32).contains(&second),
-        // Carriers' own networks.
+        // Networks of carriers.
         [100, second, ..] => (64..128).contains(&second),
-        // Protocols, documentation, relays, measurements.
+        // Protocols, documentation, relays, benchmarks.
         [192, 0, 0 | 2, _] | [192, 88, 99, _] | [198, 18 | 19, ..] => true,
         [198, 51, 100, _] | [203, 0, 113, _] => true,
-        // To many, and reserved.
+        // Multicast, and reserved.
         [first, ..] => first >= 224,
     };
     !special
@@ -31,14 +31,14 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
         return is_public_v4(v4);
     }
     match address.segments() {
-        // Behind a translator: what counts is the address that it translates to.
+        // NAT64: the translated IPv4 address counts.
         [0x64, 0xff9b, 0, 0, 0, 0, high, low] => {
             is_public_v4(Ipv4Addr::from(u32::from(high) << 16 | u32::from(low)))
         }
-        // Protocols (Teredo among them), documentation, 6to4.
+        // Protocols (including Teredo), documentation, 6to4.
         [0x2001, second, ..] if second < 0x200 || second == 0xdb8 => false,
         [0x2002, ..] | [0x3fff, 0..=0xfff, ..] => false,
-        // All that is handed out; loopback, unique local, link local and multicast are outside.
+        // All allocated addresses. Loopback, unique local, link local and multicast are outside this range.
         [first, ..] => (0x2000..0x4000).contains(&first),
     }
 }

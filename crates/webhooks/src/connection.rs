@@ -1,4 +1,4 @@
-//! Connections to endpoints: made to addresses that may be connected, kept for a while, used by one request at a time.
+//! Connections to endpoints: opened only to allowed addresses, kept for a while, used by one request at a time.
 
 use std::{
     collections::HashMap,
@@ -39,16 +39,16 @@ use crate::{
     target::{Target, not_public},
 };
 
-/// A longer answer is not read to its end, and its connection not kept.
+/// Maximum bytes read of an answer. The connection of a longer answer is not kept.
 const ANSWER_BYTES_MAX: usize = 16_384;
-/// How long a connection is kept without use. A name may come to mean another address.
+/// Maximum idle time of a kept connection. A host name may later resolve to another address.
 const IDLE_MAX: Duration = Duration::from_secs(20);
-/// Connections of one endpoint that are kept.
+/// Maximum kept connections per endpoint.
 const KEPT_MAX: usize = 16;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 type Found = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;
-/// What a host's name and a port mean at the moment.
+/// Resolves a host name and a port to addresses.
 type Resolve = Box<dyn Fn(String, u16) -> Found + Send + Sync>;
 
 struct Kept {
@@ -56,7 +56,7 @@ struct Kept {
     since: Instant,
 }
 
-/// Connections by where they lead: whether with TLS, and the authority.
+/// Connections, keyed by their target: whether it uses TLS, and the authority.
 pub(crate) struct Connections {
     allow_private: bool,
     resolve: Resolve,
@@ -87,8 +87,8 @@ impl Connections {
         })
     }
 
-    /// Posts a message; the status of the answer. Where a kept connection fails, which was mostly closed meanwhile, the
-    /// message is posted again on another one: it has an id, and may come twice.
+    /// Posts a message and returns the status of the answer. If a kept connection fails, the message is posted again on
+    /// another one, because the endpoint usually closed the first. Receivers recognize duplicates by the message's id.
     pub(crate) async fn post(
         &self,
         target: &Target,
@@ -138,8 +138,8 @@ impl Connections {
         handshake(self.tls.connect(name, stream).await?).await
     }
 
-    /// Connects to the first address that answers. Those that may not be connected are left out, and what is looked at
-    /// is what is connected.
+    /// Connects to the first allowed address that answers. It resolves the name once, so the checked address is the one
+    /// that is connected.
     async fn dial(&self, target: &Target) -> Result<TcpStream, Failure> {
         let found = (self.resolve)(target.host.clone(), target.port).await?;
         let may_be = |address: &SocketAddr| self.allow_private || is_public(address.ip());
@@ -169,7 +169,7 @@ impl Connections {
             .body(Full::new(message.body.clone()))?;
         let response = sender.send_request(request).await?;
         let status = response.status();
-        // The status says it all; the rest is read so that the connection can be used again.
+        // Only the status matters. The rest is read so that the connection can be reused.
         let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX);
         if body.collect().await.is_ok() && sender.ready().await.is_ok() {
             self.keep(target, sender);
@@ -178,7 +178,7 @@ impl Connections {
     }
 }
 
-/// Asks the system.
+/// Resolves by the system.
 fn resolve(host: String, port: u16) -> Found {
     Box::pin(async move { Ok(lookup_host((host, port)).await?.collect()) })
 }
@@ -187,7 +187,7 @@ async fn handshake(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
 ) -> Result<SendRequest<Full<Bytes>>, Failure> {
     let (sender, wire) = http1::handshake(TokioIo::new(stream)).await?;
-    // It ends with the connection, whose errors are seen by whoever sends on it.
+    // The task ends with the connection. The sender on the connection sees its errors.
     tokio::spawn(async move { drop(wire.await) });
     Ok(sender)
 }
@@ -200,12 +200,12 @@ mod tests {
 
     use super::*;
 
-    /// A name means a public address when it is looked at, and a private one whenever it is asked for again.
+    /// The name resolves to a public address first and to a private one afterwards.
     #[tokio::test]
     async fn what_is_looked_at_is_what_is_connected() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let private = listener.local_addr().unwrap();
-        // Of a block that is handed out to nobody.
+        // Of an unallocated block.
         let public = SocketAddr::new("2000::1".parse().unwrap(), private.port());
         let asked = Arc::<AtomicUsize>::default();
         let mut connections = Connections::new(false, None).unwrap();

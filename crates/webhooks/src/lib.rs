@@ -1,8 +1,8 @@
-//! Sends events to the endpoints of webhooks: JSON in a POST, signed as [Standard Webhooks] has it.
+//! Delivery of events to webhook endpoints: JSON in a POST, signed as [Standard Webhooks] specifies.
 //!
-//! An endpoint is a URL that somebody else has given. So its addresses are looked at whenever it is connected, and the
-//! connection is made to an address that was looked at: a name that is public now and private a moment later comes to
-//! nothing. Redirects are not followed, an answer is read up to a bound, and all of it has a time limit.
+//! Endpoint URLs come from users, so they are not trusted. Each new connection resolves the host, checks the addresses,
+//! and connects to a checked address. So a name that is public first and private a moment later causes no harm.
+//! Redirects are not followed. Answers are read up to a limit, and each delivery has a time limit.
 //!
 //! [Standard Webhooks]: https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
 
@@ -27,15 +27,15 @@ use tokio::time::timeout;
 pub use self::address::is_public;
 use self::{connection::Connections, message::Message, target::Target};
 
-/// Bytes of a secret.
+/// Size of a secret in bytes.
 const SECRET_BYTES: usize = 32;
 
-/// How events are sent.
+/// Options of deliveries.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Whether endpoints may have addresses that are not public, and be asked without TLS.
+    /// Whether endpoints may have private addresses and no TLS.
     pub allow_private: bool,
-    /// How long an endpoint may take from the connection to the end of its answer.
+    /// Time limit of a delivery, from connecting to the end of the answer.
     pub timeout: Duration,
 }
 
@@ -46,10 +46,10 @@ pub struct HttpSender {
 }
 
 impl HttpSender {
-    /// A sender that trusts the certificates of the web, and those of this PEM file too.
+    /// Sender that trusts the certificates of the web, and additionally those of this PEM file.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// If the file cannot be read.
     pub fn new(options: Options, ca_file: Option<&Path>) -> anyhow::Result<Self> {
         let connections = Connections::new(options.allow_private, ca_file);
         Ok(Self {

@@ -1,4 +1,4 @@
-//! What is sent: the event as JSON, and its signatures.
+//! Message of a delivery: the event as JSON, and its signatures.
 
 use aws_lc_rs::hmac::{self, HMAC_SHA256};
 use base64::{Engine as _, prelude::BASE64_STANDARD};
@@ -11,15 +11,15 @@ use qiang_core::{
 };
 use serde::Serialize;
 
-/// What the text of a secret begins with.
+/// Prefix of a secret.
 pub(crate) const SECRET_PREFIX: &str = "whsec_";
 
-/// A request's body, and what its headers say.
+/// Body and header values of a request.
 pub(crate) struct Message {
     pub(crate) id: String,
     /// Seconds since 1970.
     pub(crate) timestamp: i64,
-    /// One for each secret, with blanks between.
+    /// One signature per secret, separated by spaces.
     pub(crate) signatures: String,
     pub(crate) body: Bytes,
 }
@@ -27,7 +27,7 @@ pub(crate) struct Message {
 #[derive(Serialize)]
 struct Body<'a> {
     r#type: &'static str,
-    /// When it was decided.
+    /// Time of the decision.
     timestamp: String,
     data: Data<'a>,
 }
@@ -106,10 +106,10 @@ impl<'a> Data<'a> {
 }
 
 impl Message {
-    /// An event for an endpoint, signed at this time with every secret that counts.
+    /// Message of an event for an endpoint, signed at `now` with every valid secret.
     ///
     /// # Errors
-    /// When a secret is none, or the time is outside the calendar.
+    /// If a secret is malformed, or the time is outside the calendar.
     pub(crate) fn of(
         webhook: &Webhook,
         event: &WebhookEvent,
@@ -139,7 +139,7 @@ impl Message {
     }
 }
 
-/// HMAC-SHA256 over id, timestamp and body, with dots between.
+/// HMAC-SHA256 over id, timestamp and body, separated by dots.
 fn signature(secret: &str, id: &str, timestamp: i64, body: &[u8]) -> Option<String> {
     let secret = secret.strip_prefix(SECRET_PREFIX)?;
     let key = hmac::Key::new(HMAC_SHA256, &BASE64_STANDARD.decode(secret).ok()?);

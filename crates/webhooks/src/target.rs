@@ -1,30 +1,30 @@
-//! Where an endpoint is, read from its URL.
+//! Target of an endpoint, parsed from its URL.
 
 use qiang_core::web_url;
 
 use crate::address::is_public;
 
-/// The longest URL, in bytes.
+/// Maximum length of a URL, in bytes.
 const URL_BYTES_MAX: usize = 2_048;
 
-/// An endpoint's address as text.
+/// Target of an endpoint's URL.
 #[derive(Debug)]
 pub(crate) struct Target {
-    /// Without the brackets of an IPv6 address.
+    /// Host without the brackets of an IPv6 address.
     pub(crate) host: String,
     pub(crate) port: u16,
     pub(crate) tls: bool,
-    /// As in the URL: the host, and the port if there is one.
+    /// Host as in the URL, with the port if the URL has one.
     pub(crate) authority: String,
-    /// With the query.
+    /// Path with the query.
     pub(crate) path: String,
 }
 
 impl Target {
-    /// Reads a URL. Where nothing private is allowed, it is `https:` and its host no private address.
+    /// Parses a URL. Unless `allow_private`, it must be `https:` and its host must not be a private address.
     ///
     /// # Errors
-    /// Why it is no endpoint.
+    /// The reason why the URL is not allowed.
     pub(crate) fn parse(url: &str, allow_private: bool) -> Result<Self, String> {
         let refused = |why: &str| Err(why.to_owned());
         if url.len() > URL_BYTES_MAX {
@@ -52,7 +52,7 @@ impl Target {
     }
 }
 
-/// What is said of a host whose addresses are not public.
+/// Reason why a host is refused: it has only private addresses.
 pub(crate) fn not_public(host: &str) -> String {
     format!("{host} is not on the public internet, and webhooks.allow_private is not set")
 }
@@ -80,10 +80,10 @@ mod tests {
         check("ftp://example.com/", true, false);
         check("file:///etc/passwd", true, false);
         check("/hooks", true, false);
-        // A port that nothing can listen on is not delivered to another one.
+        // Nothing can listen on this port. It must not fall back to another one.
         check("https://example.com:0/", true, false);
         check("https://example.com:99999/", true, false);
-        // Other ways to write addresses.
+        // Other notations of addresses.
         check("https://127.1/", false, false);
         check("https://2130706433/", false, false);
         check("https://0x7f.0.0.1/", false, false);

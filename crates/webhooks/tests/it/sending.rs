@@ -1,4 +1,4 @@
-//! What endpoints get, and what they cannot do: real sockets, and signatures checked by another implementation.
+//! Tests of deliveries with real sockets; another implementation checks the signatures.
 
 use std::{
     path::Path,
@@ -29,7 +29,7 @@ use tokio_rustls::{
 use uuid::Uuid;
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
-/// Nothing that gets through takes that long.
+/// Longer than a successful delivery takes.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 fn sender(allow_private: bool, ca_file: Option<&Path>) -> HttpSender {
@@ -64,7 +64,7 @@ fn event(n: u64) -> WebhookEvent {
     WebhookEvent::test(Uuid::from_u64_pair(0, n), now())
 }
 
-/// Reads a request to its end; none where there is none any more.
+/// Reads a whole request; `None` at the end of the connection.
 async fn read(stream: &mut (impl AsyncRead + Unpin)) -> Option<String> {
     let mut bytes = Vec::new();
     loop {
@@ -83,7 +83,7 @@ async fn read(stream: &mut (impl AsyncRead + Unpin)) -> Option<String> {
     }
 }
 
-/// Answers each request on a connection with the next of these, and hangs up after the last.
+/// Sends one answer per request on a connection, and closes it after the last one.
 async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin, answers: &[&str]) -> Vec<String> {
     let mut requests = Vec::new();
     for answer in answers {
@@ -97,7 +97,7 @@ async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin, answers: &[&str
     requests
 }
 
-/// An endpoint whose connections are answered so, one after the other; what it was sent.
+/// Endpoint that answers its connections in this order. The task returns the requests.
 async fn endpoint(connections: Vec<Vec<&'static str>>) -> (String, JoinHandle<Vec<String>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/hooks?a=b", listener.local_addr().unwrap());
@@ -112,7 +112,7 @@ async fn endpoint(connections: Vec<Vec<&'static str>>) -> (String, JoinHandle<Ve
     (url, serving)
 }
 
-/// Another implementation checks the signature.
+/// Checks the signature with another implementation.
 fn verify(request: &str, secret: &str) -> Result<(), standardwebhooks::WebhookError> {
     let (head, body) = request.split_once("\r\n\r\n").unwrap();
     let mut headers = HeaderMap::new();
@@ -140,7 +140,7 @@ async fn a_request_is_signed_with_every_secret_that_counts() {
     webhook.secret = sender.fresh_secret().unwrap();
     webhook.previous_secret = Some((before.clone(), now().plus_millis(60_000)));
     sender.send(&webhook, &event(2), now()).await.unwrap();
-    // On one connection, which is kept.
+    // Both requests used one kept connection.
     let requests = serving.await.unwrap();
     assert_eq!(requests.len(), 2);
     assert!(
@@ -198,7 +198,7 @@ async fn only_2xx_gets_through_and_redirects_are_not_followed() {
     assert!(sent.unwrap_err().is_gone);
 }
 
-/// An answer that never ends costs neither memory nor time.
+/// An endless answer costs neither memory nor time.
 #[tokio::test]
 async fn answers_are_read_up_to_a_bound_and_in_time() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -221,7 +221,7 @@ async fn answers_are_read_up_to_a_bound_and_in_time() {
         .unwrap();
     assert!(serving.await.unwrap() < 100_000_000);
 
-    // One that says nothing.
+    // An endpoint that never answers.
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/", silent.local_addr().unwrap());
     let options = Options {
@@ -235,7 +235,7 @@ async fn answers_are_read_up_to_a_bound_and_in_time() {
     assert!(began.elapsed() < TIMEOUT);
 }
 
-/// A name passes where it is entered, whatever it means: its addresses count, at each connection.
+/// Any name is accepted at creation. Its addresses are checked at each connection.
 #[tokio::test]
 async fn nothing_private_is_connected() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
