@@ -1,4 +1,4 @@
-//! One keep-alive HTTP/1.1 connection.
+//! HTTP/1.1 connection that is kept alive.
 
 use std::{net::SocketAddr, pin::Pin};
 
@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 
 type Wire = http1::Connection<TokioIo<TcpStream>, Full<Bytes>>;
 
-/// An answer: its status, its headers and its whole body.
+/// Answer with its whole body.
 pub struct Response {
     /// The status.
     pub status: StatusCode,
@@ -26,19 +26,19 @@ pub struct Response {
 }
 
 impl Response {
-    /// The body as JSON.
+    /// Parses the body as JSON.
     ///
     /// # Errors
-    /// When it is not JSON.
+    /// If it is not JSON.
     pub fn json(&self) -> anyhow::Result<serde_json::Value> {
         serde_json::from_slice(&self.body)
             .with_context(|| format!("{} with a body that is not JSON", self.status))
     }
 
-    /// The body as JSON, of an answer that must be a success.
+    /// Parses the body of a successful answer as JSON.
     ///
     /// # Errors
-    /// When the status is no success, or the body is not JSON.
+    /// If the status is no success, or the body is not JSON.
     pub fn success(&self) -> anyhow::Result<serde_json::Value> {
         if !self.status.is_success() {
             bail!("{}: {}", self.status, String::from_utf8_lossy(&self.body));
@@ -47,7 +47,7 @@ impl Response {
     }
 }
 
-/// A connection, driven by the task that uses it: no second task to wake for each request.
+/// Connection that the calling task drives. So no second task has to wake for each request.
 pub struct Client {
     host: HeaderValue,
     send: SendRequest<Full<Bytes>>,
@@ -58,7 +58,7 @@ impl Client {
     /// Connects to a service.
     ///
     /// # Errors
-    /// When it does not answer.
+    /// If it does not answer.
     pub async fn connect(addr: SocketAddr) -> anyhow::Result<Self> {
         let stream = TcpStream::connect(addr)
             .await
@@ -73,19 +73,19 @@ impl Client {
         })
     }
 
-    /// `GET`; no `Authorization` where the token is empty.
+    /// Sends a `GET`. If the token is empty, there is no `Authorization`.
     ///
     /// # Errors
-    /// When there is no answer.
+    /// If there is no answer.
     pub async fn get(&mut self, path: &str, token: &HeaderValue) -> anyhow::Result<Response> {
         self.request(Method::GET, path, token, &[], Bytes::new())
             .await
     }
 
-    /// `POST` of JSON, or of nothing; no `Authorization` where the token is empty.
+    /// Sends a `POST` of JSON, or without a body. If the token is empty, there is no `Authorization`.
     ///
     /// # Errors
-    /// When there is no answer.
+    /// If there is no answer.
     pub async fn post(
         &mut self,
         path: &str,
@@ -95,10 +95,10 @@ impl Client {
         self.request(Method::POST, path, token, &[], body).await
     }
 
-    /// `PATCH` of JSON.
+    /// Sends a `PATCH` of JSON.
     ///
     /// # Errors
-    /// When there is no answer.
+    /// If there is no answer.
     pub async fn patch(
         &mut self,
         path: &str,
@@ -108,10 +108,10 @@ impl Client {
         self.request(Method::PATCH, path, token, &[], body).await
     }
 
-    /// The same as [`Client::post`] with an `Idempotency-Key`.
+    /// Sends a [`post`](Client::post) with an `Idempotency-Key`.
     ///
     /// # Errors
-    /// When there is no answer.
+    /// If there is no answer.
     pub async fn post_with_key(
         &mut self,
         path: &str,
@@ -123,10 +123,10 @@ impl Client {
         self.request(Method::POST, path, token, &key, body).await
     }
 
-    /// The same as [`Client::post`] with a grab ticket.
+    /// Sends a [`post`](Client::post) with a grab ticket.
     ///
     /// # Errors
-    /// When there is no answer.
+    /// If there is no answer.
     pub async fn post_with_ticket(
         &mut self,
         path: &str,
@@ -138,10 +138,10 @@ impl Client {
         self.request(Method::POST, path, token, &ticket, body).await
     }
 
-    /// `POST` of JSON that makes something; returns its id.
+    /// Creates an object by a `POST` of JSON, and returns its id.
     ///
     /// # Errors
-    /// When the answer is no success, or has no id.
+    /// If the answer is no success, or has no id.
     pub async fn create(
         &mut self,
         path: &str,

@@ -1,10 +1,9 @@
-//! Concurrent users of a service over HTTP: their connections, the load that they make, and the verdict on what they
-//! saw.
+//! Concurrent users of a service over HTTP: their connections, their load, and the check of their answers.
 //!
-//! Used by the demonstration and the benchmarks. It speaks to the service over real connections and knows nothing
-//! of its insides. The load generator's [`client`] is not `qiang-client`: one task drives each connection, nothing is
-//! parsed that is not counted, and nothing is tried again, so that what is measured is the service, and every answer is
-//! seen as it came (`docs/decisions/0012-tests.md`). [`visitors`], whom people watch, ask by `qiang-client`.
+//! The demonstration and the benchmarks use it. It uses real connections and knows no internals of the service. The
+//! load generator has its own [`client`] instead of `qiang-client`: one task drives each connection, parses only what
+//! it counts, and never retries. So a measurement covers the service alone, and no answer is hidden
+//! (`docs/decisions/0012-tests.md`). The [`visitors`] of the demonstration use `qiang-client`.
 
 pub mod client;
 pub mod load_generator;

@@ -1,4 +1,4 @@
-//! Load: many clicks, made over a bounded number of connections as fast as they are answered, or at set times.
+//! Load generator: many claims over a fixed number of connections, as fast as answers arrive or at a fixed rate.
 
 use std::{
     net::SocketAddr,
@@ -19,39 +19,39 @@ use crate::{
     ticket,
 };
 
-/// No load takes longer; clicks that are left are not made.
+/// Time limit of a load. Later clicks are skipped.
 const LOAD_MAX: Duration = Duration::from_secs(120);
-/// Latencies are recorded up to this, in microseconds.
+/// Maximum recorded latency, in microseconds.
 const LATENCY_US_MAX: u64 = 120_000_000;
 
-/// A user and the token that proves it.
+/// User with the token that identifies it.
 pub struct User {
     /// The value of the header `Authorization`.
     pub token: HeaderValue,
 }
 
-/// What load to make.
+/// Plan of a load.
 pub struct LoadPlan {
     /// The service.
     pub addr: SocketAddr,
-    /// Where every click posts to.
+    /// Path of every click's `POST`.
     pub path: String,
-    /// What every click posts.
+    /// Body of every click's `POST`.
     pub body: Bytes,
-    /// Where users get a grab ticket before each click, if they need one. It counts as part of the click.
+    /// Path of grab tickets, if users need one for each click. Getting it counts as part of the click.
     pub tickets: Option<String>,
     /// The users.
     pub users: Arc<Vec<User>>,
-    /// Which user makes which click, in order; a user may click more than once.
+    /// Index of the user of each click, in order. A user may click several times.
     pub clicks: Arc<Vec<u32>>,
-    /// Connections, which the users share.
+    /// Number of connections that all users share.
     pub connections: usize,
-    /// Closed loop: as fast as answers come. Open loop: clicks start at this rate whatever the answers do, and
-    /// latency counts from when a click was due.
+    /// Rate of an open loop: clicks start at this rate, independent of answers, and latency counts from the due time of
+    /// a click. `None` for a closed loop, as fast as answers arrive.
     pub per_second: Option<f64>,
-    /// No new click after this long.
+    /// Time after which no new click starts.
     pub time_max: Option<Duration>,
-    /// Keep the bodies of successes, to be checked afterwards.
+    /// Whether to keep the bodies of successes for a later check.
     pub keep_grants: bool,
 }
 
@@ -72,9 +72,9 @@ impl LoadPlan {
     }
 }
 
-/// A success that a user saw.
+/// Success that a user saw.
 pub struct Seen {
-    /// The index of the user.
+    /// Index of the user.
     pub user: u32,
     /// 201 or 200.
     pub status: StatusCode,
@@ -82,17 +82,17 @@ pub struct Seen {
     pub body: Bytes,
 }
 
-/// What the service answered.
+/// Results of a load.
 pub struct Results {
-    /// How long it took.
+    /// Duration in seconds.
     pub seconds: f64,
-    /// Clicks that were made.
+    /// Number of clicks.
     pub requests: u64,
-    /// How many answers had each status.
+    /// Number of answers by status.
     pub statuses: std::collections::BTreeMap<u16, u64>,
-    /// The successes, if they were to be kept.
+    /// The successes, if `keep_grants` is set.
     pub seen: Vec<Seen>,
-    /// Requests that got no answer.
+    /// Number of requests without an answer.
     pub errors: u64,
     /// Latencies in microseconds.
     pub latency_us: Histogram<u64>,
@@ -110,12 +110,12 @@ impl Results {
         })
     }
 
-    /// Clicks a second.
+    /// Clicks per second.
     pub fn per_second(&self) -> f64 {
         self.requests as f64 / self.seconds
     }
 
-    /// How many answers had this status.
+    /// Number of answers with this status.
     pub fn count(&self, status: u16) -> u64 {
         self.statuses.get(&status).copied().unwrap_or(0)
     }
@@ -132,20 +132,20 @@ impl Results {
     }
 }
 
-/// Makes the load. Calls `progress` with numbers of clicks that were answered since the last call.
+/// Generates the load. Calls `progress` with the number of clicks answered since the last call.
 ///
 /// # Errors
-/// When the connections cannot be made.
+/// If the connections cannot be opened.
 pub fn run(plan: LoadPlan, progress: impl Fn(u64) + Send + Sync + 'static) -> Running {
     start(plan, Arc::new(progress))
 }
 
-/// A load on its way.
+/// Running load.
 pub type Running = Pin<Box<dyn Future<Output = anyhow::Result<Results>> + Send>>;
 
 type Progress = Arc<dyn Fn(u64) + Send + Sync>;
 
-/// What is boxed here is compiled here, optimised as this crate is, and not in each program that makes a load.
+/// Boxing compiles the load here, with this crate's optimization, and not in each program that uses it.
 fn start(plan: LoadPlan, progress: Progress) -> Running {
     Box::pin(make(plan, progress))
 }
@@ -175,10 +175,10 @@ async fn make(plan: LoadPlan, progress: Progress) -> anyhow::Result<Results> {
     Ok(results)
 }
 
-/// Progress is reported once for this many answers of a connection.
+/// Number of answers of a connection between two progress reports.
 const PROGRESS_EVERY: u64 = 16;
 
-/// One connection's part of the load.
+/// One connection's share of the load.
 #[derive(Clone)]
 struct Connection {
     plan: Arc<LoadPlan>,
@@ -218,7 +218,7 @@ impl Connection {
                         .latency_us
                         .saturating_record(due.elapsed().as_micros() as u64);
                     if plan.keep_grants && answer.status.is_success() {
-                        // A copy: the body is a slice of the connection's whole read buffer.
+                        // Copies the body, because it is a slice of the connection's whole read buffer.
                         let body = Bytes::copy_from_slice(&answer.body);
                         results.seen.push(Seen {
                             user,
@@ -240,7 +240,7 @@ impl Connection {
         Ok(results)
     }
 
-    /// Waits until a click is due. Returns when that was.
+    /// Waits until a click is due. Returns the due time.
     async fn due(&self, click: usize) -> Instant {
         let Some(per_second) = self.plan.per_second else {
             return Instant::now();
@@ -249,7 +249,7 @@ impl Connection {
     }
 }
 
-/// Waits until a click is due in an open loop. Returns when that was.
+/// Waits until a click of an open loop is due. Returns the due time.
 pub(crate) async fn due_at(started: Instant, click: usize, per_second: f64) -> Instant {
     let due = started + Duration::from_secs_f64(click as f64 / per_second);
     tokio::time::sleep_until(due.into()).await;

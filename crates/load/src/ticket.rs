@@ -1,4 +1,4 @@
-//! Grab tickets, as a user gets them: on a connection of its own, without the bounds of `qiang-client`.
+//! Grab tickets for the load generator, on its own connection and without the limits of `qiang-client`.
 
 use anyhow::{Context as _, bail};
 use bytes::Bytes;
@@ -9,16 +9,15 @@ use serde_json::json;
 
 use crate::client::{Client, Response};
 
-/// The kind of challenge that this client solves.
+/// Kind of challenge that this client solves.
 const PROOF_OF_WORK: &str = "proof-of-work";
 
-/// Gets a ticket at `path`, which ends in `/tickets`, and solves the challenge for it if there is one. The work is done
-/// on the task's own thread.
+/// Gets a ticket at `path`, which ends in `/tickets`. Solves the challenge, if there is one, on the calling thread.
 ///
-/// Without a ticket returns what the service answered instead.
+/// The inner error is the service's answer if it gives no ticket.
 ///
 /// # Errors
-/// When the service does not answer, or asks for something else than a proof of work.
+/// If the service does not answer, or sends a challenge other than a proof of work.
 pub async fn get(
     client: &mut Client,
     path: &str,

@@ -1,4 +1,4 @@
-//! What users saw, checked against the rules: one grant a user, one user a grant, no more grants than supply.
+//! Check of the users' answers: one grant per user, one user per grant, and grants within the supply.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,43 +7,43 @@ use serde::Deserialize;
 
 use crate::load_generator::Seen;
 
-/// A grant as its holder sees it.
+/// Grant as in the service's answer.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct GrantBody {
     /// Its number in the campaign, from 1.
     pub number: u32,
-    /// Units.
+    /// Number of units.
     pub quantity: u32,
     /// Its money.
     pub amount: AmountBody,
 }
 
-/// Money on the wire.
+/// Money as in the service's answer.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct AmountBody {
     /// Minor units.
     pub amount: i64,
 }
 
-/// What the successes come to.
+/// Result of the check.
 #[derive(Debug, Default)]
 pub struct Verdict {
-    /// Distinct grants.
+    /// Number of distinct grants.
     pub granted: u64,
-    /// Users with a second grant, grants with a second user, and second answers of `granted` to one user.
+    /// Number of violations: users with a second grant, grants with a second user, and users with a second status 201.
     pub duplicates: u64,
     /// Units granted beyond the supply.
     pub oversold: u64,
     /// Minor units granted.
     pub claimed_minor: i64,
-    /// Every grant: its number, its user, and its amount in minor units.
+    /// Number, user and amount in minor units of every grant.
     pub grants: Vec<(u32, u32, i64)>,
 }
 
-/// Judges what users saw. Each user is entitled to one grant.
+/// Checks the successes of users. Each user may have one grant.
 ///
 /// # Errors
-/// When a success is not a grant.
+/// If the body of a success is no grant.
 pub fn judge(seen: &[Seen], supply: u64) -> anyhow::Result<Verdict> {
     let mut verdict = Verdict::default();
     let mut of_user: HashMap<u32, GrantBody> = HashMap::new();

@@ -1,7 +1,7 @@
-//! Visitors: users who click at set times, each as an integrator's program would ask, by `qiang-client`.
+//! Visitors: users who click at a fixed rate through `qiang-client`, as an integrator's program does.
 //!
-//! What they do is tried again under the same key, and told apart by types. Who measures the service takes
-//! [`crate::load_generator`] instead: what the client does by itself would be part of what is measured.
+//! The client retries their claims under the same key. To measure the service, use [`crate::load_generator`] instead:
+//! otherwise the retries become part of the measurement.
 
 use std::{
     sync::{
@@ -16,7 +16,7 @@ use qiang_client::{CampaignId, Claimed, Client, Error, Grant, IdempotencyKey, Ne
 
 use crate::load_generator::{Results, Seen, due_at};
 
-/// What visitors click on.
+/// Target of the visitors' clicks.
 #[derive(Debug, Clone)]
 pub enum Goal {
     /// A share of a red packet.
@@ -25,26 +25,26 @@ pub enum Goal {
     Unit(CampaignId),
 }
 
-/// Who clicks, on what, and when.
+/// Plan of visits.
 pub struct VisitPlan {
-    /// Where, with its bounds. The token is that of each visitor.
+    /// Client with its limits. Each visitor has a separate token.
     pub client: Client,
-    /// What they click on.
+    /// Target of the clicks.
     pub goal: Goal,
     /// The visitors' tokens.
     pub tokens: Arc<Vec<String>>,
-    /// Which visitor makes which click, in order. All clicks of a visitor have one key, as those of a page have.
+    /// Index of the visitor of each click, in order. All clicks of a visitor have one key, as those of a page have.
     pub clicks: Arc<Vec<u32>>,
-    /// So many click at a time.
+    /// Number of concurrent clicks.
     pub at_once: usize,
-    /// Clicks start at this rate, and latency counts from when a click was due.
+    /// Rate of clicks. Latency counts from the due time of a click.
     pub per_second: f64,
 }
 
-/// Lets them click. Calls `progress` after each answer.
+/// Runs the visits. Calls `progress` after each answer.
 ///
 /// # Errors
-/// When a token cannot be one.
+/// If a token is invalid.
 pub async fn run(
     plan: VisitPlan,
     progress: impl Fn() + Send + Sync + 'static,
@@ -73,14 +73,14 @@ pub async fn run(
 
 struct Crowd {
     plan: VisitPlan,
-    /// Who has been granted something.
+    /// Whether each visitor has a grant.
     has_some: Vec<AtomicBool>,
     next: AtomicUsize,
     started: Instant,
 }
 
 impl Crowd {
-    /// One after the other clicks, until all have.
+    /// Runs clicks one after another, until none is left.
     async fn visit(&self, progress: &(dyn Fn() + Send + Sync)) -> anyhow::Result<Results> {
         let plan = &self.plan;
         let mut results = Results::new()?;
@@ -116,8 +116,8 @@ impl Crowd {
         }
     }
 
-    /// A grant as the verdict reads it. The client does not tell a grant from its replay: what a visitor has already is
-    /// one.
+    /// Converts a grant for the check. The client does not distinguish a grant from its replay: a further grant of a
+    /// visitor counts as a replay.
     fn see(&self, user: u32, grant: &Grant) -> anyhow::Result<Seen> {
         let had_some = self.has_some[user as usize].swap(true, Ordering::Relaxed);
         let status = match had_some {
