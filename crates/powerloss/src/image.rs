@@ -1,25 +1,25 @@
-//! What is on the disk after the power went.
+//! Content of the disk after a power loss.
 
 use std::collections::BTreeMap;
 
 use crate::operation::{FileId, Operation, rename};
 
-/// What a disk writes at once, or not at all.
+/// Atomic unit of a disk write, in bytes.
 const SECTOR_BYTES: usize = 512;
 
-/// What becomes of what was not synced.
+/// Fate of operations that were not synced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// It is gone.
+    /// All are lost.
     Lost,
-    /// It is there, as after the death of a process alone.
+    /// All are kept, as after the death of the process alone.
     Kept,
-    /// Any part of it is there, drawn from this seed: names up to some change of them; of a file some of the writes,
-    /// and of a write some of its sectors.
+    /// Any part is kept, drawn from this seed: the first of the name changes, some writes of each file, and some
+    /// sectors of each write.
     Drawn(u64),
 }
 
-/// What is on the disk, and what is on its way there.
+/// Content of the disk, and operations that are not synced yet.
 #[derive(Default)]
 pub(crate) struct Replay<'a> {
     names: BTreeMap<String, FileId>,
@@ -90,7 +90,7 @@ fn apply_name(names: &mut BTreeMap<String, FileId>, operation: &Operation) {
     }
 }
 
-/// Does an operation on a file's content, as far as its sectors get there.
+/// Applies an operation to the content of a file. `gets_there` decides for each sector whether it reaches the disk.
 fn apply(content: &mut Vec<u8>, operation: &Operation, gets_there: &mut dyn FnMut() -> bool) {
     match operation {
         Operation::Write { at, bytes, .. } => {
@@ -117,7 +117,7 @@ fn apply(content: &mut Vec<u8>, operation: &Operation, gets_there: &mut dyn FnMu
     }
 }
 
-/// Numbers from a seed, the same ones every time (splitmix64).
+/// Reproducible random numbers from a seed (splitmix64).
 struct Draw(u64);
 
 impl Draw {

@@ -1,4 +1,4 @@
-//! The record of what was done to the files of a folder.
+//! Journal of the operations on the files of a folder.
 
 use std::{
     collections::BTreeMap,
@@ -12,7 +12,7 @@ use crate::{
     operation::{FileId, Operation, rename},
 };
 
-/// What was done to the files of a folder, in order.
+/// Operations on the files of a folder, in order.
 #[derive(Debug, Clone, Default)]
 pub struct Journal {
     operations: Vec<Operation>,
@@ -22,19 +22,19 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// How many operations there are. A cut of the power comes behind so many of them.
+    /// Number of operations. A power cut at `n` happens after the first `n` operations.
     #[must_use]
     pub fn len(&self) -> usize {
         self.operations.len()
     }
 
-    /// Whether nothing was done.
+    /// Whether there are no operations.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.operations.is_empty()
     }
 
-    /// The cuts right before something is synced: all that is not on the disk yet is at stake there.
+    /// Cuts right before a sync. Most unsynced data is at risk there.
     #[must_use]
     pub fn before_syncs(&self) -> Vec<usize> {
         let is_sync = |operation: &Operation| {
@@ -46,7 +46,7 @@ impl Journal {
             .collect()
     }
 
-    /// The same record, in which these files were never synced from operation `from` to `to`: a bug to be found.
+    /// Journal without the syncs of files with this suffix from operation `from` to `to`. It simulates a missing sync.
     #[must_use]
     pub fn without_syncs(&self, suffix: &str, from: usize, to: usize) -> Self {
         let mut planted = self.clone();
@@ -57,7 +57,7 @@ impl Journal {
         let range = from.min(self.len())..to.min(self.len());
         for operation in &mut planted.operations[range] {
             if matches!(operation, Operation::Sync { file } if named(file)) {
-                // It stays in its place, so that cuts keep theirs.
+                // A placeholder keeps the positions of cuts.
                 *operation = Operation::Name {
                     new: None,
                     gone: None,
@@ -67,7 +67,7 @@ impl Journal {
         planted
     }
 
-    /// The files as they are found when the power went behind `cut` operations.
+    /// Files after a power loss that follows the first `cut` operations.
     #[must_use]
     pub fn after_cut(&self, cut: usize, fate: Fate) -> BTreeMap<String, Vec<u8>> {
         let mut replay = Replay::default();
@@ -77,10 +77,10 @@ impl Journal {
         replay.image(fate)
     }
 
-    /// Writes the files as they are found into a folder.
+    /// Writes the files after a power loss into a folder.
     ///
     /// # Errors
-    /// When they cannot be written.
+    /// If they cannot be written.
     pub fn write_after_cut(&self, cut: usize, fate: Fate, folder: &Path) -> io::Result<()> {
         for (name, content) in self.after_cut(cut, fate) {
             fs::write(folder.join(name), content)?;
@@ -88,7 +88,7 @@ impl Journal {
         Ok(())
     }
 
-    /// The record up to a cut, to be gone on with: the process was killed there, and the machine runs on.
+    /// Journal up to a cut, as the start of another one: the process was killed there, but the machine still runs.
     #[must_use]
     pub fn killed_at(&self, cut: usize) -> Self {
         let mut killed = Self {
@@ -104,50 +104,50 @@ impl Journal {
         killed
     }
 
-    /// Something was written to a file.
+    /// Records a write to a file.
     pub fn write(&mut self, name: &str, at: u64, bytes: &[u8]) {
         let file = self.file(name);
         let bytes = bytes.into();
         self.operations.push(Operation::Write { file, at, bytes });
     }
 
-    /// A file was made longer or shorter.
+    /// Records a change of a file's length.
     pub fn set_length(&mut self, name: &str, bytes: u64) {
         let file = self.file(name);
         self.operations.push(Operation::SetLength { file, bytes });
     }
 
-    /// A file was synced.
+    /// Records a sync of a file.
     pub fn sync(&mut self, name: &str) {
         let file = self.file(name);
         self.operations.push(Operation::Sync { file });
     }
 
-    /// The folder was synced.
+    /// Records a sync of the folder.
     pub fn sync_folder(&mut self) {
         self.operations.push(Operation::SyncFolder);
     }
 
-    /// A file has another name.
+    /// Records a rename of a file.
     pub fn rename(&mut self, from: &str, to: &str) {
         let file = self.file(from);
         self.name(Some((to.to_owned(), file)), Some(from.to_owned()));
     }
 
-    /// A file has one more name.
+    /// Records an additional name of a file.
     pub fn link(&mut self, from: &str, to: &str) {
         let file = self.file(from);
         self.name(Some((to.to_owned(), file)), None);
     }
 
-    /// A name is gone.
+    /// Records the removal of a name.
     pub fn unlink(&mut self, name: &str) {
         if self.names.contains_key(name) {
             self.name(None, Some(name.to_owned()));
         }
     }
 
-    /// The file of this name, which is new if there was none.
+    /// The file of this name; creates it if there is none.
     fn file(&mut self, name: &str) -> FileId {
         if let Some(file) = self.names.get(name) {
             return *file;
@@ -164,7 +164,7 @@ impl Journal {
     }
 }
 
-/// A folder whose record is kept while programs work on it.
+/// Folder with a journal of all operations on its files.
 #[derive(Debug)]
 pub struct Disk {
     folder: PathBuf,
@@ -172,7 +172,7 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// The disk of a folder in which nothing was done but what the record says.
+    /// Disk of a folder whose earlier operations are in the journal.
     #[must_use]
     pub fn new(folder: &Path, journal: Journal) -> Arc<Self> {
         Arc::new(Self {
@@ -187,8 +187,7 @@ impl Disk {
         &self.folder
     }
 
-    /// The name of a file that is on this disk and whose content has to last. Locks, and the memory that processes
-    /// share, have none.
+    /// Name of a durable file on this disk; `None` for other paths. Lock files and shared memory are not durable.
     #[must_use]
     pub fn name<'a>(&self, path: &'a Path) -> Option<&'a str> {
         let name = path.strip_prefix(&self.folder).ok()?.to_str()?;
@@ -200,12 +199,12 @@ impl Disk {
         is_kept.then_some(name)
     }
 
-    /// The record. While it is held, nothing else is done to the files.
+    /// The journal. While the guard is held, no other operation on the files runs.
     pub fn journal(&self) -> MutexGuard<'_, Journal> {
         self.journal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How much was done so far.
+    /// Number of operations so far.
     #[must_use]
     pub fn operations(&self) -> usize {
         self.journal().len()

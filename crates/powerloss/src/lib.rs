@@ -1,11 +1,10 @@
-//! A disk that loses power. It keeps a record of everything that was done to the files of one folder, and makes from it
-//! the folder as it may be found after the power went at any moment: what was synced is there, and of the rest nothing,
-//! all, or any part.
+//! Simulation of a disk that loses power, for tests only.
 //!
-//! What it assumes is what POSIX promises: the content of a file is on the disk once the file was synced, its name once
-//! the folder was. Names change in order. Of a write that was not synced any of its sectors may be there.
+//! It records every operation on the files of one folder. From the record it builds the folder as it may be after a
+//! power loss at any moment. Synced operations survive; of all others none, all, or any part.
 //!
-//! Only for tests.
+//! The model assumes what POSIX guarantees. The content of a file is on the disk after a sync of the file, its name
+//! after a sync of the folder. Names change in order. Of an unsynced write any sectors may be on the disk.
 
 mod image;
 mod journal;

@@ -1,8 +1,8 @@
-//! What can be done to the files of a folder.
+//! Operations on the files of a folder.
 
 use std::{collections::BTreeMap, sync::Arc};
 
-/// A file, whatever its name is.
+/// Id of a file, independent of its names.
 pub(crate) type FileId = usize;
 
 #[derive(Debug, Clone)]
@@ -19,7 +19,7 @@ pub(crate) enum Operation {
     Sync {
         file: FileId,
     },
-    /// A file has a name from here on, and another name is gone; both at once.
+    /// Adds a name of a file and removes another name, atomically.
     Name {
         new: Option<(String, FileId)>,
         gone: Option<String>,
@@ -27,7 +27,7 @@ pub(crate) enum Operation {
     SyncFolder,
 }
 
-/// Names as they are behind a change of them.
+/// Applies a change of names.
 pub(crate) fn rename(
     names: &mut BTreeMap<String, FileId>,
     new: Option<&(String, FileId)>,

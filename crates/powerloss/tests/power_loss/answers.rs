@@ -1,4 +1,4 @@
-//! What was answered, and whether files bear it out.
+//! Recorded answers of the engine, and checks that files confirm them.
 
 use std::{path::Path, time::Duration};
 
@@ -24,15 +24,15 @@ use crate::{
     steps::LATER,
 };
 
-/// How long settlement may take.
+/// Time limit of settlement.
 const SETTLED_MAX: Duration = Duration::from_secs(30);
 
-/// Something that was answered.
+/// Recorded answer.
 #[derive(Debug, Clone)]
 pub(crate) struct Fact {
-    /// How much had been done to the files when the answer came.
+    /// Number of operations on the files at the time of the answer.
     pub(crate) at: usize,
-    /// Which file has it.
+    /// The file that contains the answered change.
     pub(crate) file: &'static str,
     pub(crate) what: What,
 }
@@ -41,23 +41,22 @@ pub(crate) struct Fact {
 pub(crate) enum What {
     Deposit(Uuid),
     Created(CampaignId),
-    /// A large packet, which is created again by the same request.
+    /// A large red packet. The check creates it again by the same request.
     CreatedUnder(Box<Creation>),
     Opened(CampaignId),
     Granted(Claim, Grant),
     Order(OrderId, OrderState),
     Settled(Seq),
     Closed(CampaignId),
-    /// A file is being replaced: until that is answered, one that lacks its log may be refused.
+    /// The file is being replaced. Until that is answered, a file without its log may be refused.
     Replacing,
-    /// Months of the log go into archives from here on.
+    /// From here on, months of the log move to archives.
     Archiving,
-    /// One is archived.
+    /// One month is archived.
     Archived,
 }
 
-/// Opens the files of a folder as they were found after a cut, asks again for all that was answered before it, and has
-/// them audited.
+/// Opens the files of a folder after a cut, repeats all requests answered before it, and runs the audit.
 pub(crate) fn check(folder: &Path, facts: &[Fact], cut: usize) -> Result<(), String> {
     let known: Vec<&Fact> = facts.iter().filter(|fact| fact.at <= cut).collect();
     let is_replacing = known
@@ -94,7 +93,7 @@ pub(crate) fn check(folder: &Path, facts: &[Fact], cut: usize) -> Result<(), Str
     Ok(())
 }
 
-/// The log with its archives is whole as it was found, and what the cut has interrupted is gone on with.
+/// Checks that the log with its archives is complete right after the cut, and that the interrupted archiving continues.
 fn goes_on(embedded: &Embedded, folder: &Path, archived: usize) -> Result<(), String> {
     let report = qiang_audit::audit_served_with(embedded.path(), Some(folder));
     let report = report.map_err(|error| format!("{error:#}"))?;
@@ -113,7 +112,7 @@ fn goes_on(embedded: &Embedded, folder: &Path, archived: usize) -> Result<(), St
 }
 
 fn bears_out(embedded: &Embedded, whats: &[&What]) -> Result<(), String> {
-    // All at once: one by one, each would be a commit of its own.
+    // All claims at once; otherwise each would need a separate commit.
     let again = whats.iter().map(|what| match what {
         What::Granted(claim, _) => Some(embedded.claim(claim.clone())),
         _ => None,
@@ -159,7 +158,7 @@ fn bears_out(embedded: &Embedded, whats: &[&What]) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether a retry was answered with the same grant. Its order may have gone on.
+/// Whether a retry got the same grant. Its order may have changed since.
 fn is_same(found: &Grant, grant: &Grant) -> bool {
     let of = |grant: &Grant| {
         (

@@ -1,4 +1,4 @@
-//! An engine on a disk that is watched, and what it has answered.
+//! Engine on a recorded disk, with its answers.
 
 use std::{path::Path, sync::Arc};
 
@@ -29,7 +29,7 @@ use crate::{
 
 pub(crate) const FILE: &str = "qiang.db";
 
-/// A folder whose disk is fast, if there is one: what is durable is said by the record.
+/// Folder in memory if possible, for speed. The journal simulates durability.
 pub(crate) fn folder() -> TempDir {
     let memory = Path::new("/dev/shm");
     let made = if memory.is_dir() {
@@ -49,7 +49,7 @@ pub(crate) fn open_at(path: &Path, now: Timestamp) -> Result<Embedded, qiang_emb
     Embedded::open(path, ManualClock::new(now))
 }
 
-/// Archives every month of an engine's log that is over.
+/// Archives every ended month of an engine's log.
 pub(crate) fn archive(embedded: &Embedded, folder: &Path) -> Result<usize, String> {
     let log = embedded.archives_in(folder.to_owned());
     let mut archives = 0;
@@ -71,7 +71,7 @@ pub(crate) struct Life {
 }
 
 impl Life {
-    /// In a folder that a record says what is in.
+    /// Life in a folder with this journal.
     pub(crate) fn new(folder: TempDir, journal: Journal) -> Self {
         let disk = Disk::new(folder.path(), journal);
         Self {
@@ -95,7 +95,7 @@ impl Life {
         self.open_at(OPENS);
     }
 
-    /// Opens it at this time, and has happen what is due then.
+    /// Opens the engine at this time and runs a tick.
     pub(crate) fn open_at(&mut self, now: Timestamp) {
         self.embedded = Some(open_at(&self.path(FILE), now).unwrap());
         let events_max = 1_000;
@@ -118,7 +118,7 @@ impl Life {
         embedded.close();
     }
 
-    /// It has answered this.
+    /// Records an answer.
     pub(crate) fn answered(&mut self, what: What) {
         self.facts.push(Fact {
             at: self.disk.operations(),
@@ -144,7 +144,7 @@ impl Life {
         self.answered(What::Opened(setup.campaign.id));
     }
 
-    /// Enters and opens a campaign under a key, while others claim one by one.
+    /// Creates and opens a campaign under a key, while other users claim one by one.
     pub(crate) fn create_beside(&mut self, setup: &Setup, claims: Vec<Claim>) {
         let key = IdempotencyKey::new(&setup.campaign.id.to_string()).unwrap();
         let creation = Creation {
@@ -169,7 +169,7 @@ impl Life {
         self.answered(What::Opened(setup.campaign.id));
     }
 
-    /// Claims that come at once.
+    /// Sends concurrent claims.
     pub(crate) fn claim(&mut self, claims: Vec<Claim>) {
         let tickets: Vec<_> = claims
             .iter()
@@ -207,7 +207,7 @@ impl Life {
         self.answered(What::Settled(head));
     }
 
-    /// Moves the log into the file, as SQLite does by itself once the log is long.
+    /// Moves the write-ahead log into the file, as SQLite does automatically once the log is long.
     pub(crate) fn checkpoint(&mut self) {
         let conn = rusqlite::Connection::open(self.path(FILE)).unwrap();
         let moved: i64 = conn

@@ -1,8 +1,8 @@
-//! The power goes, at any moment, in every step of an embedded engine's life: what was answered is there afterwards, a
-//! retry is answered the same, and the audit finds the file in order.
+//! Power loss at any moment in every step of an embedded engine's life. Afterwards every answered change exists, a
+//! retry gets the same answer, and the audit finds no breach.
 //!
-//! An engine works through a script while every change of its files is written down. For every sync, and for what had
-//! not been synced, the files are made as they are found after the power went there, and the engine opens them.
+//! An engine runs a script, and the test records every change of its files. For every sync, and for each fate of
+//! unsynced data, the test builds the files as they are after a power loss. Then the engine opens them.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
 
@@ -23,10 +23,10 @@ use qiang_powerloss::{Fate, Journal};
 
 use self::{answers::Fact, life::Life};
 
-/// Folders of cuts are checked side by side.
+/// Number of threads that check cuts.
 const WORKERS: usize = 2;
 
-/// Every cut of a record, with each fate of what was not synced.
+/// Cuts of a journal, each with fates of unsynced operations.
 fn all_cuts(journal: &Journal, from: usize, draws: u64) -> Vec<(usize, Fate)> {
     let mut cuts = Vec::new();
     let places = journal.before_syncs();
@@ -36,7 +36,7 @@ fn all_cuts(journal: &Journal, from: usize, draws: u64) -> Vec<(usize, Fate)> {
         }
         cuts.push((cut, Fate::Lost));
         cuts.extend((0..draws).map(|draw| (cut, Fate::Drawn(n * 100 + draw))));
-        // In between, where nothing is about to be synced; and a process that died, every now and then.
+        // Also cuts between syncs, and sometimes the death of the process alone.
         if n % 3 == 0 {
             cuts.push((cut, Fate::Kept));
             cuts.push((from + (cut - from) / 7 * 5, Fate::Drawn(n + 50)));
@@ -45,7 +45,7 @@ fn all_cuts(journal: &Journal, from: usize, draws: u64) -> Vec<(usize, Fate)> {
     cuts
 }
 
-/// What is wrong after each of these cuts. It stops at so many findings.
+/// Failures after these cuts, up to `max`.
 fn findings(journal: &Journal, facts: &[Fact], cuts: &[(usize, Fate)], max: usize) -> Vec<String> {
     let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
@@ -105,16 +105,16 @@ fn a_large_packet_is_whole_or_not_there() {
     assert_nothing_lost("a large packet", &life, from, 1);
 }
 
-/// Months of the log leave for archives: what has left is in a file that is there, whatever the moment, and what was
-/// interrupted is gone on with.
+/// Months of the log move to archives. Entries that have left the log are in a durable archive at any moment, and
+/// interrupted archiving continues.
 #[test]
 fn archives_lose_nothing() {
     let (life, from) = steps::archive();
     assert_nothing_lost("archives", &life, from, 2);
 }
 
-/// A process is killed between a write and its sync. The next one finds what was written, answers from it, and then the
-/// power goes: what was recovered has to be on the disk before it is answered.
+/// A process is killed between a write and its sync. The next process reads the write, answers from it, and then loses
+/// power. Recovered data must be on the disk before it is used in an answer.
 #[test]
 fn what_a_start_has_recovered_is_durable() {
     let first = steps::grants();
@@ -129,7 +129,7 @@ fn what_a_start_has_recovered_is_durable() {
     println!("power loss, after {lives} kills: {cuts} cuts of the lives after them");
 }
 
-/// What the matrix is for: bugs of four kinds do not get past it.
+/// The matrix detects four kinds of planted bugs.
 #[test]
 fn planted_bugs_are_found() {
     let first = steps::grants();
@@ -143,7 +143,7 @@ fn planted_bugs_are_found() {
     println!("no sync at a commit: {found:?}");
     assert_eq!(found.len(), 1);
 
-    // Answers that are given before their commit is synced.
+    // Answers before the sync of their commit.
     let syncs = journal.before_syncs();
     let mut early = first.facts.clone();
     for fact in &mut early {
@@ -154,7 +154,7 @@ fn planted_bugs_are_found() {
     println!("answers before the commit: {found:?}");
     assert_eq!(found.len(), 1);
 
-    // Starts that take for durable what they found.
+    // Starts that assume that recovered data is durable.
     let mut found = Vec::new();
     for second in steps::second_lives(&first) {
         let (from, to) = (second.killed, second.opened);
@@ -165,7 +165,7 @@ fn planted_bugs_are_found() {
     println!("no commit at a start: {found:?}");
     assert!(!found.is_empty());
 
-    // Archives that are not on the disk before entries leave for them.
+    // Archives that are not durable before entries leave the log.
     let (life, from) = steps::archive();
     let unsynced = life.journal().without_syncs("-01.db", 0, usize::MAX);
     let found = findings(&unsynced, &life.facts, &all_cuts(&unsynced, from, 0), 1);

@@ -1,4 +1,4 @@
-//! What engines do while the power goes.
+//! Scripts of engines during which the power is cut.
 
 use qiang_core::{
     book::{Claim, Command, Setup},
@@ -20,9 +20,9 @@ use crate::{
 /// When what was granted in the first month is over and due, and when the month behind that is over.
 pub(crate) const NEXT_MONTH: Timestamp = OPENS.plus_millis(31 * 86_400_000);
 pub(crate) const LATER: Timestamp = OPENS.plus_millis(62 * 86_400_000);
-/// Shares of a large packet: some slices of them.
+/// Shares of a large red packet; they need several slices.
 const LARGE: u32 = 6_000;
-/// Kills between a write and its sync.
+/// Number of kills between a write and its sync.
 const KILLS: usize = 8;
 
 fn packet_of(n: u64) -> Setup {
@@ -34,7 +34,7 @@ fn stock(n: u64) -> Setup {
     sale(40).limit(3).ack(AckLevel::Ledger).setup(n)
 }
 
-/// The claims of some users, a share and two units each.
+/// Claims of some users: a share and two units each.
 fn claims(setups: [&Setup; 2], users: std::ops::Range<u32>) -> Vec<Claim> {
     let of = |n: u32| {
         let name = format!("user-{n}");
@@ -72,7 +72,8 @@ pub(crate) fn whole_life() -> Life {
     life.order(Command::Cancel { order });
     life.settle();
     life.checkpoint();
-    // The first is settled with its creation; what the second has before it in the log may not be settled yet.
+    // The first red packet is settled with its creation. Earlier entries of the second one's log may still be
+    // unsettled.
     let (third, fourth) = (packet_of(3), packet_of(4));
     life.create_beside(&third, Vec::new());
     life.create_beside(&fourth, vec![Target::of(&third).one("user-7")]);
@@ -90,7 +91,7 @@ pub(crate) fn whole_life() -> Life {
     life
 }
 
-/// A packet with so many shares that they are written before it, while others claim.
+/// Red packet whose many shares are written before it, while other users claim.
 pub(crate) fn large_packet() -> (Life, usize) {
     let (mut life, small, sale) = begin();
     life.settle();
@@ -106,7 +107,7 @@ pub(crate) fn large_packet() -> (Life, usize) {
     (life, from)
 }
 
-/// Grants, and a crash behind them.
+/// Grants, followed by a crash.
 pub(crate) fn grants() -> Life {
     let (mut life, packet, sale) = begin();
     life.claim(claims([&packet, &sale], 0..2));
@@ -116,17 +117,16 @@ pub(crate) fn grants() -> Life {
     life
 }
 
-/// The life after a kill, its record from the beginning of the life before.
+/// Life after a kill. Its journal includes the first life.
 pub(crate) struct SecondLife {
     pub(crate) life: Life,
-    /// Behind how many operations the first process died.
+    /// Number of operations before the first process died.
     pub(crate) killed: usize,
-    /// Behind how many the second one had opened the file.
+    /// Number of operations before the second process had opened the file.
     pub(crate) opened: usize,
 }
 
-/// Lives after kills between a write of the first life and its sync. Each asks again for everything, also for what was
-/// not answered.
+/// Lives after kills between a write of the first life and its sync. Each repeats all claims, also unanswered ones.
 pub(crate) fn second_lives(first: &Life) -> impl Iterator<Item = SecondLife> {
     let journal = first.journal();
     let opened = |fact: &&Fact| matches!(fact.what, What::Opened(_));
@@ -161,7 +161,7 @@ pub(crate) fn second_lives(first: &Life) -> impl Iterator<Item = SecondLife> {
     })
 }
 
-/// What a copy has: all that was answered before it was made.
+/// Adds the facts of a copy: all answers before it was created.
 fn copied(life: &mut Life, to: &'static str, facts: &[Fact]) {
     let at = life.disk.operations();
     let copied = facts.iter().map(|fact| Fact {
@@ -172,7 +172,7 @@ fn copied(life: &mut Life, to: &'static str, facts: &[Fact]) {
     life.facts.extend(copied);
 }
 
-/// A backup, its restore to another name, and its restore in the place of a file that was not closed.
+/// Backup, its restore to another name, and its restore over a file that was not closed.
 pub(crate) fn copies() -> (Life, usize) {
     let (mut life, packet, sale) = begin();
     life.claim(claims([&packet, &sale], 0..3));
@@ -188,7 +188,7 @@ pub(crate) fn copies() -> (Life, usize) {
     (replaced(life, &before), from)
 }
 
-/// The process dies, and its file is replaced by the backup.
+/// Kills the process, and replaces its file by the backup.
 fn replaced(life: Life, before: &[Fact]) -> Life {
     let journal = life.journal();
     let cut = journal.len();
@@ -197,7 +197,7 @@ fn replaced(life: Life, before: &[Fact]) -> Life {
         .write_after_cut(cut, Fate::Kept, folder.path())
         .unwrap();
     let mut after = Life::new(folder, journal.killed_at(cut));
-    // From here on the file may be the old one or the new one, and what the backup has is in both.
+    // From here on the file may be the old or the new one. Both contain what the backup contains.
     let (all, kept) = (life.facts.clone(), before.to_vec());
     after.facts = all
         .iter()
@@ -216,7 +216,7 @@ fn replaced(life: Life, before: &[Fact]) -> Life {
     after
 }
 
-/// Two months of the log are archived while an engine serves; what is archived is paid late.
+/// Archives two months of the log while an engine serves. An archived order is paid late.
 pub(crate) fn archive() -> (Life, usize) {
     let (mut life, packet, sale) = begin();
     life.claim(claims([&packet, &sale], 0..6));

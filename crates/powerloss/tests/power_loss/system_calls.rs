@@ -1,6 +1,6 @@
-//! The calls that change files, in the place of the C library's: the linker takes these for SQLite, which is linked
-//! into this program, and for Rust's own library. Each does what it is for, and is written down if the file is on a
-//! disk that is watched.
+//! Replacements of the C library's calls that change files. The linker uses them for SQLite, which is linked into this
+//! program, and for Rust's standard library. Each does the work of the original, and records it if the file is on a
+//! watched disk.
 #![expect(unsafe_code, reason = "the C library's calls have to be replaced")]
 #![allow(clippy::missing_safety_doc, unreachable_pub)]
 
@@ -16,7 +16,7 @@ use qiang_powerloss::Disk;
 
 static WATCHED: RwLock<Vec<Arc<Disk>>> = RwLock::new(Vec::new());
 
-/// A disk is watched for as long as this lives.
+/// Guard of a watched disk.
 pub(crate) struct Watch(Arc<Disk>);
 
 pub(crate) fn watch(disk: &Arc<Disk>) -> Watch {
@@ -38,7 +38,7 @@ fn disk_of(path: &Path) -> Option<Arc<Disk>> {
     disk.cloned()
 }
 
-/// The disk and the path of an open file.
+/// Disk and path of an open file.
 fn open_file(fd: c_int) -> Option<(Arc<Disk>, PathBuf)> {
     if WATCHED
         .read()
@@ -51,10 +51,10 @@ fn open_file(fd: c_int) -> Option<(Arc<Disk>, PathBuf)> {
     Some((disk_of(&path)?, path))
 }
 
-/// Writes at the file's own place if there is no other.
+/// Writes at `at`, or at the file's current position if it is `None`.
 unsafe fn write_at(fd: c_int, bytes: *const c_void, count: size_t, at: Option<off_t>) -> ssize_t {
     let write = |fd: c_int| match at {
-        // SAFETY: the arguments are the caller's, who keeps what `write` and `pwrite` ask for.
+        // SAFETY: the arguments come from the caller, who guarantees what `write` and `pwrite` require.
         Some(at) => unsafe { libc::syscall(libc::SYS_pwrite64, fd, bytes, count, at) as ssize_t },
         None => unsafe { libc::syscall(libc::SYS_write, fd, bytes, count) as ssize_t },
     };
@@ -65,11 +65,11 @@ unsafe fn write_at(fd: c_int, bytes: *const c_void, count: size_t, at: Option<of
         return write(fd);
     };
     let mut journal = disk.journal();
-    // SAFETY: it only asks where the file stands.
+    // SAFETY: the call only reads the file's position.
     let at = at.unwrap_or_else(|| unsafe { libc::syscall(libc::SYS_lseek, fd, 0, libc::SEEK_CUR) });
     let written = write(fd);
     if let Ok(written) = usize::try_from(written) {
-        // SAFETY: so many bytes were just read from there.
+        // SAFETY: the kernel just read this many bytes from there.
         let bytes = unsafe { std::slice::from_raw_parts(bytes.cast::<u8>(), written) };
         journal.write(name, at as u64, bytes);
     }
@@ -78,13 +78,13 @@ unsafe fn write_at(fd: c_int, bytes: *const c_void, count: size_t, at: Option<of
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn write(fd: c_int, bytes: *const c_void, count: size_t) -> ssize_t {
-    // SAFETY: the caller's arguments.
+    // SAFETY: the arguments come from the caller.
     unsafe { write_at(fd, bytes, count, None) }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pwrite(fd: c_int, bytes: *const c_void, n: size_t, at: off_t) -> ssize_t {
-    // SAFETY: the caller's arguments.
+    // SAFETY: the arguments come from the caller.
     unsafe { write_at(fd, bytes, n, Some(at)) }
 }
 
@@ -95,12 +95,12 @@ pub unsafe extern "C" fn pwrite64(
     n: size_t,
     at: off_t,
 ) -> ssize_t {
-    // SAFETY: the caller's arguments.
+    // SAFETY: the arguments come from the caller.
     unsafe { write_at(fd, bytes, n, Some(at)) }
 }
 
 fn set_length(fd: c_int, bytes: off_t) -> c_int {
-    // SAFETY: numbers alone.
+    // SAFETY: the arguments are numbers.
     let set = || unsafe { libc::syscall(libc::SYS_ftruncate, fd, bytes) as c_int };
     let Some((disk, path)) = open_file(fd) else {
         return set();
@@ -123,10 +123,10 @@ pub extern "C" fn ftruncate64(fd: c_int, bytes: off_t) -> c_int {
     set_length(fd, bytes)
 }
 
-/// Nothing has to be on the real disk: the record says what would be.
+/// Records a sync. Nothing needs to reach the real disk, because the journal simulates it.
 fn sync(fd: c_int) -> c_int {
     let Some((disk, path)) = open_file(fd) else {
-        // SAFETY: a number alone.
+        // SAFETY: the argument is a number.
         return unsafe { libc::syscall(libc::SYS_fsync, fd) as c_int };
     };
     let mut journal = disk.journal();
@@ -149,13 +149,13 @@ pub extern "C" fn fdatasync(fd: c_int) -> c_int {
 }
 
 unsafe fn path<'a>(path: *const c_char) -> &'a Path {
-    // SAFETY: the caller has passed a path to a call of the C library.
+    // SAFETY: the caller passed a path to a call of the C library.
     Path::new(OsStr::from_bytes(
         unsafe { CStr::from_ptr(path) }.to_bytes(),
     ))
 }
 
-/// Does a call about names, and writes down what it did if it did it.
+/// Runs a call that changes names, and records it if it succeeds.
 fn named(path: &Path, call: impl FnOnce() -> c_int, note: impl FnOnce(&Disk)) -> c_int {
     let Some(disk) = disk_of(path) else {
         return call();
@@ -169,7 +169,7 @@ fn named(path: &Path, call: impl FnOnce() -> c_int, note: impl FnOnce(&Disk)) ->
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rename(from: *const c_char, to: *const c_char) -> c_int {
-    // SAFETY: the caller's arguments.
+    // SAFETY: the arguments come from the caller.
     let (old, new) = unsafe { (path(from), path(to)) };
     let call =
         || unsafe { libc::syscall(libc::SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0) as c_int };
@@ -188,7 +188,7 @@ pub unsafe extern "C" fn linkat(
     to: *const c_char,
     flags: c_int,
 ) -> c_int {
-    // SAFETY: the caller's arguments.
+    // SAFETY: the arguments come from the caller.
     let (old, new) = unsafe { (path(from), path(to)) };
     let call = || unsafe {
         libc::syscall(libc::SYS_linkat, from_folder, from, to_folder, to, flags) as c_int
@@ -202,7 +202,7 @@ pub unsafe extern "C" fn linkat(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn unlink(name: *const c_char) -> c_int {
-    // SAFETY: the caller's arguments.
+    // SAFETY: the arguments come from the caller.
     let gone = unsafe { path(name) };
     let call = || unsafe { libc::syscall(libc::SYS_unlinkat, AT_FDCWD, name, 0) as c_int };
     named(gone, call, |disk| {
