@@ -1,19 +1,19 @@
-//! Answers as they come over a connection, and what is wrong with them.
+//! Answers read from a connection, and checks of them.
 
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 use tokio::{io::AsyncReadExt as _, net::TcpStream};
 
-/// Headers of an answer, at most.
+/// Maximum headers of an answer.
 const HEADERS_MAX: usize = 64;
-/// An answer that is longer than this is broken.
+/// Maximum bytes of an answer.
 const BYTES_MAX: usize = 16 << 20;
 
-/// An answer.
+/// Answer of the node.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
-    /// Names in small letters.
+    /// Names are in lower case.
     headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
 }
@@ -24,19 +24,18 @@ impl Answer {
         found.map(|(_, value)| value.as_str())
     }
 
-    /// Whether nothing else is read from the connection behind it: the node closes it, or it is a stream, which goes
-    /// on.
+    /// Whether no further answer follows on the connection: the node closes it, or it is an endless stream.
     pub(crate) fn is_last(&self) -> bool {
         let closes = self.header("connection");
         self.is_stream() || closes.is_some_and(|value| value.eq_ignore_ascii_case("close"))
     }
 
-    /// Whether it is a stream of events, which goes on behind what was read of it.
+    /// Whether the answer is a stream of events, of which only a part was read.
     pub(crate) fn is_stream(&self) -> bool {
         self.header("content-type") == Some("text/event-stream")
     }
 
-    /// What is wrong with it, if anything.
+    /// Fault of the answer; `None` if it is correct.
     pub(crate) fn fault(&self, to_head: bool) -> Option<&'static str> {
         let status = self.status;
         if status >= 500 && status != 503 {
@@ -61,7 +60,7 @@ impl Answer {
         }
     }
 
-    /// The type of a problem, without its path.
+    /// Kind of a problem: its type without the path.
     pub(crate) fn problem(&self) -> Option<String> {
         if self.status < 400 {
             return None;
@@ -72,17 +71,17 @@ impl Answer {
     }
 }
 
-/// Reads answers from a connection.
+/// Reader of answers from a connection.
 #[derive(Debug, Default)]
 pub(crate) struct Reader {
     bytes: Vec<u8>,
-    /// The node was told that no more comes: it may leave before the first chunk of a stream.
+    /// Whether the client has shut its side down. The node may then end a stream before its first chunk.
     pub(crate) is_last_word_said: bool,
 }
 
 impl Reader {
-    /// The next answer; none where the connection ends before it. An answer to HEAD has no body, and of a stream the
-    /// first chunk is enough.
+    /// Next answer; `None` if the connection ends first. An answer to HEAD has no body. Of a stream, the first chunk is
+    /// read.
     pub(crate) async fn next(
         &mut self,
         stream: &mut TcpStream,
@@ -166,7 +165,8 @@ impl Reader {
     }
 }
 
-/// The head of the answer with which bytes begin, and where its body begins; none before all of it is there.
+/// Head of the answer at the beginning of these bytes, and the position of its body; `None` while the head is
+/// incomplete.
 fn head(bytes: &[u8]) -> Result<Option<(Answer, usize)>> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut parsed = httparse::Response::new(&mut headers);

@@ -1,5 +1,5 @@
-//! What requests are made of: every operation of the node's OpenAPI document with its example, and campaigns, orders
-//! and users that there are.
+//! Material for requests: every operation of the node's OpenAPI document with its example, and existing campaigns,
+//! orders and users.
 
 use std::{net::SocketAddr, time::SystemTime};
 
@@ -11,41 +11,41 @@ use tokio::{io::AsyncWriteExt as _, net::TcpStream};
 
 use crate::{answers::Reader, node::SECRET};
 
-/// Those who claim, send and administer.
+/// Users who claim, send and administer.
 pub(crate) const USERS: [&str; 6] = ["ann", "bob", "cid", "dan", "eve", "fay"];
-/// A campaign that there is not.
+/// Id of a campaign that does not exist.
 const NO_CAMPAIGN: &str = "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80";
 
-/// An operation of the document.
+/// Operation of the document.
 #[derive(Debug, Clone)]
 pub(crate) struct Operation {
-    /// In capitals.
+    /// Method in upper case.
     pub(crate) method: String,
-    /// With `{id}`, `{user}`, `{reference}` or `{slug}` where it has one.
+    /// Path, with placeholders such as `{id}`, `{user}`, `{reference}` or `{slug}`.
     pub(crate) path: String,
-    /// The names of what may stand behind `?`.
+    /// Names of query parameters.
     pub(crate) query: Vec<String>,
-    /// The example of its body.
+    /// Example of its body.
     pub(crate) body: Option<Value>,
-    /// It makes something that stays.
+    /// Whether it creates an object that stays.
     pub(crate) creates: bool,
 }
 
-/// Everything that requests are made of.
+/// Material for requests.
 #[derive(Debug, Default)]
 pub(crate) struct Corpus {
     pub(crate) operations: Vec<Operation>,
     packets: Vec<String>,
     sales: Vec<String>,
     orders: Vec<String>,
-    /// A campaign that may be closed.
+    /// Campaign that may be closed.
     closable: String,
     /// `Authorization` of each user.
     pub(crate) tokens: Vec<String>,
 }
 
 impl Corpus {
-    /// Asks the node for its document, and makes campaigns and orders.
+    /// Reads the node's document, and creates campaigns and orders.
     pub(crate) async fn make(addr: SocketAddr) -> Result<Self> {
         let mut corpus = Self::default();
         for user in USERS {
@@ -99,7 +99,7 @@ impl Corpus {
         Ok(corpus)
     }
 
-    /// An operation; those that leave something behind seldom, so that memory stays level.
+    /// Random operation. Operations that create objects are rare, so that memory stays level.
     pub(crate) fn operation(&self, random: &mut ChaCha8Rng) -> Option<&Operation> {
         loop {
             let drawn = self.operations.choose(random)?;
@@ -109,7 +109,7 @@ impl Corpus {
         }
     }
 
-    /// The path of an operation, with something that there is, mostly.
+    /// Path of an operation, mostly with the id of an existing object.
     pub(crate) fn path(&self, of: &Operation, random: &mut ChaCha8Rng) -> String {
         let path = &of.path;
         let ids = match path.as_str() {
@@ -175,7 +175,7 @@ fn token(user: &str) -> Result<String> {
     Ok(format!("Bearer {token}"))
 }
 
-/// Somebody who calls as the document says.
+/// User who sends valid requests.
 struct Caller {
     addr: SocketAddr,
     token: String,

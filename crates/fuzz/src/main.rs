@@ -1,7 +1,8 @@
-//! Random and broken HTTP requests over real connections to a node on the embedded engine. Every answer is checked: it
-//! can be parsed, it comes in time, it is no failure of the service but a stated 503, and a refusal is a problem that
-//! says what is wrong. Afterwards the node still serves, nothing has panicked, its memory is level, and the audit finds
-//! its file in order. `cargo xtask fuzz` starts it.
+//! Random and malformed HTTP requests over real connections to a node with the embedded engine.
+//!
+//! The program checks every answer. It must be parsable, in time, and no failure of the service except a documented
+//! 503. A refusal must have problem details. Afterwards the node must still serve, without panics and memory growth,
+//! and the audit of its file must pass. `cargo xtask fuzz` starts the program.
 
 mod answers;
 mod corpus;
@@ -22,22 +23,22 @@ use clap::Parser;
 
 use self::{corpus::Corpus, node::Node, report::Report, user::User};
 
-/// How often memory is looked at.
+/// Interval between measurements of memory.
 const LOOK: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Parser)]
 #[command(about = "Random and broken HTTP requests to a running node, and a check of its answers")]
 struct Args {
-    /// How long requests are sent.
+    /// Seconds for which requests are sent.
     #[arg(long, default_value_t = 60)]
     seconds: u64,
-    /// Gives the requests.
+    /// Seed of the random requests.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Connections at a time.
+    /// Concurrent connections.
     #[arg(long, default_value_t = 64)]
     connections: u64,
-    /// The program `qiang`; otherwise the one beside this program.
+    /// Path of the program `qiang`; by default the one beside this program.
     #[arg(long, value_name = "FILE")]
     qiang: Option<PathBuf>,
     /// Print one JSON object instead of lines.
@@ -67,7 +68,7 @@ fn run(args: &Args) -> Result<bool> {
     report.print(args.json)
 }
 
-/// Lets users send requests until the time is over.
+/// Runs the users until the time is over.
 async fn send(args: &Args, node: &Node, report: &Arc<Report>) -> Result<()> {
     let corpus = Corpus::make(node.addr())
         .await

@@ -1,4 +1,4 @@
-//! Requests as they are sent: some as the document says, some with odd contents, some that are hardly requests.
+//! Requests: some valid, some with odd contents, some malformed.
 
 use rand::{Rng as _, RngExt as _, seq::IndexedRandom as _};
 use rand_chacha::ChaCha8Rng;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::corpus::{Corpus, Operation, USERS};
 
-/// Texts that something may stumble over.
+/// Texts that often reveal errors.
 const TEXTS: [&str; 24] = [
     "",
     " ",
@@ -33,7 +33,7 @@ const TEXTS: [&str; 24] = [
     "\u{1f9e7}",
     "2026-13-45T25:61:61Z",
 ];
-/// Header fields that are sent beside or in place of others, with sound framing.
+/// Header fields that are added to or replace others; the framing stays valid.
 const FIELDS: [(&str, &str); 22] = [
     ("Authorization", "Bearer"),
     (
@@ -61,7 +61,7 @@ const FIELDS: [(&str, &str); 22] = [
     ("Cookie", "a=b; c"),
     ("Host", "other"),
 ];
-/// What the bytes of a request may become a part of, or be replaced by.
+/// Byte sequences that are inserted into a request.
 const BYTES: [&[u8]; 14] = [
     b"\r\n\r\n",
     b"\n",
@@ -78,12 +78,12 @@ const BYTES: [&[u8]; 14] = [
     b"ffffffffffffffffff\r\n",
     b"\xff\xfe\x80",
 ];
-/// A target may be this long before it is refused, and longer.
+/// Lengths of a header value, below and above the limits.
 const LONG: [usize; 3] = [300, 9_000, 70_000];
-/// The deepest list in a body.
+/// Depths of nested lists in a body.
 const DEPTHS: [usize; 3] = [10, 127, 2_000];
 
-/// A request that is not written yet.
+/// Request before it is serialized.
 #[derive(Debug, Clone)]
 pub(crate) struct Draft {
     pub(crate) method: String,
@@ -93,7 +93,7 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
-    /// A request of the document, as it should be.
+    /// Valid request of the document.
     pub(crate) fn sound(corpus: &Corpus, random: &mut ChaCha8Rng) -> Option<Self> {
         let operation = corpus.operation(random)?;
         let mut fields = vec![("Host".to_owned(), "node".to_owned())];
@@ -101,7 +101,7 @@ impl Draft {
             fields.push(("Authorization".to_owned(), token.clone()));
         }
         if operation.method != "GET" && random.random() {
-            // Few keys, so that the same one comes again, also with another body.
+            // Few keys, so that keys repeat, also with different bodies.
             let key = format!("key-{}", random.random_range(0..200));
             fields.push(("Idempotency-Key".to_owned(), key));
         }
@@ -118,7 +118,7 @@ impl Draft {
         self.body.is_some()
     }
 
-    /// Changes what the request says, but not where it ends.
+    /// Changes the content of the request, but not its framing.
     pub(crate) fn change(&mut self, random: &mut ChaCha8Rng) {
         match random.random_range(0..8) {
             0..=3 if self.body.is_some() => self.change_body(random),
@@ -200,7 +200,7 @@ impl Draft {
         }
     }
 
-    /// The bytes of a request with sound framing: as many as its length says.
+    /// Serializes a request with valid framing.
     pub(crate) fn write(&self, to: &mut Vec<u8>) {
         to.extend(format!("{} {} HTTP/1.1\r\n", self.method, self.target).bytes());
         for (name, value) in &self.fields {
@@ -240,7 +240,7 @@ fn query(of: &Operation, random: &mut ChaCha8Rng) -> String {
     query
 }
 
-/// Puts something odd in place of a value, or beside it.
+/// Replaces a value by something odd, or adds something odd.
 fn change_value(value: &mut Value, random: &mut ChaCha8Rng) {
     match value {
         Value::Object(object) if random.random_ratio(4, 5) => {
@@ -300,7 +300,7 @@ fn bytes(random: &mut ChaCha8Rng) -> Vec<u8> {
     bytes
 }
 
-/// Breaks bytes of requests anywhere, so that nobody can say how many requests they are.
+/// Changes bytes anywhere in requests, so that even their number becomes unclear.
 pub(crate) fn break_bytes(request: &mut Vec<u8>, random: &mut ChaCha8Rng) {
     for _ in 0..random.random_range(1..4) {
         let at = random.random_range(0..=request.len());

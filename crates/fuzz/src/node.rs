@@ -1,4 +1,4 @@
-//! The node that requests are sent to.
+//! Node under test.
 
 use std::{
     fs,
@@ -14,11 +14,11 @@ use tempfile::TempDir;
 
 use crate::report::Report;
 
-/// What tokens are signed with.
+/// Secret that signs tokens.
 pub(crate) const SECRET: &str = "a-secret-for-fuzzing-runs-of-32-bytes-at-least";
 
-/// What is set. Limits are off, since all requests come from one address; times are short, so that what a broken
-/// request leaves behind is over soon.
+/// Settings of the node. Limits are off, because all requests come from one address. Time limits are short, so that the
+/// leftovers of malformed requests expire soon.
 const SETTINGS: [(&str, &str); 7] = [
     ("QIANG__AUTH__HS256_SECRET", SECRET),
     ("QIANG__SERVER__DRAIN_DELAY_MS", "0"),
@@ -29,14 +29,14 @@ const SETTINGS: [(&str, &str); 7] = [
     ("QIANG__LOG__LEVEL", "warn"),
 ];
 
-/// A process of `qiang serve` on the embedded engine.
+/// Process of `qiang serve` with the embedded engine.
 pub(crate) struct Node {
     process: ServerProcess,
     folder: TempDir,
 }
 
 impl Node {
-    /// Starts it.
+    /// Starts the node.
     pub(crate) fn start(qiang: &Path) -> Result<Self> {
         let folder = tempfile::tempdir()?;
         let (program, data) = (qiang.to_owned(), folder.path().join("qiang.db"));
@@ -65,7 +65,7 @@ impl Node {
         self.process.addr()
     }
 
-    /// Bytes of memory that it has.
+    /// Resident memory of the node, in bytes.
     pub(crate) fn resident_bytes(&self) -> Result<u64> {
         let path = format!("/proc/{}/status", self.process.pid());
         let status = fs::read_to_string(path).context("the node has ended")?;
@@ -75,14 +75,14 @@ impl Node {
         Ok(kib * 1024)
     }
 
-    /// What it wrote of panics.
+    /// Lines of the node's output about panics.
     pub(crate) fn panics(&self) -> Vec<String> {
         let output = self.process.output();
         let panics = output.lines().filter(|line| line.contains("panicked"));
         panics.map(str::to_owned).collect()
     }
 
-    /// Sees whether it still serves, lets it end, and holds its file against the audit.
+    /// Checks that the node still serves, stops it, and audits its file.
     pub(crate) fn finish(self, qiang: &Path, report: &Report) -> Result<()> {
         if !self.process.is_running() {
             let output = self.process.output();

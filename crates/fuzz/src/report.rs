@@ -1,4 +1,4 @@
-//! What was seen.
+//! Report of a run.
 
 use std::{
     collections::BTreeMap,
@@ -11,25 +11,25 @@ use serde_json::json;
 
 use crate::answers::Answer;
 
-/// Violations of one kind that are shown.
+/// Maximum examples per kind of violation.
 const SHOWN_MAX: usize = 3;
-/// Characters of a request that are shown.
+/// Maximum characters of an example.
 const CHARS_MAX: usize = 2_000;
-/// Memory may grow by this much from the middle of the run to its end, and by a quarter.
+/// Allowed growth of memory in bytes from the middle of the run to its end, beside a quarter.
 const GROWTH_MAX: u64 = 32 << 20;
 
-/// What was seen, by all users together.
+/// Results of all users.
 #[derive(Debug)]
 pub(crate) struct Report(Mutex<Seen>);
 
 #[derive(Debug)]
 struct Seen {
     began: Instant,
-    /// By status and, of refusals, type.
+    /// Number of answers by status and, for refusals, kind.
     answers: BTreeMap<String, u64>,
     broken: u64,
     resets: u64,
-    /// Bytes, a look after the other.
+    /// Memory in bytes at each measurement.
     memory: Vec<u64>,
     violations: BTreeMap<String, (u64, Vec<String>)>,
 }
@@ -60,12 +60,12 @@ impl Report {
         *self.seen().answers.entry(kind).or_default() += 1;
     }
 
-    /// Bytes were sent that are no sound requests.
+    /// Records malformed bytes.
     pub(crate) fn broken(&self) {
         self.seen().broken += 1;
     }
 
-    /// The node ended a connection while requests were under way.
+    /// Records a connection that the node closed while requests were in flight.
     pub(crate) fn reset(&self) {
         self.seen().resets += 1;
     }
@@ -89,7 +89,7 @@ impl Report {
         }
     }
 
-    /// Prints it; whether all was well.
+    /// Prints the report. Returns whether there was no violation.
     pub(crate) fn print(&self, as_json: bool) -> Result<bool> {
         let (middle, last) = {
             let seen = self.seen();
@@ -144,7 +144,7 @@ impl Report {
     }
 }
 
-/// The beginning of it, as it can be shown on a terminal.
+/// Beginning of a text, escaped for terminals.
 fn printable(text: &str) -> String {
     let mut shown = String::new();
     for char in text.chars().filter(|char| *char != '\r').take(CHARS_MAX) {

@@ -1,4 +1,4 @@
-//! Somebody who sends requests and reads the answers.
+//! User who sends requests and checks the answers.
 
 use std::{
     net::SocketAddr,
@@ -22,14 +22,14 @@ use crate::{
     report::Report,
 };
 
-/// Whoever waits this long for an answer, or for the end of a connection that is of no use any more, hangs.
+/// Time limit for an answer, and for the end of a useless connection. Longer waits count as hanging.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
-/// Requests that are sent at once, at most.
+/// Maximum requests per write.
 const AT_ONCE_MAX: u64 = 16;
-/// Of so many turns, one breaks bytes.
+/// One turn in this number sends malformed bytes.
 const BROKEN_OF: u32 = 12;
 
-/// One connection's worth of requests.
+/// User with a random generator of its own.
 pub(crate) struct User {
     addr: SocketAddr,
     corpus: Arc<Corpus>,
@@ -55,7 +55,7 @@ impl User {
         }
     }
 
-    /// Sends requests until then.
+    /// Sends requests until `end`.
     pub(crate) async fn send_until(mut self, end: Instant) {
         let mut open = None;
         while Instant::now() < end {
@@ -77,9 +77,10 @@ impl User {
         }
     }
 
-    /// Sends some requests at once, of which each ends where it says, and reads as many answers. Returns the connection
-    /// if it is still open, and whether the last request on it had a body: a node that has not read it may close the
-    /// connection behind its answer. `had_body` says the same of the request before these.
+    /// Sends some requests with valid framing at once, and reads as many answers.
+    ///
+    /// Returns the connection if it is still open, and whether its last request had a body. A node that has not read
+    /// such a body may close the connection after its answer. `had_body` is the same for the previous request.
     async fn send_sound(
         &mut self,
         mut stream: TcpStream,
@@ -106,7 +107,7 @@ impl User {
                     self.report.violation("no answer", &shown());
                     return None;
                 }
-                // The node closed the connection on what was still being written, and its answer is lost with it.
+                // The node closed the connection during the write, so its answer is lost.
                 Ok(Err(_)) if written.is_err() => return None,
                 Ok(Err(error)) if is_reset(&error) => {
                     self.report.reset();
@@ -116,7 +117,7 @@ impl User {
                     self.report.violation(&format!("{error:#}"), &shown());
                     return None;
                 }
-                // The node closes a connection on which a body comes that nobody reads, behind its answer.
+                // The node closes a connection after its answer if it does not read the body.
                 Ok(Ok(None)) if had_body => {
                     self.report.reset();
                     return None;
@@ -159,7 +160,7 @@ impl User {
         Some((stream, had_body))
     }
 
-    /// Sends bytes that may be anything, says that no more will come, and waits until the node has closed, too.
+    /// Sends malformed bytes, shuts its side down, and waits until the node has closed the connection.
     async fn send_broken(&mut self, mut stream: TcpStream) {
         let mut bytes = Vec::new();
         for _ in 0..self.random.random_range(1..4) {
@@ -172,7 +173,7 @@ impl User {
             return;
         }
         if self.random.random_ratio(1, 8) {
-            // Goes away without a word.
+            // Leaves without a shutdown.
             return;
         }
         let read = timeout(ANSWER_MAX, self.read_to_end(&mut stream)).await;
@@ -208,7 +209,7 @@ impl User {
         Ok(faults)
     }
 
-    /// Writes bytes, now and then in pieces.
+    /// Writes bytes, sometimes in pieces.
     async fn write(&mut self, stream: &mut TcpStream, bytes: &[u8]) -> Result<()> {
         let pieces = if self.random.random_ratio(1, 20) {
             3
@@ -228,7 +229,7 @@ impl User {
     }
 }
 
-/// Whether the other side ended the connection while something was under way to it.
+/// Whether the other side closed the connection while data was in flight to it.
 fn is_reset(error: &anyhow::Error) -> bool {
     use std::io::ErrorKind::{BrokenPipe, ConnectionReset, NotConnected};
     let kind = error

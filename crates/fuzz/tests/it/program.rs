@@ -1,4 +1,4 @@
-//! The program as it is called.
+//! Tests of the program's command line.
 
 use std::process::Command;
 
