@@ -1,5 +1,6 @@
-//! `qiang-bench admission`: a crowd asks for a few units, each user once, as the service asks: the gate first, then the
-//! engine. It counts what was answered without whoever decides: the Redis primary, or the embedded engine's book.
+//! `qiang-bench admission`: a crowd claims a few units, each user once, through the gate and then the engine.
+//!
+//! It counts the answers that do not need a decision. The Redis primary or the embedded engine's book makes decisions.
 
 use std::{
     path::Path,
@@ -25,33 +26,33 @@ use serde::Serialize;
 
 use crate::fixture;
 
-/// Measure how much of a crowd is answered without whoever decides, from the first click on.
+/// Measure how much of a crowd is answered without a decision of the engine, from the first click on.
 #[derive(Debug, clap::Args)]
 pub(crate) struct AdmissionArgs {
-    /// Redis to measure on; keys have a prefix of their own and are removed. Without it: the embedded engine.
+    /// Redis to measure; its keys get a separate prefix and are removed. Without it, the embedded engine is measured.
     #[arg(long, value_name = "URL")]
     redis: Option<String>,
-    /// Nodes, in this process, each with its own gate and connections. None has heard of the sale before.
+    /// Nodes in this process, each with its own gate and connections. None knows the sale before.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16))]
     nodes: u32,
-    /// Users, who ask once each.
+    /// Users, each with one claim.
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     attempts: u32,
-    /// Units for sale.
+    /// Stock of the sale.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     units: u32,
-    /// Users who wait for an answer at a time, on all nodes together.
+    /// Users who wait for an answer at a time, over all nodes.
     #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..=60_000))]
     waiting: u32,
-    /// The sale's admission ratio in percent; 0 admits everybody.
+    /// Admission ratio of the sale in percent; 0 admits all users.
     #[arg(long, default_value_t = AdmissionRatio::DEFAULT.percent())]
     percent: u32,
-    /// What part of the answers must come without whoever decides, in percent; less is exit code 1.
+    /// Minimum percentage of answers without a decision; a lower one is exit code 1.
     #[arg(long, default_value_t = 99.0)]
     at_least: f64,
 }
 
-/// What was measured; it is printed as JSON.
+/// Result of the measurement, printed as JSON.
 #[derive(Debug, Serialize)]
 struct Measured {
     engine: &'static str,
@@ -68,17 +69,17 @@ struct Measured {
     sold_out: u64,
     not_admitted: u64,
     failed: u64,
-    /// Claims that were sent to whoever decides.
+    /// Number of claims that needed a decision.
     decided: u64,
-    /// Answered by the gate at once, and after they had waited.
+    /// Number of claims answered by the gate: at once, and after a wait.
     answered_at_once: u64,
     answered_after_waiting: u64,
-    /// Of all answers, those without whoever decides, in percent.
+    /// Percentage of answers without a decision.
     without_primary_percent: f64,
     ok: bool,
 }
 
-/// What users were told.
+/// Number of answers by outcome.
 #[derive(Debug, Default)]
 struct Told {
     granted: u64,
@@ -110,7 +111,7 @@ async fn embedded(args: &AdmissionArgs) -> anyhow::Result<Measured> {
         ratio(args)?,
     );
     let measured = measure(args, "embedded", &[Arc::new(engine.clone())], sale.await?).await;
-    // It waits for a thread to end.
+    // The call waits for a thread to end.
     tokio::task::block_in_place(|| engine.close());
     measured
 }
@@ -196,7 +197,7 @@ async fn measure(
     })
 }
 
-/// One user after another asks a node, until all have asked.
+/// Sends claims of one user after another to a node, until all users have claimed.
 async fn ask(
     node: Arc<dyn Engine>,
     sale: CampaignId,
@@ -213,7 +214,7 @@ async fn ask(
         let answer = match node.peek(&claim) {
             Some(outcome) => {
                 told.at_once += 1;
-                // So that others of this thread come to ask as well.
+                // Lets other users of this thread continue.
                 tokio::task::yield_now().await;
                 Ok(outcome)
             }

@@ -1,5 +1,7 @@
-//! `qiang-bench cold`: claims of one sale while large sales that are not in memory are read, watched and expire, beside
-//! the same claims without that, on the embedded engine.
+//! `qiang-bench cold`: claims of one sale on the embedded engine, with and without cold sales.
+//!
+//! A cold sale is a large sale that is not in memory. Clients read and watch it, and its holds expire, during the
+//! claims.
 
 use std::{
     path::{Path, PathBuf},
@@ -24,13 +26,13 @@ use serde::Serialize;
 
 use crate::{fixture, median};
 
-/// How long the fixture's sales hold orders.
+/// Hold of orders in the fixture's sales, in milliseconds.
 const HOLD_MS: i64 = 3_600_000;
-/// The orders that do not end while it is measured are made so much later.
+/// Delay of the orders whose holds do not end during the measurements, in milliseconds.
 const LATER_MS: i64 = HOLD_MS / 2;
-/// How often a client reads each cold sale.
+/// Interval of a client that reads a cold sale.
 const READ_EVERY: Duration = Duration::from_millis(10);
-/// How often a client that watches it does.
+/// Interval of a client that watches a cold sale.
 const WATCH_EVERY: Duration = Duration::from_millis(500);
 
 /// Measure claims of a sale while large sales that are not in memory are read, watched and expire.
@@ -39,22 +41,22 @@ pub(crate) struct ColdArgs {
     /// Cold sales.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100))]
     sales: u32,
-    /// Orders of each of them.
+    /// Orders of each cold sale.
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     orders: u32,
-    /// Clients that watch each of them.
+    /// Clients that watch each cold sale.
     #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u32).range(0..=1_000))]
     watchers: u32,
-    /// Claims a second of the hot sale.
+    /// Claims per second of the hot sale.
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     rate: u32,
     /// Seconds of each measurement.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=600))]
     seconds: u32,
-    /// Measurements without and with the cold sales, in turns.
+    /// Pairs of measurements without and with the cold sales.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=20))]
     pairs: u32,
-    /// Fail above this ratio of the p99 with to the p99 without, in the middle of all pairs.
+    /// Fail if the median ratio of the p99 with to the p99 without cold sales is above this.
     #[arg(long, value_name = "RATIO")]
     at_most: Option<f64>,
     /// Keep the data in this folder instead of a temporary one.
@@ -70,20 +72,20 @@ struct Measured {
     sales: u32,
     orders: u32,
     pairs: Vec<Pair>,
-    /// In the middle of all pairs.
+    /// Median over all pairs.
     p99_ratio: f64,
     audit_ok: bool,
     ok: bool,
 }
 
-/// A measurement without and one with the cold sales.
+/// Measurement without and one with the cold sales.
 #[derive(Debug, Serialize)]
 struct Pair {
     without: Claims,
     with: Claims,
     reads: u64,
     read_p99_us: u64,
-    /// Campaigns that were read whole.
+    /// Number of campaigns reloaded completely.
     campaigns_read: u64,
 }
 
@@ -95,7 +97,7 @@ struct Claims {
     max_us: u64,
 }
 
-/// A clock that runs, and is set as holds are to end.
+/// Running clock that can be shifted so that holds end.
 #[derive(Debug, Default)]
 struct ShiftedClock {
     ahead_ms: AtomicI64,
@@ -196,7 +198,7 @@ async fn measure(args: &ColdArgs) -> anyhow::Result<Measured> {
 struct Scene {
     path: PathBuf,
     clock: Arc<ShiftedClock>,
-    /// When the first orders were made.
+    /// Time of the first orders.
     base: Timestamp,
 }
 
@@ -208,7 +210,7 @@ impl Scene {
         Ok((embedded, backend))
     }
 
-    /// Makes the cold sales. Of each, one hold ends in every second of a measurement with them.
+    /// Creates the cold sales. In each second of a measurement with them, one hold of each sale ends.
     async fn fill(&self, args: &ColdArgs) -> anyhow::Result<Vec<CampaignId>> {
         let (_, backend) = self.open()?;
         let (engine, ledger) = (&*backend.ports.engine, &*backend.ports.ledger);
@@ -240,9 +242,9 @@ impl Scene {
         Ok(cold)
     }
 
-    /// Starts the engine, so that no campaign is in memory, and measures claims of a new sale while others read these.
-    /// Ends once so many holds have ended. Gives the claims, how long reads took, and how many campaigns were read
-    /// whole.
+    /// Starts the engine, with no campaign in memory, and measures claims of a new sale while clients read the cold
+    /// sales. Ends once `ended` holds have ended. Returns the claims, the latencies of reads, and the number of
+    /// reloaded campaigns.
     async fn claims(
         &self,
         args: &ColdArgs,
@@ -284,7 +286,7 @@ impl Scene {
     }
 }
 
-/// Waits until so many holds of these sales have ended.
+/// Waits until `ended` holds of these sales have ended.
 async fn wait_for_holds(
     engine: &dyn Engine,
     cold: &[CampaignId],
@@ -311,7 +313,7 @@ async fn wait_for_holds(
     }
 }
 
-/// Claims at a steady rate, whether the claims before are answered or not.
+/// Claims at a fixed rate, independent of answers.
 async fn claim(
     engine: &Arc<dyn Engine>,
     hot: CampaignId,
@@ -321,7 +323,7 @@ async fn claim(
     let waited = Arc::new(parking_lot::Mutex::new(Histogram::<u64>::new(3)?));
     let (began, mut tasks) = (Instant::now(), tokio::task::JoinSet::new());
     for n in 0..args.rate * args.seconds {
-        // Latency counts from when the claim was to be made.
+        // Latency counts from the due time of the claim.
         let due = began + Duration::from_secs(1) * n / args.rate;
         tokio::time::sleep_until(due.into()).await;
         let claim = fixture::claim(hot, CampaignKind::Sale, &format!("user-{n}"))?;
@@ -343,7 +345,7 @@ async fn claim(
     Ok((granted.load(Ordering::Relaxed), waited))
 }
 
-/// Reads a sale's numbers, one of its orders and what a user would be answered, until it is told to end.
+/// Reads a sale's counters, one of its orders and a user's gate outcome, until `done`.
 async fn read(
     engine: Arc<dyn Engine>,
     sale: CampaignId,

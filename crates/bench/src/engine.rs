@@ -1,5 +1,5 @@
-//! `qiang-bench engine`: the test of the Redis + Lua article (100,000 shares emptied by 20 workers) on the embedded
-//! engine, without HTTP, with many users waiting at a time.
+//! `qiang-bench engine`: the test of the Redis + Lua article (20 workers claim 100,000 shares) on the embedded engine,
+//! without HTTP, with many waiting users.
 
 use std::{collections::VecDeque, path::PathBuf, sync::Arc, time::Instant};
 
@@ -21,13 +21,13 @@ pub(crate) struct EngineArgs {
     /// Tasks that claim for users.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     workers: u32,
-    /// Users waiting for an answer at a time, over all workers.
+    /// Users who wait for an answer at a time, over all workers.
     #[arg(long, default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..=60_000))]
     in_flight: u32,
-    /// Shares to empty.
+    /// Shares of the packet; all are claimed.
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     shares: u32,
-    /// Keep the data in this folder instead of a temporary one; its disk is what is measured.
+    /// Keep the data in this folder instead of a temporary one. Its disk is measured.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// Print one JSON object.
@@ -88,7 +88,7 @@ async fn measure(args: &EngineArgs) -> anyhow::Result<Measured> {
     let started = Instant::now();
     let workers: Vec<_> = (0..args.workers)
         .map(|worker| {
-            // The first workers take what does not divide.
+            // The first workers take the remainder.
             let waiting =
                 args.in_flight / args.workers + u32::from(worker < args.in_flight % args.workers);
             tokio::spawn(work(Arc::clone(engine), campaign, worker, waiting as usize))
@@ -128,7 +128,7 @@ async fn measure(args: &EngineArgs) -> anyhow::Result<Measured> {
     })
 }
 
-/// Claims for one new user after another, keeping `waiting` of them waiting, until the packet is empty. Returns the
+/// Claims for one new user after another, with `waiting` claims in flight, until the red packet is empty. Returns the
 /// numbers of the grants, and the latencies in µs.
 async fn work(
     engine: Arc<dyn Engine>,

@@ -1,4 +1,4 @@
-//! What the benchmarks set up: a folder, a funded red packet, a sale.
+//! Fixtures of the benchmarks: a folder, a funded red packet, a sale.
 
 use std::{
     collections::VecDeque,
@@ -24,12 +24,12 @@ use qiang_embedded::{Embedded, SystemClock};
 use qiang_node::Backend;
 use tempfile::TempDir;
 
-/// How long settlement may take before a benchmark gives up.
+/// Time limit of settlement.
 pub(crate) const SETTLE_MAX: Duration = Duration::from_secs(600);
-/// Claims that wait at a time while a log is made.
+/// Concurrent claims while a log is filled.
 const WAITING: usize = 4_000;
 
-/// A folder of the caller's, or a temporary one that is removed when it is dropped.
+/// The given folder, or a temporary one that is removed on drop.
 pub(crate) fn folder(given: Option<&Path>) -> anyhow::Result<(PathBuf, Option<TempDir>)> {
     if let Some(path) = given {
         std::fs::create_dir_all(path).with_context(|| format!("cannot make {}", path.display()))?;
@@ -46,7 +46,7 @@ pub(crate) fn embedded(file: &Path) -> anyhow::Result<Backend> {
     Ok(Backend::embedded(embedded, clock))
 }
 
-/// A claim of one unit.
+/// Claim of one unit.
 pub(crate) fn claim(campaign: CampaignId, kind: CampaignKind, user: &str) -> anyhow::Result<Claim> {
     Ok(Claim {
         campaign,
@@ -57,7 +57,7 @@ pub(crate) fn claim(campaign: CampaignId, kind: CampaignKind, user: &str) -> any
     })
 }
 
-/// Claims for some users, many at a time; all must be granted.
+/// Claims for some users, many at a time. Every claim must be granted.
 pub(crate) async fn claim_all(
     engine: &dyn Engine,
     campaign: CampaignId,
@@ -79,8 +79,8 @@ pub(crate) async fn claim_all(
     }
 }
 
-/// Funds a sender and opens a red packet of `shares` shares, ¥1.00 on average. Without a ledger, the engine is all
-/// there is.
+/// Funds a sender and opens a red packet of `shares` shares, ¥1.00 on average. Without a ledger, only the engine knows
+/// it.
 pub(crate) async fn red_packet(
     engine: &dyn Engine,
     ledger: Option<&dyn Ledger>,
@@ -103,7 +103,7 @@ pub(crate) async fn red_packet(
     open(engine, ledger, sender, rules, ack).await
 }
 
-/// Opens a sale of `units` units at ¥1.00, one a user.
+/// Opens a sale of `units` units at ¥1.00, one per user.
 pub(crate) async fn sale(
     engine: &dyn Engine,
     ledger: &dyn Ledger,
@@ -119,7 +119,7 @@ pub(crate) async fn sale(
     open(engine, Some(ledger), UserId::new("seller")?, rules, ack).await
 }
 
-/// Opens such a sale with this admission ratio. Without a ledger, the engine is all there is.
+/// Opens such a sale with this admission ratio. Without a ledger, only the engine knows it.
 pub(crate) async fn sale_with(
     engine: &dyn Engine,
     ledger: Option<&dyn Ledger>,

@@ -1,4 +1,4 @@
-//! The `qiang-bench` program: measurements that anybody can repeat.
+//! Program `qiang-bench`: repeatable benchmarks of Qiang.
 
 mod admission;
 mod campaigns;
@@ -17,7 +17,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use qiang_node::UsageError;
 
-/// Measures Qiang.
+/// Run benchmarks of Qiang.
 #[derive(Debug, Parser)]
 #[command(name = "qiang-bench", version)]
 struct Cli {
@@ -25,49 +25,50 @@ struct Cli {
     command: Bench,
 }
 
-/// What to measure.
+/// Benchmark to run.
 #[derive(Debug, clap::Subcommand)]
 enum Bench {
-    /// A crowd on a few units: how much of it is answered without whoever decides, as one JSON object.
+    /// Measure how much of a crowd is answered without a decision of the engine; prints one JSON object.
     ///
-    /// Exit code 1: less than --at-least, a unit oversold or left behind, or a claim that failed.
+    /// Exit code 1: less than --at-least, an oversold or unsold unit, or a failed claim.
     Admission(admission::AdmissionArgs),
-    /// Many small red packets: creations, claims and settlement a second, and what a live packet costs in memory, in
-    /// the file, at a start and while nothing happens.
+    /// Measure many small red packets: rates of creation, claims and settlement, and the cost of a live packet in
+    /// memory, in the file, at a start and while idle.
     Campaigns(campaigns::CampaignsArgs),
-    /// Claims of one sale while large sales that are not in memory are read, watched and expire, beside the same claims
-    /// without that, on the embedded engine.
+    /// Measure claims of one sale on the embedded engine, with and without large sales that are not in memory but are
+    /// read, watched and expire.
     ///
-    /// Exit code 1: a ratio above --at-most, or an audit that finds something broken.
+    /// Exit code 1: a ratio above --at-most, or a breach found by the audit.
     Cold(cold::ColdArgs),
-    /// The embedded engine alone: durable grants per second, no HTTP.
+    /// Measure the embedded engine alone: durable grants per second, no HTTP.
     Engine(engine::EngineArgs),
-    /// The whole service over HTTP, every grant checked; --baseline for its ratio to a request that does nothing.
+    /// Measure the whole service over HTTP and check every grant; with --baseline, compare it with a request that does
+    /// nothing.
     Http(http::HttpArgs),
-    /// Reads of a campaign's state through a node, nginx and replicas, beside a request that does nothing, as one JSON
-    /// object. It starts a node, and nginx with deploy/nginx.conf.
+    /// Measure reads of a campaign's state through a node, nginx and replicas, compared with a request that does
+    /// nothing; prints one JSON object. Starts a node, and nginx with deploy/nginx.conf.
     ///
-    /// Exit code 1: more of a crowd's reads than --at-most reach the node, or one failed.
+    /// Exit code 1: more of a crowd's reads than --at-most reach the node, or a read failed.
     Reads(reads::ReadsArgs),
-    /// A start with many grants in the file, and the memory of a grant.
+    /// Measure a start with many grants in the file, and the memory per grant.
     Rebuild(rebuild::RebuildArgs),
-    /// The published schemes and ours on one Redis, under the same load, compared.
+    /// Compare the published schemes and Qiang on one Redis under the same load.
     ///
-    /// Start a Redis for it, such as `redis-server --port 6400 --save ''`. The benchmark flushes nothing: its keys
-    /// have a prefix of their own and are removed. Redis's processor time is what INFO says, so nobody else should
-    /// use that Redis meanwhile.
+    /// Start a Redis for it, such as `redis-server --port 6400 --save ''`. The benchmark flushes nothing: its keys have
+    /// a separate prefix and are removed. It reads Redis's processor time from INFO, so nothing else should use that
+    /// Redis during the run.
     ///
-    /// Exit code 1: a scheme that must be exact was not. It gave more units than there were, or two to one user, or
-    /// left units behind although enough users asked, or its records differ from what users were answered.
+    /// Exit code 1: a scheme that must be exact was not. It oversold, granted two units to one user, left units unsold
+    /// although enough users claimed, or its records differ from the users' answers.
     Schemes(Box<schemes::SchemesArgs>),
-    /// Settlement: how fast a log on Redis goes into a ledger, and what rate of grants it keeps up with.
+    /// Measure settlement: its rate from a log on Redis into a ledger, and the lag under a steady load.
     Settlement(settlement::SettlementArgs),
-    /// Those who watch, for `http --watchers`.
+    /// Run the watchers of `http --watchers`.
     #[command(hide = true)]
     Watchers(http::WatchersArgs),
 }
 
-/// 0 when it did what was asked, 1 when it could not or found something broken, 2 when it was asked wrongly.
+/// Exit codes: 0 for success, 1 for an error or a breach, 2 for wrong usage.
 fn main() -> ExitCode {
     match run(Cli::parse().command) {
         Ok(true) => ExitCode::SUCCESS,
@@ -79,7 +80,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Returns whether everything was as it must be.
+/// Runs a benchmark. Returns whether it found no breach.
 fn run(command: Bench) -> anyhow::Result<bool> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -100,7 +101,7 @@ fn run(command: Bench) -> anyhow::Result<bool> {
     })
 }
 
-/// The middle of some values; none of no values.
+/// Median of some values; `None` of no values.
 fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
     let mut sorted: Vec<f64> = values.collect();
     sorted.sort_by(f64::total_cmp);

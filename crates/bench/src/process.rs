@@ -1,29 +1,29 @@
-//! What the kernel says of this process, and of others.
+//! Processor time and memory of processes, from `/proc`.
 
 use std::fs;
 
 use anyhow::Context as _;
 
-/// Processor time that this process has used, in hundredths of a second.
+/// Processor time of this process, in seconds with a resolution of 0.01 s.
 pub(crate) fn cpu_seconds() -> anyhow::Result<f64> {
     cpu_seconds_of("self")
 }
 
-/// Processor time that a process has used, by its pid.
+/// Processor time of a process with this pid, in seconds.
 pub(crate) fn cpu_seconds_of(process: &str) -> anyhow::Result<f64> {
     let path = format!("/proc/{process}/stat");
     let stat = fs::read_to_string(&path).with_context(|| {
         format!("{path}: CPU time of a process that runs is measured, on Linux")
     })?;
-    // The second field, the program's name, ends with the last closing parenthesis; user and system time are the
-    // 14th and the 15th.
+    // The second field, the program's name, ends with the last closing parenthesis; user and system time are the 14th
+    // and the 15th field.
     let behind_name = stat.rsplit(')').next().unwrap_or_default();
     let times = behind_name.split_ascii_whitespace().skip(11).take(2);
     let ticks: f64 = times.map(str::parse::<f64>).sum::<Result<_, _>>()?;
     Ok(ticks / 100.0)
 }
 
-/// Memory of this process that is in use, without pages of files.
+/// Resident memory of this process in bytes, without pages of files.
 pub(crate) fn resident_bytes() -> anyhow::Result<u64> {
     let status =
         fs::read_to_string("/proc/self/status").context("memory is measured on Linux only")?;

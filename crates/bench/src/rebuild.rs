@@ -1,5 +1,5 @@
-//! `qiang-bench rebuild`: how long a start takes with many grants in the file, how long the first claim after it, which
-//! has them read, and what a grant costs in memory.
+//! `qiang-bench rebuild`: time of a start with many grants in the file, time of the first claim after it, which reloads
+//! the grants, and memory per grant.
 
 use std::{
     path::{Path, PathBuf},
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{fixture, process::resident_bytes};
 
-/// Measure a start with many grants in the file, the first claim after it, and the memory of a grant.
+/// Measure a start with many grants in the file, the first claim after it, and the memory per grant.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RebuildArgs {
     /// Grants in the file.
@@ -27,7 +27,7 @@ pub(crate) struct RebuildArgs {
     /// Keep the data in this folder instead of a temporary one.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Only open this file and measure that.
+    /// Only open this file and measure it.
     #[arg(long, value_name = "FILE", hide = true)]
     open: Option<PathBuf>,
     /// Print one JSON object.
@@ -53,7 +53,7 @@ pub(crate) async fn run(args: &RebuildArgs) -> anyhow::Result<bool> {
     let (folder, _temporary) = fixture::folder(args.data.as_deref())?;
     let file = folder.join("qiang.db");
     fill(&file, args.grants).await?;
-    // A process of its own: this one's memory has seen the filling.
+    // A separate process, because the memory of this one includes traces of the filling.
     let child = Command::new(std::env::current_exe()?)
         .args(["rebuild", "--open"])
         .arg(&file)
@@ -106,7 +106,7 @@ async fn open(file: &Path) -> anyhow::Result<Measured> {
     embedded.claim(claim).await?;
     let recall_seconds = asked.elapsed().as_secs_f64();
     let memory_bytes = resident_bytes()?.saturating_sub(before);
-    // The log has one entry besides the grants: that the packet was opened.
+    // Besides the grants, the log has one entry: the opening of the red packet.
     let grants = embedded.positions().0.saturating_sub(1);
     embedded.close();
     Ok(Measured {

@@ -1,9 +1,9 @@
-//! `qiang-bench settlement`: how fast a log on Redis goes into a ledger, beside single rows; and whether settlement
-//! keeps up with a steady load, all on the machine at hand.
+//! `qiang-bench settlement`: rate of settlement from a log on Redis into a ledger, compared with single rows, and its
+//! lag under a steady load, all on one machine.
 //!
-//! An order of a sale is one row of the ledger. A share of a red packet is three: the share, the user's account, and
-//! the posting. What both are held against is one row a grant, inserted by itself, which is the least that a design
-//! without batches can do.
+//! An order of a sale becomes one row of the ledger. A share of a red packet becomes three: the share, the user's
+//! account, and the posting. Both are compared with one row per grant, inserted in its own transaction, the minimum for
+//! a design without batches.
 
 use std::{
     sync::Arc,
@@ -20,40 +20,40 @@ use serde::Serialize;
 use crate::fixture::{self, SETTLE_MAX};
 use qiang_node::{Backend, Config, scratch::Scratch};
 
-/// How often a steady load is topped up.
+/// Interval at which the steady load adds claims.
 const STEP: Duration = Duration::from_millis(10);
 
-/// What to measure.
+/// Measure settlement.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SettlementArgs {
-    /// The Redis to use; keys of the benchmark's own are made and removed.
+    /// Redis to use; the benchmark creates and removes its own keys.
     #[arg(long, value_name = "URL", default_value = "redis://127.0.0.1:6379")]
     redis: String,
-    /// The database server of the ledger: a database is made there and dropped. A temporary file without it.
+    /// Database server of the ledger; the benchmark creates and drops a database there. By default a temporary file.
     #[arg(long, value_name = "URL")]
     ledger: Option<String>,
-    /// Only this kind of campaign; both without it.
+    /// Measure only this kind of campaign; by default both.
     #[arg(long, value_name = "KIND")]
     of: Option<Of>,
     /// Partitions of the engine; every campaign is spread over all of them.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
     partitions: u16,
-    /// How entries travel: stream, list, rabbitmq or log.
+    /// Transport of entries: stream, list, rabbitmq or log.
     #[arg(long, value_name = "KIND", default_value = "stream")]
     transport: String,
-    /// Where RabbitMQ is, for that transport.
+    /// URL of RabbitMQ, for that transport.
     #[arg(long, value_name = "URL", default_value = "amqp://127.0.0.1:5672")]
     rabbitmq: String,
-    /// Grants that wait in the log when settlement starts.
+    /// Grants in the log when settlement starts.
     #[arg(long, default_value_t = 200_000, value_parser = clap::value_parser!(u32).range(1..=5_000_000))]
     entries: u32,
-    /// Rows that are inserted one by one, each in a transaction of its own, for comparison.
+    /// Rows inserted one by one, each in its own transaction, for comparison.
     #[arg(long, default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     single: u32,
-    /// Grants a second of the steady load.
+    /// Grants per second of the steady load.
     #[arg(long, default_value_t = 30_000, value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
     rate: u32,
-    /// Seconds of the steady load; 0 leaves it out.
+    /// Seconds of the steady load; 0 skips it.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(0..=600))]
     seconds: u32,
     /// Print one JSON object.
@@ -61,7 +61,7 @@ pub(crate) struct SettlementArgs {
     json: bool,
 }
 
-/// A kind of campaign.
+/// Kind of campaign.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 enum Of {
@@ -77,7 +77,7 @@ impl Of {
         }
     }
 
-    /// Rows of the ledger that a grant becomes: an order; or a share, its user's account, and the posting.
+    /// Ledger rows per grant: an order; or a share, its user's account, and the posting.
     fn rows(self) -> u32 {
         match self {
             Self::Sale => 1,
@@ -104,7 +104,7 @@ struct Report {
     loads: Vec<Measured>,
 }
 
-/// What was measured with one kind of campaign.
+/// Result for one kind of campaign.
 #[derive(Debug, Serialize)]
 struct Measured {
     of: Of,
@@ -112,9 +112,9 @@ struct Measured {
     settle_seconds: f64,
     per_second: f64,
     single_per_second: f64,
-    /// Entries settled a second over single rows a second.
+    /// Rate of settled entries divided by the rate of single rows.
     ratio: f64,
-    /// Rows of the ledger that an entry becomes.
+    /// Ledger rows per entry.
     rows_per_entry: u32,
     steady: Option<Steady>,
     audit_ok: bool,
@@ -222,7 +222,7 @@ async fn measure_on(
     if let Some(scratch) = scratch {
         flags.push(("ledger.url", scratch.url().to_owned()));
     }
-    // The log first, with nobody settling.
+    // The log is filled first, without settlement.
     let idle = Backend::open(&Config::defaults_with(&flags)?).await?;
     let campaign = of.open(&idle, args.entries).await?;
     fixture::claim_all(&*idle.ports.engine, campaign, of.kind(), 0..args.entries).await?;
@@ -263,7 +263,7 @@ async fn measure_on(
     })
 }
 
-/// Claims at a steady rate, and watches how far settlement is behind.
+/// Claims at a fixed rate, and measures the settlement lag.
 async fn steady_load(args: &SettlementArgs, of: Of, backend: &Backend) -> anyhow::Result<Steady> {
     let total = args.rate * args.seconds;
     let campaign = of.open(backend, total).await?;
@@ -305,7 +305,7 @@ async fn steady_load(args: &SettlementArgs, of: Of, backend: &Backend) -> anyhow
     })
 }
 
-/// Rows inserted one by one into a file, each durable by itself: a second.
+/// Rate of rows inserted one by one into a file, each in its own durable transaction.
 fn single_rows_in_file(path: &std::path::Path, rows: u32) -> anyhow::Result<f64> {
     let file = rusqlite::Connection::open(path).context("open a file for single rows")?;
     file.execute_batch(

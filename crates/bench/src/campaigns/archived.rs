@@ -1,4 +1,4 @@
-//! What packets cost once they are over and the log of them is archived.
+//! Cost of red packets after their end, once their log is archived.
 
 use std::{
     path::Path,
@@ -21,19 +21,19 @@ use serde::Serialize;
 
 use super::SETTLE_MAX;
 
-/// Entries that one tick makes due, at most.
+/// Maximum entries of one tick.
 const EVENTS_MAX: usize = 10_000;
-/// Longer than windows are open, and than a month is.
+/// Longer than the windows of the red packets, and longer than a month.
 const LATER_MS: i64 = 40 * 86_400_000;
 
 #[derive(Debug, Serialize)]
 pub(super) struct Archived {
     entries: u64,
-    /// From the first archive that is written until everything has left.
+    /// Time from the start of the first archive until all entries have left the log.
     seconds: f64,
-    /// Of archives, for each packet.
+    /// Size of the archives in bytes, per red packet.
     archive_bytes_per_packet: f64,
-    /// What the file takes without its free pages, for each packet: with the log, and behind the archives.
+    /// Size of the file in bytes without free pages, per red packet: with the log, and without archived entries.
     file_bytes_per_packet: (f64, f64),
 }
 
@@ -47,7 +47,7 @@ impl Archived {
     }
 }
 
-/// A clock that is ahead.
+/// Clock that is ahead of the system's.
 struct Ahead(AtomicI64);
 
 impl Clock for Ahead {
@@ -58,7 +58,7 @@ impl Clock for Ahead {
     }
 }
 
-/// Lets the windows of all packets end, and archives the months before and behind that.
+/// Ends the windows of all red packets, and archives all months.
 pub(super) async fn measure(folder: &Path, packets: u32) -> anyhow::Result<Archived> {
     let (file, clock) = (
         super::file(folder),
@@ -100,7 +100,7 @@ pub(super) async fn measure(folder: &Path, packets: u32) -> anyhow::Result<Archi
     })
 }
 
-/// The size of a copy, which has no free pages.
+/// Size of a backup, which has no free pages.
 async fn size(folder: &Path, name: &str) -> anyhow::Result<u64> {
     let (file, copy) = (super::file(folder), folder.join(name));
     let copied = tokio::task::spawn_blocking(move || {

@@ -1,4 +1,4 @@
-//! Creating the packets and claiming from them.
+//! Load of red packets: creations and claims.
 
 use std::{
     collections::VecDeque,
@@ -26,16 +26,16 @@ use qiang_node::Backend;
 
 use crate::fixture;
 
-/// Users who send packets.
+/// Number of senders.
 const SENDERS: u32 = 1_000;
-/// What a share has on average, in minor units.
+/// Average money of a share, in minor units.
 const SHARE_MINOR: u32 = 100;
-/// Users who claim, in each of a packet's rounds.
+/// Number of users who claim, in each round over the red packets.
 const CLAIMERS: u64 = 10_000;
-/// How far it is from one claim's packet to the next one's: a prime.
+/// Distance between the red packets of consecutive claims: a prime.
 const STRIDE: u64 = 15_485_863;
 
-/// The packets that are to be made.
+/// Red packets to create.
 pub(super) struct Packets {
     count: u32,
     shares: u32,
@@ -52,7 +52,7 @@ impl Packets {
         })
     }
 
-    /// Gives the senders what they will send.
+    /// Deposits the money for all red packets to their senders.
     pub(super) async fn fund(&self, backend: &Backend) -> anyhow::Result<()> {
         let packets = self.count.div_ceil(SENDERS);
         let needed = i64::from(packets) * i64::from(self.shares * SHARE_MINOR);
@@ -68,7 +68,7 @@ impl Packets {
         Ok(())
     }
 
-    /// Creates all of them, each under a key of its own as a request would, so many at a time.
+    /// Creates all red packets, each under its own key as a request does, `in_flight` at a time.
     pub(super) async fn create_all(
         &self,
         backend: &Backend,
@@ -129,7 +129,7 @@ struct Creator {
 impl Creator {
     async fn run(self) -> anyhow::Result<Vec<CampaignId>> {
         let (ledger, engine) = (&self.backend.ports.ledger, &self.backend.ports.engine);
-        // The level that requests get which ask for none.
+        // The default level of requests.
         let offered = engine.ack_levels().iter().copied();
         let ack = offered.filter(|level| *level != AckLevel::Ledger).max();
         let mut ids = Vec::new();
@@ -161,8 +161,8 @@ impl Creator {
     }
 }
 
-/// Makes claims of these numbers, so many at a time: each packet's in turn, and each for a new user. All must be
-/// granted.
+/// Claims with these numbers, `in_flight` at a time, each for a new user. They iterate the red packets in order if
+/// `in_turn`, otherwise by `STRIDE`. Every claim must be granted.
 pub(super) async fn claim_all(
     backend: &Backend,
     ids: &[CampaignId],

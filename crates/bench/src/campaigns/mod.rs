@@ -1,5 +1,7 @@
-//! `qiang-bench campaigns`: many small red packets. How fast they are created, claimed from and settled, and what each
-//! costs in memory, in the file and at a start, on the embedded engine or on Redis.
+//! `qiang-bench campaigns`: many small red packets on the embedded engine or on Redis.
+//!
+//! It measures the rates of creation, claims and settlement, and the cost of each red packet in memory, in the file and
+//! at a start.
 
 mod archived;
 mod load;
@@ -26,46 +28,44 @@ use crate::{
     process::{cpu_seconds, resident_bytes},
 };
 
-/// How long settlement may take: claims from a million packets change pages all over the file.
+/// Time limit of settlement. Claims from a million red packets change pages all over the file.
 const SETTLE_MAX: Duration = Duration::from_secs(7_200);
 
-/// What to measure.
+/// Measure many small red packets.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CampaignsArgs {
     /// Packets that are live at the same time.
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     packets: u32,
-    /// Shares of each.
+    /// Shares of each packet.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..=1_000))]
     shares: u32,
-    /// Claims from packets that are in memory; default: all shares left once each packet was claimed from,
-    /// and at most a million.
+    /// Claims from packets in memory; default: all shares left after the first claim of each packet, at most a million.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     claims: Option<u64>,
-    /// Claim from the packets in the order in which they were created. Without it one claim's packet is nowhere near
-    /// the next one's.
+    /// Claim from the packets in order of creation. Without it, consecutive claims are from distant packets.
     #[arg(long)]
     in_turn: bool,
-    /// Creations that wait for an answer at a time.
+    /// Concurrent creations.
     #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=16_384))]
     in_flight: u32,
-    /// Claims that wait for an answer at a time.
+    /// Concurrent claims.
     #[arg(long, value_name = "N", default_value_t = 4_000, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     claims_in_flight: u32,
-    /// Seconds over which a node with all windows open is watched.
+    /// Seconds for which a node with all windows open is watched.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=600))]
     idle: u32,
-    /// On this Redis instead of the embedded engine; keys of the benchmark's own are made and removed. Nobody else
-    /// should use it meanwhile.
+    /// Redis to measure instead of the embedded engine; the benchmark creates and removes its own keys. Nothing else
+    /// should use this Redis during the run.
     #[arg(long, value_name = "URL")]
     redis: Option<String>,
     /// Partitions of the engine on Redis.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
     partitions: u16,
-    /// Keep the data in this folder instead of a temporary one; its disk is what is measured.
+    /// Keep the data in this folder instead of a temporary one. Its disk is measured.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Only start a node on what is there, and measure that: the prefix of the keys.
+    /// Only measure the start of a node on existing data with this key prefix.
     #[arg(long, value_name = "PREFIX", hide = true, requires = "data")]
     start: Option<String>,
     /// Print one JSON object.
@@ -74,7 +74,7 @@ pub(crate) struct CampaignsArgs {
 }
 
 impl CampaignsArgs {
-    /// Claims behind the first one from each packet.
+    /// Number of claims after the first one from each red packet.
     fn claims(&self) -> u64 {
         let left = u64::from(self.packets) * u64::from(self.shares - 1);
         left.min(self.claims.unwrap_or(1_000_000))
@@ -100,17 +100,17 @@ impl CampaignsArgs {
     }
 }
 
-/// How often something was done, and what it took.
+/// Rate of an operation, and its cost.
 #[derive(Debug, Serialize)]
 struct Rate {
     count: u64,
     seconds: f64,
     per_second: f64,
-    /// Processor time of this process for each, its users' included.
+    /// Processor time of this process per operation, in µs, including the simulated users.
     cpu_us: f64,
-    /// The same of Redis.
+    /// Processor time of Redis per operation, in µs.
     redis_cpu_us: Option<f64>,
-    /// Calls of scripts for each, those included that a node makes from time to time.
+    /// Script calls per operation, including periodic calls of the node.
     redis_calls: Option<f64>,
 }
 
@@ -120,22 +120,22 @@ struct Report {
     packets: u32,
     shares: u32,
     created: Rate,
-    /// Entries that the creations made, into the ledger's tables, from the last creation on; none where all were there.
+    /// Settlement of the entries of the creations, from the last creation on; `None` if all were settled by then.
     opened_settled: Option<Rate>,
-    /// The node that has created them, with all of them in memory and nothing claimed.
+    /// The node that created the red packets, with all of them in memory and no claims.
     live: Live,
-    /// A node that starts with all packets live and nothing claimed.
+    /// A node that starts with all red packets live and no claims.
     start: Start,
-    /// The first claim from each packet, after a start: on the embedded engine the packet is read from the file for it.
+    /// First claims from each red packet after a start. The embedded engine reloads the red packet from the file.
     first_claimed: Rate,
-    /// Further claims, from packets that are in memory.
+    /// Further claims, from red packets in memory.
     claimed: Rate,
     settled: Rate,
-    /// Bytes of files for each packet: after the creations, and when the claims are settled.
+    /// Bytes of files per red packet: after the creations, and after settlement of the claims.
     file_bytes_per_packet: (f64, f64),
-    /// Bytes that Redis uses for each packet, the log included: after the creations, and after the claims.
+    /// Bytes of Redis per red packet, including the log: after the creations, and after the claims.
     redis_bytes_per_packet: Option<(f64, f64)>,
-    /// The same packets when they are over and their log is archived; none on Redis.
+    /// The same red packets after their end, with an archived log; `None` on Redis.
     archived: Option<Archived>,
     audit_ok: bool,
 }
@@ -159,14 +159,14 @@ pub(crate) async fn run(args: &CampaignsArgs) -> anyhow::Result<bool> {
     Ok(report.audit_ok)
 }
 
-/// What is measured with, and read between the steps.
+/// Folder and Redis server under measurement.
 struct Meter {
     folder: PathBuf,
     server: Option<Server>,
 }
 
 impl Meter {
-    /// Does something, and says what it took.
+    /// Runs `work`, and returns its rate and cost per operation.
     async fn rate<T>(
         &mut self,
         count: u64,
@@ -196,7 +196,7 @@ impl Meter {
         Ok((rate, done))
     }
 
-    /// Bytes of the file and what stands beside it.
+    /// Total size of the file and its companions in bytes.
     fn file_bytes(&self) -> anyhow::Result<f64> {
         let mut bytes = 0;
         for entry in std::fs::read_dir(&self.folder)? {

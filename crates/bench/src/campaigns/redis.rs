@@ -1,4 +1,4 @@
-//! What Redis says of its own work.
+//! Work and memory of Redis, from `INFO`.
 
 use anyhow::Context as _;
 use redis::aio::MultiplexedConnection;
@@ -7,10 +7,10 @@ pub(super) struct Server {
     connection: MultiplexedConnection,
 }
 
-/// What Redis has done so far.
+/// Work of Redis so far.
 pub(super) struct Work {
     pub(super) cpu_seconds: f64,
-    /// Calls of scripts.
+    /// Number of script calls.
     pub(super) calls: u64,
 }
 
@@ -46,7 +46,7 @@ impl Server {
     }
 }
 
-/// The number behind a name at the begin of a line.
+/// Number after a name at the beginning of a line.
 fn number(text: &str, name: &str) -> Option<f64> {
     let value = text.lines().find_map(|line| line.strip_prefix(name))?;
     value.trim_end().parse().ok()

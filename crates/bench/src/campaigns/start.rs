@@ -1,5 +1,5 @@
-//! A start of a node with all packets live, in a process of its own: the memory of the one that made them has seen
-//! their making.
+//! Start of a node with all red packets live, in a separate process. The memory of the process that created them would
+//! include traces of the creations.
 
 use std::{
     path::Path,
@@ -17,24 +17,24 @@ use crate::process::{cpu_seconds, resident_bytes};
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Start {
-    /// From the begin until it serves.
+    /// Seconds until the node serves.
     pub(super) seconds: f64,
     cpu_seconds: f64,
     pub(super) live: Live,
 }
 
-/// What it costs to keep packets whose windows are open.
+/// Cost of keeping live red packets.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Live {
     memory_bytes: u64,
-    /// Processor time while nobody asks for anything, in percent of a core.
+    /// Processor time without requests, in percent of a core.
     idle_percent: f64,
 }
 
 impl Live {
-    /// Watches this process do nothing; `memory_before` is what it took before there was a packet.
+    /// Measures this process while it is idle. `memory_before` is its memory before there were red packets.
     pub(super) async fn watch(memory_before: u64, seconds: u32) -> anyhow::Result<Self> {
-        // What work leaves behind is done by then.
+        // Background work has ended by then.
         tokio::time::sleep(Duration::from_secs(2)).await;
         let memory_bytes = resident_bytes()?.saturating_sub(memory_before);
         let (watched, cpu_before) = (Instant::now(), cpu_seconds()?);
@@ -69,7 +69,7 @@ pub(super) fn in_child(args: &CampaignsArgs, folder: &Path, prefix: &str) -> any
     serde_json::from_slice(&output.stdout).context("the start said something else")
 }
 
-/// Starts a node here, and watches it do nothing.
+/// Starts a node in this process, and measures it while it is idle.
 pub(super) async fn measure(config: Config, idle_seconds: u32) -> anyhow::Result<Start> {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
     let (memory_before, cpu_before) = (resident_bytes()?, cpu_seconds()?);

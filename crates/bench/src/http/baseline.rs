@@ -1,9 +1,9 @@
-//! `qiang-bench http --baseline`: what deciding and keeping a claim costs, beside a request that does nothing.
+//! `qiang-bench http --baseline`: cost of a claim compared with a request that does nothing.
 //!
-//! Rounds alternate no-op, claim, no-op, sold-out, so that a machine whose speed drifts treats all alike; each claim
-//! round is held against the mean of the two no-op rounds beside it, each sold-out round against the one before it, and
-//! the medians of these ratios are quoted. With watchers there are claims that are watched, too, held against those
-//! that are not; the watchers are a process of their own, on the same cores.
+//! Rounds alternate no-op, claim, no-op, sold-out, so that a drift of the machine's speed affects all kinds equally.
+//! Each claim round is compared with the mean of the two no-op rounds around it, each sold-out round with the no-op
+//! round before it. The report has the medians of these ratios. With watchers, there are also claims of a watched red
+//! packet, compared with claims of an unwatched one. The watchers are a separate process on the same cores.
 
 use std::sync::Arc;
 
@@ -25,13 +25,13 @@ use crate::{
     process::{cpu_seconds, cpu_seconds_of},
 };
 
-/// One round: its rate, and what a request cost.
+/// Rate of one round, and the cost of a request.
 #[derive(Clone, Copy)]
 struct Round {
     per_second: f64,
-    /// This process: clients, and the service if it is in it.
+    /// Processor time of this process: the clients, and the service if it is in this process.
     cpu_us: f64,
-    /// The service that is a process of its own.
+    /// Processor time of a service in a separate process.
     service_cpu_us: Option<f64>,
 }
 
@@ -44,7 +44,7 @@ impl Round {
 #[derive(Default)]
 struct Rounds {
     rounds: Vec<Round>,
-    /// Each round's rate over that of the no-op beside it.
+    /// Rate of each round divided by that of its no-op round.
     ratios: Vec<f64>,
 }
 
@@ -54,7 +54,7 @@ impl Rounds {
         self.ratios.push(round.per_second / noop_per_second);
     }
 
-    /// The median of a figure of each round; there is at least one round.
+    /// Median of a value over all rounds; NaN without rounds.
     fn median(&self, figure: fn(&Round) -> f64) -> f64 {
         median(self.rounds.iter().map(figure)).unwrap_or(f64::NAN)
     }
@@ -66,7 +66,7 @@ impl Rounds {
 
 pub(super) async fn run(args: &HttpArgs, target: &Target) -> anyhow::Result<bool> {
     let users = target.users(users_for(args.seconds))?;
-    // A packet that is all claimed ends; a sale is sold out for as long as its order is held.
+    // A red packet ends when all shares are claimed. A sale remains sold out while its order is held.
     let sale = target.open_sale().await?;
     let orders = format!("/v1/sales/{sale}/orders");
     let mut client = Client::connect(target.addr).await?;
@@ -85,7 +85,7 @@ pub(super) async fn run(args: &HttpArgs, target: &Target) -> anyhow::Result<bool
         let packet = target.open_packet(users.len() as u32).await?;
         let before_claim = one(args, target, &users, &noop, 201).await?;
         let claimed = one(args, target, &users, &format!("{packet}/claims"), 201).await?;
-        // What the ledger has yet to catch up on would slow the next round, which is not a claim.
+        // A settlement backlog would slow the next round, which is not a claim.
         target.settle().await?;
         if args.watchers > 0 {
             let (beside, watching) = watched_claims(args, target, &users).await?;
@@ -180,14 +180,14 @@ pub(super) async fn run(args: &HttpArgs, target: &Target) -> anyhow::Result<bool
     Ok(ok)
 }
 
-/// What those who watched a round were told, and what reading cost them.
+/// Results of the watchers in a round.
 struct Watching {
     told: Told,
-    /// Of the watchers' process, a claim.
+    /// Processor time of the watchers' process per claim, in µs.
     cpu_us: f64,
 }
 
-/// A round of claims of a packet that many watch.
+/// Runs a round of claims of a red packet with many watchers.
 async fn watched_claims(
     args: &HttpArgs,
     target: &Target,
@@ -208,7 +208,7 @@ async fn watched_claims(
     Ok((round, Watching { told, cpu_us }))
 }
 
-/// A round of creations, up to so many.
+/// Runs a round of at most `packets` creations.
 async fn creations(args: &HttpArgs, target: &Target, packets: u32) -> anyhow::Result<Round> {
     let sender = User {
         token: target.operator.clone(),
@@ -226,7 +226,7 @@ async fn creations(args: &HttpArgs, target: &Target, packets: u32) -> anyhow::Re
     measure(args, plan, 201).await
 }
 
-/// One round, in which every answer must have `status`.
+/// Runs a round in which every answer must have `status`.
 async fn one(
     args: &HttpArgs,
     target: &Target,

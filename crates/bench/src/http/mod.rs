@@ -1,4 +1,4 @@
-//! `qiang-bench http`: the whole service under load, judged by what the users saw, the ledger, and the audit.
+//! `qiang-bench http`: the whole service under load, checked by the users' answers, the ledger, and the audit.
 
 mod baseline;
 mod target;
@@ -18,27 +18,27 @@ use serde_json::json;
 use self::target::{Target, user_name};
 pub(crate) use self::watchers::{WatchersArgs, watch};
 
-/// Tokens made for each second of load: no closed loop on the machines at hand is faster.
+/// Tokens created per second of load. No closed loop on the measured machines is faster.
 const USERS_PER_SECOND_MAX: u32 = 100_000;
 const SHARES_MAX: u32 = 5_000_000;
 /// Measure the whole service over HTTP, and check every grant that a user saw.
 #[derive(Debug, clap::Args)]
 pub(crate) struct HttpArgs {
-    /// Service to measure, such as http://127.0.0.1:8080; without it, one is started for the benchmark. It needs
-    /// limits.shares_max of at least 100000 a second of load, the other numbers of [limits] at 0, because all users are
-    /// one address, and server.noop_route for --baseline.
+    /// Service to measure, such as http://127.0.0.1:8080; without it, the benchmark starts one. The service needs
+    /// limits.shares_max of at least 100000 per second of load, and server.noop_route for --baseline. All other numbers
+    /// of [limits] must be 0, because all users have one address.
     #[arg(long, requires = "secret_file")]
     url: Option<String>,
-    /// File with the service's HS256 secret, to make users' tokens.
+    /// File with the service's HS256 secret, which signs the users' tokens.
     #[arg(long, value_name = "FILE")]
     secret_file: Option<PathBuf>,
-    /// With --baseline: the pid of the service at the URL, to say what each request costs it alone.
+    /// With --baseline: the pid of the service at the URL, to measure its processor time separately.
     #[arg(long, requires = "url", requires = "baseline")]
     pid: Option<u32>,
     /// Connections.
     #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=4_096))]
     connections: u32,
-    /// Seconds of each load; of each round of the baseline 2, unless given.
+    /// Seconds of each load; in the baseline, of each round, 2 by default.
     #[arg(
         long,
         default_value_t = 5,
@@ -46,20 +46,20 @@ pub(crate) struct HttpArgs {
     )]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=30))]
     seconds: u32,
-    /// Clicks a second in the open loop; without it, half of what the closed loop reached.
+    /// Clicks per second of the open loop; by default half the rate of the closed loop.
     #[arg(long)]
     rate: Option<f64>,
-    /// Alternate claims with a no-op request on the same stack and print the ratio of their rates.
+    /// Alternate claims with a no-op request on the same stack, and print the ratio of their rates.
     #[arg(long)]
     baseline: bool,
-    /// With --baseline: also claims while so many watch the packet as browsers do, held against claims that nobody
-    /// watches. What reading costs the watchers is said apart: they are a process of their own.
+    /// With --baseline: also measure claims while this many clients watch the packet as browsers do, compared with
+    /// claims without watchers. The cost of the watchers is reported separately: they are a separate process.
     #[arg(long, requires = "baseline", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=4_096))]
     watchers: u32,
     /// With --baseline: also create red packets of ten shares.
     #[arg(long, requires = "baseline")]
     creations: bool,
-    /// Rounds of the baseline: many and short, since the machine's speed drifts.
+    /// Rounds of the baseline. Many short rounds compensate a drift of the machine's speed.
     #[arg(long, default_value_t = 11, value_parser = clap::value_parser!(u32).range(1..=50))]
     rounds: u32,
     /// Print one JSON object.
@@ -90,7 +90,7 @@ struct Load {
     max_us: u64,
     duplicates: u64,
     oversold: u64,
-    /// Grants that a user saw and the ledger does not have, or has otherwise.
+    /// Number of grants that a user saw and the ledger lacks or has differently.
     lost: u64,
     errors: u64,
 }
@@ -166,7 +166,7 @@ fn users_for(seconds: u32) -> u32 {
     (seconds * USERS_PER_SECOND_MAX).min(SHARES_MAX)
 }
 
-/// A closed loop: each user clicks once, for as long as the load lasts.
+/// Closed loop: each user clicks once, as long as the load lasts.
 fn plan(args: &HttpArgs, target: &Target, users: &Arc<Vec<User>>, path: String) -> LoadPlan {
     LoadPlan {
         addr: target.addr,

@@ -1,4 +1,4 @@
-//! The service that is measured, and what is set up and read there.
+//! Service under measurement, with its setup and reads.
 
 use std::{collections::HashMap, net::SocketAddr, path::Path, sync::Arc};
 
@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::fixture::SETTLE_MAX;
 
-/// The service under load: one of ours, or somebody's.
+/// Service under load: started by the benchmark, or external.
 pub(super) struct Target {
     pub(super) addr: SocketAddr,
     tokens: UserTokens,
@@ -51,7 +51,7 @@ impl Target {
         ))
     }
 
-    /// Gives the operator so much to send.
+    /// Deposits money to the operator's account.
     async fn fund(&self, client: &mut Client, minor: i64) -> anyhow::Result<()> {
         let deposit = json!({ "amount": minor, "currency": "CNY" });
         let path = "/v1/accounts/bench/deposits";
@@ -59,7 +59,7 @@ impl Target {
         Ok(())
     }
 
-    /// What creates a red packet of ten shares, and money for so many of them.
+    /// Body that creates a red packet of ten shares. Also deposits the money for this many red packets.
     pub(super) async fn small_packets(&self, packets: u32) -> anyhow::Result<Bytes> {
         let (mut client, total) = (Client::connect(self.addr).await?, 1_000);
         self.fund(&mut client, i64::from(packets) * total).await?;
@@ -70,7 +70,7 @@ impl Target {
         Ok(packet.to_string().into())
     }
 
-    /// Opens a packet of `shares` shares, one minor unit each, and returns the path of its claims.
+    /// Opens a red packet of `shares` shares, one minor unit each, and returns its path.
     pub(super) async fn open_packet(&self, shares: u32) -> anyhow::Result<String> {
         let mut client = Client::connect(self.addr).await?;
         self.fund(&mut client, shares.into()).await?;
@@ -92,7 +92,7 @@ impl Target {
         client.create("/v1/sales", &self.operator, &sale).await
     }
 
-    /// Grants as the ledger has them: number to user and amount.
+    /// Grants in the ledger: number to user and amount.
     pub(super) async fn ledger(&self, packet: &str) -> anyhow::Result<HashMap<u32, (String, i64)>> {
         let mut client = Client::connect(self.addr).await?;
         let mut grants = HashMap::new();
@@ -110,7 +110,7 @@ impl Target {
         }
     }
 
-    /// Waits until everything granted is in the ledger's tables, where the service is ours.
+    /// Waits until all grants are in the ledger's tables. Does nothing for an external service.
     pub(super) async fn settle(&self) -> anyhow::Result<()> {
         match &self.local {
             Some(local) => local.settle(SETTLE_MAX).await,
@@ -118,7 +118,7 @@ impl Target {
         }
     }
 
-    /// Audits the ledger, where it is ours.
+    /// Audits the ledger; `None` for an external service.
     pub(super) async fn audit(&self) -> anyhow::Result<Option<qiang_audit::Report>> {
         self.settle().await?;
         let Some(local) = &self.local else {

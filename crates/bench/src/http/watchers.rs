@@ -1,5 +1,5 @@
-//! Browsers that watch a campaign, as far as a service notices them: streams of its events. They are a process of their
-//! own, so that what reading costs them is known apart from what telling them costs the service.
+//! Watchers of a campaign: event streams as browsers open them. They run in a separate process, so that their own cost
+//! is measured separately from the cost for the service.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
@@ -24,7 +24,7 @@ use tokio::{
 
 use crate::process::cpu_seconds;
 
-/// How long all of them may take to be there.
+/// Time limit for opening all streams.
 const START_MAX: Duration = Duration::from_secs(10);
 
 /// Watch a campaign until standard input ends. Its first line is the header `Authorization`.
@@ -35,12 +35,12 @@ pub(crate) struct WatchersArgs {
     count: u32,
 }
 
-/// What those who watched were told, and what reading it cost them.
+/// Results of the watchers: received data and processor time.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Told {
     seconds: f64,
     bytes: u64,
-    /// About as many as events.
+    /// Number of reads, about the number of events.
     reads: u64,
     pub(super) cpu_seconds: f64,
 }
@@ -55,7 +55,7 @@ impl Told {
     }
 }
 
-/// The process of those who watch one campaign. It ends when its input does, so with this one at the latest.
+/// Process of the watchers of one campaign. It ends when its input ends, so at the latest with this process.
 pub(super) struct Watchers {
     process: Child,
     input: ChildStdin,
@@ -63,7 +63,7 @@ pub(super) struct Watchers {
 }
 
 impl Watchers {
-    /// Lets `count` watch a campaign with its draws. All have the first answer when this returns.
+    /// Starts `count` watchers of a campaign with its shares. Waits until all have their first answer.
     pub(super) async fn start(
         addr: SocketAddr,
         campaign: &str,
@@ -93,7 +93,7 @@ impl Watchers {
         .await?
     }
 
-    /// Ends it.
+    /// Ends the process, and returns its results.
     pub(super) async fn stop(self) -> anyhow::Result<Told> {
         let Self {
             mut process,
@@ -111,7 +111,7 @@ impl Watchers {
     }
 }
 
-/// The process itself.
+/// Main function of the watchers' process.
 pub(crate) async fn watch(args: &WatchersArgs) -> anyhow::Result<bool> {
     let bearer = spawn_blocking(|| {
         let mut line = String::new();

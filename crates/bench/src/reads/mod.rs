@@ -1,5 +1,5 @@
 //! `qiang-bench reads`: reads of a campaign's state through a node, through nginx in front of it and from replicas,
-//! beside a request that does nothing; and how many of a crowd's reads nginx lets through to the node.
+//! compared with a request that does nothing. It also measures how many of a crowd's reads pass nginx to the node.
 
 mod nginx;
 
@@ -25,19 +25,20 @@ use serde_json::json;
 
 use self::nginx::{ASSET, Nginx, PAGE};
 
-/// Longer than nginx keeps a state: a crowd's first read reaches the node.
+/// Longer than nginx caches a state, so that a crowd's first read reaches the node.
 const KEPT: Duration = Duration::from_millis(1_500);
 
 /// Measure reads of a campaign's state through a node, nginx and replicas.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ReadsArgs {
-    /// Redis for the node; keys have a prefix of their own and are removed. Without it: the embedded engine.
+    /// Redis of the node; its keys get a separate prefix and are removed. Without it, the node uses the embedded
+    /// engine.
     #[arg(long, value_name = "URL")]
     redis: Option<String>,
-    /// Read replicas of that Redis, with commas between: measured as well.
+    /// Read replicas of that Redis, separated by commas; they are measured as well.
     #[arg(long, value_name = "URLS", requires = "redis")]
     read_urls: Option<String>,
-    /// The program nginx; without it, the one that is installed.
+    /// Path of the program nginx; by default the installed one.
     #[arg(long, value_name = "FILE")]
     nginx: Option<PathBuf>,
     /// Connections.
@@ -46,32 +47,32 @@ pub(crate) struct ReadsArgs {
     /// Seconds of each load.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=30))]
     seconds: u32,
-    /// Requests of the crowd, four of five for the state, the others for the page and its asset.
+    /// Requests of the crowd: four of five for the state, the others for the page and its asset.
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     requests: u64,
-    /// What part of the crowd's requests may reach the node, in percent; more is exit code 1.
+    /// Maximum percentage of the crowd's requests that may reach the node; more is exit code 1.
     #[arg(long, default_value_t = 1.0)]
     at_most: f64,
 }
 
-/// What was measured; it is printed as JSON.
+/// Result of the measurement, printed as JSON.
 #[derive(Debug, Serialize)]
 struct Measured {
     engine: &'static str,
     connections: u32,
     seconds: u32,
-    /// Requests a second that do nothing, on the node's own stack.
+    /// Rate of requests that do nothing, on the node's own stack.
     noop_per_second: f64,
     node_per_second: f64,
     nginx_per_second: f64,
-    /// With the numbers from read replicas.
+    /// Rate with counters from read replicas.
     replicas_per_second: Option<f64>,
     state_bytes: usize,
     crowd: Crowd,
     ok: bool,
 }
 
-/// What became of a crowd's reads.
+/// Result of a crowd's reads.
 #[derive(Debug, Serialize)]
 struct Crowd {
     requests: u64,
@@ -152,7 +153,7 @@ async fn open_sale(node: &LocalService) -> anyhow::Result<String> {
     Ok(format!("/v1/campaigns/{id}/state"))
 }
 
-/// Looks at one answer of each kind, and at what caches are told of it. Returns the length of the state.
+/// Checks one answer of each kind and its cache headers. Returns the size of the state in bytes.
 async fn check(nginx: &Nginx, state: &str) -> anyhow::Result<usize> {
     let mut client = Client::connect(nginx.addr).await?;
     let body = client.get(state, &nobody()).await?;
@@ -175,7 +176,7 @@ async fn check(nginx: &Nginx, state: &str) -> anyhow::Result<usize> {
     Ok(body.body.len())
 }
 
-/// Reads a path again and again over all connections. Returns answers a second.
+/// Reads a path repeatedly over all connections. Returns the answers per second.
 async fn read(args: &ReadsArgs, addr: SocketAddr, path: &str) -> anyhow::Result<f64> {
     let (started, lasts) = (Instant::now(), Duration::from_secs(u64::from(args.seconds)));
     let tasks: Vec<_> = (0..args.connections)
@@ -199,7 +200,7 @@ async fn read(args: &ReadsArgs, addr: SocketAddr, path: &str) -> anyhow::Result<
     Ok(answers as f64 / started.elapsed().as_secs_f64())
 }
 
-/// Everybody reads the page, its asset and the state, through nginx.
+/// Reads the page, its asset and the state through nginx, as a crowd does.
 async fn crowd(
     args: &ReadsArgs,
     node: &LocalService,
@@ -235,7 +236,7 @@ async fn crowd(
         failed += task.await??;
     }
     let seconds = started.elapsed().as_secs_f64();
-    // What is read to count is not counted.
+    // The reads of the counter itself are not counted.
     let reached_node = reads_of(node).await? - before;
     Ok(Crowd {
         requests: args.requests,
@@ -247,7 +248,7 @@ async fn crowd(
     })
 }
 
-/// Requests that a node has answered so far, but for those of `/metrics`.
+/// Number of requests that a node has answered, except those of `/metrics`.
 async fn reads_of(node: &LocalService) -> anyhow::Result<u64> {
     let mut client = Client::connect(node.addr()).await?;
     let answer = client.get("/metrics", &nobody()).await?;
@@ -263,7 +264,7 @@ async fn reads_of(node: &LocalService) -> anyhow::Result<u64> {
     Ok(count)
 }
 
-/// No `Authorization`.
+/// Empty token: no `Authorization` header.
 fn nobody() -> HeaderValue {
     HeaderValue::from_static("")
 }

@@ -1,4 +1,4 @@
-//! An nginx with `deploy/nginx.conf`, on a free port and in a folder of its own, in front of one node.
+//! An nginx with `deploy/nginx.conf`, on a free port and in a temporary folder, in front of one node.
 
 use std::{
     fs,
@@ -12,17 +12,17 @@ use std::{
 
 use anyhow::{Context as _, bail, ensure};
 
-/// The configuration that is shipped.
+/// The shipped configuration.
 const SHIPPED: &str = include_str!("../../../../deploy/nginx.conf");
-/// What ends a line that a site changes.
+/// Mark at the end of a line that each site changes.
 const SITE: &str = "# site";
-/// How long it may take to listen, and to stop.
+/// Time limit for nginx to listen.
 const START_MAX: Duration = Duration::from_secs(10);
-/// The page, and the asset that it names, with a hash in its name.
+/// The page and its asset, which has a hash in its name.
 pub(super) const PAGE: &str = "/sale.html";
 pub(super) const ASSET: &str = "/assets/sale.3f9a2c1b.js";
 
-/// A running nginx. It stops when it is dropped.
+/// Running nginx. It stops on drop.
 pub(super) struct Nginx {
     pub(super) addr: SocketAddr,
     program: PathBuf,
@@ -32,7 +32,7 @@ pub(super) struct Nginx {
 }
 
 impl Nginx {
-    /// Starts it in front of a node.
+    /// Starts nginx in front of a node.
     pub(super) fn start(program: Option<&Path>, node: SocketAddr) -> anyhow::Result<Self> {
         let program = match program {
             Some(program) => program.to_owned(),
@@ -78,11 +78,11 @@ impl Nginx {
 }
 
 impl Drop for Nginx {
-    /// Has the first process end the others.
+    /// Lets the master process stop the workers.
     fn drop(&mut self) {
         let mut stop = Command::new(&self.program);
         stop.arg("-c").arg(&self.conf).args(["-s", "stop"]);
-        // It says that it does so.
+        // nginx reports the stop on standard error.
         let stopped = stop.stderr(Stdio::null()).status();
         if !stopped.is_ok_and(|status| status.success()) {
             drop(self.child.kill());
@@ -91,12 +91,12 @@ impl Drop for Nginx {
     }
 }
 
-/// The shipped configuration with the lines of this place.
+/// The shipped configuration with the lines of this site.
 fn configuration(folder: &Path, addr: SocketAddr, node: SocketAddr) -> anyhow::Result<String> {
     let place = |name: &str| folder.join(name).display().to_string();
     let mut replaced = 0;
     let mut lines = Vec::new();
-    // As root, its processes run as another user, who could not read a temporary folder.
+    // As root, nginx runs its workers as another user, who cannot read a temporary folder.
     if fs::metadata("/proc/self")?.uid() == 0 {
         lines.push("user root;".to_owned());
     }
@@ -107,7 +107,7 @@ fn configuration(folder: &Path, addr: SocketAddr, node: SocketAddr) -> anyhow::R
         else {
             lines.push(line.to_owned());
             if line == "http {" {
-                // Unused, and in places where only root may write unless they are named.
+                // These paths are unused, but by default only root can write to them.
                 for kind in ["fastcgi", "uwsgi", "scgi"] {
                     lines.push(format!("{kind}_temp_path {};", place(kind)));
                 }
@@ -134,7 +134,7 @@ fn configuration(folder: &Path, addr: SocketAddr, node: SocketAddr) -> anyhow::R
     Ok(lines.join("\n"))
 }
 
-/// Where it is: users' search paths often leave its folder out.
+/// Path of nginx. Users' search paths often lack its folder.
 fn find() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain(["/usr/sbin", "/sbin"].map(PathBuf::from));

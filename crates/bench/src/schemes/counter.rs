@@ -1,12 +1,12 @@
-//! `counter`: a hash of Total and Booked, and a list that carries the orders to whoever writes them into a database.
+//! `counter`: a hash of Total and Booked, and a list that carries the orders to a consumer with a database.
 //!
 //! Source: an article of 2021-11-07 on 云数据库Redis版缓存设计高并发的秒杀系统.
 //!
-//! As there: SCRIPT LOAD beforehand and EVALSHA by each claim, without a second try when Redis has lost the script;
-//! then LPUSH of the order; a module of its own takes the orders by `BRPOP orderList 0`. What it would write into its
-//! database, ours writes into memory. The article's layers in front (CDN, read replicas, a number of orders let
-//! through) turn users away before this and are left out. No user is known here: who clicks twice can get two, so the
-//! scheme must be exact in its supply and its orders alone.
+//! As in the article, the script is loaded in advance by SCRIPT LOAD, and each claim calls it by EVALSHA, without a
+//! retry if Redis has lost the script. Then LPUSH adds the order, and a consumer takes the orders by `BRPOP orderList
+//! 0`. The article's consumer writes them into a database, ours into memory. The article's front layers (CDN, read
+//! replicas, a limit of admitted orders) turn users away before this, and are left out. The scheme knows no users, so a
+//! user who clicks twice may get two units. So it must be exact only in its supply and its orders.
 
 use std::{
     sync::Arc,
@@ -24,9 +24,9 @@ use super::{
     wire::{Script, Sent, Server, Wire},
 };
 
-/// How long the orders' consumer may need after the last claim.
+/// Time limit of the orders' consumer after the last claim.
 const CONSUMER_MAX: Duration = Duration::from_secs(60);
-/// How often it is looked at.
+/// Interval of checks of the consumer.
 const CONSUMER_LOOK: Duration = Duration::from_millis(2);
 
 pub(super) const ABOUT: About = About {
@@ -44,7 +44,7 @@ pub(super) struct Counter {
     book: Script,
     /// Stands for the database.
     database: Arc<Mutex<Vec<String>>>,
-    /// The one task that takes the orders.
+    /// The only task that takes orders.
     consumer: Mutex<JoinSet<anyhow::Result<()>>>,
 }
 
@@ -100,7 +100,7 @@ impl Recipe for Counter {
         if taken == 0 {
             return Ok(Outcome::SoldOut);
         }
-        // A crash here loses the order, and its unit is booked for good.
+        // A crash here loses the order, and its unit stays booked forever.
         let order = json!({ "goodsId": "goodsId", "userId": user, "count": taken }).to_string();
         wire.ask::<()>(redis::cmd("LPUSH").arg(&self.orders).arg(order))
             .await?;
@@ -127,7 +127,7 @@ impl Recipe for Counter {
         let mut get = redis::cmd("HMGET");
         get.arg(&self.goods).arg("Total").arg("Booked");
         let (total, booked): (i64, i64) = wire.ask(&get).await?;
-        // What nobody has taken from the list is as much an order as what is in the database.
+        // Orders that are still in the list count as well as those in the database.
         let mut orders = wire.list(&self.orders).await?;
         orders.extend(self.database.lock().iter().cloned());
         Ok(Recount {

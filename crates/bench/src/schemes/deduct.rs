@@ -1,14 +1,14 @@
 //! `deduct`: a status key, a stock that a script checks and deducts from, an order for a message queue, and a script
-//! that puts the unit back when the order cannot be published.
+//! that restocks the unit if the order cannot be published.
 //!
 //! Source: 基於redis的lua腳本解決秒殺場景.
 //!
-//! As there: GET of the status, then the script (by its hash, by its text where Redis does not know it), then the
-//! message. The article shows its two scripts as pictures; ours do what it says of them. Its message queue is a list
-//! here, published to in the same Redis, which spares this scheme the broker. Two things could not have run and are
-//! mended: the rollback names a variable that is not there and is called with an argument too many, and the
-//! status is written under the record's id but read under the product's; here both are one id. The user's id is not
-//! looked at: who clicks twice can get two, so the scheme must be exact in its supply and its orders alone.
+//! As in the article: GET of the status, then the script (by its hash, or by its text if Redis does not know it), then
+//! the message. The article shows its two scripts as pictures; ours do what it says about them. Its message queue is a
+//! list here, in the same Redis, which spares this scheme the broker. Two faults that would prevent it from running are
+//! corrected. The rollback uses an undefined variable and is called with an extra argument. The status is written under
+//! the record's id, but read under the product's; here both ids are the same. The scheme does not check users, so a
+//! user who clicks twice may get two units. So it must be exact only in its supply and its orders.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -22,7 +22,7 @@ use super::{
     wire::{Script, Sent, Wire},
 };
 
-/// How long the sale's status key lives, as the time between the article's start and end.
+/// Lifetime of the sale's status key in milliseconds, like the time between the article's start and end.
 const SALE_MS: u64 = 3_600_000;
 
 pub(super) const ABOUT: About = About {
@@ -36,7 +36,7 @@ pub(super) const ABOUT: About = About {
 pub(super) struct Deduct {
     status: String,
     stock: String,
-    /// The field of the stock's hash, named with the same tag as its key.
+    /// Field of the stock's hash. Its name has the same hash tag as the key.
     field: String,
     orders: String,
     deduct: Script,
@@ -90,9 +90,9 @@ impl Recipe for Deduct {
         if deducted != 1 {
             return Ok(Outcome::SoldOut);
         }
-        // A crash here loses the order, and its unit is deducted for good.
+        // A crash here loses the order, and its unit stays deducted forever.
         if let Err(error) = self.publish(wire, user).await {
-            // Also when the publication went through and only its answer was lost: then the unit is sold again.
+            // Also if the publication succeeded and only its answer was lost. Then the unit is sold again.
             let _: u64 = wire.run(&self.rollback, &keys, &["1"]).await?;
             self.rollbacks.fetch_add(1, Ordering::Relaxed);
             return Err(error.into());

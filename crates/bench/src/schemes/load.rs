@@ -1,4 +1,4 @@
-//! The two loads, and the queue in which their users wait: the same users, in the same order, for every scheme.
+//! The two loads, and the queue in which their users wait: the same users in the same order for every scheme.
 
 use std::{
     collections::VecDeque,
@@ -23,23 +23,23 @@ use tokio::task::JoinSet;
 use super::scheme::{Client, Drive, Opened, Outcome};
 use crate::fixture;
 
-/// How long one run of one scheme may take.
+/// Time limit of one run of one scheme.
 const RUN_MAX: Duration = Duration::from_secs(600);
-/// Latencies are recorded up to this, in microseconds.
+/// Maximum recorded latency, in microseconds.
 const LATENCY_US_MAX: u64 = 600_000_000;
-/// Progress is reported once for this many answers of a client.
+/// Number of answers of a client between two progress reports.
 const PROGRESS_EVERY: u64 = 256;
 
-/// How many users ask for how much, and how.
+/// Size of a load.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(super) struct Load {
     pub(super) load: Name,
     pub(super) users: u32,
     pub(super) shares: u32,
-    /// Users that wait at a time; the next one joins when one is answered.
+    /// Number of waiting users; the next one joins when one gets an answer.
     pub(super) waiting: u32,
     pub(super) connections: u32,
-    /// Every so many users one clicks twice; 0: nobody.
+    /// Every this many users, one clicks twice; 0 for none.
     pub(super) twice_every: u32,
 }
 
@@ -61,7 +61,8 @@ impl Name {
 
 pub(super) struct Users {
     pub(super) names: Vec<String>,
-    /// Who asks, in order. Second clicks come right after the first, so that two connections have the same user.
+    /// Users of the clicks, in order. A second click follows the first directly, so that two connections serve one
+    /// user.
     clicks: Vec<u32>,
     waiting: usize,
 }
@@ -84,13 +85,13 @@ impl Users {
     }
 }
 
-/// The waiting users of one run.
+/// Waiting users of one run.
 struct WaitingQueue {
     users: Arc<Users>,
     started: Instant,
     next: AtomicUsize,
     answered: AtomicUsize,
-    /// When each click joined, in ns after the start. The first ones all wait from the start on.
+    /// Time at which each click joined, in ns after the start. The first `waiting` clicks join at the start.
     joined_ns: Vec<AtomicU64>,
     progress: ProgressBar,
 }
@@ -100,7 +101,7 @@ struct Turn {
     joined_ns: u64,
 }
 
-/// A click that has not joined.
+/// Stands for a click that has not joined.
 const NOT_YET: u64 = u64::MAX;
 
 impl WaitingQueue {
@@ -124,14 +125,14 @@ impl WaitingQueue {
     fn take(&self) -> Option<Turn> {
         let click = self.next.fetch_add(1, Ordering::Relaxed);
         let user = *self.users.clicks.get(click)?;
-        // A click may be taken in the instant in which it joins: then it has not waited.
+        // A click may be taken at the moment of joining. Then it has not waited.
         let joined_ns = self.joined_ns[click]
             .load(Ordering::Relaxed)
             .min(self.now_ns());
         Some(Turn { user, joined_ns })
     }
 
-    /// One user leaves the queue, and the next one joins it.
+    /// Removes one user from the queue; the next one joins.
     fn answered(&self) -> u64 {
         let now = self.now_ns();
         let click = self.answered.fetch_add(1, Ordering::Relaxed) + self.users.waiting;
@@ -147,7 +148,7 @@ impl WaitingQueue {
 }
 
 pub(super) struct Answers {
-    /// Who was granted a unit, each time, and which one.
+    /// User and unit of each grant.
     pub(super) granted: Vec<(u32, Option<u64>)>,
     pub(super) already: u64,
     pub(super) sold_out: u64,
@@ -208,13 +209,13 @@ impl Answers {
     }
 }
 
-/// A run's answers, and the time from the first claim to the last answer.
+/// Answers of a run, and the time from the first claim to the last answer.
 pub(super) struct Ran {
     pub(super) answers: Answers,
     pub(super) seconds: f64,
 }
 
-/// Lets the users claim until all are answered.
+/// Sends the claims of all users, and waits for their answers.
 pub(super) async fn run(
     drive: Drive,
     users: &Arc<Users>,
@@ -232,7 +233,7 @@ pub(super) async fn run(
         Drive::Engine(opened) => {
             let clients = engine_clients.min(users.waiting);
             for client in 0..clients {
-                // The first clients take what does not divide.
+                // The first clients take the remainder.
                 let waiting =
                     users.waiting / clients + usize::from(client < users.waiting % clients);
                 tasks.spawn(serve_tickets(opened.clone(), Arc::clone(&queue), waiting));
@@ -253,7 +254,7 @@ pub(super) async fn run(
     Ok(Ran { answers, seconds })
 }
 
-/// One connection: one user after the other.
+/// Serves one user after another on one connection.
 async fn serve(mut client: Box<dyn Client>, queue: Arc<WaitingQueue>) -> anyhow::Result<Answers> {
     let mut answers = Answers::new()?;
     let before = client.round_trips();
@@ -265,7 +266,7 @@ async fn serve(mut client: Box<dyn Client>, queue: Arc<WaitingQueue>) -> anyhow:
     Ok(answers)
 }
 
-/// A part of the users that wait on an engine, which has all their claims at once.
+/// Serves a part of the users on an engine, with all their claims in flight at once.
 async fn serve_tickets(
     opened: Opened,
     queue: Arc<WaitingQueue>,
@@ -279,7 +280,7 @@ async fn serve_tickets(
         {
             let claim =
                 fixture::claim(opened.campaign, CampaignKind::RedPacket, queue.name(&turn))?;
-            // As the service does it: the gate first, then the engine.
+            // As in the service: the gate first, then the engine.
             match opened.engine.peek(&claim) {
                 Some(outcome) => answers.record(&queue, &turn, Ok(outcome_of(outcome))),
                 None => tickets.push_back((turn, opened.engine.claim(claim))),
@@ -349,12 +350,12 @@ mod tests {
         assert_eq!((joined(2), joined(3)), (now, NOT_YET));
         assert_eq!(queue.take().unwrap().joined_ns, 0);
         assert_eq!(queue.take().unwrap().joined_ns, now);
-        // Taken before it is known to have joined: it has not waited.
+        // Taken before its joining is recorded, so it has not waited.
         assert!(queue.take().unwrap().joined_ns <= queue.now_ns());
         assert!(queue.take().is_none());
     }
 
-    /// Hands out two units and loses one claim.
+    /// Grants two units and loses one claim.
     struct Toy(Arc<Mutex<Vec<String>>>);
 
     #[async_trait]

@@ -1,18 +1,18 @@
-//! `lock`: a counter and a set, with a lock for each user around them.
+//! `lock`: a counter and a set, with a lock per user around them.
 //!
 //! Source: an article whose parts are named 具体实现方案, 关键技术点, 压测数据参考 and 特殊场景处理, with keys such as
 //! `red_packet:10001:total`.
 //!
-//! As there: a look at the counter (DECRBY 0), `SET NX PX 3000` of a random value, a second look, SISMEMBER, a
-//! script of SADD and DECR, and a script that releases the lock only if it is still one's own: six round trips a
-//! grant, although the article promises one. Scripts go by their hash, by their text where Redis does not know
-//! it, as Spring does it. The release also runs when the lock was not got. Locks that had expired before their
-//! release are counted, which the article asks for.
+//! As in the article: a read of the counter (DECRBY 0), `SET NX PX 3000` of a random value, a second read, SISMEMBER, a
+//! script of SADD and DECR, and a script that releases the lock only if its value is unchanged. That is six round trips
+//! per grant, although the article promises one. Scripts are called by their hash, or by their text if Redis does not
+//! know them, as Spring does. The release also runs if the lock was not acquired. Locks that expired before their
+//! release are counted, as the article demands.
 //!
-//! The code that is printed first, `lock_printed` here, oversells: its second look lets 0 pass, the script takes
-//! a share without looking, and its reply is thrown away. The article's last part adds a guard to the script,
-//! with a reply of -2. `lock` is that version, and it reads the reply: without that the guard would keep the
-//! stock and still tell the user of a share.
+//! The article's first code, `lock_printed` here, oversells. Its second read allows 0, the script takes a share without
+//! a check, and its reply is ignored. The last part of the article adds a guard to the script, with a reply of -2.
+//! `lock` is that version, and it reads the reply. Otherwise the guard would protect the stock, but the user would get
+//! a success.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -23,7 +23,7 @@ use super::{
     wire::{Script, Sent, Wire},
 };
 
-/// How long a lock is held at most.
+/// Maximum lifetime of a lock, in milliseconds.
 const LOCK_MS: u64 = 3_000;
 
 const SOURCE: &str = "具体实现方案 (red_packet:10001:total)";
@@ -47,7 +47,7 @@ pub(super) const ABOUT_PRINTED: About = About {
     published: None,
 };
 
-/// Which of the article's two versions.
+/// Version of the article's code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Version {
     Printed,
@@ -91,7 +91,7 @@ impl Lock {
             .await?)
     }
 
-    /// What happens between taking the lock and releasing it.
+    /// Steps between acquiring and releasing the lock.
     async fn under_lock(&self, wire: &mut Wire, user: &str) -> anyhow::Result<Outcome> {
         if self.remaining(wire).await? < 0 {
             return Ok(Outcome::SoldOut);

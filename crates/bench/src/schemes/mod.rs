@@ -1,5 +1,5 @@
-//! `qiang-bench schemes`: the known ways to hand out scarce things with Redis, each as it was published, under the same
-//! two loads. docs/guide/schemes.md tells what each one does and what it gets wrong.
+//! `qiang-bench schemes`: known ways to distribute scarce goods with Redis, each as published, under the same two
+//! loads. docs/guide/schemes.md describes each scheme and its faults.
 
 mod counter;
 mod deduct;
@@ -72,7 +72,7 @@ async fn measure(args: &SchemesArgs, plan: &Plan) -> anyhow::Result<Report> {
         let users = Arc::new(Users::new(load));
         let rows = plan.names.iter().map(|name| Row::new(name.about()));
         let mut rows: Vec<Row> = rows.collect();
-        // Scheme by scheme and again, so that a machine whose speed drifts treats all alike.
+        // Rounds over all schemes, so that a drift of the machine's speed affects all equally.
         for round in 1..=args.repeat {
             for (name, row) in plan.names.iter().zip(&mut rows) {
                 let bar = bars.add(ProgressBar::new(users.claims()));
@@ -91,7 +91,7 @@ async fn measure(args: &SchemesArgs, plan: &Plan) -> anyhow::Result<Report> {
     Ok(Report::new(version, args.repeat, loaded))
 }
 
-/// One run of one scheme, which is cleaned away whatever comes of it.
+/// Runs a scheme once, and always removes its data.
 async fn once(
     scheme: &dyn Scheme,
     about: &About,
@@ -160,7 +160,7 @@ mod tests {
         *,
     };
 
-    /// The engine's way through the load, on the engine at hand.
+    /// The load reaches the embedded engine, too.
     #[tokio::test(flavor = "multi_thread")]
     async fn an_engine_is_exact_under_both_loads() {
         for line in [

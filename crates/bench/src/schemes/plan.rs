@@ -1,4 +1,4 @@
-//! What the command line asks for: which schemes, on which servers, under which loads.
+//! Plan from the command line: schemes, servers and loads.
 
 use std::path::PathBuf;
 
@@ -16,57 +16,57 @@ use super::{
 };
 use qiang_node::UsageError;
 
-/// What is compared, on what, and how it is answers.
+/// Compare schemes.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SchemesArgs {
-    /// The Redis to use, such as redis://127.0.0.1:6400.
+    /// Redis to use, such as redis://127.0.0.1:6400.
     #[arg(long, value_name = "URL")]
     pub(super) redis: Option<String>,
-    /// A database for row_lock: postgres://… or mysql://… It makes two tables there and drops them.
+    /// Database for row_lock: postgres://… or mysql://… The benchmark creates two tables there and drops them.
     #[arg(long, value_name = "URL")]
     pub(super) sql: Option<String>,
-    /// Also on another machine than this one.
+    /// Allow servers on other machines.
     #[arg(long)]
     pub(super) anywhere: bool,
-    /// Only this scheme; may be repeated. Without it: all but lock_printed and embedded, and row_lock with --sql.
+    /// Run only this scheme; repeatable. By default all except lock_printed and embedded; row_lock needs --sql.
     #[arg(long, value_enum, value_name = "NAME")]
     pub(super) scheme: Vec<Name>,
-    /// 10,000 users who all wait at once for 100 shares. Without --rush and --drain, both are run.
+    /// Run the rush: 10,000 users who all wait at once for 100 shares. Without --rush and --drain, both run.
     #[arg(long)]
     pub(super) rush: bool,
-    /// 100,000 shares, emptied by users of whom 2,000 wait at a time.
+    /// Run the drain: 100,000 shares for users of whom 2,000 wait at a time.
     #[arg(long)]
     pub(super) drain: bool,
-    /// Users of the load [default: 10,000 of the rush; as many as shares and waiting in the drain].
+    /// Users of the load [default: 10,000 in the rush; shares plus waiting users in the drain].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=5_000_000))]
     pub(super) users: Option<u32>,
     /// Shares [default: 100 in the rush, 100,000 in the drain].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=5_000_000))]
     pub(super) shares: Option<u32>,
-    /// Users waiting at a time [default: all of the rush, 2,000 of the drain].
+    /// Users who wait at a time [default: all in the rush, 2,000 in the drain].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=5_000_000))]
     pub(super) waiting: Option<u32>,
-    /// Every Nth user clicks twice, 0: nobody does [default: 10 in the rush, 0 in the drain].
+    /// Every Nth user clicks twice; 0 for none [default: 10 in the rush, 0 in the drain].
     #[arg(long, value_name = "N")]
     pub(super) twice: Option<u32>,
     /// Connections of each scheme.
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub(super) connections: u32,
-    /// Partitions that qiang spreads its packet over.
+    /// Partitions over which qiang spreads its packet.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(super) partitions: u16,
-    /// Runs of each scheme, taking turns; medians are quoted.
+    /// Runs of each scheme, in turn; the report has medians.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(super) repeat: u32,
     /// Print one JSON object.
     #[arg(long)]
     pub(super) json: bool,
-    /// Draw the result into this file.
+    /// Draw the result to this file as SVG.
     #[arg(long, value_name = "FILE")]
     pub(super) svg: Option<PathBuf>,
 }
 
-/// The schemes by name. The order is the table's.
+/// Names of schemes, in the order of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub(super) enum Name {
@@ -78,15 +78,15 @@ pub(super) enum Name {
     Deduct,
     /// A lock for each user around a counter and a set.
     Lock,
-    /// The same as it was printed first, without its guard: it oversells.
+    /// The same in its first version, without the guard: it oversells.
     LockPrinted,
     /// Read, then decrement: it oversells.
     Unlocked,
     /// UPDATE … WHERE stock > 0 in a database.
     RowLock,
-    /// Ours: a batch of claims by one call.
+    /// Qiang: a batch of claims per call.
     Qiang,
-    /// Ours without Redis, every grant on the disk.
+    /// Qiang without Redis, every grant on the disk.
     Embedded,
 }
 
@@ -105,7 +105,7 @@ impl Name {
         }
     }
 
-    /// Those that run when none is named.
+    /// Schemes that run by default.
     fn usual(sql: bool) -> Vec<Self> {
         let mut names = vec![
             Self::Queue,
@@ -235,7 +235,7 @@ fn loads(args: &SchemesArgs) -> anyhow::Result<Vec<Load>> {
     for load in &mut loads {
         let clicks = Users::new(load).claims();
         if load.load == load::Name::Rush && args.waiting.is_none() {
-            // All at once, second clicks included.
+            // All at once, including second clicks.
             load.waiting = u32::try_from(clicks)?;
         }
         ensure!(
@@ -263,7 +263,7 @@ pub(super) mod tests {
         Plan::new(&Program::try_parse_from(words)?.args)
     }
 
-    /// Expects the line to be refused with a hint of what to do.
+    /// Expects a refusal with this hint.
     fn refuse(line: &str, hint: &str) {
         let error = plan(line).err().unwrap();
         assert!(error.is::<UsageError>(), "{error:#}");

@@ -1,6 +1,6 @@
-//! `qiang`: ours. A red packet in an engine, claimed by tickets, counted again from the engine's log.
+//! `qiang`: a red packet in an engine of Qiang, claimed asynchronously and recounted from the engine's log.
 //!
-//! It is written against the ports, so that one code measures both engines.
+//! The code uses only the ports, so that it measures both engines.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::fixture;
 
 const LOG_PAGE: usize = 1_000;
 
-/// The engine of one process, for comparison: no Redis, and every grant on the disk before it is acknowledged.
+/// The embedded engine, for comparison: no Redis, and every grant is on the disk before it is acknowledged.
 pub(super) const ABOUT_EMBEDDED: About = About {
     name: "embedded",
     source: "this program, without Redis",
@@ -30,7 +30,7 @@ pub(super) const ABOUT_EMBEDDED: About = About {
     published: None,
 };
 
-/// Ours, on the Redis that the others are measured on.
+/// Qiang on the Redis of the other schemes.
 pub(super) const ABOUT: About = About {
     name: "qiang",
     source: "this program",
@@ -39,14 +39,14 @@ pub(super) const ABOUT: About = About {
     published: None,
 };
 
-/// A red packet in an engine, and what belongs to it.
+/// Red packet in an engine, with its resources.
 pub(super) struct Qiang {
     engine: Arc<dyn Engine>,
     log: Arc<dyn EventLog>,
-    /// The ledger that the packet is funded in and entered into; without one, the engine is all there is.
+    /// Ledger that funds and records the red packet; `None` if only the engine knows it.
     ledger: Option<Arc<dyn Ledger>>,
     ack: AckLevel,
-    /// The Redis commands by which the engine speaks, in small letters; their calls are its round trips.
+    /// Redis commands that the engine uses, in lower case. Their calls are its round trips.
     commands: &'static [&'static str],
     left_behind: LeftBehind,
     campaign: Mutex<Option<CampaignId>>,
@@ -58,7 +58,7 @@ enum LeftBehind {
 }
 
 impl Qiang {
-    /// On the embedded engine, on a file in a temporary folder.
+    /// Embedded engine on a file in a temporary folder.
     pub(super) fn embedded() -> anyhow::Result<Self> {
         let folder = tempfile::tempdir()?;
         let embedded = Embedded::open(&folder.path().join("qiang.db"), Arc::new(SystemClock))?;
@@ -73,7 +73,7 @@ impl Qiang {
         })
     }
 
-    /// On Redis, with the packet spread over all partitions of the engine. No ledger follows its log here.
+    /// Engine on Redis, with the red packet spread over all partitions. No ledger settles its log here.
     pub(super) async fn redis(url: &str, site: &Site, partitions: u16) -> anyhow::Result<Self> {
         let options = Options {
             urls: vec![url.to_owned()],
@@ -155,7 +155,7 @@ impl Scheme for Qiang {
     async fn clean(&self) -> anyhow::Result<()> {
         match &self.left_behind {
             LeftBehind::File(embedded, folder) => {
-                // It waits for a thread to end.
+                // The call waits for a thread to end.
                 tokio::task::block_in_place(|| embedded.close());
                 drop(folder.lock().take());
                 Ok(())

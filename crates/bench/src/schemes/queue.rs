@@ -1,12 +1,13 @@
-//! `queue`: shares in a list, taken by a script whose text travels with every claim.
+//! `queue`: shares in a list, taken by a script whose text is sent with every claim.
 //!
-//! Source: 利用redis + lua解决抢红包高并发的问题 (blog.csdn.net/hengyunabc/article/details/19433779), and the same script
-//! again in an article on 抢红包设计 that begins 「思路:第一:生成红包队列hongBaoList」.
+//! Source: 利用redis + lua解决抢红包高并发的问题 (blog.csdn.net/hengyunabc/article/details/19433779), and the same script again in
+//! an article on 抢红包设计 that begins 「思路:第一:生成红包队列hongBaoList」.
 //!
-//! As there: EVAL and not EVALSHA (their SCRIPT LOAD is never used), the user passed among the keys, one claim a call,
-//! shares as JSON that the script decodes and encodes. Their test asks LLEN after each nil to learn when to stop; our
-//! load knows its users and does not ask, which spares this scheme a round trip a loser. Nil means both "you have one"
-//! and "none is left". A thread of theirs later carries the second list into a database; it is no part of their test.
+//! As in the articles: EVAL instead of EVALSHA (their SCRIPT LOAD is never used), the user passed as a key, one claim
+//! per call, shares as JSON that the script decodes and encodes. Their test calls LLEN after each nil to learn when to
+//! stop. Our load knows its users and does not call it, which spares this scheme a round trip per loser. Nil means both
+//! "you have a share" and "none is left". A thread of theirs later copies the second list to a database; it is no part
+//! of their test.
 
 use anyhow::Context as _;
 use async_trait::async_trait;

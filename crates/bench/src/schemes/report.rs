@@ -1,4 +1,4 @@
-//! What was measured: runs, their medians, and the JSON object.
+//! Report: runs, their medians, and the JSON object.
 
 use std::collections::BTreeMap;
 
@@ -12,20 +12,20 @@ use super::{
 };
 use crate::median;
 
-/// One run of one scheme.
+/// Result of one run of one scheme.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Run {
     pub(super) claims: u64,
     pub(super) seconds: f64,
     pub(super) claims_per_second: f64,
     pub(super) grants_per_second: f64,
-    /// From the user's first moment in the line until the answer.
+    /// Latency from joining the queue until the answer.
     pub(super) p50_us: u64,
     pub(super) p99_us: u64,
-    /// All of Redis's threads.
+    /// Processor time of all threads of Redis.
     pub(super) redis_cpu_us_per_claim: Option<f64>,
     pub(super) redis_cpu_us_per_grant: Option<f64>,
-    /// Only the thread that executes commands.
+    /// Processor time of the thread that executes commands.
     pub(super) redis_main_cpu_us_per_claim: Option<f64>,
     pub(super) round_trips_per_claim: Option<f64>,
     #[serde(flatten)]
@@ -36,7 +36,7 @@ pub(super) struct Run {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) first_error: Option<String>,
     pub(super) notes: BTreeMap<&'static str, u64>,
-    /// What the scheme promises and did not keep.
+    /// Broken promises of the scheme.
     pub(super) broken: Vec<String>,
 }
 
@@ -74,13 +74,13 @@ impl Run {
         }
     }
 
-    /// Locks that had expired before their holder released them, of a scheme that has locks.
+    /// Number of locks that expired before their release; `None` for a scheme without locks.
     fn lock_timeouts(&self) -> Option<u64> {
         self.notes.get(LOCK_TIMEOUTS).copied()
     }
 }
 
-/// A scheme under one load.
+/// Results of a scheme under one load.
 #[derive(Debug, Serialize)]
 pub(super) struct Row {
     #[serde(flatten)]
@@ -90,7 +90,7 @@ pub(super) struct Row {
     pub(super) runs: Vec<Run>,
 }
 
-/// Medians over the runs; of what must not be, the worst.
+/// Medians over the runs; for violations, the worst run.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Median {
     pub(super) claims_per_second: f64,
@@ -101,15 +101,15 @@ pub(super) struct Median {
     pub(super) redis_cpu_us_per_grant: Option<f64>,
     pub(super) redis_main_cpu_us_per_claim: Option<f64>,
     pub(super) round_trips_per_claim: Option<f64>,
-    /// Each run's grants/s over those of `queue` in the same round.
+    /// Median of the grants/s divided by those of `queue` in the same round.
     pub(super) grants_times_queue: Option<f64>,
-    /// Each run's Redis CPU a grant over that of `queue` in the same round.
+    /// Median of Redis's CPU time per grant divided by that of `queue` in the same round.
     pub(super) redis_cpu_per_grant_times_queue: Option<f64>,
     pub(super) success: f64,
     pub(super) oversold: u64,
     pub(super) duplicates: u64,
     pub(super) stranded: u64,
-    /// Locks that had expired before their holder released them; none where the scheme has no locks.
+    /// Number of locks that expired before their release; `None` for a scheme without locks.
     pub(super) lock_timeouts: Option<u64>,
 }
 
@@ -157,7 +157,7 @@ impl Row {
     }
 }
 
-/// All schemes under one load.
+/// Results of all schemes under one load.
 #[derive(Debug, Serialize)]
 pub(super) struct Loaded {
     #[serde(flatten)]
@@ -185,7 +185,7 @@ impl Loaded {
 
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
-    /// Whether every scheme that must be exact was.
+    /// Whether every scheme that must be exact was exact.
     pub(super) ok: bool,
     pub(super) redis: Option<String>,
     pub(super) cores: usize,
@@ -207,7 +207,7 @@ impl Report {
         }
     }
 
-    /// A line for each scheme that must be exact and was not.
+    /// Lines about schemes that must be exact and were not.
     pub(super) fn broken(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for load in &self.loads {
@@ -229,7 +229,7 @@ impl Report {
         lines
     }
 
-    /// A line for each scheme whose locks expired while their holders still worked: nothing kept others out then.
+    /// Lines about schemes whose locks expired during the work of their owners. Then nothing excluded other users.
     pub(super) fn overruns(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for load in &self.loads {
@@ -271,7 +271,7 @@ pub(super) mod tests {
         twice_every: 10,
     };
 
-    /// A run of one second with so many grants on 100 shares.
+    /// Run of one second with this many grants on 100 shares.
     fn run(about: &About, grants: u32, cpu_us: f64, notes: &[(&'static str, u64)]) -> Run {
         let mut answers = Answers::new().unwrap();
         answers.granted = (0..grants).map(|user| (user, None)).collect();
@@ -302,7 +302,7 @@ pub(super) mod tests {
         noted(rows, &[])
     }
 
-    /// The same with what each run counts for itself.
+    /// The same with notes of each run.
     pub(in super::super) fn noted(
         rows: &[(&About, &[(u32, f64)])],
         notes: &[(&'static str, u64)],

@@ -1,11 +1,10 @@
 //! `row_lock`: the row of the stock in a database, locked by its UPDATE.
 //!
-//! Source: what the article on 云数据库Redis版缓存设计高并发的秒杀系统 calls the usual way (利用数据库的行级锁) and
-//! argues against.
+//! Source: the article on 云数据库Redis版缓存设计高并发的秒杀系统 calls this the usual way (利用数据库的行级锁) and argues against it.
 //!
-//! One transaction a claim: `UPDATE … SET stock = stock - 1 WHERE id = ? AND stock > 0`, then the order's INSERT,
-//! unique by campaign and user; on PostgreSQL, MySQL or MariaDB. All claims of a campaign wait for one row.
-//! Statements are the round trips that are counted; the preparation of each connection's statements is not.
+//! One transaction per claim: `UPDATE … SET stock = stock - 1 WHERE id = ? AND stock > 0`, then the INSERT of the
+//! order, unique by campaign and user; on PostgreSQL, MySQL or MariaDB. All claims of a campaign wait for one row.
+//! Round trips count statements, without the preparation of each connection's statements.
 
 use std::str::FromStr as _;
 
@@ -38,7 +37,7 @@ pub(super) enum Database {
 }
 
 impl Database {
-    /// A database by its URL, on loopback unless `anywhere`.
+    /// Database of a URL. It must be on loopback unless `anywhere`.
     pub(super) fn new(url: &str, anywhere: bool) -> anyhow::Result<Self> {
         let wrong = |error: Error| UsageError::new(format!("--sql: {error}"));
         let (database, host, port, socket) = match DatabaseKind::of(url) {
@@ -119,7 +118,7 @@ pub(super) struct RowLock {
 }
 
 impl RowLock {
-    /// `name` is a word that nobody else's tables have.
+    /// Scheme with tables of a unique `name`.
     pub(super) fn new(database: Database, name: &str) -> Self {
         Self {
             database,
@@ -193,7 +192,7 @@ struct RowClient {
     round_trips: u64,
 }
 
-/// The transaction, once for each dialect: the library's types share no trait that would let it be written once.
+/// The transaction. It is a macro because the library's types for the dialects share no suitable trait.
 macro_rules! transaction {
     ($connection:expr, $client:expr, $user:expr) => {{
         let update = sqlx::query(AssertSqlSafe($client.update.as_str()));

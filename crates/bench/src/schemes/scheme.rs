@@ -1,5 +1,4 @@
-//! What a scheme is to the benchmark: it prepares a supply, hands it out over connections, and lets its own records
-//! be counted again.
+//! Interface of a scheme: it prepares a supply, takes claims over connections, and recounts its own records.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -9,124 +8,124 @@ use serde::Serialize;
 
 use super::wire::{Server, Wire};
 
-/// What a scheme promises, and is held to.
+/// Promise of a scheme, which the benchmark checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Exact {
-    /// Nothing: it is there to show what goes wrong.
+    /// Nothing: the scheme shows a fault.
     Nothing,
-    /// The supply: never a unit more, none left behind, and its records agree with what users were answers. It knows
-    /// no users, so somebody who asks twice may get twice.
+    /// The supply: never oversold, all units sold, and records that agree with the users' answers. The scheme knows no
+    /// users, so a user who clicks twice may get two units.
     Supply,
-    /// The supply, and one unit a user.
+    /// The supply, and one unit per user.
     SupplyAndUsers,
 }
 
-/// What a scheme's article says of it, under its own conditions ([`PUBLISHED_CONDITIONS`]).
+/// Published result of a scheme's article, under [`PUBLISHED_CONDITIONS`].
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(super) struct Published {
     pub(super) qps: u32,
     pub(super) success: &'static str,
 }
 
-/// Under what the articles' figures were taken, as far as they say.
+/// Conditions of the articles' results, as far as they are stated.
 pub(super) const PUBLISHED_CONDITIONS: &str =
     "Redis on 4 cores and 8 GB, 10,000 concurrent users on 100 shares";
 
-/// A scheme's name and where it comes from.
+/// Name and source of a scheme.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(super) struct About {
     pub(super) name: &'static str,
-    /// The article that publishes it; docs/guide/schemes.md tells them apart.
+    /// The article that publishes it; docs/guide/schemes.md describes them.
     pub(super) source: &'static str,
     pub(super) exact: Exact,
-    /// Whether its work is Redis's, and so what Redis says of its own work belongs to it.
+    /// Whether Redis does the work, so that Redis's own statistics belong to the scheme.
     pub(super) on_redis: bool,
     pub(super) published: Option<Published>,
 }
 
-/// What a claim came to, as the scheme's caller learns it.
+/// Outcome of a claim, as the scheme's caller sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// The user has a unit; its number, if the scheme tells units apart.
+    /// The user has a unit; its number, if the scheme numbers units.
     Granted {
         unit: Option<u64>,
     },
-    /// The user had one before.
+    /// The user had a unit before.
     Already,
     SoldOut,
-    /// No, and the scheme does not say why.
+    /// Refused without a reason.
     Refused,
 }
 
-/// One connection of a scheme: one claim at a time.
+/// Connection of a scheme, with one claim at a time.
 #[async_trait]
 pub(super) trait Client: Send {
     async fn claim(&mut self, user: &str) -> anyhow::Result<Outcome>;
 
-    /// Calls to the server that were made for claims and waited for, so far.
+    /// Number of calls to the server for claims so far.
     fn round_trips(&self) -> u64;
 }
 
-/// How a scheme takes claims.
+/// Way in which a scheme takes claims.
 pub(super) enum Drive {
-    /// As the articles' clients do: each connection serves one user at a time.
+    /// As the articles' clients: each connection serves one user at a time.
     Clients(Vec<Box<dyn Client>>),
-    /// An engine that takes many claims at once and answers each by its ticket.
+    /// An engine that takes many concurrent claims.
     Engine(Opened),
 }
 
-/// A red packet of an engine, open for claims.
+/// Open red packet of an engine.
 #[derive(Clone)]
 pub(super) struct Opened {
     pub(super) engine: Arc<dyn Engine>,
     pub(super) campaign: CampaignId,
 }
 
-/// The note that counts locks which had expired before their holder released them.
+/// Name of the note that counts locks that expired before their release.
 pub(super) const LOCK_TIMEOUTS: &str = "lock_timeouts";
 
-/// What a scheme's own records say, counted again after the load.
+/// Recount of a scheme's own records after the load.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Recount {
-    /// Units that are left; below zero when more were taken than there were.
+    /// Remaining units; below zero if the scheme oversold.
     pub(super) left: i64,
-    /// Who has a unit, once for each.
+    /// Users with a unit, once per unit.
     pub(super) holders: Vec<String>,
-    /// Which units, where they have numbers.
+    /// Numbers of the granted units, if units have numbers.
     pub(super) units: Vec<u64>,
-    /// Users that the scheme would refuse from now on, where it keeps them apart from what they got.
+    /// Number of users that the scheme would refuse, if it records them separately from their units.
     pub(super) barred: Option<u64>,
-    /// What the scheme counts for itself.
+    /// Further counters of the scheme.
     pub(super) notes: BTreeMap<&'static str, u64>,
 }
 
-/// One run of a scheme: prepared once, driven once, counted again, and cleaned away.
+/// One run of a scheme: prepare, drive, recount, clean.
 #[async_trait]
 pub(super) trait Scheme: Send + Sync {
-    /// Puts `supply` units in place.
+    /// Creates a stock of `supply` units.
     async fn prepare(&self, supply: u32) -> anyhow::Result<()>;
 
-    /// Opens what claims are sent over.
+    /// Opens the connections for claims.
     async fn drive(&self, connections: usize) -> anyhow::Result<Drive>;
 
-    /// Waits until what goes on behind the answers is done; `granted` users were granted a unit.
+    /// Waits for asynchronous work after the answers. `granted` is the number of granted units.
     async fn finish(&self, _granted: u64) -> anyhow::Result<()> {
         Ok(())
     }
 
     async fn recount(&self) -> anyhow::Result<Recount>;
 
-    /// Removes all that it put anywhere.
+    /// Removes all data of the scheme.
     async fn clean(&self) -> anyhow::Result<()>;
 
-    /// For a scheme that is not driven by clients: the Redis commands that are its round trips, in small letters.
+    /// Redis commands that count as round trips, in lower case, for a scheme without clients.
     fn commands(&self) -> &'static [&'static str] {
         &[]
     }
 }
 
-/// Where a run of a scheme keeps its keys: one Redis, one prefix that nobody else has.
+/// Redis and unique key prefix of a run.
 pub(super) struct Site {
     pub(super) server: Server,
     pub(super) prefix: String,
@@ -138,11 +137,10 @@ impl Site {
     }
 }
 
-/// A published scheme on Redis: what it keeps there, and what a connection does for each method of [`Scheme`] and
-/// [`Client`].
+/// Published scheme on Redis: its keys, and what a connection does for each method of [`Scheme`] and [`Client`].
 #[async_trait]
 pub(super) trait Recipe: Send + Sync + 'static {
-    /// The keys that are removed at the end.
+    /// Keys to remove at the end.
     fn keys(&self) -> Vec<&str>;
 
     async fn prepare(&self, wire: &mut Wire, supply: u32) -> anyhow::Result<()>;

@@ -1,4 +1,4 @@
-//! The comparison as an SVG file: a panel a load, a bar a scheme, on a logarithmic scale.
+//! The comparison as an SVG file: a panel per load, a bar per scheme, on a logarithmic scale.
 
 use std::path::Path;
 
@@ -18,14 +18,14 @@ use super::{
 
 const PANEL: (u32, u32) = (960, 400);
 const FONT: &str = "sans-serif";
-/// The red of the paper, the gold of the writing on it, and grey for what cannot be relied on.
+/// Colours: red for bars, gold for published results, grey for results that oversold.
 const BAR: RGBColor = RGBColor(0xc8, 0x32, 0x2b);
 const PUBLISHED: RGBColor = RGBColor(0xb0, 0x7d, 0x12);
 const WRONG: RGBColor = RGBColor(0x8c, 0x8c, 0x8c);
 
 pub(super) fn draw(path: &Path, report: &Report) -> anyhow::Result<()> {
     let mut text = String::new();
-    // The drawing library's errors borrow nothing we could keep; its text is enough.
+    // The drawing library's errors cannot be kept, so only their text is.
     render(&mut text, report).map_err(|error| anyhow!("{error}"))?;
     std::fs::write(path, text)?;
     Ok(())
@@ -46,7 +46,7 @@ fn render(text: &mut String, report: &Report) -> Drawn {
     Ok(())
 }
 
-/// What a load is about: its users in a rush, its shares in a drain.
+/// Main value of a load: claims in a rush, grants in a drain.
 fn figure(load: Name, median: &Median) -> f64 {
     match load {
         Name::Rush => median.claims_per_second,
@@ -61,7 +61,7 @@ fn panel(area: &Area<'_>, loaded: &Loaded) -> Drawn {
         .iter()
         .filter_map(|row| Some((row, row.median.as_ref()?)))
         .collect();
-    // The articles' figures were taken in a rush; beside a drain they would compare nothing.
+    // The articles measured a rush. Their results do not compare with a drain.
     let published = |row: &Row| {
         let published = row.about.published.filter(|_| load.load == Name::Rush);
         published.map(|published| f64::from(published.qps))
@@ -75,7 +75,7 @@ fn panel(area: &Area<'_>, loaded: &Loaded) -> Drawn {
         (least.min(figure.max(1.0)), most.max(figure))
     });
     let floor_decade = least.min(most).log10().floor();
-    // Half a decade above the highest bar is for its label.
+    // Half a decade above the highest bar, for its label.
     let top_decade = (most.log10() + 0.5).ceil().max(floor_decade + 1.0);
     let (floor, top) = (10_f64.powf(floor_decade), 10_f64.powf(top_decade));
     let what = match load.load {

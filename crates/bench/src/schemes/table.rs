@@ -1,4 +1,4 @@
-//! The comparison as a table for people.
+//! The comparison as a text table.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use super::{
     scheme::PUBLISHED_CONDITIONS,
 };
 
-/// The columns between a scheme's name and what its article publishes.
+/// Columns between a scheme's name and its published result.
 const HEADS: &str =
     "claims/s,grants/s,×queue,success,oversold,twice,p50 ms,p99 ms,µs/claim,µs/grant,trips,overran";
 const WIDTHS: [usize; 12] = [9, 9, 8, 9, 9, 6, 9, 9, 9, 9, 7, 9];
@@ -16,7 +16,7 @@ const WIDTHS: [usize; 12] = [9, 9, 8, 9, 9, 6, 9, 9, 9, 9, 7, 9];
 pub(super) fn of(report: &Report) -> String {
     let mut text = String::new();
     for loaded in &report.loads {
-        // Writing into a string does not fail.
+        // Writing to a string cannot fail.
         let _ = write_load(&mut text, report, loaded);
     }
     text.lines()
@@ -43,7 +43,7 @@ fn write_load(text: &mut String, report: &Report, loaded: &Loaded) -> std::fmt::
         report.redis.as_deref().unwrap_or("no Redis"),
         report.cores,
     )?;
-    // The articles' figures were taken in a rush; beside a drain they would compare nothing.
+    // The articles measured a rush. Their results do not compare with a drain.
     let rush = load.load == Name::Rush;
     let heads = HEADS.split(',').map(str::to_owned);
     write_row(text, "scheme", heads, if rush { "published" } else { "" })?;
@@ -101,7 +101,7 @@ fn or_dash(figure: Option<f64>, digits: usize) -> String {
     figure.map_or_else(|| "-".to_owned(), |figure| format!("{figure:.digits$}"))
 }
 
-/// A number rounded, with a comma before each three digits.
+/// Formats a rounded number with thousands separators.
 pub(super) fn whole(number: f64) -> String {
     let digits = format!("{number:.0}");
     let mut text = String::new();
@@ -154,7 +154,7 @@ mod tests {
         );
     }
 
-    /// The words of a scheme's line.
+    /// Words of a scheme's line.
     fn words(table: &str, scheme: &str) -> String {
         let line = table.lines().find(|line| line.starts_with(scheme)).unwrap();
         line.split_whitespace().collect::<Vec<_>>().join(" ")

@@ -1,4 +1,4 @@
-//! Whether a scheme was exact: the answers to its users, compared with its own records.
+//! Check of a scheme's exactness: its users' answers compared with its own records.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,22 +9,22 @@ use super::{
     scheme::{Exact, Recount},
 };
 
-/// What a run came to.
+/// Tally of a run.
 #[derive(Debug, Default, Clone, Serialize)]
 pub(super) struct Tally {
-    /// Times that a user was granted a unit.
+    /// Number of granted units.
     pub(super) grants: u64,
-    /// Of these, the ones that were right: a user's first, in the scheme's records, within the supply.
+    /// Number of correct grants: a user's first, in the scheme's records, within the supply.
     pub(super) right: u64,
-    /// `right`, divided by the grants that were answered or by those that should have been, whichever is more.
+    /// `right` divided by the larger of the answered and the expected number of grants.
     pub(super) success: f64,
-    /// Units beyond the supply: answered, recorded, or missing from the stock, whichever is most.
+    /// Units beyond the supply: answered, recorded, or missing in the stock, whichever is most.
     pub(super) oversold: u64,
     /// Second units of one user, and second users of one unit.
     pub(super) duplicates: u64,
-    /// Units that nobody was granted although enough users asked.
+    /// Unsold units although enough users claimed.
     pub(super) stranded: u64,
-    /// Grants that a user was answered and the records do not have, and the other way round.
+    /// Grants that are only in the answers or only in the records.
     pub(super) mismatched: u64,
     pub(super) failed: u64,
 }
@@ -81,14 +81,14 @@ pub(super) fn judge(load: &Load, users: &Users, answers: &Answers, recount: &Rec
     }
 }
 
-/// How many items came before.
+/// Number of repeated items.
 fn repeated<T: Eq + std::hash::Hash>(items: impl Iterator<Item = T>) -> u64 {
     let mut seen = HashSet::new();
     items.map(|item| u64::from(!seen.insert(item))).sum()
 }
 
 impl Tally {
-    /// What a scheme that promises `exact` has broken.
+    /// Broken promises of a scheme that promises `exact`.
     pub(super) fn breaches(&self, exact: Exact) -> Vec<String> {
         let supply = exact != Exact::Nothing;
         let checks = [
@@ -124,7 +124,7 @@ mod tests {
         twice_every: 0,
     };
 
-    /// A run in which these users were granted a unit, and the records have these holders and this stock.
+    /// Run in which these users got a unit, and the records have these holders and this stock.
     fn tally(granted: &[u32], holders: &[u32], left: i64) -> Tally {
         tally_of(granted, holders, left, None, &[])
     }
@@ -148,7 +148,8 @@ mod tests {
         judge(&LOAD, &Users::new(&LOAD), &answers, &recount)
     }
 
-    /// Expects these breaches of a scheme that promises supply and users, and these of one that promises the supply.
+    /// Expects these breaches of a scheme that promises supply and users, and these of one that promises only the
+    /// supply.
     fn check(tally: &Tally, of_both: &[&str], of_supply: &[&str]) {
         assert_eq!(tally.breaches(Exact::SupplyAndUsers), of_both, "{tally:?}");
         assert_eq!(tally.breaches(Exact::Supply), of_supply, "{tally:?}");
@@ -169,11 +170,11 @@ mod tests {
         let answers = tally(&[1, 2, 3, 4], &[1, 2, 3, 4], -1);
         check(&answers, &["1 oversold"], &["1 oversold"]);
         assert!((answers.success - 0.75).abs() < 1e-9);
-        // The stock lost one more than was granted.
+        // The stock lost one unit more than was granted.
         let stock = tally(&[1, 2, 3], &[1, 2, 3], -1);
         let broken = ["1 oversold", "1 answered and recorded differently"];
         check(&stock, &broken, &broken);
-        // The guard kept the stock, but the user was answered a grant.
+        // The guard protected the stock, but the user got a success.
         let denied = tally(&[1, 2, 3, 4], &[1, 2, 3], 0);
         check(&denied, &broken, &broken);
     }
@@ -190,7 +191,7 @@ mod tests {
         let stranded = tally(&[1, 2], &[1, 2], 1);
         check(&stranded, &["1 stranded"], &["1 stranded"]);
         assert!((stranded.success - 2.0 / 3.0).abs() < 1e-9);
-        // An order that was lost, and one that was answered to nobody.
+        // One order was lost, and another one was answered to no user.
         let lost = ["2 answered and recorded differently"];
         check(&tally(&[1, 2, 3], &[1, 2, 4], 0), &lost, &lost);
         let barred = ["1 answered and recorded differently"];

@@ -1,8 +1,8 @@
-//! `unlocked`: reads the counter, then takes from it as if nothing could have happened in between.
+//! `unlocked`: reads the counter, then decrements it without a lock.
 //!
-//! Source: the row 无锁方案 in the table of the article that publishes `lock`; it prints no code for it. Ours is what the
-//! row describes: GET, and when something is left DECR and SADD, each for itself. It oversells, which is what it is
-//! here to show, and a second click takes a second unit.
+//! Source: the row 无锁方案 in the table of the article that publishes `lock`; it prints no code for it. Ours does what the
+//! row describes: GET, and if units are left DECR and SADD, each as a separate call. It oversells, which it is here to
+//! show, and a second click takes a second unit.
 
 use async_trait::async_trait;
 

@@ -1,4 +1,4 @@
-//! Connections to the Redis under test, scripts, and what Redis says of its own work.
+//! Connections to the Redis under test, scripts, and Redis's own statistics.
 
 use std::{
     collections::HashMap,
@@ -15,7 +15,7 @@ use sha1_smol::Sha1;
 
 use qiang_node::UsageError;
 
-/// How long one answer of Redis may take. The library's 500 ms would count a busy machine as a fault.
+/// Time limit for one answer of Redis. The library's 500 ms would count a busy machine as a fault.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 pub(super) const PAGE: usize = 1_000;
 
@@ -25,7 +25,7 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// A Redis by its URL, on loopback unless `anywhere`.
+    /// Redis of a URL. It must be on loopback unless `anywhere`.
     pub(super) fn new(url: &str, anywhere: bool) -> anyhow::Result<Self> {
         let info = url
             .into_connection_info()
@@ -36,7 +36,7 @@ impl Server {
         {
             require_loopback("--redis", host, *port)?;
         }
-        // Without it, a small request waits for the acknowledgement of the one before.
+        // Otherwise a small request waits for the acknowledgement of the previous one.
         let tcp = info.tcp_settings().clone().set_nodelay(true);
         let client = Client::open(info.set_tcp_settings(tcp))?;
         Ok(Self { client })
@@ -46,7 +46,7 @@ impl Server {
         self.connect_with(Some(ANSWER_MAX)).await
     }
 
-    /// A connection for commands that block until there is something.
+    /// Opens a connection for blocking commands.
     pub(super) async fn connect_blocking(&self) -> anyhow::Result<Wire> {
         self.connect_with(None).await
     }
@@ -72,7 +72,7 @@ impl Server {
     }
 }
 
-/// Refuses a host that is not this machine: a benchmark is a load that its target's owner must want.
+/// Refuses a host that is not this machine, because the owner of a target must agree to a benchmark.
 pub(super) fn require_loopback(option: &str, host: &str, port: u16) -> anyhow::Result<()> {
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     let addresses = (bare, port)
@@ -88,7 +88,7 @@ pub(super) fn require_loopback(option: &str, host: &str, port: u16) -> anyhow::R
     .into())
 }
 
-/// One connection, used for one command at a time, which it counts.
+/// Connection for one command at a time, which it counts.
 pub(super) struct Wire {
     connection: MultiplexedConnection,
     calls: u64,
@@ -100,7 +100,7 @@ impl Wire {
         command.query_async(&mut self.connection).await
     }
 
-    /// Runs a script in the way in which its article does.
+    /// Runs a script as its article does.
     pub(super) async fn run<T: FromRedisValue>(
         &mut self,
         script: &Script,
@@ -122,7 +122,7 @@ impl Wire {
         self.calls
     }
 
-    /// All of a list, page by page.
+    /// Reads a whole list, page by page.
     pub(super) async fn list(&mut self, key: &str) -> RedisResult<Vec<String>> {
         let mut items = Vec::new();
         loop {
@@ -137,7 +137,7 @@ impl Wire {
         }
     }
 
-    /// All of a set, page by page.
+    /// Reads a whole set, page by page.
     pub(super) async fn set(&mut self, key: &str) -> RedisResult<Vec<String>> {
         let mut members = Vec::new();
         let mut cursor = 0_u64;
@@ -148,7 +148,7 @@ impl Wire {
             members.extend(page);
             cursor = next;
             if cursor == 0 {
-                // A set that was resized meanwhile may give a member twice.
+                // A set that was resized during the scan may return a member twice.
                 members.sort_unstable();
                 members.dedup();
                 return Ok(members);
@@ -163,16 +163,16 @@ fn call(command: &str, script: &str, keys: &[&str], args: &[&str]) -> Cmd {
     call
 }
 
-/// What stands for a script in a call.
+/// Form in which a script is sent with a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sent {
     Text,
     Hash,
-    /// The hash, and the text where Redis does not know it: as Spring's `DefaultRedisScript` is executed.
+    /// The hash, or the text if Redis does not know it, as Spring's `DefaultRedisScript` does.
     HashFirst,
 }
 
-/// A script as it is sent.
+/// Script in the form in which it is sent.
 pub(super) struct Script {
     text: String,
     sha: String,
@@ -180,7 +180,7 @@ pub(super) struct Script {
 }
 
 impl Script {
-    /// From a file of ours. Comments stay here: the articles send none, and Redis hashes all that it is sent.
+    /// Script from a file of this crate. Comments are removed: the articles send none, and Redis hashes the whole text.
     pub(super) fn new(file: &str, sent: Sent) -> Self {
         let code = |line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with("--");
         let text = file.lines().filter(code).collect::<Vec<_>>().join("\n");
@@ -188,19 +188,19 @@ impl Script {
         Self { text, sha, sent }
     }
 
-    /// Lets Redis know it before it is called by its hash.
+    /// Loads the script into Redis, before it is called by its hash.
     pub(super) async fn load(&self, wire: &mut Wire) -> RedisResult<()> {
         let mut load = redis::cmd("SCRIPT");
         wire.ask(load.arg("LOAD").arg(&self.text)).await
     }
 }
 
-/// What Redis has done so far, by its own account.
+/// Work of Redis so far, from its own statistics.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Work {
-    /// Processor time of all its threads, in µs.
+    /// Processor time of all threads, in µs.
     pub(super) cpu_us: f64,
-    /// Of the thread that executes commands.
+    /// Processor time of the thread that executes commands, in µs.
     pub(super) main_cpu_us: f64,
     pub(super) calls: HashMap<String, u64>,
 }
@@ -248,7 +248,7 @@ impl Work {
     }
 }
 
-/// What kind of server it is, such as `Redis 7.0.15`.
+/// Kind and version of the server, such as `Redis 7.0.15`.
 pub(super) async fn version(wire: &mut Wire) -> anyhow::Result<String> {
     let info: String = wire.ask(redis::cmd("INFO").arg("server")).await?;
     let named = |name: &str, field_name: &str| {

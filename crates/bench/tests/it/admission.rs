@@ -1,4 +1,4 @@
-//! `qiang-bench admission` as its users run it: on one node and on three, and that it fails where nobody is held back.
+//! Tests of `qiang-bench admission`: on one node and on three, and a failure without admission.
 
 use std::{process::Command, sync::PoisonError};
 
@@ -7,10 +7,10 @@ use serde_json::Value;
 
 use crate::{RUNS, beside_others};
 
-/// A node that stood still for longer asks whoever decides again, however slow the machine is that stood still.
+/// A node that paused for longer asks for a decision again, independent of the machine's speed.
 const PAUSE_S: f64 = 0.4;
 
-/// Runs it on a small crowd; gives what it printed and its exit code.
+/// Runs it with a small crowd. Returns its output and its exit code.
 fn admission(line: &str) -> (Value, i32) {
     let output = Command::new(env!("CARGO_BIN_EXE_qiang-bench"))
         .args(["admission", "--attempts", "60000", "--waiting", "20000"])
@@ -36,7 +36,7 @@ fn check(line: &str, nodes: u64) {
     let count = |name: &str| measured[name].as_u64().unwrap();
     let without = count("answered_at_once") + count("answered_after_waiting");
     assert_eq!(without + count("decided"), 60_000, "{measured}");
-    // One in a hundred, and, after each pause of a node, one and a half for a unit, in two calls.
+    // One in a hundred, and after each pause of a node one and a half per unit, in two calls.
     let pauses = (measured["seconds"].as_f64().unwrap() / PAUSE_S) as u64;
     let let_in = 600 + nodes * 300 * pauses;
     assert!(count("decided") <= let_in, "{measured}");
@@ -52,7 +52,7 @@ fn a_crowd_is_answered_without_whoever_decides() {
     }
 }
 
-/// Without admission, a crowd reaches Redis: the measurement sees it.
+/// Without admission, the crowd reaches Redis, and the measurement fails.
 #[test]
 fn a_crowd_that_is_let_in_is_seen() {
     let _run = beside_others();

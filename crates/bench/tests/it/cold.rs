@@ -1,4 +1,4 @@
-//! `qiang-bench cold` as its users run it, on small sales.
+//! Test of `qiang-bench cold` on small sales.
 
 use std::process::Command;
 
@@ -24,6 +24,6 @@ fn claims_are_measured_beside_cold_sales_that_expire() {
     }
     let count = |name: &str| pair[name].as_u64().unwrap();
     assert!(count("reads") > 0, "{measured}");
-    // Each is read whole once, for the first of its holds that ends.
+    // Each sale is reloaded once, for its first hold that ends.
     assert_eq!(count("campaigns_read"), 2, "{measured}");
 }

@@ -1,4 +1,4 @@
-//! What a benchmark of the engine leaves when it is killed: the audit finds it sound, and changes nothing.
+//! Test of the data of a killed benchmark: the audit passes, and changes nothing.
 
 use std::{
     fs,
@@ -16,7 +16,7 @@ fn assert_sound(db: &Path) {
     assert!(report.ok, "{report}");
 }
 
-/// Every file of a folder with its bytes; the `-shm`, which readers share, is left out.
+/// All files of a folder with their bytes, except the `-shm`, which readers share.
 fn contents(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut files: Vec<_> = fs::read_dir(folder)
         .unwrap()

@@ -12,10 +12,10 @@ mod reads;
 #[cfg(feature = "servers")]
 mod schemes;
 
-/// Of the runs of the program. One whose figures are compared with what an idle machine reaches is measured alone.
+/// Lock of the program's runs. A run whose results are compared with those of an idle machine runs alone.
 static RUNS: RwLock<()> = RwLock::new(());
 
-/// A run whose figures do not depend on what else the machine does.
+/// Guard of a run whose results do not depend on other runs.
 fn beside_others() -> RwLockReadGuard<'static, ()> {
     RUNS.read().unwrap_or_else(PoisonError::into_inner)
 }

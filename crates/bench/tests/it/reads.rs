@@ -1,4 +1,4 @@
-//! `qiang-bench reads` with the real nginx and `deploy/nginx.conf`: what reaches the node, and what nginx answers.
+//! Tests of `qiang-bench reads` with the real nginx and `deploy/nginx.conf`.
 
 use std::process::Command;
 
@@ -39,7 +39,7 @@ fn a_crowds_reads_do_not_reach_the_node() {
     assert!(measured["replicas_per_second"].is_null(), "{measured}");
 }
 
-/// What reaches the node is counted, and more than is allowed is said.
+/// Reads that reach the node are counted, and too many fail the run.
 #[test]
 fn replicas_are_measured_and_the_bound_is_kept() {
     let _run = beside_others();

@@ -1,4 +1,4 @@
-//! `qiang-bench schemes` on real servers, as its users run it: who is exact, who is not, and what is left behind.
+//! Tests of `qiang-bench schemes` on real servers: exactness of each scheme, and removal of its data.
 
 use std::{
     process::{Child, Command, Output, Stdio},
@@ -17,7 +17,7 @@ use crate::beside_others;
 
 const RUSH: &str = "--rush --users 500 --shares 20 --repeat 2";
 const DRAIN: &str = "--drain --shares 2000 --waiting 200 --repeat 1";
-/// A run that lasts longer is stuck.
+/// Time limit of a run.
 const RUN_MAX: Duration = Duration::from_secs(120);
 
 fn schemes(line: &str) -> Command {
@@ -30,7 +30,7 @@ fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
 }
 
-/// Runs the benchmark on `redis` and expects this exit code; gives what it printed.
+/// Runs the benchmark on `redis` and expects this exit code. Returns the output.
 fn bench(redis: &Standalone, line: &str, code: i32) -> Output {
     let output = schemes(&format!("--redis {} {line}", redis.url()))
         .output()
@@ -40,7 +40,7 @@ fn bench(redis: &Standalone, line: &str, code: i32) -> Output {
     output
 }
 
-/// Runs it with `--json` on every scheme by default and expects it to be content; gives the one load's schemes.
+/// Runs it with `--json` on the default schemes and expects success. Returns the schemes of the one load.
 fn measured(redis: &Standalone, line: &str) -> Vec<Value> {
     let output = bench(redis, &format!("{line} --json"), 0);
     assert_eq!(text(&output.stderr), "");
@@ -114,7 +114,7 @@ fn a_rush_is_exact_where_it_must_be_and_every_figure_is_there() {
     assert!((trips("queue") - 1.0).abs() < 1e-9);
     // 20 orders are pushed besides the 550 scripts.
     assert!((trips("counter") - 570.0 / 550.0).abs() < 1e-9);
-    // Each claim reads the status too, and the first ones of a connection may have to send the script.
+    // Each claim also reads the status, and the first ones of a connection may have to send the script.
     let deduct = trips("deduct") * 550.0;
     assert!((1_120.0..=1_140.0).contains(&deduct.round()), "{deduct}");
     assert_eq!(named(&schemes, "queue")["published"]["qps"], 12_000);
@@ -139,7 +139,7 @@ fn a_drain_leaves_no_unit_behind() {
         assert_eq!(run["broken"], serde_json::json!([]));
     }
     let trips = |name| figure(&named(&schemes, name)["median"]["round_trips_per_claim"]);
-    // Six calls a grant; a loser has one, or more if it came when the last shares were going.
+    // Six calls per grant; a loser has one, or more if it came with the last shares.
     assert!(
         trips("lock") >= (6.0 * 2_000.0 + 200.0) / 2_200.0,
         "{}",
@@ -158,7 +158,7 @@ fn second_clicks_take_twice_where_no_user_is_known() {
             .as_u64()
             .unwrap()
     };
-    // One after the other, the first ten users take all twenty.
+    // One after another, the first ten users take all twenty.
     for name in ["counter", "deduct", "unlocked"] {
         assert_eq!(duplicates(name), 10, "{name}");
     }
@@ -187,7 +187,7 @@ fn start(redis: &Standalone, line: &str) -> Child {
         .unwrap()
 }
 
-/// Runs the drain of one scheme while the script cache is flushed again and again.
+/// Runs the drain of one scheme while the script cache is flushed repeatedly.
 fn flushed(redis: &Standalone, scheme: &str) -> (Option<i32>, String) {
     let mut running = start(redis, &format!("{DRAIN} --scheme {scheme}"));
     let give_up = Instant::now() + RUN_MAX;
@@ -209,7 +209,7 @@ fn flushed(redis: &Standalone, scheme: &str) -> (Option<i32>, String) {
 fn a_scheme_that_must_be_exact_and_is_not_fails_the_run() {
     let _run = beside_others();
     let redis = Standalone::start(&Options::new());
-    // As published it calls its script by its hash and knows no other way.
+    // As published, the scheme calls its script only by its hash.
     let (code, errors) = flushed(&redis, "counter");
     assert_eq!(code, Some(1), "{errors}");
     assert!(
@@ -220,7 +220,7 @@ fn a_scheme_that_must_be_exact_and_is_not_fails_the_run() {
         errors.contains("failed") && errors.contains("NoScript"),
         "{errors}"
     );
-    // This one sends the text with every claim, and that one falls back to it.
+    // `queue` sends the text with every claim, and `lock` falls back to it.
     for scheme in ["queue", "lock"] {
         assert_eq!(
             flushed(&redis, scheme),
@@ -240,14 +240,14 @@ fn an_order_that_cannot_be_published_is_lost_or_rolled_back() {
     assert_eq!(report["ok"], false);
     let schemes = report["loads"][0]["schemes"].as_array().unwrap();
     let run = |name| named(schemes, name)["runs"][0].clone();
-    // Twenty units are booked, and no order tells of them.
+    // Twenty units are booked without an order.
     let lost = run("counter");
     assert_eq!(
         (&lost["mismatched"], &lost["failed"]),
         (&20.into(), &20.into()),
         "{lost}"
     );
-    // Every unit is back in the stock, and taken again by the next one.
+    // Every unit is restocked, and taken again by the next user.
     let rolled_back = run("deduct");
     assert_eq!(rolled_back["mismatched"], 0, "{rolled_back}");
     assert_eq!(rolled_back["notes"]["rollbacks"], rolled_back["failed"]);
@@ -256,8 +256,8 @@ fn an_order_that_cannot_be_published_is_lost_or_rolled_back() {
     assert_eq!(errors.lines().count(), 2, "{errors}");
 }
 
-/// Holds Redis up for longer than the 3 s of a lock, but for less than the 10 s that the benchmark waits for an answer.
-/// Where nobody has a lock at that moment, nothing happens: many who wait go from step to step together.
+/// Blocks Redis for longer than the 3 s of a lock, but for less than the benchmark's time limit of 10 s for an answer.
+/// It does nothing if no lock exists at that moment, because all waiting users may be between two locks.
 const HOLD_UP: &str = "
     local seconds = function()
         local now = redis.call('TIME')
@@ -277,7 +277,7 @@ fn locks_that_expire_before_their_release_are_counted() {
         "--drain --shares 20000 --repeat 1 --scheme lock --json",
     );
     wait_for("somebody with a lock", RUN_MAX, || {
-        // A call that is held up is not waited for: it fails.
+        // A blocked call fails at its time limit.
         let held_up = redis.primary().call(&["EVAL", HOLD_UP, "0"]);
         let nobody = held_up.is_ok_and(|reply| reply.text() == Some("no lock"));
         (!nobody).then_some(())
@@ -289,7 +289,7 @@ fn locks_that_expire_before_their_release_are_counted() {
     assert!(figure(&run["notes"]["lock_timeouts"]) >= 1.0, "{run}");
 }
 
-/// The row lock is exact under both loads and with everybody clicking twice.
+/// Checks that the row lock is exact under both loads, also if all users click twice.
 fn row_lock_is_exact(sql: &str) {
     for (line, claims, grants) in [
         ("--rush --users 200 --shares 20 --twice 1", 400, 20),
@@ -307,7 +307,7 @@ fn row_lock_is_exact(sql: &str) {
             "{run}"
         );
         assert_eq!(run["broken"], serde_json::json!([]));
-        // There is no Redis to ask.
+        // There is no Redis.
         assert_eq!(run["redis_cpu_us_per_claim"], Value::Null);
     }
 }

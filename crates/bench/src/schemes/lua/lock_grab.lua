@@ -1,8 +1,8 @@
--- Records the user and takes a share, as first printed.
--- KEYS[1] set of the users that have one
--- KEYS[2] counter of the shares that are left
+-- Records the user and takes a share, in the article's first version.
+-- KEYS[1] set of the users that have a share
+-- KEYS[2] counter of the remaining shares
 -- ARGV[1] the user
--- Replies: the shares left afterwards, below 0 when there was none; -1 also if the user has one
+-- Replies: the remaining shares afterwards, below 0 if there was none; also -1 if the user has a share
 if redis.call('SADD', KEYS[1], ARGV[1]) == 1 then
   return redis.call('DECR', KEYS[2])
 else

@@ -1,10 +1,10 @@
--- One claim of a share from a list (the articles' tryGetHongBao).
--- KEYS[1] list of the shares that nobody has, as JSON
--- KEYS[2] list of the shares that somebody has, as JSON with the user in it
--- KEYS[3] hash of the users that have one
--- KEYS[4] the user; no key, but that is where the articles pass it
+-- Claims one share from a list (the articles' tryGetHongBao).
+-- KEYS[1] list of the remaining shares, as JSON
+-- KEYS[2] list of the claimed shares, as JSON with the user
+-- KEYS[3] hash of the users that have a share
+-- KEYS[4] the user; no key, but the articles pass it as one
 -- ARGV none
--- Replies: the share as JSON; nil if the user has one or none is left
+-- Replies: the share as JSON; nil if the user has a share or none is left
 if redis.call('hexists', KEYS[3], KEYS[4]) ~= 0 then
   return nil
 else
