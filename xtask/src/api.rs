@@ -1,6 +1,7 @@
-//! `cargo xtask api`: holds a running service against its OpenAPI document with tools that others made: a validator,
-//! schemathesis, and two generators of clients, with each of which a share is claimed. What they are given is in
-//! `xtask/api`; which versions they have is pinned there. They are installed below Cargo's target directory.
+//! `cargo xtask api`: checks a running service against its OpenAPI document with external tools.
+//!
+//! The tools are a validator, schemathesis, and two client generators; the check claims a share with each generated
+//! client. Their settings and pinned versions are in `xtask/api`. They are installed below Cargo's target directory.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
@@ -15,10 +16,10 @@ use crate::steps::Done;
 
 const SOURCES: &str = "xtask/api";
 const DOCUMENT: &str = "docs/openapi.json";
-/// Schemathesis draws its requests from it, so that a run can be repeated.
+/// Seed of schemathesis, so that runs are reproducible.
 const SEED: u32 = 1;
 const MAX_EXAMPLES: u32 = 100;
-/// Ends whatever hangs, a registry that does not answer for example: minutes after which a tool is stopped.
+/// Time limit of a tool, for example if a registry does not answer.
 pub(crate) const MINUTES_MAX: &str = "timeout --kill-after=10 10m";
 
 /// Builds the program and checks its API.
@@ -28,7 +29,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     run_built(root)
 }
 
-/// Installs the tools, unless those that are there are of the pinned versions.
+/// Installs the tools, unless the pinned versions are installed already.
 pub(crate) fn install(root: &Path) -> Result<Done> {
     let tools = Tools::new(root)?;
     let requirements = tools.sources.join("requirements.txt");
@@ -54,7 +55,7 @@ pub(crate) fn install(root: &Path) -> Result<Done> {
     Ok(Done::Passed)
 }
 
-/// Installs into a folder what `package-lock.json` of another one pins.
+/// Installs the packages of a `package-lock.json` into another folder.
 pub(crate) fn npm_install(sources: &Path, folder: &Path) -> Result<()> {
     for name in ["package.json", "package-lock.json"] {
         fs::copy(sources.join(name), folder.join(name))?;
@@ -69,7 +70,7 @@ pub(crate) fn npm_install(sources: &Path, folder: &Path) -> Result<()> {
     })
 }
 
-/// Checks the program that the tests' build has made.
+/// Checks the program of the tests' build.
 pub(crate) fn run_built(root: &Path) -> Result<()> {
     let tools = Tools::new(root)?;
     let bin = tools.python.join("bin");
@@ -121,7 +122,7 @@ impl Tools {
         })
     }
 
-    /// Generates a client, and claims a share with it.
+    /// Generates a client in Python, and claims a share with it.
     fn claim_in_python(&self, root: &Path, run: &Path, service: &Service) -> Result<()> {
         let bin = self.python.join("bin");
         let package = run.join("qiang_client");
@@ -139,7 +140,7 @@ impl Tools {
         service.call(&line, run, &[("PYTHONPATH", &packages)])
     }
 
-    /// Generates types, checks the program that uses them, and claims a share with it.
+    /// Generates types in TypeScript, checks the types of a program that uses them, and claims a share with it.
     fn claim_in_typescript(&self, root: &Path, service: &Service) -> Result<()> {
         let node = &self.node;
         for name in ["claim.ts", "tsconfig.json"] {
@@ -175,7 +176,7 @@ impl Tools {
     }
 }
 
-/// Fills a folder anew unless it was filled from these files.
+/// Refills a folder, unless it was filled from these files.
 pub(crate) fn install_once(
     folder: &Path,
     pins: &[&Path],
@@ -195,7 +196,7 @@ pub(crate) fn install_once(
     fs::write(stamp, pinned).context("write down what was installed")
 }
 
-/// A service on a free port, which ends with this value.
+/// Service on a free port. It stops on drop.
 struct Service {
     process: Child,
     url: String,
@@ -204,7 +205,7 @@ struct Service {
 
 impl Service {
     fn start(program: &Path, folder: &Path) -> Result<Self> {
-        // Killed by the kernel when xtask dies.
+        // The kernel kills the service if xtask dies.
         let mut process = Command::new("setpriv")
             .args(["--pdeathsig", "KILL", "--"])
             .arg(program)
@@ -217,7 +218,7 @@ impl Service {
                 "qiang.db",
             ])
             .env("QIANG__LIMITS__BUYER_RETURN_MS", "600000")
-            // The examples are to reach the operations.
+            // Rate limits would keep examples from reaching the operations.
             .env("QIANG__LIMITS__CLAIMS_PER_USER_PER_SECOND", "0")
             .env("QIANG__LIMITS__READS_PER_ADDRESS_PER_SECOND", "0")
             .env("QIANG__LIMITS__CREATIONS_PER_USER_PER_MINUTE", "0")
@@ -256,7 +257,7 @@ impl Service {
         }
     }
 
-    /// Runs a command that is told where the service is and how to call it.
+    /// Runs a command with the service's URL and token in its environment.
     fn call(&self, line: &str, directory: &Path, more: &[(&str, &str)]) -> Result<()> {
         let mut env = vec![
             ("QIANG_URL", self.url.as_str()),
@@ -297,7 +298,7 @@ mod tests {
         installs(true);
         installs(false);
         fs::write(&pin, "a==2").unwrap();
-        // What was broken off is not taken for finished.
+        // An interrupted installation does not count as complete.
         assert!(install_once(&tools, &pins, |_| bail!("no network")).is_err());
         installs(true);
         installs(false);

@@ -1,5 +1,7 @@
-//! `cargo xtask browser`: the pages in a real browser. What runs is in `crates/pages/browser`, and which versions the
-//! tools have is pinned there. They are installed below Cargo's target directory; the browser is Debian's.
+//! `cargo xtask browser`: tests of the pages in a real browser.
+//!
+//! The tests and the pinned versions of their tools are in `crates/pages/browser`. The tools are installed below
+//! Cargo's target directory; the browser is Debian's.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,11 +15,11 @@ use crate::steps::Done;
 
 const SOURCES: &str = "crates/pages/browser";
 const SCRIPTS: &str = "crates/pages/assets";
-/// Tests that measure times, and have the machine to themselves.
+/// Tests that measure times, so they run alone.
 const MEASURE: [&str; 2] = ["lighthouse.test.mjs", "pages.test.mjs"];
-/// Where the pictures of docs/guide/pages.md are.
+/// Folder of the README's pictures.
 const PICTURES: &str = "docs/pictures";
-/// Those that it shows, of all that the tests take.
+/// Pictures in the README; the tests take more.
 const SHOWN: [&str; 22] = [
     "home",
     "sign-in",
@@ -43,14 +45,14 @@ const SHOWN: [&str; 22] = [
     "desk-lookup",
 ];
 
-/// Builds the program and tries its pages.
+/// Builds the program and tests its pages.
 pub(crate) fn run(root: &Path) -> Result<()> {
     install(root)?;
     command::run("cargo build -p qiang --all-features", root)?;
     run_built(root)
 }
 
-/// Installs the tools, unless those that are there are of the pinned versions.
+/// Installs the tools, unless the pinned versions are installed already.
 pub(crate) fn install(root: &Path) -> Result<Done> {
     let sources = root.join(SOURCES);
     let pins = ["package.json", "package-lock.json"].map(|name| sources.join(name));
@@ -60,7 +62,7 @@ pub(crate) fn install(root: &Path) -> Result<Done> {
     Ok(Done::Passed)
 }
 
-/// Tries the pages, and keeps the pictures of them that docs/guide/pages.md shows.
+/// Tests the pages, and copies the pictures that the README shows.
 pub(crate) fn pictures(root: &Path) -> Result<()> {
     run(root)?;
     let (taken, kept) = (target(root)?.join("screenshots"), root.join(PICTURES));
@@ -71,8 +73,8 @@ pub(crate) fn pictures(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Checks the types of all scripts, and tries the pages of the program that the tests' build has made. Pictures of
-/// pages come into `screenshots` below the target directory.
+/// Checks the types of all scripts, and tests the pages of the program of the tests' build. Pictures of the pages are
+/// stored in `screenshots` below the target directory.
 pub(crate) fn run_built(root: &Path) -> Result<()> {
     let (tools, target) = (tools(root)?, target(root)?);
     let scripts = tools.join("assets");
@@ -89,7 +91,7 @@ pub(crate) fn run_built(root: &Path) -> Result<()> {
         .iter()
         .map(|(name, value)| (*name, value.as_str()))
         .collect();
-    // Each file has a service and a browser of its own, and waits for half of its time.
+    // Each file uses its own service and browser, and waits for half of its time.
     for (files, at_once) in [
         (
             test_files(&root.join(SOURCES), |name| !MEASURE.contains(&name))?,
@@ -106,7 +108,7 @@ pub(crate) fn run_built(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The names of the test files of a folder that are wanted, with blanks between.
+/// Names of a folder's test files that match, separated by spaces.
 fn test_files(folder: &Path, is_wanted: impl Fn(&str) -> bool) -> Result<String> {
     let entries = fs::read_dir(folder).with_context(|| format!("read {}", folder.display()))?;
     let mut names = Vec::new();

@@ -1,4 +1,4 @@
-//! The packages that a change can reach: those with changed files, and all that depend on them.
+//! Packages affected by a change: those with changed files, and all that depend on them.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use crate::command;
 
-/// Files outside packages that tests read, and the packages that have these tests.
+/// Files outside packages that tests read, and the packages of these tests.
 const READ_BY_TESTS: &[(&str, &[&str])] = &[
     (
         "docs/",
@@ -24,7 +24,7 @@ const READ_BY_TESTS: &[(&str, &[&str])] = &[
     ("README.md", &["qiang"]),
 ];
 
-/// Files that reach every package.
+/// Files that affect every package.
 const REACH_ALL: &[&str] = &[
     "Cargo.toml",
     "Cargo.lock",
@@ -52,10 +52,10 @@ struct Dependency {
     path: Option<String>,
 }
 
-/// Lists the packages that the difference to `base` can reach, uncommitted and untracked files included.
+/// Packages affected by the difference to `base`, including uncommitted and untracked files.
 ///
 /// # Errors
-/// `base` is no commit, or `git` or `cargo metadata` fails.
+/// If `base` is no commit, or `git` or `cargo metadata` fails.
 pub(crate) fn packages(root: &Path, base: &str) -> Result<BTreeSet<String>> {
     if base.starts_with('-') || base.contains(char::is_whitespace) {
         bail!("{base:?} is no commit: name a branch, a tag or a hash after --changed");
@@ -120,7 +120,7 @@ fn is_below(paths: &[&str], file: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// `c` depends on `b`, and `b` on `a`; `d` stands alone.
+    /// `c` depends on `b`, and `b` on `a`; `d` has no dependencies.
     fn workspace() -> Metadata {
         let package = |name: &str, on: Option<&str>| Package {
             name: name.to_owned(),

@@ -1,29 +1,29 @@
-//! Commands given as one line, the way a person types them. They are split at blanks; there is no quoting.
+//! Commands as one line of text. They are split at whitespace; there is no quoting.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-/// Runs a command with our output streams. Anything but exit code 0 is an error.
+/// Runs a command with xtask's output streams. An exit code other than 0 is an error.
 pub(crate) fn run(line: &str, directory: &Path) -> Result<()> {
     output(line, command(line, directory).stdout(Stdio::inherit())).map(drop)
 }
 
-/// Runs a command with these variables in its environment besides.
+/// Runs a command with additional environment variables.
 pub(crate) fn run_with(line: &str, directory: &Path, env: &[(&str, &str)]) -> Result<()> {
     let mut command = command(line, directory);
     command.envs(env.iter().copied()).stdout(Stdio::inherit());
     output(line, &mut command).map(drop)
 }
 
-/// Runs a command and returns what it writes to standard output.
+/// Runs a command and returns its standard output.
 pub(crate) fn read(line: &str, directory: &Path) -> Result<String> {
     let output = output(line, &mut command(line, directory))?;
     String::from_utf8(output.stdout).with_context(|| format!("read the output of `{line}`"))
 }
 
-/// Whether a command runs and exits with 0. Its output is thrown away.
+/// Whether a command exits with 0. Its output is discarded.
 pub(crate) fn succeeds(line: &str, directory: &Path) -> bool {
     let mut command = command(line, directory);
     command.stdout(Stdio::null()).stderr(Stdio::null());
@@ -46,7 +46,7 @@ fn command(line: &str, directory: &Path) -> Command {
         .args(words)
         .current_dir(directory)
         .stdin(Stdio::null());
-    // `cargo run` describes xtask in these variables. Build scripts would run again because of them.
+    // `cargo run` sets these variables for xtask. With them, build scripts would run again.
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy();
         let about_xtask = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_"];
@@ -57,11 +57,10 @@ fn command(line: &str, directory: &Path) -> Command {
     command
 }
 
-/// Writes a shell script that the caller's test may run at once.
+/// Writes a shell script that the caller's test can run at once.
 ///
-/// A child process writes it. If this process held the file open for writing, a child that another test forks at that
-/// moment would hold it open too until it starts its own program, and Linux does not run a file that is open for
-/// writing (ETXTBSY).
+/// A child process writes it. If this process wrote it, a child that another test forks at that moment would inherit
+/// the open file until it starts its own program. Linux does not run a file that is open for writing (ETXTBSY).
 #[cfg(test)]
 pub(crate) fn script(path: &Path, body: &str) {
     let write = r#"printf '#!/bin/sh\n%s\n' "$1" > "$0" && chmod 755 "$0""#;

@@ -1,5 +1,5 @@
-//! `cargo xtask container`: builds the image that `deploy/container` describes and asks the program in it for its
-//! version, where something is installed that builds images and answers. Elsewhere it says that it was not run.
+//! `cargo xtask container`: builds the image of `deploy/container`, and runs its program with `--version`. If no
+//! builder is installed or answers, the check is skipped.
 
 use std::path::{Path, PathBuf};
 
@@ -9,18 +9,18 @@ use crate::command;
 use crate::steps::Done;
 
 const FILE: &str = "deploy/container/Containerfile";
-/// What the image is called. It is kept: the next build takes what has not changed.
+/// Name of the image. It is kept as a cache for the next build.
 const IMAGE: &str = "qiang-xtask";
-/// How long a builder may take to say that it is there: some wait for a service that does not answer.
+/// Time limit of a builder's probe. Some builders wait for a service that does not answer.
 const ANSWERS_WITHIN: &str = "timeout 20";
 
-/// A program that builds images.
+/// Program that builds images.
 struct Builder {
     name: &'static str,
-    /// What succeeds where its service runs, too.
+    /// Command that succeeds only if the builder's service runs, too.
     probe: &'static str,
     build: &'static str,
-    /// What prints the version of the program in the image; other lines come before and after it.
+    /// Commands that print the version of the program in the image, possibly among other lines.
     run: &'static [&'static str],
 }
 
@@ -49,7 +49,7 @@ const BUILDERS: [Builder; 3] = [
     },
 ];
 
-/// Builds the image and runs the program in it, or says why not.
+/// Builds the image and runs its program, or returns why not.
 pub(crate) fn run(root: &Path) -> Result<Done> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     run_with(root, &std::env::split_paths(&path).collect::<Vec<_>>())
@@ -120,7 +120,7 @@ mod tests {
             why.contains("not built") && why.contains("podman, docker, buildah"),
             "{why}"
         );
-        // The client is there, and no service behind it.
+        // The client is installed, but its service does not answer.
         script(&bin.path().join("docker"), "exit 1");
         let Done::Skipped(why) = run_with(here(), &search).unwrap() else {
             panic!("nothing can have been built");

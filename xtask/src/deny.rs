@@ -1,6 +1,6 @@
-//! What may be depended on: licences, banned crates and sources of all that is compiled for this platform.
+//! Rules for dependencies: licences, banned crates and sources of all that is compiled for this platform.
 //!
-//! Security advisories are not checked: they need a database from outside.
+//! Security advisories are not checked, because they need an external database.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::command;
 
-/// Permissive licences that Apache-2.0 software may ship with. A licence on this list need not be in use today.
+/// Permissive licences that Apache-2.0 software may include. A licence on this list may be unused today.
 const LICENCES: &[&str] = &[
     "Apache-2.0",
     "BSD-2-Clause",
@@ -23,7 +23,7 @@ const LICENCES: &[&str] = &[
     "Zlib",
 ];
 
-/// Crates that must not come in, not even through others, and why.
+/// Crates that must not be dependencies, not even indirect ones, with the reason.
 const BANNED: &[(&str, &str)] = &[
     ("async-std", "the runtime is tokio"),
     ("chrono", "time is jiff's"),
@@ -41,7 +41,7 @@ const BANNED: &[(&str, &str)] = &[
 
 const CRATES_IO: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
-/// Every crate that is compiled, features considered: unlike `cargo metadata` this leaves out optional ones.
+/// Lists every crate that is compiled with its features. Unlike `cargo metadata`, it omits optional ones.
 const LIST: &str = "cargo tree --locked --workspace --all-features --prefix none --format {p}|{l}";
 
 pub(crate) fn run(root: &Path) -> Result<()> {
@@ -60,7 +60,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     )
 }
 
-/// Sources in Cargo.lock other than crates.io. The workspace's own crates have none there.
+/// Sources in Cargo.lock other than crates.io. The workspace's own crates have no source there.
 fn sources(lock: &str) -> Vec<String> {
     lock.lines()
         .filter_map(|line| line.strip_prefix("source = \"")?.strip_suffix('"'))
@@ -69,7 +69,7 @@ fn sources(lock: &str) -> Vec<String> {
         .collect()
 }
 
-/// Banned crates and licences in lines of `name version|licence`. A crate that comes again has a mark at the end.
+/// Banned crates and licences in lines of `name version|licence`. A repeated crate has a mark at the end.
 fn crates(list: &str) -> Vec<String> {
     let mut breaches = Vec::new();
     for (package, licence) in list.lines().filter_map(|line| line.split_once('|')) {
@@ -87,10 +87,10 @@ fn crates(list: &str) -> Vec<String> {
     breaches
 }
 
-/// Whether the allowed licences satisfy an SPDX expression; `/` is an old way to write `OR`.
+/// Whether the allowed licences satisfy an SPDX expression. `/` is an old notation of `OR`.
 fn is_allowed(expression: &str) -> bool {
     let mut expression = expression.replace('/', " OR ");
-    // The innermost brackets first: an allowed licence or another one stands for what is in them.
+    // Evaluates the innermost brackets first, and replaces them by an allowed or a refused licence.
     while let Some((before, rest)) = expression.rsplit_once('(')
         && let Some((inner, after)) = rest.split_once(')')
     {

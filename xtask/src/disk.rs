@@ -1,4 +1,4 @@
-//! Room on the disks that a run of all tests fills: a full disk makes servers of tests fail in ways that say nothing.
+//! Checks of free disk space before a run of all tests. On a full disk, test servers fail with misleading errors.
 
 use std::env;
 use std::path::Path;
@@ -8,14 +8,14 @@ use anyhow::{Context, Result, bail};
 use crate::command;
 use crate::steps::Done;
 
-/// Folders of tests' servers, most of them at once. Measured: 2 GiB at most.
+/// Space for the folders of test servers, most of them at once. Measured: 2 GiB at most.
 const TESTS_GIB: u64 = 4;
 
-/// What a build of everything from nothing takes, and the folders of tests after it. Measured: 6 GiB without
-/// incremental compilation, 9 GiB with it.
+/// Space for a complete build, followed by the folders of tests. Measured: 6 GiB without incremental compilation, 9 GiB
+/// with it.
 const BUILD_GIB: u64 = 10 + TESTS_GIB;
 
-/// Refuses to build everything where nothing is built yet and there is too little room.
+/// Fails if nothing is built yet and a complete build would not fit on the disk.
 pub(crate) fn for_build(target: &Path) -> Result<Done> {
     if target.join("debug/qiang").exists() {
         return Ok(Done::Passed);
@@ -23,7 +23,7 @@ pub(crate) fn for_build(target: &Path) -> Result<Done> {
     enough(target, BUILD_GIB)
 }
 
-/// Refuses to run tests where there is too little room for their servers.
+/// Fails if the disk has too little space for test servers.
 pub(crate) fn for_tests() -> Result<Done> {
     enough(&env::temp_dir(), TESTS_GIB)
 }
@@ -40,7 +40,7 @@ fn enough(folder: &Path, needed_gib: u64) -> Result<Done> {
     Ok(Done::Passed)
 }
 
-/// The number below the heading of `df`.
+/// Number in the second line of the output of `df`.
 fn parse(output: &str) -> Result<u64> {
     let number = output.lines().nth(1).unwrap_or_default().trim();
     number

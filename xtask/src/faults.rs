@@ -1,5 +1,5 @@
-//! `cargo xtask faults` and `cargo xtask fuzz` build programs and start them: `qiang-nemesis` makes faults, or leads
-//! campaigns through their lives under faults; `qiang-fuzz` sends random requests.
+//! `cargo xtask faults` and `cargo xtask fuzz`: build programs and start them. `qiang-nemesis` injects faults under
+//! load, or runs campaigns through their lives under faults; `qiang-fuzz` sends random requests.
 
 use std::path::{Path, PathBuf};
 
@@ -8,21 +8,21 @@ use serde::Deserialize;
 
 use crate::command;
 
-/// The short run of `cargo xtask test`.
+/// Arguments of the short run in `cargo xtask test`.
 pub(crate) const SHORT: &str = "--seconds 60 --seed 1";
 
-/// The few lives of `cargo xtask test`. One of them is led on MariaDB.
+/// Arguments of the few lives in `cargo xtask test`. One of them runs on MariaDB.
 pub(crate) const FEW_LIVES: &str = "--life --seeds 5";
 
-/// The short run of requests of `cargo xtask test`.
+/// Arguments of the short fuzz run in `cargo xtask test`.
 pub(crate) const SHORT_FUZZ: &str = "--seconds 20";
 
-/// What makes faults.
+/// Program that injects faults.
 pub(crate) const FAULTS: &str = "qiang-nemesis";
-/// What sends random requests.
+/// Program that sends random requests.
 pub(crate) const FUZZ: &str = "qiang-fuzz";
 
-/// Builds what is needed and runs one of the programs.
+/// Builds the necessary programs and runs one of them.
 pub(crate) fn run(root: &Path, program: &str, release: bool, args: &str) -> Result<()> {
     let profile = if release { " --release" } else { "" };
     command::run(
@@ -33,7 +33,7 @@ pub(crate) fn run(root: &Path, program: &str, release: bool, args: &str) -> Resu
     start(root, program, folder, args)
 }
 
-/// Runs what the tests' build has made.
+/// Runs a program of the tests' build.
 pub(crate) fn run_built(root: &Path, program: &str, args: &str) -> Result<()> {
     start(root, program, "debug", args)
 }
@@ -48,7 +48,7 @@ struct Metadata {
     target_directory: PathBuf,
 }
 
-/// Where Cargo puts programs.
+/// Cargo's target directory.
 pub(crate) fn target(root: &Path) -> Result<PathBuf> {
     let text = command::read("cargo metadata --no-deps --format-version 1", root)?;
     let metadata: Metadata =

@@ -1,5 +1,5 @@
-//! The project's own commands: `cargo xtask test`, `faults`, `fuzz`, `tidy`, `deny`, `openapi`, `docs`, `api`,
-//! `browser`, `pictures`, `upgrade`, `container`.
+//! The project's commands: `cargo xtask test`, `faults`, `fuzz`, `tidy`, `deny`, `openapi`, `api`, `browser`,
+//! `pictures`, `upgrade`, `container`.
 
 mod api;
 mod browser;
@@ -35,27 +35,27 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Run every check and every test, after installing what this machine lacks
+    /// Run every check and every test, after installing missing packages
     Test {
-        /// Run only what needs no server, and install nothing
+        /// Run only tests that need no server, and install nothing
         #[arg(long)]
         embedded: bool,
-        /// Check and test only the packages that the difference to a commit can reach
+        /// Check and test only the packages that the difference to a commit affects
         #[arg(long, value_name = "COMMIT", num_args = 0..=1, default_missing_value = "HEAD")]
         changed: Option<String>,
     },
-    /// Make faults under load, and check that nothing is lost or doubled and that the service comes back
+    /// Inject faults under load, and check that no answer is lost or duplicated and that the service recovers
     Faults {
-        /// Build optimised programs
+        /// Build optimized programs
         #[arg(long)]
         release: bool,
         /// --seconds, --seed, --topology, --faults, --life …; `cargo xtask faults -- --help` explains them
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
-    /// Send random and broken HTTP requests to a node, and check its answers
+    /// Send random and malformed HTTP requests to a node, and check its answers
     Fuzz {
-        /// Build optimised programs
+        /// Build optimized programs
         #[arg(long)]
         release: bool,
         /// --seconds, --seed, --connections …; `cargo xtask fuzz -- --help` explains them
@@ -68,21 +68,20 @@ enum Task {
     Deny,
     /// Write the OpenAPI document to docs/openapi.json
     Openapi,
-    /// Write the page of configuration keys, docs/reference/configuration.md
-    Docs,
-    /// Hold a running service against the document: validator, schemathesis, generated clients in two languages
+    /// Check a running service against its OpenAPI document: validator, schemathesis, generated clients in two
+    /// languages
     Api,
-    /// Try the pages in a browser, and check the types of their scripts
+    /// Test the pages in a browser, and check the types of their scripts
     Browser,
-    /// Try the pages in a browser, and retake the pictures of docs/guide/pages.md
+    /// Test the pages in a browser, and retake the README's pictures
     Pictures,
     /// Replace nodes of an earlier version by this one while users buy
     Upgrade {
-        /// The commit of the earlier version; its program is built first
+        /// Commit of the earlier version; its program is built first
         #[arg(default_value = "HEAD~1")]
         commit: String,
     },
-    /// Build the image of deploy/container and run its program, where something builds images
+    /// Build the image of deploy/container and run its program, if a builder is installed
     Container,
 }
 
@@ -125,7 +124,7 @@ fn run(root: &Path) -> Result<()> {
     }
 }
 
-/// The directory of the workspace, found from the current directory upwards.
+/// Root directory of the workspace, searched from the current directory upwards.
 fn project_root() -> Result<PathBuf> {
     let here = std::env::current_dir()?;
     here.ancestors()

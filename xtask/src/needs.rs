@@ -1,4 +1,4 @@
-//! What the tests need from the machine beside Rust, and how it is installed on Debian.
+//! Debian packages that the tests need besides Rust, and their installation.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -9,20 +9,20 @@ use anyhow::{Result, bail};
 use crate::command;
 use crate::steps::Done;
 
-/// A Debian package that a build or a test uses.
+/// Debian package that a build or a test uses.
 #[derive(Debug)]
 struct Need {
     package: &'static str,
-    /// What shows that it is there: names of programs, absolute paths of other files, and modules of Python as
+    /// Files that prove that it is installed: names of programs, absolute paths of other files, and Python modules as
     /// `program:module`.
     files: Vec<&'static str>,
     why: &'static str,
 }
 
-/// The table: a package, its files, why. A test that starts to use another program adds a row.
+/// Table of packages: package, its files, reason. A test that uses another program needs a new row.
 ///
-/// Some packages start a service when they are installed. Nothing here uses it, and the tests' own servers listen on
-/// other ports. `mariadb-server` without `-core` would come as a service that is started at once.
+/// Some packages start a service when they are installed. No test uses it; the tests' servers listen on other ports.
+/// `mariadb-server` without `-core` would install a running service.
 const NEEDS: &str = "
     gcc | cc | every build: links, and compiles the C in SQLite and aws-lc
     libc6-dev | /usr/include/stdio.h | every build: headers for that C
@@ -50,7 +50,7 @@ const NEEDS: &str = "
     fonts-wqy-microhei | /usr/share/fonts/truetype/wqy/wqy-microhei.ttc | the same: Chinese in their pictures
 ";
 
-/// Installs the missing packages and asks nothing. Where that is not possible, the error says what to install.
+/// Installs the missing packages without questions. If that is impossible, the error lists them.
 pub(crate) fn install() -> Result<Done> {
     install_on(&Machine::here(), &rows(NEEDS))
 }
@@ -67,7 +67,7 @@ fn rows(table: &'static str) -> Vec<Need> {
     table.lines().filter_map(row).collect()
 }
 
-/// What installing depends on.
+/// Properties of the machine that affect the installation.
 struct Machine {
     search: Vec<PathBuf>,
     root: bool,
@@ -77,14 +77,14 @@ impl Machine {
     fn here() -> Self {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let mut search: Vec<PathBuf> = std::env::split_paths(&path).collect();
-        // Servers are here, and a user's search path often leaves it out.
+        // Servers are in these folders, but users' search paths often lack them.
         search.extend(["/usr/sbin", "/sbin"].map(PathBuf::from));
         search.extend(versions(Path::new("/usr/lib/postgresql")));
         let root = fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0);
         Self { search, root }
     }
 
-    /// The path of a program, or the file itself if its path is absolute.
+    /// Path of a program, or the file itself if its path is absolute.
     fn find(&self, file: &str) -> Option<PathBuf> {
         if file.starts_with('/') {
             return Some(PathBuf::from(file)).filter(|file| file.exists());
@@ -106,7 +106,7 @@ impl Machine {
     }
 }
 
-/// Where Debian keeps the programs of PostgreSQL: one directory a version.
+/// Folders of PostgreSQL's programs on Debian, one per version.
 fn versions(directory: &Path) -> Vec<PathBuf> {
     let versions = fs::read_dir(directory).into_iter().flatten().flatten();
     versions.map(|version| version.path().join("bin")).collect()
@@ -168,7 +168,7 @@ mod tests {
     use super::*;
     use crate::command::script;
 
-    /// A machine that has only what is in `bin`.
+    /// Machine whose programs are all in `bin`.
     fn machine(bin: &Path, root: bool) -> Machine {
         Machine {
             search: vec![bin.to_owned()],
@@ -227,12 +227,12 @@ mod tests {
             "{log}"
         );
 
-        // It is there now: apt does not run again.
+        // The tool is installed, so apt does not run again.
         assert_eq!(install_on(&machine, &rows(TWO)[..1]).unwrap(), Done::Passed);
         let again = fs::read_to_string(bin.path().join("log")).unwrap();
         assert_eq!(again, log);
 
-        // The file never comes, and the error says so.
+        // The file is never installed, and the error reports it.
         let message = refusal(&machine);
         assert!(message.contains("still missing"), "{message}");
         assert!(

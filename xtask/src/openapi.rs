@@ -1,4 +1,4 @@
-//! Writes docs/openapi.json. A test of the program compares it with what the program prints.
+//! Writes docs/openapi.json. A test of the program compares the file with the program's output.
 
 use std::fs;
 use std::path::Path;
@@ -10,14 +10,14 @@ use crate::command;
 const DOCUMENT: &str = "docs/openapi.json";
 const PRINT: &str = "cargo run --quiet --package qiang -- openapi";
 
-/// Writes what the program prints, if it is an OpenAPI document.
+/// Writes the program's output to the file if it is an OpenAPI document.
 pub(crate) fn write(root: &Path) -> Result<()> {
     let printed = command::read(PRINT, root)?;
     check(&printed)?;
     fs::write(root.join(DOCUMENT), printed).with_context(|| format!("write {DOCUMENT}"))
 }
 
-/// A program that logs to standard output must not overwrite the document with its log.
+/// Checks the output, so that a log on standard output does not overwrite the document.
 fn check(printed: &str) -> Result<()> {
     let document: serde_json::Value =
         serde_json::from_str(printed).with_context(|| format!("`{PRINT}` did not print JSON"))?;

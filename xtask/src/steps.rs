@@ -1,4 +1,4 @@
-//! Steps run one after another. Each is announced and timed, the first failure ends the run, a table closes it.
+//! Runs steps one after another. It announces and times each step, stops at the first failure, and prints a table.
 
 use std::io::Write;
 use std::path::Path;
@@ -8,19 +8,19 @@ use anyhow::{Result, bail};
 
 use crate::command;
 
-/// How a step that did not fail ended.
+/// Result of a step that did not fail.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Done {
     Passed,
-    /// There was nothing to do, and why.
+    /// The step did nothing, for this reason.
     Skipped(String),
 }
 
 pub(crate) struct Step<'a> {
     name: &'static str,
-    /// What it does, and what takes long about it.
+    /// Description: what the step does, and why it may be slow.
     about: &'static str,
-    /// The command that repeats it alone.
+    /// Command that repeats only this step.
     repeat: String,
     work: Box<dyn FnOnce() -> Result<Done> + 'a>,
 }
@@ -40,7 +40,7 @@ impl<'a> Step<'a> {
         }
     }
 
-    /// A step that is one command, run in `directory`.
+    /// Step of one command, run in `directory`.
     pub(crate) fn command(
         name: &'static str,
         about: &'static str,
@@ -54,7 +54,7 @@ impl<'a> Step<'a> {
     }
 }
 
-/// Runs the steps in order and stops at the first failure. The table of all steps is printed either way.
+/// Runs the steps in order and stops at the first failure. Always prints the table of all steps.
 pub(crate) fn run_all(steps: Vec<Step<'_>>, out: &mut dyn Write) -> Result<()> {
     let count = steps.len();
     let width = steps.iter().map(|step| step.name.len()).max().unwrap_or(0);

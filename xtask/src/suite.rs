@@ -8,13 +8,13 @@ use anyhow::{Result, bail};
 use crate::steps::{Done, Step, run_all};
 use crate::{api, browser, changed, command, container, deny, disk, faults, needs, tidy, valkey};
 
-/// The variable that tells test binaries how many tests run at once.
+/// Variable with the number of concurrent tests of a test binary.
 const TEST_THREADS: &str = "RUST_TEST_THREADS";
 const ADD_COMPONENTS: &str = "rustup component add rustfmt clippy";
 
-/// Installs what the machine lacks, then runs all checks, cheap ones first, then all tests.
+/// Installs missing packages, runs all checks, cheap ones first, and then all tests.
 ///
-/// With `embedded` it installs nothing and runs only what needs no server.
+/// With `embedded` it installs nothing and runs only tests that need no server.
 pub(crate) fn test(root: &Path, embedded: bool) -> Result<()> {
     let install = !embedded;
     let mut steps = Vec::new();
@@ -155,9 +155,9 @@ pub(crate) fn test(root: &Path, embedded: bool) -> Result<()> {
     run_all(steps, &mut io::stdout())
 }
 
-/// Checks the layout, and checks and tests the packages that the difference to `base` can reach.
+/// Checks the layout, and checks and tests the packages that the difference to `base` affects.
 ///
-/// It installs nothing, and leaves out what runs a whole service: fuzz, api, browser, faults, life, container.
+/// It installs nothing, and skips steps that run a whole service: fuzz, api, browser, faults, life, container.
 pub(crate) fn test_changed(root: &Path, embedded: bool, base: &str) -> Result<()> {
     let packages = changed::packages(root, base)?;
     if packages.is_empty() {
@@ -197,7 +197,7 @@ pub(crate) fn test_changed(root: &Path, embedded: bool, base: &str) -> Result<()
     run_all(steps, &mut io::stdout())
 }
 
-/// Runs tests, two at a time for each processor: most wait for servers, connections and deadlines.
+/// Runs tests, two at a time per processor, because most wait for servers, connections and deadlines.
 fn run_tests(line: &str, root: &Path) -> Result<Done> {
     let threads = thread::available_parallelism().map_or(2, |processors| 2 * processors.get());
     let threads = env::var(TEST_THREADS).unwrap_or_else(|_| threads.to_string());

@@ -1,6 +1,6 @@
-//! Tidy: the rules of layout that neither the compiler nor clippy checks, as functions of the repository's text.
+//! Tidy: checks of layout rules that neither the compiler nor clippy covers, as functions of the repository's text.
 //!
-//! Each check takes files in memory and returns breaches, and has a test with a planted breach.
+//! Each check gets files in memory and returns breaches. Each has a test with a planted breach.
 
 mod circles;
 mod lua;
@@ -23,7 +23,7 @@ use tree::{Tree, parent};
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Breach {
     path: String,
-    /// Counted from 1; none for the file as a whole.
+    /// Line number, from 1; `None` for the whole file.
     line: Option<usize>,
     what: String,
 }
@@ -55,7 +55,7 @@ impl fmt::Display for Breach {
     }
 }
 
-/// All checks, on a machine that has everything they need.
+/// Runs all checks, on a machine with all necessary programs.
 pub(crate) fn run(root: &Path) -> Result<()> {
     check(root)?;
     lua::lint(root, true).map(drop)

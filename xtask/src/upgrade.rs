@@ -1,5 +1,6 @@
-//! `cargo xtask upgrade`: an earlier commit's program is replaced by this one's, node by node, while users buy. The
-//! test is the program's own; here the earlier program is built.
+//! `cargo xtask upgrade`: replaces the program of an earlier commit by the current one, node by node, while users buy.
+//!
+//! The test belongs to the program's crate; this module builds the earlier program.
 
 use std::fs;
 use std::path::Path;
@@ -9,12 +10,12 @@ use anyhow::{Context, Result, bail};
 use crate::command;
 use crate::faults::target;
 
-/// What replaces nodes, and where it finds the earlier program.
+/// Test that replaces nodes, and the variable with the path of the earlier program.
 const TEST: &str =
     "cargo test -p qiang --all-features --test operation nodes_are_replaced -- --nocapture";
 const BEFORE: &str = "QIANG_BEFORE";
 
-/// Builds the program of a commit, unless it is there from an earlier run, and replaces it by the present one.
+/// Builds the program of a commit, unless an earlier run has built it, and tests its replacement by the current one.
 pub(crate) fn run(root: &Path, commit: &str) -> Result<()> {
     let commit = resolve(root, commit)?;
     let folder = target(root)?.join("upgrade");
@@ -31,7 +32,7 @@ pub(crate) fn run(root: &Path, commit: &str) -> Result<()> {
     command::run_with(TEST, root, &[(BEFORE, &before)])
 }
 
-/// A commit's full name. It must be one, because a name goes into paths.
+/// Full name of a commit. Other names are refused, because the name becomes part of paths.
 fn resolve(root: &Path, commit: &str) -> Result<String> {
     let line = format!("git rev-parse --verify --quiet --end-of-options {commit}^{{commit}}");
     let name = command::read(&line, root).with_context(|| format!("{commit} names no commit"))?;
@@ -42,7 +43,7 @@ fn resolve(root: &Path, commit: &str) -> Result<String> {
     Ok(name.to_owned())
 }
 
-/// Does something with the files of a commit, which are removed afterwards.
+/// Runs `work` with the files of a commit, and removes them afterwards.
 fn with_checkout(
     root: &Path,
     commit: &str,
@@ -50,7 +51,7 @@ fn with_checkout(
     work: impl FnOnce(&Path) -> Result<()>,
 ) -> Result<()> {
     let path = source.display();
-    // What a run that broke off has left.
+    // Files of an interrupted run.
     let remove = format!("git worktree remove --force {path}");
     if source.exists() && !command::succeeds(&remove, root) {
         fs::remove_dir_all(source).with_context(|| format!("remove {path}"))?;
@@ -62,7 +63,7 @@ fn with_checkout(
     done.and(removed)
 }
 
-/// In a folder of its own: the present program stays where it is.
+/// Builds in a separate folder, so that the current program stays.
 fn build(source: &Path, folder: &Path, program: &Path) -> Result<()> {
     let built = folder.join("build");
     let line = "cargo build --locked -p qiang --all-features";
@@ -106,7 +107,7 @@ mod tests {
             assert_eq!(fs::read_to_string(source.join("file")).unwrap(), "before");
             Ok(())
         };
-        // As a run that broke off has left it; then again.
+        // As after an interrupted run; then again.
         fs::create_dir(&source).unwrap();
         for _ in 0..2 {
             with_checkout(&root, &first, &source, read).unwrap();

@@ -1,7 +1,8 @@
-//! Valkey 8, which the tests of the Redis engine also run on. Debian has it in its backports. Its packages are unpacked
-//! into the user's cache and not installed: installed, it would come as a service beside Redis.
+//! Installation of Valkey 8, on which the tests of the Redis engine also run.
 //!
-//! The tests look for it on the search path and then in that cache: see `valkey.rs` of the testkit.
+//! Debian has it in its backports. The packages are unpacked to the user's cache instead of installed, because an
+//! installation would start a service beside Redis. The tests look for Valkey on the search path and then in that
+//! cache: see `valkey.rs` of the testkit.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,11 +12,11 @@ use anyhow::{Context, Result, bail};
 use crate::command;
 use crate::steps::Done;
 
-/// The server, and the package that Debian keeps its program in.
+/// The server, and the package with its program.
 const PACKAGES: [&str; 2] = ["valkey-server", "valkey-tools"];
 const OLDEST: u32 = 8;
 
-/// Unpacks it if it is neither there nor on the search path.
+/// Unpacks Valkey, unless it is on the search path or unpacked already.
 pub(crate) fn install() -> Result<Done> {
     let folder = folder()?;
     if is_new_enough("valkey-server", &folder) || is_new_enough(&server(&folder), &folder) {
@@ -40,7 +41,7 @@ pub(crate) fn install() -> Result<Done> {
     Ok(Done::Passed)
 }
 
-/// `valkey` in the user's cache.
+/// Folder of Valkey in the user's cache.
 fn folder() -> Result<PathBuf> {
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
@@ -54,7 +55,7 @@ fn server(folder: &Path) -> String {
     folder.join("usr/bin/valkey-server").display().to_string()
 }
 
-/// Whether it runs and says that it is recent: `Valkey server v=8.1.1 …`.
+/// Whether the program runs and prints a recent version: `Valkey server v=8.1.1 …`.
 fn is_new_enough(program: &str, folder: &Path) -> bool {
     let here = if folder.is_dir() {
         folder
@@ -73,10 +74,10 @@ fn is_new_enough(program: &str, folder: &Path) -> bool {
     text.starts_with("Valkey") && version.and_then(|text| text.parse().ok()) >= Some(OLDEST)
 }
 
-/// What unpacking depends on.
+/// Properties of the machine that affect unpacking.
 struct Machine {
     os_release: String,
-    /// The texts of apt's own sources.
+    /// Texts of apt's own sources.
     sources: Vec<String>,
 }
 
@@ -96,7 +97,7 @@ impl Machine {
         {
             bail!("there is no apt-get or no dpkg-deb here");
         }
-        // Lists and sources of our own: the machine's stay as they are.
+        // Uses separate lists and sources; those of the machine stay as they are.
         let staging = folder.with_extension(format!("new-{}", std::process::id()));
         fs::create_dir_all(staging.join("lists/partial"))?;
         fs::create_dir_all(staging.join("cache/archives/partial"))?;
@@ -128,7 +129,7 @@ fn fetch(staging: &Path, list: &str) -> Result<()> {
     Ok(())
 }
 
-/// The texts of `sources.list` and of all files beside it.
+/// Texts of `sources.list` and of all files beside it.
 fn sources(apt: &Path) -> Vec<String> {
     let parts = fs::read_dir(apt.join("sources.list.d"))
         .into_iter()
@@ -144,7 +145,7 @@ fn sources(apt: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Where packages of the release come from: each with its options in brackets, as in `sources.list`.
+/// Sources of the release's packages, each with its options in brackets, as in `sources.list`.
 fn mirrors(sources: &[String], release: &str) -> Vec<String> {
     let mut mirrors: Vec<String> = sources
         .iter()
@@ -156,7 +157,7 @@ fn mirrors(sources: &[String], release: &str) -> Vec<String> {
     mirrors
 }
 
-/// `deb [options] URI suite component …`
+/// Mirrors in lines of the form `deb [options] URI suite component …`.
 fn one_line(text: &str, release: &str) -> Vec<String> {
     let mirror = |line: &str| {
         let rest = line.strip_prefix("deb ")?.trim();
@@ -171,7 +172,7 @@ fn one_line(text: &str, release: &str) -> Vec<String> {
     text.lines().filter_map(mirror).collect()
 }
 
-/// `Types: deb`, `URIs: …`, `Suites: …`, `Components: …`, `Signed-By: …`
+/// Mirrors in stanzas of `Types: deb`, `URIs: …`, `Suites: …`, `Components: …`, `Signed-By: …`.
 fn stanzas(text: &str, release: &str) -> Vec<String> {
     let mut mirrors = Vec::new();
     for stanza in text.split("\n\n") {

@@ -1,20 +1,20 @@
-//! Import circles among the modules of a crate.
+//! Check of import cycles among the modules of a crate.
 //!
-//! A parent and its children may import each other. Among the children of one parent, each with everything below it,
-//! imports have a direction. Hence no files import each other in a circle, unless one of them is above the others.
+//! A parent and its children may import each other. Among the children of one parent, each with its whole subtree,
+//! imports have a direction. So files import each other in a cycle only if one of them is an ancestor of the others.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::Breach;
 use super::rust::{Crate, ModulePath};
 
-/// Re-exports are followed this far; more are a circle of `use` that the compiler refuses.
+/// Maximum length of a chain of re-exports. A longer one is a cycle of `use`, which the compiler refuses.
 const REEXPORTS_MAX: u8 = 8;
 
-/// For each module the modules it imports from, each with one import: its file and what it names.
+/// Imported modules of each module, each with one example: its file and the imported path.
 type Imports = BTreeMap<ModulePath, BTreeMap<ModulePath, String>>;
 
-/// Reports each set of modules that all reach each other once, with a shortest circle among them.
+/// Reports each set of modules that all reach each other once, with a shortest cycle among them.
 pub(super) fn check(read: &Crate, breaches: &mut Vec<Breach>) {
     let imports = imports(read);
     for modules in components(&imports) {
@@ -35,7 +35,7 @@ pub(super) fn check(read: &Crate, breaches: &mut Vec<Breach>) {
     }
 }
 
-/// Every import between files, as one between the two modules where their ways from the root part.
+/// All imports between files, as imports between the ancestors that are siblings.
 fn imports(read: &Crate) -> Imports {
     let mut imports = Imports::new();
     for (from, module) in &read.modules {
@@ -56,10 +56,10 @@ fn imports(read: &Crate) -> Imports {
     imports
 }
 
-/// Where a path leads: a module and true, or the module that an item is in and false.
+/// Target of a path: a module and true, or the module of an item and false.
 type Place = (ModulePath, bool);
 
-/// Follows a path as it is written in module `from`; none if it leads out of the crate.
+/// Resolves a path in module `from`; `None` if it leaves the crate.
 fn find(read: &Crate, from: &ModulePath, path: &[String], steps: u8) -> Option<Place> {
     let mut module = from.clone();
     for (index, name) in path.iter().enumerate() {
@@ -71,7 +71,7 @@ fn find(read: &Crate, from: &ModulePath, path: &[String], steps: u8) -> Option<P
                 Some((next, true)) => module = next,
                 Some(item) => return Some(item),
                 None if index == 0 => return None,
-                // A macro made it, or it comes from another crate.
+                // A macro created the name, or it comes from another crate.
                 None => return Some((module, false)),
             },
         }
@@ -79,7 +79,7 @@ fn find(read: &Crate, from: &ModulePath, path: &[String], steps: u8) -> Option<P
     Some((module, true))
 }
 
-/// What `name` means in a module: a child, an item, or something imported.
+/// Meaning of `name` in a module: a child, an item, or an import.
 fn member(read: &Crate, module: &ModulePath, name: &str, steps: u8) -> Option<Place> {
     let steps = steps.checked_sub(1)?;
     let here = read.modules.get(module)?;
@@ -100,7 +100,7 @@ fn member(read: &Crate, module: &ModulePath, name: &str, steps: u8) -> Option<Pl
     })
 }
 
-/// The sets of two and more modules that all reach each other.
+/// Sets of two or more modules that all reach each other.
 fn components(imports: &Imports) -> Vec<BTreeSet<&ModulePath>> {
     let mut components: Vec<BTreeSet<&ModulePath>> = Vec::new();
     for module in imports.keys() {
@@ -117,7 +117,7 @@ fn components(imports: &Imports) -> Vec<BTreeSet<&ModulePath>> {
     components
 }
 
-/// The modules that `start` imports from, directly or not, each with the one before it on a shortest way.
+/// Modules that `start` imports, directly or indirectly, each with its predecessor on a shortest path.
 fn reach<'a>(
     imports: &'a Imports,
     start: &'a ModulePath,
@@ -160,7 +160,7 @@ mod tests {
     use super::*;
     use crate::tidy::tree::Tree;
 
-    /// Expects these circles in the crate of `lib.rs`.
+    /// Expects these cycles in the crate of `lib.rs`.
     fn check(files: &[(&str, &str)], expected: &[&str]) {
         let read = Crate::read(&Tree::of(files), "lib.rs");
         let mut breaches = Vec::new();
@@ -207,7 +207,7 @@ mod tests {
         let b = "use crate::c::C; pub struct B;";
         let c = "use crate::a::A; pub struct C;";
         check_abc([a, b, c], &["a.rs -> b.rs -> c.rs -> a.rs"]);
-        // A shorter one stands for all three.
+        // A shorter cycle represents all three.
         let c = "use crate::{a::A, b::B}; pub struct C;";
         check_abc([a, b, c], &["b.rs -> c.rs -> b.rs"]);
     }
@@ -222,7 +222,7 @@ mod tests {
             ],
             &["a.rs -> b.rs -> a.rs"],
         );
-        // What `a` passes on from `b` is no import from `a`.
+        // An item of `b` that `a` re-exports is no import from `a`.
         let a = "pub use super::b::B; use crate::c::C;";
         check_abc([a, "pub struct B;", "use crate::a::B; pub struct C;"], &[]);
     }

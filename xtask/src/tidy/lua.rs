@@ -1,4 +1,4 @@
-//! Checks of Lua scripts: the header that says what a script takes and replies, and luacheck.
+//! Checks of Lua scripts: the header with keys, arguments and replies, and luacheck.
 
 use std::path::Path;
 
@@ -9,10 +9,10 @@ use super::tree::Tree;
 use crate::command;
 use crate::steps::Done;
 
-/// What the comment at the top of a script explains, each at the start of a line.
+/// Words that begin lines of a script's header.
 const HEADER: [&str; 3] = ["KEYS", "ARGV", "Replies"];
 
-/// Every script has such a header. Whoever calls the script needs it, because no compiler checks the call.
+/// Checks that every script has such a header. Callers need it, because no compiler checks the call.
 pub(super) fn check_headers(tree: &Tree, breaches: &mut Vec<Breach>) {
     for (path, text) in scripts(tree) {
         let header: Vec<&str> = text
@@ -32,7 +32,7 @@ pub(super) fn check_headers(tree: &Tree, breaches: &mut Vec<Breach>) {
     }
 }
 
-/// Runs luacheck over all scripts. Where it is missing, that is an error if it is `required`.
+/// Runs luacheck over all scripts. A missing luacheck is an error if it is `required`.
 pub(crate) fn lint(root: &Path, required: bool) -> Result<Done> {
     lint_with("luacheck", root, required)
 }
@@ -81,7 +81,7 @@ mod tests {
         check("return 1\n", &HEADER);
         check(&GOOD.replace("ARGV[1]", "the user's ARGV[1]"), &["ARGV"]);
         check(&GOOD.replace("Replies", "Repliesx"), &["Replies"]);
-        // Comments after the first line of code are not the header.
+        // Comments after the first line of code are not part of the header.
         check(&format!("local x\n{GOOD}"), &HEADER);
         let mut breaches = Vec::new();
         check_headers(&Tree::of(&[("a/b.rs", "")]), &mut breaches);

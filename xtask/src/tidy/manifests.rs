@@ -1,4 +1,4 @@
-//! Checks of manifests: which crate may depend on which, what stays out of the core, who inherits the lints.
+//! Checks of manifests: allowed dependencies between crates, dependencies of the core, and inherited lints.
 
 use std::path::Path;
 
@@ -10,9 +10,10 @@ use super::rust::Crate;
 use super::tree::{Tree, parent};
 use crate::command;
 
-/// What each crate may depend on among our own, without the `qiang-` of their names. Engines and ledgers meet through
-/// the traits of `core`; `connect` is what `redis` stands on, and nobody else knows it. A new word here is the rarest
-/// kind of change; docs/decisions/ says why it came.
+/// Allowed dependencies of each crate among the workspace's crates, without the prefix `qiang-`.
+///
+/// Engines and ledgers meet through the traits of `core`. Only `redis` may use `connect`. A new word here is the rarest
+/// kind of change; docs/decisions/ has the reasons.
 const ALLOWED: &str = "
     api: core
     audit: core
@@ -37,8 +38,8 @@ const ALLOWED: &str = "
     xtask:
 ";
 
-/// What the tests of a crate may use besides; `testkit` is for the tests of every crate, and otherwise for `nemesis`
-/// alone, which is a test with a program of its own.
+/// Additional dependencies of a crate's tests. The tests of every crate may use `testkit`. Of programs only `nemesis` and
+/// `fuzz` may, because they are tests.
 const ALLOWED_IN_TESTS: &str = "
     audit: embedded ledger redis
     node: client
@@ -50,14 +51,14 @@ const ALLOWED_IN_TESTS: &str = "
 const CORE: &str = "core";
 const TESTKIT: &str = "testkit";
 
-/// IO, SQL, Redis, HTTP and async runtimes stay out of the core; so does what comes with them under a longer name
-/// (`tokio-util`).
+/// Crates for IO, SQL, Redis, HTTP and async runtimes, which the core must not use. Crates with a longer name after a
+/// hyphen count as well (`tokio-util`).
 const NOT_IN_CORE: &str = "
     async-executor async-io async-std axum futures-executor hyper lapin libsqlite3 mio monoio redis reqwest rusqlite
     smol sqlx tokio tower
 ";
 
-/// What `cargo metadata` says about the workspace's own packages. Paths are below the root.
+/// Output of `cargo metadata` about the workspace's own packages. Paths are relative to the root.
 #[derive(Deserialize)]
 pub(super) struct Metadata {
     pub(super) packages: Vec<Package>,
@@ -75,17 +76,17 @@ pub(super) struct Package {
 #[derive(Deserialize)]
 struct Dependency {
     name: String,
-    /// `dev` or `build`; none for an ordinary one.
+    /// `dev` or `build`; `None` for a normal dependency.
     kind: Option<String>,
     req: String,
-    /// Where it is, if it is one of ours.
+    /// Path, if the dependency is a crate of the workspace.
     path: Option<String>,
 }
 
-/// A library, program, test or benchmark.
+/// Library, program, test or benchmark.
 #[derive(Deserialize)]
 struct Target {
-    /// The file that the compiler reads first.
+    /// Root file of the crate.
     src_path: String,
 }
 
@@ -109,14 +110,15 @@ impl Metadata {
 }
 
 impl Package {
-    /// The crates that it is compiled to.
+    /// Crates that the package is compiled to.
     pub(super) fn crates(&self, tree: &Tree) -> Vec<Crate> {
         let roots = self.targets.iter().map(|target| target.src_path.as_str());
         roots.map(|root| Crate::read(tree, root)).collect()
     }
 }
 
-/// Every dependency between our crates is in the tables, and every other one names a version.
+/// Checks that the tables allow every dependency between the workspace's crates, and that every other one has a
+/// version.
 pub(super) fn check_dependencies(metadata: &Metadata, breaches: &mut Vec<Breach>) {
     check_with(ALLOWED, ALLOWED_IN_TESTS, metadata, breaches);
 }
@@ -150,7 +152,7 @@ fn check_with(allowed: &str, in_tests: &str, metadata: &Metadata, breaches: &mut
     }
 }
 
-/// The words behind a crate's name in a table.
+/// Words after a crate's name in a table.
 fn row<'a>(table: &'a str, name: &str) -> Option<Vec<&'a str>> {
     let name = short(name);
     let mut rows = table.lines().filter_map(|line| line.trim().split_once(':'));
@@ -162,7 +164,7 @@ fn short(name: &str) -> &str {
     name.strip_prefix("qiang-").unwrap_or(name)
 }
 
-/// The core has no IO and no async runtime, not even in its tests.
+/// Checks that the core has no IO and no async runtime, not even in its tests.
 pub(super) fn check_core(metadata: &Metadata, breaches: &mut Vec<Breach>) {
     let core = metadata
         .packages
@@ -180,11 +182,11 @@ pub(super) fn check_core(metadata: &Metadata, breaches: &mut Vec<Breach>) {
     }
 }
 
-/// The one crate that takes the place of calls of the C library, in its tests. It repeats the lints, because a manifest
-/// cannot take over all of them but one.
+/// The only crate that replaces calls of the C library, in its tests. It repeats the lints, because a manifest cannot
+/// inherit all except one.
 const WITH_LINTS_OF_ITS_OWN: &str = "qiang-powerloss";
 
-/// The workspace's lints hold only where a manifest asks for them.
+/// Checks that each manifest requests the workspace's lints; they apply only on request.
 pub(super) fn check_lints(tree: &Tree, metadata: &Metadata, breaches: &mut Vec<Breach>) {
     for package in &metadata.packages {
         let path = &package.manifest_path;
@@ -198,7 +200,7 @@ pub(super) fn check_lints(tree: &Tree, metadata: &Metadata, breaches: &mut Vec<B
     }
 }
 
-/// Each crate links one integration binary at most: a second one costs a link, and shares no fixtures with the first.
+/// Checks that each crate has at most one integration binary. A second one costs a link, and shares no fixtures.
 pub(super) fn check_test_binaries(metadata: &Metadata, breaches: &mut Vec<Breach>) {
     for package in &metadata.packages {
         let below = format!("{}/tests/", parent(&package.manifest_path));
@@ -214,7 +216,7 @@ pub(super) fn check_test_binaries(metadata: &Metadata, breaches: &mut Vec<Breach
     }
 }
 
-/// No crate holds a fifth of all lines of Rust: one that does is several crates.
+/// Checks that no crate has a fifth or more of all lines of Rust. Such a crate must be split.
 pub(super) fn check_shares(tree: &Tree, metadata: &Metadata, breaches: &mut Vec<Breach>) {
     let lines_below = |directory: &str| -> usize {
         let below = format!("{directory}/");
@@ -240,7 +242,7 @@ pub(super) fn check_shares(tree: &Tree, metadata: &Metadata, breaches: &mut Vec<
 mod tests {
     use super::*;
 
-    /// Packages with these names, of which the first has the given dependencies.
+    /// Packages with these names; the first has the given dependencies.
     fn workspace(names: &[&str], dependencies: Vec<Dependency>) -> Metadata {
         let package = |name: &&str| Package {
             name: name.to_string(),
@@ -256,7 +258,7 @@ mod tests {
         }
     }
 
-    /// A dependency on one of our crates, or on version `req` of another.
+    /// Dependency on a crate of the workspace, or on version `req` of another one.
     fn dependency(name: &str, kind: Option<&str>, req: Option<&str>) -> Dependency {
         Dependency {
             name: name.to_owned(),

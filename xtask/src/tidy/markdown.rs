@@ -1,5 +1,4 @@
-//! Checks of Markdown: relative links lead somewhere, decisions are numbered and listed, the page of configuration keys
-//! is up to date.
+//! Checks of Markdown: targets of relative links, and numbers and index of decisions.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +10,7 @@ use crate::configuration::{PAGE, SOURCE, page};
 
 const DECISIONS: &str = "docs/decisions/";
 
-/// Every relative link of a Markdown file names a file or directory of the repository. What follows a `#` is not
+/// Checks that the target of every relative link is a file or directory of the repository. Fragments after `#` are not
 /// checked.
 pub(super) fn check_links(tree: &Tree, breaches: &mut Vec<Breach>) {
     for (path, text) in tree.texts().filter(|(path, _)| path.ends_with(".md")) {
@@ -32,7 +31,8 @@ pub(super) fn check_links(tree: &Tree, breaches: &mut Vec<Breach>) {
     }
 }
 
-/// Decisions are `NNNN-title.md`, no number is used twice, and the index in README.md links each.
+/// Checks that decisions are named `NNNN-title.md`, that numbers are unique, and that the index in README.md links
+/// each.
 pub(super) fn check_decisions(tree: &Tree, breaches: &mut Vec<Breach>) {
     let index = tree.text(&format!("{DECISIONS}README.md"));
     let listed = targets(index.unwrap_or(""));
@@ -57,16 +57,7 @@ pub(super) fn check_decisions(tree: &Tree, breaches: &mut Vec<Breach>) {
     }
 }
 
-/// The page of configuration keys follows from the default configuration.
-pub(super) fn check_configuration(tree: &Tree, breaches: &mut Vec<Breach>) {
-    let expected = tree.text(SOURCE).map(page);
-    if tree.text(PAGE) != expected.as_deref() {
-        let what = format!("differs from {SOURCE}: run `cargo xtask docs`");
-        breaches.push(Breach::file(PAGE, what));
-    }
-}
-
-/// The targets of links, images and `[name]: target` lines with their line numbers, but for addresses on the web.
+/// Targets of links, images and `[name]: target` lines with their line numbers, except web addresses.
 fn targets(text: &str) -> Vec<(usize, String)> {
     let parser = Parser::new_ext(text, Options::ENABLE_FOOTNOTES | Options::ENABLE_TABLES);
     let mut targets: Vec<(usize, String)> = parser
@@ -79,7 +70,7 @@ fn targets(text: &str) -> Vec<(usize, String)> {
             .into_offset_iter()
             .filter_map(|(event, place)| match event {
                 Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
-                    // A link by name leads to a definition, which is here already.
+                    // The target of a link by name is its definition, which is in the list already.
                     let is_inline = text[place.clone()].ends_with(')');
                     is_inline.then(|| (place.start, dest_url.to_string()))
                 }

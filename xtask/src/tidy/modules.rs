@@ -1,4 +1,4 @@
-//! Dead files: every `.rs` file below `src/` and `tests/` is reached by `mod` from the root of a crate.
+//! Check for dead files: `mod` must lead from the root of a crate to every `.rs` file below `src/` and `tests/`.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use super::Breach;
 use super::rust::Crate;
 use super::tree::Tree;
 
-/// Finds the files in the package at `directory` that none of its crates compiles.
+/// Finds files in the package at `directory` that no crate of the package compiles.
 pub(super) fn check_dead_files(
     tree: &Tree,
     directory: &str,

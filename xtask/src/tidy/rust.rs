@@ -1,4 +1,4 @@
-//! The modules of a crate as `syn` reads them: which files they are in, what they define, import and mention.
+//! Modules of a crate as `syn` parses them: their files, definitions, imports and mentioned paths.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,30 +10,30 @@ use syn::{
 
 use super::tree::{Tree, join, parent};
 
-/// The names that lead from the root of a crate to a module; empty for the root.
+/// Names from the root of a crate to a module; empty for the root.
 pub(super) type ModulePath = Vec<String>;
 
-/// Everything that is reached by `mod` from one root file. Every `cfg` counts as set.
+/// All modules that `mod` reaches from one root file. Every `cfg` counts as set.
 #[derive(Default)]
 pub(super) struct Crate {
     pub(super) root: String,
     pub(super) modules: BTreeMap<ModulePath, Module>,
     pub(super) files: BTreeSet<String>,
-    /// Files that are not Rust, each with what `syn` says.
+    /// Files that are not Rust, each with the error of `syn`.
     pub(super) unreadable: Vec<(String, String)>,
 }
 
-/// A module, in a file of its own or inline. Paths are kept as they are written: `super::a::B`.
+/// Module in its own file or inline. Paths are kept as written: `super::a::B`.
 #[derive(Default)]
 pub(super) struct Module {
     pub(super) file: String,
-    /// The items that stand directly in it.
+    /// Items directly in the module.
     pub(super) defined: BTreeSet<String>,
-    /// What `use` brings in, by the name it has here.
+    /// Imports of `use`, keyed by their local name.
     pub(super) imports: BTreeMap<String, Vec<String>>,
-    /// Paths that are imported with `::*`.
+    /// Paths imported with `::*`.
     pub(super) globs: Vec<Vec<String>>,
-    /// Paths of two and more names anywhere in it outside `#[cfg(test)]`, and in what macros are called with.
+    /// Paths of two or more names in the module outside `#[cfg(test)]`, including arguments of macros.
     pub(super) mentioned: BTreeSet<Vec<String>>,
 }
 
@@ -56,13 +56,13 @@ impl Crate {
     }
 }
 
-/// Walks through one file after another and fills `read`.
+/// Reader that walks from file to file and fills `read`.
 struct Reader<'a> {
     tree: &'a Tree,
     read: &'a mut Crate,
     path: ModulePath,
     file: String,
-    /// The directory of the files of child modules.
+    /// Directory of the files of child modules.
     home: String,
     in_test: bool,
 }
@@ -174,7 +174,7 @@ impl<'ast> Visit<'ast> for Reader<'_> {
         visit::visit_path(self, path);
     }
 
-    /// Reads what a macro is called with if it is a list of expressions.
+    /// Reads the arguments of a macro if they are a list of expressions.
     fn visit_macro(&mut self, call: &'ast Macro) {
         visit::visit_macro(self, call);
         let list = Punctuated::<Expr, Token![,]>::parse_terminated;
@@ -184,7 +184,7 @@ impl<'ast> Visit<'ast> for Reader<'_> {
     }
 }
 
-/// The name that an item has in its module, and its attributes.
+/// Name of an item in its module, and its attributes.
 fn described(item: &Item) -> (Option<&Ident>, &[Attribute]) {
     match item {
         Item::Const(item) => (Some(&item.ident), &item.attrs),
@@ -203,7 +203,7 @@ fn described(item: &Item) -> (Option<&Ident>, &[Attribute]) {
     }
 }
 
-/// `#[cfg(test)]` or `#[cfg(all(test, …))]`.
+/// Whether an attribute is `#[cfg(test)]` or `#[cfg(all(test, …))]`.
 fn is_for_tests(attribute: &Attribute) -> bool {
     let Meta::List(list) = &attribute.meta else {
         return false;

@@ -1,17 +1,17 @@
-//! Checks of one text file at a time: lines, endings, headers, length, and text that must not be committed.
+//! Checks of single text files: lines, endings, headers, length, and text that must not be committed.
 
 use super::Breach;
 
-/// For any text. rustfmt wraps code at 100; comments and prose may be longer.
+/// Maximum length of a line of any text. rustfmt wraps code at 100; comments and prose may be longer.
 const LINE_CHARS_MAX: usize = 120;
 
-/// A longer file should be several.
+/// Maximum length of a code file; a longer one should be split.
 const FILE_LINES_MAX: usize = 500;
 
-/// Endings of files that people write as code.
+/// Extensions of code files.
 const CODE: &[&str] = &["css", "html", "js", "lua", "mjs", "rs", "sh", "sql", "ts"];
 
-/// Endings of files that programs write, and of data: their form is not ours.
+/// Extensions of generated files and data, whose format is not checked.
 const GENERATED: &[&str] = &[
     "csv",
     "json",
@@ -42,8 +42,8 @@ fn extension(path: &str) -> &str {
     name.rsplit_once('.').map_or("", |(_, extension)| extension)
 }
 
-/// Merge-conflict markers and paths of somebody's machine. The patterns are put together here, so that this file
-/// holds none.
+/// Checks for merge-conflict markers and for paths of a developer's machine. The patterns are assembled here, so that
+/// this file does not match them.
 fn check_committable(path: &str, text: &str, breaches: &mut Vec<Breach>) {
     let markers = ['<', '|', '>'].map(|mark| mark.to_string().repeat(7));
     let homes = ["root", "home", "Users"].map(|name| format!("/{name}/"));
@@ -61,7 +61,7 @@ fn check_committable(path: &str, text: &str, breaches: &mut Vec<Breach>) {
     }
 }
 
-/// Whether `line` holds the absolute path `prefix`, not as a later part of a longer path or address.
+/// Whether `line` has the absolute path `prefix`, but not as a later part of a longer path or address.
 fn names_absolute(line: &str, prefix: &str) -> bool {
     line.match_indices(prefix).any(|(at, _)| {
         let before = line[..at].chars().next_back();
@@ -85,7 +85,7 @@ fn check_lines(path: &str, text: &str, breaches: &mut Vec<Breach>) {
     }
 }
 
-/// A row of a Markdown table, or an address.
+/// Whether a line is a row of a Markdown table, or has an address.
 fn is_unbreakable(path: &str, line: &str) -> bool {
     (extension(path) == "md" && line.starts_with('|')) || line.contains("https://")
 }
@@ -98,7 +98,7 @@ fn check_length(path: &str, text: &str, breaches: &mut Vec<Breach>) {
     }
 }
 
-/// There is no exception: tests and benches say what they are for as well.
+/// Checks that a Rust file begins with a module comment, without exceptions for tests and benchmarks.
 fn check_header(path: &str, text: &str, breaches: &mut Vec<Breach>) {
     let first = text.lines().find(|line| !line.trim().is_empty());
     let documented = first.and_then(|line| line.strip_prefix("//!"));
@@ -112,7 +112,7 @@ fn check_header(path: &str, text: &str, breaches: &mut Vec<Breach>) {
 }
 
 fn numbered(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    // Not `lines`, which would hide a carriage return.
+    // `lines` would hide a carriage return.
     let body = text.strip_suffix('\n').unwrap_or(text);
     body.split('\n')
         .enumerate()
@@ -123,7 +123,7 @@ fn numbered(text: &str) -> impl Iterator<Item = (usize, &str)> {
 mod tests {
     use super::*;
 
-    /// Expects exactly one breach in `line` (0: the file as a whole) that says `what`; no `what`, no breach.
+    /// Expects exactly one breach in `line` (0: the whole file) with the text `what`; an empty `what` means no breach.
     fn check_one(path: &str, text: &str, line: usize, what: &str) {
         let mut breaches = Vec::new();
         check(path, text, &mut breaches);

@@ -8,14 +8,14 @@ use anyhow::{Context, Result};
 
 use crate::command;
 
-/// What git knows or would take.
+/// Lists files that git tracks or would add.
 const BY_GIT: &str = "git ls-files -z --cached --others --exclude-standard";
 
-/// The same for a source archive, from which there is no checkout.
+/// Lists the files of a source archive, which has no git data.
 const BY_FIND: &str =
     "find . ( -name target -o -name node_modules ) -prune -o -type f -printf %P\\0";
 
-/// Files by their path below the root, with `/` between the parts. A file that is not text has no content.
+/// Files by their path below the root, with `/` as the separator. A file that is not text has no content.
 pub(super) struct Tree {
     files: BTreeMap<String, Option<String>>,
 }
@@ -27,7 +27,7 @@ impl Tree {
         let mut files = BTreeMap::new();
         for path in list.split_terminator('\0') {
             let file = root.join(path);
-            // Symbolic links are not followed. A file that git knows may be gone from the disk.
+            // Symbolic links are not followed. A tracked file may be missing on the disk.
             if !fs::symlink_metadata(&file).is_ok_and(|metadata| metadata.is_file()) {
                 continue;
             }
@@ -50,7 +50,7 @@ impl Tree {
         self.files.get(path)?.as_deref()
     }
 
-    /// Whether there is such a file or a directory that holds one; the empty path is the root.
+    /// Whether there is such a file, or a directory with a file; the empty path is the root.
     pub(super) fn has(&self, path: &str) -> bool {
         let below = format!("{path}/");
         path.is_empty()
@@ -71,12 +71,12 @@ impl Tree {
     }
 }
 
-/// The directory of a path, without a `/` at its end.
+/// Directory of a path, without a final `/`.
 pub(super) fn parent(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(directory, _)| directory)
 }
 
-/// `directory/below`, with `.` and `..` in `below` followed.
+/// Joins `directory/below`, and resolves `.` and `..` in `below`.
 pub(super) fn join(directory: &str, below: &str) -> String {
     let mut parts: Vec<&str> = directory
         .split('/')
