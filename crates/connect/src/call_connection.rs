@@ -42,7 +42,7 @@ const QUERY_PAUSE: Duration = Duration::from_millis(100);
 /// Reason of a failed attempt: the partition is in another leadership term.
 pub(crate) const TERM_OVER: &str = "the partition's primary has changed";
 /// Reason of a missing answer: the call was carried out and its stored reply has expired.
-const REPLY_LOST: &str = "the call was carried out, and its reply has expired";
+const REPLY_LOST: &str = "the call was carried out, but its stored reply has expired";
 
 /// State shared by all connections of one node.
 pub struct ConnectionContext {
@@ -63,7 +63,7 @@ impl ConnectionContext {
     /// If an option is invalid.
     pub fn new(options: Options) -> Result<Self, ConnectError> {
         if !(1..=PARTITIONS_MAX).contains(&options.partitions) {
-            let text = format!("partitions are 1 to {PARTITIONS_MAX}");
+            let text = format!("invalid number of partitions: it must be 1 to {PARTITIONS_MAX}");
             return Err(ConnectError::Options(text));
         }
         Ok(Self {
@@ -338,8 +338,7 @@ impl CallConnection {
         if fence.is_refused() {
             return Ok(None);
         }
-        let unreadable =
-            || RedisError::from((ErrorKind::Parse, "commands and answers differ in number"));
+        let unreadable = || RedisError::from((ErrorKind::Parse, "wrong number of answers"));
         let head = fence.text().parse().map_err(|_| unreadable())?;
         if answers.len() != commands.len() {
             return Err(unreadable());
@@ -488,7 +487,7 @@ impl CallConnection {
         let (_, connection) = self
             .connection
             .as_mut()
-            .ok_or_else(|| RedisError::from((ErrorKind::Io, "the connection is gone")))?;
+            .ok_or_else(|| RedisError::from((ErrorKind::Io, "the connection was dropped")))?;
         replicas_have(connection, mark, &self.context.options).await
     }
 

@@ -25,7 +25,7 @@ use crate::{
 /// Pause before a failed `WAIT` is sent again.
 const PAUSE: Duration = Duration::from_millis(20);
 /// Reason of a command without confirmation: earlier commands took all the time.
-const BUSY: &str = "earlier commands of the partition are still waiting for replicas";
+const BUSY: &str = "earlier commands of the partition still wait for replicas";
 
 /// Confirms one partition's commands by its replicas.
 pub(crate) struct Confirmations {

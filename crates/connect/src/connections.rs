@@ -34,7 +34,7 @@ const SCAN_COUNT: usize = 1_000;
 /// Pause between two attempts of an unfenced command.
 const UNFENCED_PAUSE: Duration = Duration::from_millis(50);
 /// Reason of an unsent call: no connection was free in time.
-const BUSY: &str = "earlier commands of the partition are still waiting for their answers";
+const BUSY: &str = "earlier commands of the partition still wait for their answers";
 
 /// All partitions as this node sees them, and its connections to them.
 pub struct Connections {
@@ -175,10 +175,10 @@ impl Connections {
                 partition,
                 found,
                 wanted,
-                "fewer replicas than `redis.replicas`: claims that ask for `replica` are answered 503"
+                "fewer replicas online than `redis.replicas`: claims that ask for `replica` get status 503"
             ),
             (true, false) => {
-                tracing::info!(partition, found, wanted, "no replica is missing any longer");
+                tracing::info!(partition, found, wanted, "all required replicas are online");
             }
             _ => {}
         }

@@ -24,7 +24,7 @@ pub(crate) type Address = (String, u16);
 pub(crate) fn sentinel(url: &str) -> Result<ConnectionInfo, ConnectError> {
     let info = url
         .into_connection_info()
-        .map_err(|error| ConnectError::Options(format!("a Redis URL cannot be read: {error}")))?;
+        .map_err(|error| ConnectError::Options(format!("invalid Redis URL: {error}")))?;
     Ok(info.set_tcp_settings(TcpSettings::default().set_nodelay(true)))
 }
 
@@ -95,7 +95,7 @@ pub(crate) async fn dial_pubsub(
     let timeout = CONNECT_TIMEOUT_MAX.min(call_timeout);
     let dialled = tokio::time::timeout(timeout, client.get_async_pubsub()).await;
     dialled.unwrap_or_else(|_| {
-        let text = "a connection for subscriptions took too long";
+        let text = "time limit exceeded while opening a connection for subscriptions";
         Err(RedisError::from((ErrorKind::Io, text)))
     })
 }

@@ -72,7 +72,7 @@ impl Directory {
         let first = options
             .urls
             .first()
-            .ok_or_else(|| ConnectError::Options("a Redis URL is needed".to_owned()))?;
+            .ok_or_else(|| ConnectError::Options("no Redis URL is configured".to_owned()))?;
         let replica = |url: &String| {
             Ok(Replica {
                 server: dialer::server(url, options)?,
@@ -120,7 +120,7 @@ impl Directory {
             tracing::warn!(
                 partition = partition.0,
                 %error,
-                "how Redis is set up cannot be checked"
+                "cannot check the settings of Redis"
             );
         };
         let connected = self.connect_any(partition).await.inspect_err(warn);
@@ -375,14 +375,14 @@ async fn first_success<T, F: Future<Output = Result<T, RedisError>>>(
 fn nowhere() -> RedisError {
     RedisError::from((
         ErrorKind::ClusterConnectionNotFound,
-        "no server is known to have the partition",
+        "no server with the partition is known",
     ))
 }
 
 fn disunited() -> RedisError {
     RedisError::from((
         ErrorKind::ClusterConnectionNotFound,
-        "no more than half of the Sentinels name one and the same primary",
+        "the Sentinels do not agree: no primary is named by more than half of them",
     ))
 }
 

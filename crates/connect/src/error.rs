@@ -5,7 +5,7 @@ use redis::{ErrorKind, FromRedisValue, RedisError, ServerErrorKind, Value};
 
 /// Reason why Redis grants nothing at `maxmemory`.
 const OUT_OF_MEMORY: &str =
-    "Redis has reached its maxmemory: it takes claims again when settlement has freed some of it";
+    "Redis has reached its maxmemory: it accepts claims again after settlement frees memory";
 
 /// Error of starting the engine.
 #[derive(Debug, thiserror::Error)]
@@ -18,8 +18,8 @@ pub enum ConnectError {
     Redis(#[source] RedisError),
     /// A server may evict keys, and every key is a grant.
     #[error(
-        "the Redis on port {port} evicts keys when its memory is full, and with them grants: set `maxmemory-policy \
-         noeviction` there; it is `{policy}`"
+        "the Redis on port {port} may evict keys, and with them grants: set `maxmemory-policy noeviction` there, not \
+        `{policy}`"
     )]
     Evicts {
         /// The server's own port.
@@ -29,8 +29,8 @@ pub enum ConnectError {
     },
     /// Redis was set up with another number of partitions.
     #[error(
-        "this Redis was set up with {found} partitions and the configuration says {configured}: the number cannot be \
-         changed later"
+        "this Redis was set up with {found} partitions, but {configured} are configured: the number cannot be changed \
+        later"
     )]
     Partitions {
         /// As stored in Redis.
@@ -44,7 +44,7 @@ pub enum ConnectError {
     /// Redis has no state of a partition, and the ledger has no entries.
     #[error(
         "this Redis has no partition {partition} under the prefix `{prefix}`, and the ledger has no entries: no node \
-         has served with both"
+        has used both together"
     )]
     Empty {
         /// The first missing partition.
@@ -62,7 +62,7 @@ pub fn unavailable(reason: impl Into<String>) -> EngineError {
 /// Error of a reply that does not have the agreed form. Nothing is known about the call.
 #[must_use]
 pub fn unreadable() -> EngineError {
-    unavailable("a reply of Redis cannot be read")
+    unavailable("cannot read a reply of Redis")
 }
 
 /// Error of a log that cannot be read now.
@@ -191,7 +191,7 @@ mod tests {
         let error = |line: &str| {
             let answer = redis::parse_redis_value(format!("-{line}\r\n").as_bytes());
             let answer = answer.and_then(redis::Value::extract_error);
-            answer.expect_err("it is an error")
+            answer.expect_err("an error reply")
         };
         let at = "script: 5d0f, on @user_script:51.";
         for before in [

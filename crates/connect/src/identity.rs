@@ -201,7 +201,7 @@ impl Identity {
             Mark::Own => String::new(),
             Mark::Foreign(installation) => foreign(installation),
             Mark::Other(_) if state.advice.is_empty() => {
-                "this Redis does not carry the ledger's engine".to_owned()
+                "this Redis is not marked as the ledger's engine".to_owned()
             }
             Mark::Other(_) => state.advice.clone(),
         };
@@ -229,8 +229,8 @@ impl State {
 /// Reason why this process leaves a Redis of another installation alone.
 pub fn foreign(installation: &str) -> String {
     format!(
-        "this Redis belongs to installation {installation}, and the ledger to another: give this installation a \
-         `redis.prefix` or a Redis of its own, or correct the ledger"
+        "this Redis belongs to installation {installation}, but the ledger belongs to another one: configure a \
+        separate `redis.prefix` or Redis for this installation, or correct the ledger"
     )
 }
 
@@ -259,7 +259,7 @@ mod tests {
         identity.follow("f", true);
         assert_eq!(marks_on(PARTITIONS[0]), ANY_SERVER);
         note(&identity, PARTITIONS[0], Mark::Own, "s");
-        assert_eq!(marks_on(PARTITIONS[0]), "", "it was marked");
+        assert_eq!(marks_on(PARTITIONS[0]), "", "the partition was marked");
         assert_eq!(marks_on(PARTITIONS[1]), ANY_SERVER);
         identity.follow("g", false);
         assert_eq!(marks_on(PARTITIONS[1]), "");
@@ -271,7 +271,7 @@ mod tests {
         note(&identity, PARTITIONS[0], Mark::Own, "a");
         note(&identity, PARTITIONS[1], none(), "b");
         assert!(identity.is_missing());
-        assert!(!identity.mark_again(true), "both may be lost");
+        assert!(!identity.mark_again(true), "both partitions may be lost");
         note(&identity, PARTITIONS[0], Mark::Own, "a");
         // The lost partition is asked much more often than the other one.
         note(&identity, PARTITIONS[1], none(), "b");

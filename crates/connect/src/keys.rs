@@ -262,7 +262,7 @@ mod tests {
         for parts in [2_u16, 3, 8] {
             let mut seen = vec![0_u32; usize::from(parts)];
             for n in 0..8_000 {
-                let user = UserId::new(&format!("user-{n}")).expect("a good id");
+                let user = UserId::new(&format!("user-{n}")).expect("a valid id");
                 seen[usize::from(part_of(&user, parts))] += 1;
             }
             let mean = 8_000 / u32::from(parts);

@@ -30,9 +30,9 @@ const PRESENCE_SOON: Duration = Duration::from_millis(50);
 const UNREACHABLE_AFTER: Duration = Duration::from_secs(1);
 /// Reason of a refused call while nodes report to a new term.
 const GATHERING: &str =
-    "the partition's primary has changed, and nodes report what they have observed";
+    "the partition's primary has changed, and nodes are still reporting what they observed";
 /// Reason of a refused call while this node does not know whether its term still runs.
-const SILENT: &str = "the partition has not answered for longer than its terms wait for a node";
+const SILENT: &str = "the partition has not answered for longer than the grace of its terms";
 
 /// State of a partition, as this node sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -219,7 +219,7 @@ impl Partition {
         let view = self.view.lock();
         let (reason, _) = view.failing.as_ref()?;
         let silent = view.answered.elapsed();
-        let since = || format!("it has not answered for {} s: {reason}", silent.as_secs());
+        let since = || format!("no answer for {} s: {reason}", silent.as_secs());
         (silent >= silent_max).then(since)
     }
 
@@ -413,10 +413,10 @@ impl Partition {
         let partition = self.id.0;
         match state {
             PartitionState::Halted { reason, .. } if earlier != state => {
-                tracing::error!(partition, reason, "a partition has stopped granting");
+                tracing::error!(partition, reason, "partition halted: nothing is granted");
             }
             PartitionState::Open if matches!(earlier, PartitionState::Halted { .. }) => {
-                tracing::info!(partition, "a partition grants again");
+                tracing::info!(partition, "partition grants again");
             }
             _ => {}
         }
@@ -471,7 +471,7 @@ impl View {
         {
             self.stale.get_or_insert_with(Instant::now);
             self.fail(
-                "the server that was found is not the partition's primary any more".to_owned(),
+                "the server that was found is no longer the primary of the partition".to_owned(),
             );
             return Learned::Stale;
         }

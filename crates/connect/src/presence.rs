@@ -150,7 +150,7 @@ impl Connections {
                     self.note_replicas(id, replicas);
                     Asked::Answer(answer)
                 });
-                answer.ok_or_else(|| failure("a reply to a presence call cannot be read"))
+                answer.ok_or_else(|| failure("cannot read a reply to a presence call"))
             }
             Some("count") => Ok(Asked::Count(text().parse().unwrap_or(0))),
             Some("foreign") => Ok(Asked::Mark(note(Mark::Foreign(text())))),

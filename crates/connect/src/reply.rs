@@ -34,7 +34,7 @@ impl ScriptReply {
         let (Some(Some(status)), Some(Some(text))) = (status, text) else {
             return Err(RedisError::from((
                 ErrorKind::UnexpectedReturnType,
-                "a script's reply is a status and a text",
+                "the reply of a script must have a status and a text",
             )));
         };
         let head = head.flatten();

@@ -42,7 +42,7 @@ async fn an_answer_is_lost_once_the_partition_was_not_heard_of_for_the_grace() {
     assert_eq!(partition.state(), PartitionState::Open);
     assert!(!partition.accept(&term, Some(7)));
     assert!(partition.accept_reply(&term, Some(7)).is_none());
-    assert_eq!(partition.min_head(), 0, "nobody was told anything");
+    assert_eq!(partition.min_head(), 0, "no answer was passed on");
     let mut context = Context::from_waker(std::task::Waker::noop());
     let admitted = &mut Box::pin(partition.open_term(Instant::now() + GRACE));
     assert!(admitted.as_mut().poll(&mut context).is_pending());
