@@ -88,7 +88,11 @@ impl Builder {
     /// [`Error::Usage`] if the URL is invalid, the token cannot be part of a header, or no call may be in flight.
     pub fn build(self) -> Result<Client, Error> {
         let url = &self.url;
-        let invalid = || Error::Usage(format!("`{url}` is no URL such as http://127.0.0.1:8080"));
+        let invalid = || {
+            Error::Usage(format!(
+                "invalid URL `{url}`: use one such as http://127.0.0.1:8080"
+            ))
+        };
         let base = base(url).ok_or_else(invalid)?;
         let is_secure = base.scheme() == "https";
         if !(1..=Semaphore::MAX_PERMITS).contains(&self.bounds.in_flight_max) {

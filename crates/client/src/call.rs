@@ -79,8 +79,11 @@ impl Call {
 
     pub(crate) fn header(mut self, name: HeaderName, value: &str) -> Result<Self, Error> {
         let value = HeaderValue::from_str(value);
-        let value =
-            value.map_err(|_| Error::Usage(format!("{name}: it cannot stand in a header")))?;
+        let value = value.map_err(|_| {
+            Error::Usage(format!(
+                "{name}: the value contains characters that no header allows"
+            ))
+        })?;
         self.headers.retain(|(other, _)| *other != name);
         self.headers.push((name, value));
         Ok(self)

@@ -213,7 +213,9 @@ impl Client {
     /// See [`Error`].
     pub async fn state(&self, id: &CampaignId) -> Result<Seen, Error> {
         let seen = self.state_unless(id, None).await?;
-        seen.ok_or_else(|| Error::Answer("304 to a request without a tag".to_owned()))
+        seen.ok_or_else(|| {
+            Error::Answer("status 304 to a request without an entity tag".to_owned())
+        })
     }
 
     /// Counters of a campaign; `None` if they have not changed since this tag.
@@ -247,7 +249,7 @@ impl Client {
             return Ok(None);
         }
         let etag = answer.headers.get(ETAG).and_then(|etag| etag.to_str().ok());
-        let etag = etag.ok_or_else(|| Error::Answer("an answer without a tag".to_owned()))?;
+        let etag = etag.ok_or_else(|| Error::Answer("an answer has no entity tag".to_owned()))?;
         Ok(Some(Tagged {
             value: read(&answer)?,
             etag: etag.to_owned(),
@@ -375,7 +377,10 @@ impl Pages {
         };
         let mut page: Value = self.client.json(Call::get(path)).await?;
         let Value::Array(items) = page[self.items].take() else {
-            return Err(Error::Answer(format!("a page without {}", self.items)));
+            return Err(Error::Answer(format!(
+                "a page has no field `{}`",
+                self.items
+            )));
         };
         self.page = items.into_iter();
         self.next = Some(page["next"].take()).filter(|next| !next.is_null() && *next != after);

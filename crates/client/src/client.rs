@@ -63,7 +63,11 @@ pub(crate) struct Bounds {
 /// Authorization header of a token. `Debug` does not show it.
 pub(crate) fn bearer(token: &str) -> Result<HeaderValue, Error> {
     let value = HeaderValue::from_str(&format!("Bearer {}", token.trim()));
-    let mut value = value.map_err(|_| Error::Usage(format!("{AUTHORIZATION}: not a token")))?;
+    let mut value = value.map_err(|_| {
+        Error::Usage(format!(
+            "{AUTHORIZATION}: the token contains characters that no header allows"
+        ))
+    })?;
     value.set_sensitive(true);
     Ok(value)
 }

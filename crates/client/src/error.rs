@@ -10,7 +10,7 @@ pub enum Error {
     #[error("{0}")]
     Problem(Box<Problem>),
     /// No answer decided the request before the deadline.
-    #[error("no answer that decides it after {attempts} attempts")]
+    #[error("no decisive answer after {attempts} attempts")]
     #[non_exhaustive]
     GaveUp {
         /// Number of attempts. 0 if the call got no permit because too many others are in flight.
@@ -35,7 +35,7 @@ pub enum Error {
         source: Option<Box<dyn std::error::Error + Send + Sync>>,
     },
     /// The service answered something that this client does not understand.
-    #[error("an answer that is not understood: {0}")]
+    #[error("cannot parse the answer: {0}")]
     Answer(String),
     /// The caller passed an invalid URL, token or value.
     #[error("{0}")]

@@ -36,7 +36,7 @@ impl Event {
     /// Parses the content as JSON.
     pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, Error> {
         serde_json::from_str(&self.data)
-            .map_err(|error| Error::Answer(format!("an event: {error}")))
+            .map_err(|error| Error::Answer(format!("cannot parse an event: {error}")))
     }
 }
 

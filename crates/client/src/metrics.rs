@@ -14,6 +14,6 @@ impl Client {
         let call = Call::get("/metrics").header(ACCEPT, "text/plain")?;
         let answer = self.call(&call).await?;
         let text = String::from_utf8(answer.body.to_vec());
-        text.map_err(|_| Error::Answer("metrics that are no text".to_owned()))
+        text.map_err(|_| Error::Answer("the metrics are not UTF-8 text".to_owned()))
     }
 }

@@ -67,7 +67,7 @@ impl Client {
         loop {
             let place = timeout_at(until, places.next()).await;
             let late = |_| Error::Connection {
-                what: "still in line",
+                what: "still waiting in the queue",
                 source: None,
             };
             match place.map_err(late)?.transpose()? {

@@ -85,7 +85,7 @@ impl Client {
             } = challenge;
             if kind != PROOF_OF_WORK || difficulty > WORK_BITS_MAX {
                 let what =
-                    format!("a challenge `{kind}` of {difficulty} bits, which it cannot solve");
+                    format!("this client cannot solve the challenge `{kind}` of {difficulty} bits");
                 return Err(Error::Answer(what));
             }
             let work = move || {
@@ -99,7 +99,7 @@ impl Client {
                 .await
                 .map_err(Error::usage)?;
             let solution = solution.ok_or_else(|| Error::Connection {
-                what: "the work for a ticket took longer than the deadline",
+                what: "the proof of work for a ticket took longer than the deadline",
                 source: None,
             })?;
             let call = Call::post(path).json(&solution)?.until(until);

@@ -31,7 +31,7 @@ impl FromStr for Currency {
 
     fn from_str(text: &str) -> Result<Self, InvalidValue> {
         const INVALID: InvalidValue =
-            InvalidValue("a currency is three capital letters, such as CNY");
+            InvalidValue("a currency must be three capital letters, such as CNY");
         let code: [u8; 3] = text.as_bytes().try_into().map_err(|_| INVALID)?;
         let is_code = code.iter().all(u8::is_ascii_uppercase);
         is_code.then_some(Self(code)).ok_or(INVALID)
@@ -88,9 +88,9 @@ pub struct Timestamp(i64);
 
 impl Timestamp {
     const INVALID: InvalidValue =
-        InvalidValue("a time is written as in RFC 3339, such as 2026-11-21T20:00:00+08:00");
+        InvalidValue("a time must have the form of RFC 3339, such as 2026-11-21T20:00:00+08:00");
 
-    const LATE: InvalidValue = InvalidValue("a time is before the year 9999 (UTC)");
+    const LATE: InvalidValue = InvalidValue("a time must be before the year 9999 (UTC)");
 
     /// Instant this many milliseconds after the start of 1970.
     ///

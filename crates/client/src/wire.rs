@@ -81,7 +81,7 @@ impl Wire {
             error: Error::Connection {
                 what: match error.is_connect() {
                     true => "cannot connect to the service",
-                    false => "the connection broke",
+                    false => "the connection was lost",
                 },
                 source: Some(error.into()),
             },
@@ -95,7 +95,7 @@ impl Wire {
         let body = body.map_err(|source| Failure {
             sent: true,
             error: Error::Connection {
-                what: "the connection broke within an answer",
+                what: "the connection was lost within an answer",
                 source: Some(source),
             },
         })?;
