@@ -250,7 +250,7 @@ impl QueueConsumer {
             in_time("drop a message", acked).await?;
             self.stale.pop();
             let partition = self.queue.partition.0;
-            tracing::info!(partition, "a message is of another epoch: dropped");
+            tracing::info!(partition, "message of another epoch dropped");
         }
         Ok(())
     }
@@ -265,11 +265,14 @@ impl QueueConsumer {
                 requeue: false,
                 ..BasicNackOptions::default()
             };
-            in_time("put aside", channel.basic_nack(*tag, aside)).await?;
+            in_time("reject a message", channel.basic_nack(*tag, aside)).await?;
             self.unreadable.pop();
             self.queue.shown.lock().unreadable += 1;
             let partition = self.queue.partition.0;
-            tracing::error!(partition, "a message cannot be read");
+            tracing::error!(
+                partition,
+                "unreadable message moved to the dead-letter queue"
+            );
         }
         Ok(())
     }

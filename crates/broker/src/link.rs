@@ -23,7 +23,7 @@ const PRECONDITION_FAILED: u16 = 406;
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum BrokerError {
     /// The URL is invalid.
-    #[error("the URL of RabbitMQ cannot be read: {0}")]
+    #[error("invalid URL of RabbitMQ: {0}")]
     Url(String),
     /// RabbitMQ refused, or the connection was lost.
     #[error("RabbitMQ failed: {0}")]
@@ -32,13 +32,13 @@ pub enum BrokerError {
     #[error("RabbitMQ does not answer: {0}")]
     Silent(&'static str),
     /// RabbitMQ stops each consumer right after its start.
-    #[error("RabbitMQ does not let anybody consume the queue")]
+    #[error("RabbitMQ stops every consumer of the queue")]
     Stopped,
     /// RabbitMQ accepts no messages for now.
-    #[error("RabbitMQ takes no messages: its memory or disk ends")]
+    #[error("RabbitMQ accepts no messages: its memory or disk is nearly full")]
     Blocked,
     /// RabbitMQ did not accept a message, because there was no queue or no room.
-    #[error("RabbitMQ did not take a message")]
+    #[error("RabbitMQ did not accept a message")]
     NotTaken,
 }
 
@@ -158,7 +158,7 @@ impl Link {
                 self.declare_quorum(&queue, &unlimited).await?;
                 tracing::warn!(
                     queue,
-                    "the queue has no delivery limit of its own: see the operations manual"
+                    "queue has no delivery limit: set one by a policy, see the operations manual"
                 );
                 Ok(())
             }

@@ -75,7 +75,7 @@ mod tests {
     fn messages_are_read_as_they_were_written() {
         let line = |seq| format!("{seq} 5 {ID} granted {seq} alice 1 100");
         let run = || {
-            let entry = |seq| Entry::from_text(&line(seq)).expect("an entry");
+            let entry = |seq| Entry::from_text(&line(seq)).expect("a valid entry");
             Vec::from_iter((7..=9).map(entry))
         };
         for (epoch, head) in [("0af3", "qiang 2 0af3 3 7 9"), ("", "qiang 2 - 3 7 9")] {

@@ -69,7 +69,7 @@ impl Relay {
                 Stopped::QueueLost => {
                     tracing::warn!(
                         partition,
-                        "the queue was lost: relaying from the ledger's position"
+                        "queue lost; relaying again from the ledger's position"
                     );
                 }
                 Stopped::Failed(reason) => {
@@ -81,7 +81,7 @@ impl Relay {
                         (pause, well) = (PAUSES.0, true);
                     }
                     if std::mem::replace(&mut well, false) {
-                        tracing::warn!(partition, reason, "the relay is interrupted");
+                        tracing::warn!(partition, reason, "relay interrupted; it retries");
                     }
                     tokio::time::sleep(pause).await;
                     pause = (2 * pause).min(PAUSES.1);
@@ -117,7 +117,7 @@ impl Relay {
                 confirm(&mut unconfirmed, 0).await?;
                 progress.relayed = true;
                 if !channel.status().connected() {
-                    return Err(Stopped::Failed("the channel is closed".to_owned()));
+                    return Err(Stopped::Failed("the channel was closed".to_owned()));
                 }
                 tokio::select! {
                     checked = self.check_queue(POLL_EVERY) => checked?,
@@ -167,7 +167,7 @@ impl Relay {
         if first.seq <= self.ledger.settled(self.queue.partition).await? + 1 {
             return Ok(());
         }
-        let reason = format!("entry {} is gone from the log", position + 1);
+        let reason = format!("entry {} is missing in the log", position + 1);
         Err(Stopped::Failed(reason))
     }
 
