@@ -67,7 +67,7 @@ impl WebhookSender for HttpSender {
 
     fn fresh_secret(&self) -> Result<String, String> {
         let mut bytes = [0; SECRET_BYTES];
-        rand::fill(&mut bytes).map_err(|_| "there is no randomness".to_owned())?;
+        rand::fill(&mut bytes).map_err(|_| "cannot get random bytes from the system".to_owned())?;
         let text = BASE64_STANDARD.encode(bytes);
         Ok(format!("{}{text}", message::SECRET_PREFIX))
     }

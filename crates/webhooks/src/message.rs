@@ -133,7 +133,9 @@ impl Message {
         Ok(Self {
             id: event.id.clone(),
             timestamp,
-            signatures: signed.ok_or("the endpoint has a bad secret")?.join(" "),
+            signatures: signed
+                .ok_or("the endpoint has a malformed secret")?
+                .join(" "),
             body: body.into(),
         })
     }

@@ -28,15 +28,17 @@ impl Target {
     pub(crate) fn parse(url: &str, allow_private: bool) -> Result<Self, String> {
         let refused = |why: &str| Err(why.to_owned());
         if url.len() > URL_BYTES_MAX {
-            return Err(format!("a URL has at most {URL_BYTES_MAX} bytes"));
+            return Err(format!("a URL must have at most {URL_BYTES_MAX} bytes"));
         }
         let url = web_url::parse(url).map_err(|error| error.to_string())?;
         let tls = url.scheme() == "https";
         if !tls && !allow_private {
-            return refused("an endpoint is an https: URL, unless webhooks.allow_private is set");
+            return refused(
+                "an endpoint must be an https: URL, unless webhooks.allow_private is set",
+            );
         }
         if web_url::has_credentials(&url) {
-            return refused("credentials in a URL are not sent: requests are signed");
+            return refused("a URL must not contain credentials: requests are signed instead");
         }
         let (host, address) = (web_url::host(&url), web_url::address(&url));
         if !allow_private && address.is_some_and(|address| !is_public(address)) {
