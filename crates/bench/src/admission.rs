@@ -99,7 +99,7 @@ pub(crate) async fn run(args: &AdmissionArgs) -> anyhow::Result<bool> {
 }
 
 async fn embedded(args: &AdmissionArgs) -> anyhow::Result<Measured> {
-    let one = UsageError::new("the embedded engine is one node; name a Redis for more");
+    let one = UsageError::new("--nodes needs --redis: the embedded engine has one node");
     ensure!(args.nodes == 1, one);
     let (folder, _temporary) = fixture::folder(None::<&Path>)?;
     let engine = Embedded::open(&folder.join("qiang.db"), Arc::new(SystemClock))?;

@@ -127,7 +127,7 @@ pub(crate) async fn run(args: &ColdArgs) -> anyhow::Result<bool> {
     for pair in &measured.pairs {
         println!(
             "claims p50 {} µs, p99 {} µs, max {} µs without; p50 {} µs, p99 {} µs, max {} µs with: {} reads \
-             (p99 {} µs), {} campaigns read whole",
+             (p99 {} µs), {} campaigns reloaded",
             pair.without.p50_us,
             pair.without.p99_us,
             pair.without.max_us,
@@ -140,7 +140,7 @@ pub(crate) async fn run(args: &ColdArgs) -> anyhow::Result<bool> {
         );
     }
     println!(
-        "{} cold sales of {} orders: p99 {:.2} times that without them; audit {}",
+        "{} cold sales of {} orders: the p99 is {:.2} times the p99 without them; audit {}",
         measured.sales,
         measured.orders,
         measured.p99_ratio,
@@ -300,7 +300,7 @@ async fn wait_for_holds(
         }
         ensure!(
             free <= ended,
-            "{free} holds have ended, and {ended} should have"
+            "{free} holds have ended, more than the expected {ended}"
         );
         if free == ended {
             return Ok(());
@@ -362,7 +362,10 @@ async fn read(
         let asked = Instant::now();
         let tally = engine.tally(sale).await?;
         ensure!(tally.is_some(), "a cold sale is unknown");
-        ensure!(engine.order(order).await?.is_some(), "its order is unknown");
+        ensure!(
+            engine.order(order).await?.is_some(),
+            "the order of a cold sale is unknown"
+        );
         engine.look(&claim).await?;
         waited.record(asked.elapsed().as_micros() as u64)?;
         tokio::time::sleep(every).await;

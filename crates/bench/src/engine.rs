@@ -56,7 +56,7 @@ pub(crate) async fn run(args: &EngineArgs) -> anyhow::Result<bool> {
         println!("{}", serde_json::to_string(&measured)?);
     } else {
         println!(
-            "{} durable grants in {:.3} s: {:.0} a second ({} users waiting, {} workers)\n\
+            "{} durable grants in {:.3} s: {:.0}/s ({} users waiting, {} workers)\n\
              latency p50 {} µs, p99 {} µs; duplicates {}, oversold {}, audit {}; settled after {:.2} s more",
             measured.granted,
             measured.seconds,
@@ -154,7 +154,7 @@ async fn work(
         match ticket.await?.outcome {
             Outcome::Granted(grant) => numbers.push(grant.number),
             Outcome::SoldOut { .. } => empty = true,
-            other => bail!("a claim of a new user was answered {}", other.name()),
+            other => bail!("unexpected outcome of a new user's claim: {}", other.name()),
         }
         latency.record(asked.elapsed().as_micros() as u64)?;
     }

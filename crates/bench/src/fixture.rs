@@ -32,7 +32,8 @@ const WAITING: usize = 4_000;
 /// The given folder, or a temporary one that is removed on drop.
 pub(crate) fn folder(given: Option<&Path>) -> anyhow::Result<(PathBuf, Option<TempDir>)> {
     if let Some(path) = given {
-        std::fs::create_dir_all(path).with_context(|| format!("cannot make {}", path.display()))?;
+        std::fs::create_dir_all(path)
+            .with_context(|| format!("cannot create {}", path.display()))?;
         return Ok((path.to_owned(), None));
     }
     let folder = tempfile::tempdir()?;

@@ -13,7 +13,7 @@ pub(crate) fn cpu_seconds() -> anyhow::Result<f64> {
 pub(crate) fn cpu_seconds_of(process: &str) -> anyhow::Result<f64> {
     let path = format!("/proc/{process}/stat");
     let stat = fs::read_to_string(&path).with_context(|| {
-        format!("{path}: CPU time of a process that runs is measured, on Linux")
+        format!("cannot read {path}: CPU time needs a running process on Linux")
     })?;
     // The second field, the program's name, ends with the last closing parenthesis; user and system time are the 14th
     // and the 15th field.
@@ -25,8 +25,8 @@ pub(crate) fn cpu_seconds_of(process: &str) -> anyhow::Result<f64> {
 
 /// Resident memory of this process in bytes, without pages of files.
 pub(crate) fn resident_bytes() -> anyhow::Result<u64> {
-    let status =
-        fs::read_to_string("/proc/self/status").context("memory is measured on Linux only")?;
+    let status = fs::read_to_string("/proc/self/status")
+        .context("cannot read /proc/self/status: memory is measured on Linux only")?;
     let line = status
         .lines()
         .find_map(|line| line.strip_prefix("RssAnon:"));

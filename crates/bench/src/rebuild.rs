@@ -64,7 +64,7 @@ pub(crate) async fn run(args: &RebuildArgs) -> anyhow::Result<bool> {
         String::from_utf8_lossy(&child.stderr)
     );
     let measured: Measured =
-        serde_json::from_slice(&child.stdout).context("reopening said something else")?;
+        serde_json::from_slice(&child.stdout).context("cannot parse the output of reopening")?;
     ensure!(
         measured.grants == u64::from(args.grants),
         "the file has {} grants",
@@ -74,7 +74,7 @@ pub(crate) async fn run(args: &RebuildArgs) -> anyhow::Result<bool> {
         println!("{}", serde_json::to_string(&measured)?);
     } else {
         println!(
-            "{} grants: started in {:.3} s, read back in {:.2} s; {:.0} bytes of memory a grant, {:.0} bytes of file",
+            "{} grants: started in {:.3} s, reloaded in {:.2} s; {:.0} bytes of memory and {:.0} of file per grant",
             measured.grants,
             measured.start_seconds,
             measured.recall_seconds,

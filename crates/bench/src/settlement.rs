@@ -166,7 +166,7 @@ fn print_text(report: &Report) {
         );
         if load.rows_per_entry > 1 {
             println!(
-                "  each is {} rows of the ledger: {:.1} times in rows",
+                "  each becomes {} rows of the ledger: {:.1} times in rows",
                 load.rows_per_entry,
                 load.ratio * f64::from(load.rows_per_entry),
             );
@@ -307,7 +307,7 @@ async fn steady_load(args: &SettlementArgs, of: Of, backend: &Backend) -> anyhow
 
 /// Rate of rows inserted one by one into a file, each in its own durable transaction.
 fn single_rows_in_file(path: &std::path::Path, rows: u32) -> anyhow::Result<f64> {
-    let file = rusqlite::Connection::open(path).context("open a file for single rows")?;
+    let file = rusqlite::Connection::open(path).context("cannot open a file for single rows")?;
     file.execute_batch(
         "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; \
          CREATE TABLE single (number INTEGER PRIMARY KEY, user TEXT NOT NULL UNIQUE, amount INTEGER NOT NULL)",

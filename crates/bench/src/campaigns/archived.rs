@@ -41,7 +41,8 @@ impl Archived {
     pub(super) fn print(&self) {
         let (before, after) = self.file_bytes_per_packet;
         println!(
-            "over: {before:.0} bytes of the file a packet, {after:.0} with {:.0} in archives: {} entries in {:.2} s",
+            "after the end: {before:.0} bytes per packet in the file, {after:.0} with {:.0} in archives; \
+             archived {} entries in {:.2} s",
             self.archive_bytes_per_packet, self.entries, self.seconds
         );
     }
@@ -72,12 +73,12 @@ pub(super) async fn measure(folder: &Path, packets: u32) -> anyhow::Result<Archi
         match embedded.submit(Command::Tick { events_max }).await? {
             Reply::Ticked { more: true } => {}
             Reply::Ticked { more: false } => break,
-            reply => bail!("a tick was answered {reply:?}"),
+            reply => bail!("unexpected reply to a tick: {reply:?}"),
         }
     }
     let (head, _) = embedded.positions();
     let settled = embedded.await_settled(PartitionId(0), head, SETTLE_MAX);
-    ensure!(settled.await?, "it was not settled in time");
+    ensure!(settled.await?, "settlement exceeded its time limit");
     let before = size(folder, "before.db").await?;
     clock.0.store(2 * LATER_MS, Ordering::Relaxed);
     let archives = folder.join("archives");

@@ -171,7 +171,10 @@ pub(super) async fn claim_all(
 ) -> anyhow::Result<()> {
     let engine: &dyn Engine = &*backend.ports.engine;
     let packets = ids.len() as u64;
-    ensure!(!packets.is_multiple_of(STRIDE), "another number of packets");
+    ensure!(
+        !packets.is_multiple_of(STRIDE),
+        "choose a number of packets that is no multiple of {STRIDE}"
+    );
     let mut tickets = VecDeque::new();
     loop {
         while tickets.len() < in_flight as usize
@@ -192,7 +195,7 @@ pub(super) async fn claim_all(
         };
         match ticket.await?.outcome {
             Outcome::Granted(_) => {}
-            other => bail!("a claim of a new user was answered {}", other.name()),
+            other => bail!("unexpected outcome of a new user's claim: {}", other.name()),
         }
     }
 }

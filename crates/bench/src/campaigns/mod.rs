@@ -85,7 +85,7 @@ impl CampaignsArgs {
             ("engine.data", file(folder).display().to_string()),
             (
                 "auth.hs256_secret",
-                "nobody asks anything of this node".to_owned(),
+                "this node gets no requests at all".to_owned(),
             ),
         ];
         if let Some(redis) = &self.redis {
@@ -215,7 +215,11 @@ impl Meter {
 
 async fn measure(args: &CampaignsArgs) -> anyhow::Result<Report> {
     let (folder, _temporary) = fixture::folder(args.data.as_deref())?;
-    ensure!(!file(&folder).exists(), "{} has data", folder.display());
+    ensure!(
+        !file(&folder).exists(),
+        "the folder {} already has data",
+        folder.display()
+    );
     let prefix = format!("qiang-bench-{:016x}", rand::random::<u64>());
     let server = match &args.redis {
         Some(url) => Some(Server::connect(url).await?),
@@ -292,7 +296,7 @@ async fn measure(args: &CampaignsArgs) -> anyhow::Result<Report> {
 fn print_text(report: &Report) {
     let print = |what: &str, rate: &Rate| {
         print!(
-            "{what}: {} in {:.2} s, {:.0} a second, {:.1} µs of processor time each",
+            "{what}: {} in {:.2} s, {:.0}/s, {:.1} µs of processor time each",
             rate.count, rate.seconds, rate.per_second, rate.cpu_us
         );
         match (rate.redis_cpu_us, rate.redis_calls) {
@@ -305,24 +309,24 @@ fn print_text(report: &Report) {
     println!("{packets} packets of {shares} shares, {}:", report.engine);
     print("created, durable and open", &report.created);
     match &report.opened_settled {
-        Some(rate) => print("their openings settled behind that", rate),
-        None => println!("their openings were settled by then"),
+        Some(rate) => print("openings settled afterwards", rate),
+        None => println!("openings settled during the creations"),
     }
     print(
         "claimed for the first time, after a start",
         &report.first_claimed,
     );
     print("claimed again, from memory", &report.claimed);
-    print("settled behind that", &report.settled);
-    live.print("all of them live and in memory", packets);
-    println!("start: {:.2} s until it serves", start.seconds);
+    print("claims settled afterwards", &report.settled);
+    live.print("all packets live and in memory", packets);
+    println!("start: {:.2} s until the node serves", start.seconds);
     start
         .live
-        .print("all of them live, behind the start", packets);
+        .print("all packets live, after the start", packets);
     let (created, settled) = report.file_bytes_per_packet;
-    println!("file: {created:.0} bytes a packet, {settled:.0} with the claims");
+    println!("file: {created:.0} bytes per packet, {settled:.0} with the claims");
     if let Some((created, claimed)) = report.redis_bytes_per_packet {
-        println!("Redis: {created:.0} bytes a packet, {claimed:.0} with the claims");
+        println!("Redis: {created:.0} bytes per packet, {claimed:.0} with the claims");
     }
     if let Some(archived) = &report.archived {
         archived.print();

@@ -28,7 +28,7 @@ impl Server {
             let stats = stats.lines().find_map(|line| line.strip_prefix(name))?;
             number(stats.split(',').next()?, "calls=")
         });
-        let seconds = |name| number(&cpu, name).context("INFO tells no CPU time");
+        let seconds = |name| number(&cpu, name).context("the reply to INFO has no CPU time");
         Ok(Work {
             cpu_seconds: seconds("used_cpu_user:")? + seconds("used_cpu_sys:")?,
             calls: calls.sum::<f64>() as u64,
@@ -37,7 +37,7 @@ impl Server {
 
     pub(super) async fn used_bytes(&mut self) -> anyhow::Result<f64> {
         let memory = self.info("memory").await?;
-        number(&memory, "used_memory:").context("INFO tells no memory")
+        number(&memory, "used_memory:").context("the reply to INFO has no used memory")
     }
 
     async fn info(&mut self, section: &str) -> anyhow::Result<String> {

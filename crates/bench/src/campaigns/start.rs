@@ -49,7 +49,7 @@ impl Live {
     pub(super) fn print(&self, what: &str, packets: u32) {
         let bytes = self.memory_bytes as f64 / f64::from(packets);
         let idle = self.idle_percent;
-        println!("{what}: {bytes:.0} bytes of memory a packet, idle {idle:.2} % of a core");
+        println!("{what}: {bytes:.0} bytes of memory per packet, idle {idle:.2} % of a core");
     }
 }
 
@@ -66,7 +66,7 @@ pub(super) fn in_child(args: &CampaignsArgs, folder: &Path, prefix: &str) -> any
     let output = child.output()?;
     let complaint = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "the start failed: {complaint}");
-    serde_json::from_slice(&output.stdout).context("the start said something else")
+    serde_json::from_slice(&output.stdout).context("cannot parse the output of the start")
 }
 
 /// Starts a node in this process, and measures it while it is idle.

@@ -152,7 +152,7 @@ pub(super) async fn run(args: &HttpArgs, target: &Target) -> anyhow::Result<bool
         );
         for (name, rounds, beside) in kinds {
             print!(
-                "{name:<14}{:>8.0} requests/s, {:.3} of the {beside} beside it; ",
+                "{name:<14}{:>8.0} requests/s, {:.3} of the {beside} rate; ",
                 rounds.median(|round| round.per_second),
                 rounds.ratio(),
             );
@@ -169,7 +169,7 @@ pub(super) async fn run(args: &HttpArgs, target: &Target) -> anyhow::Result<bool
         }
         if let Some(cpu_us) = of_watchers(|it| it.cpu_us) {
             println!(
-                "{} watchers: {cpu_us:.2} µs of their own CPU a claim, {:.0} reads/s, {:.2} MB/s",
+                "{} watchers: {cpu_us:.2} µs of their CPU per claim, {:.0} reads/s, {:.2} MB/s",
                 args.watchers,
                 of_watchers(|it| it.told.reads_per_second()).unwrap_or_default(),
                 of_watchers(|it| it.told.bytes_per_second()).unwrap_or_default() / 1e6,
@@ -200,7 +200,7 @@ async fn watched_claims(
     let told = watchers.stop().await?;
     anyhow::ensure!(
         told.bytes_per_second() > 0.0,
-        "the watchers were told nothing"
+        "the watchers received no events"
     );
     target.settle().await?;
     let claims = round.per_second * f64::from(args.seconds);
@@ -251,7 +251,7 @@ async fn measure(args: &HttpArgs, plan: LoadPlan, status: u16) -> anyhow::Result
     let unexpected = results.requests - results.count(status);
     anyhow::ensure!(
         unexpected == 0,
-        "{path}: {unexpected} answers were not {status}: {:?}",
+        "{path}: {unexpected} answers had another status than {status}: {:?}",
         results.statuses
     );
     let each = |before: f64, after: f64| (after - before) * 1e6 / results.requests as f64;

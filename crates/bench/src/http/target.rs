@@ -155,9 +155,11 @@ pub(super) fn user_name(n: u32) -> String {
 }
 
 fn address(url: &str) -> anyhow::Result<SocketAddr> {
-    let parsed = web_url::parse(url).with_context(|| format!("{url} cannot be used"))?;
+    let parsed = web_url::parse(url).with_context(|| format!("invalid URL {url}"))?;
     if parsed.scheme() != "http" {
-        bail!("{url}: the benchmark speaks http only; point it at the service itself");
+        bail!(
+            "{url}: the benchmark supports only http: use the URL of the service without a proxy"
+        );
     }
     let (host, port) = (web_url::host(&parsed), web_url::port(&parsed));
     let addrs = std::net::ToSocketAddrs::to_socket_addrs(&(host.as_str(), port));

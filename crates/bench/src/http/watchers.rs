@@ -76,14 +76,22 @@ impl Watchers {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;
-        let mut input = process.stdin.take().context("it has no input")?;
-        let mut output = BufReader::new(process.stdout.take().context("it has no output")?);
+        let mut input = process
+            .stdin
+            .take()
+            .context("the watchers have no standard input")?;
+        let mut output = BufReader::new(
+            process
+                .stdout
+                .take()
+                .context("the watchers have no standard output")?,
+        );
         let bearer = bearer.to_str()?.to_owned();
         spawn_blocking(move || {
             writeln!(input, "{bearer}")?;
             let mut line = String::new();
             output.read_line(&mut line)?;
-            ensure!(line == "ready\n", "the watchers did not begin");
+            ensure!(line == "ready\n", "the watchers did not start");
             Ok(Self {
                 process,
                 input,
@@ -105,7 +113,7 @@ impl Watchers {
             let mut line = String::new();
             output.read_line(&mut line)?;
             process.wait()?;
-            serde_json::from_str(&line).context("the watchers did not say what they were told")
+            serde_json::from_str(&line).context("cannot parse the output of the watchers")
         })
         .await?
     }
@@ -131,7 +139,7 @@ pub(crate) async fn watch(args: &WatchersArgs) -> anyhow::Result<bool> {
         stream.write_all(request.as_bytes()).await?;
         let mut buffer = vec![0; 16_384];
         let read = timeout(START_MAX, stream.read(&mut buffer)).await;
-        let read = read.context("a stream did not begin in time")??;
+        let read = read.context("a stream did not start in time")??;
         let is_there = buffer[..read].starts_with(b"HTTP/1.1 200");
         let answer = String::from_utf8_lossy(&buffer[..read]);
         ensure!(is_there, "a stream was refused: {answer}");

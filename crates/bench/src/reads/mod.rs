@@ -157,10 +157,7 @@ async fn open_sale(node: &LocalService) -> anyhow::Result<String> {
 async fn check(nginx: &Nginx, state: &str) -> anyhow::Result<usize> {
     let mut client = Client::connect(nginx.addr).await?;
     let body = client.get(state, &nobody()).await?;
-    ensure!(
-        body.success()?["now"].is_string(),
-        "a state without the time"
-    );
+    ensure!(body.success()?["now"].is_string(), "the state has no time");
     for (path, kept) in [
         (PAGE, "max-age=60"),
         (ASSET, "immutable"),
@@ -257,7 +254,7 @@ async fn reads_of(node: &LocalService) -> anyhow::Result<u64> {
     for line in text.lines() {
         let is_count = line.starts_with("qiang_http_request_duration_seconds_count{");
         if is_count && !line.contains("route=\"/metrics\"") {
-            let (_, value) = line.rsplit_once(' ').context("a metric without a value")?;
+            let (_, value) = line.rsplit_once(' ').context("a metric has no value")?;
             count += value.parse::<u64>()?;
         }
     }

@@ -36,8 +36,7 @@ impl Nginx {
     pub(super) fn start(program: Option<&Path>, node: SocketAddr) -> anyhow::Result<Self> {
         let program = match program {
             Some(program) => program.to_owned(),
-            None => find()
-                .context("there is no nginx here; install nginx-light, or name one by --nginx")?,
+            None => find().context("cannot find nginx: install nginx-light, or set --nginx")?,
         };
         let folder = tempfile::tempdir()?;
         let addr = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?;
@@ -62,7 +61,7 @@ impl Nginx {
         let until = Instant::now() + START_MAX;
         while TcpStream::connect(addr).is_err() {
             if let Some(status) = child.try_wait()? {
-                bail!("nginx ended: {status}");
+                bail!("nginx exited: {status}");
             }
             ensure!(Instant::now() < until, "nginx does not listen on {addr}");
             thread::sleep(Duration::from_millis(20));
@@ -114,7 +113,10 @@ fn configuration(folder: &Path, addr: SocketAddr, node: SocketAddr) -> anyhow::R
             }
             continue;
         };
-        let (directive, rest) = line.trim().split_once(' ').context("a directive")?;
+        let (directive, rest) = line
+            .trim()
+            .split_once(' ')
+            .context("a line of nginx.conf has no directive")?;
         let (first, others) = rest.split_once(' ').unwrap_or((rest, ""));
         let value = match directive {
             "listen" => addr.to_string(),
@@ -123,13 +125,16 @@ fn configuration(folder: &Path, addr: SocketAddr, node: SocketAddr) -> anyhow::R
             "root" => place("pages"),
             "proxy_cache_path" => place("cache"),
             "client_body_temp_path" | "proxy_temp_path" => place(directive),
-            _ => bail!("nginx.conf: {directive} is not known here"),
+            _ => bail!("nginx.conf: unknown directive {directive} of a site"),
         };
         let ends = if first.ends_with(';') { ";" } else { others };
         lines.push(format!("{directive} {value} {ends}"));
         replaced += 1;
     }
-    ensure!(replaced == 7, "nginx.conf has {replaced} lines of a site");
+    ensure!(
+        replaced == 7,
+        "nginx.conf has {replaced} lines of a site instead of 7"
+    );
     lines.push(String::new());
     Ok(lines.join("\n"))
 }

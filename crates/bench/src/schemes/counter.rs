@@ -112,11 +112,11 @@ impl Recipe for Counter {
         while (self.database.lock().len() as u64) < granted {
             ensure!(
                 self.consumer.lock().try_join_next().is_none(),
-                "the consumer of the orders ended before they were all there"
+                "the consumer of the orders ended before it had all of them"
             );
             ensure!(
                 Instant::now() <= give_up,
-                "the consumer of the orders was not done after {CONSUMER_MAX:?}"
+                "the consumer of the orders did not finish within {CONSUMER_MAX:?}"
             );
             tokio::time::sleep(CONSUMER_LOOK).await;
         }
@@ -143,7 +143,7 @@ pub(super) fn holders(orders: &[String]) -> anyhow::Result<Vec<String>> {
         let order: Value = serde_json::from_str(order)?;
         Ok(order["userId"]
             .as_str()
-            .context("an order without a user")?
+            .context("an order has no user")?
             .to_owned())
     };
     orders.iter().map(holder).collect()

@@ -249,7 +249,7 @@ pub(super) async fn run(
     };
     tokio::time::timeout(RUN_MAX, all)
         .await
-        .with_context(|| format!("not everybody was answered within {RUN_MAX:?}"))??;
+        .with_context(|| format!("some users got no answer within {RUN_MAX:?}"))??;
     let seconds = queue.started.elapsed().as_secs_f64();
     Ok(Ran { answers, seconds })
 }

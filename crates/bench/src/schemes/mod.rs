@@ -41,7 +41,8 @@ pub(crate) async fn run(args: &SchemesArgs) -> anyhow::Result<bool> {
         print!("{}", table::of(&report));
     }
     if let Some(path) = &args.svg {
-        svg::draw(path, &report).with_context(|| format!("cannot draw into {}", path.display()))?;
+        svg::draw(path, &report)
+            .with_context(|| format!("cannot write the picture {}", path.display()))?;
     }
     for line in report.overruns() {
         eprintln!("{line}");
@@ -106,7 +107,7 @@ async fn once(
     };
     let cleaned = scheme.clean().await;
     let run = run?;
-    cleaned.context("its keys could not be removed")?;
+    cleaned.context("cannot remove the keys of the scheme")?;
     Ok(run)
 }
 
@@ -142,7 +143,7 @@ async fn exercise(
     let (made, answered) = (users.claims(), ran.answers.claims());
     ensure!(
         made == answered,
-        "{made} claims were made and {answered} answered"
+        "{made} claims were sent, but {answered} were answered"
     );
     Ok(Run::new(
         about.exact,

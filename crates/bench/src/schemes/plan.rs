@@ -155,15 +155,13 @@ impl Plan {
         ensure!(
             server.is_some() || !names.iter().any(|name| name.about().on_redis),
             UsageError::new(
-                "no Redis: start one, such as `redis-server --port 6400 --save ''`, and name it by \
-                 --redis redis://127.0.0.1:6400"
+                "--redis is missing: start a Redis, such as `redis-server --port 6400 --save ''`, and add --redis \
+                 redis://127.0.0.1:6400"
             )
         );
         ensure!(
             database.is_some() || !names.contains(&Name::RowLock),
-            UsageError::new(
-                "row_lock needs a database: name it by --sql postgres://… or mysql://…"
-            )
+            UsageError::new("row_lock needs a database: add --sql postgres://… or mysql://…")
         );
         Ok(Self {
             names,
@@ -206,7 +204,7 @@ fn loads(args: &SchemesArgs) -> anyhow::Result<Vec<Load>> {
     let both = args.rush == args.drain;
     ensure!(
         !both || (args.users, args.shares, args.waiting) == (None, None, None),
-        UsageError::new("--users, --shares and --waiting are of one load: add --rush or --drain")
+        UsageError::new("--users, --shares and --waiting apply to one load: add --rush or --drain")
     );
     let mut loads = Vec::new();
     if both || args.rush {

@@ -96,7 +96,7 @@ impl Qiang {
     }
 
     fn campaign(&self) -> anyhow::Result<CampaignId> {
-        self.campaign.lock().context("no packet was opened")
+        self.campaign.lock().context("no red packet was opened")
     }
 }
 
@@ -122,7 +122,7 @@ impl Scheme for Qiang {
             .engine
             .tally(campaign)
             .await?
-            .context("the engine has lost the packet")?;
+            .context("the engine does not know the red packet")?;
         let mut recount = Recount {
             left: tally.remaining as i64,
             ..Recount::default()

@@ -86,7 +86,7 @@ impl Recipe for Queue {
             let share: Value = serde_json::from_str(&share)?;
             let user = share["userId"]
                 .as_str()
-                .context("a consumed share without a user")?;
+                .context("a consumed share has no user")?;
             recount.holders.push(user.to_owned());
             recount.units.push(number_of(&share)?);
         }
@@ -95,5 +95,5 @@ impl Recipe for Queue {
 }
 
 fn number_of(share: &Value) -> anyhow::Result<u64> {
-    share["id"].as_u64().context("a share without a number")
+    share["id"].as_u64().context("a share has no number")
 }

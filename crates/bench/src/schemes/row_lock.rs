@@ -54,7 +54,7 @@ impl Database {
                 (Self::MySql(options), host, port, socket)
             }
             None => bail!(UsageError::new(
-                "--sql: a URL begins with postgres:// or mysql://"
+                "--sql: a URL must begin with postgres:// or mysql://"
             )),
         };
         if !anywhere && !socket {

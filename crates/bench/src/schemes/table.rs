@@ -79,8 +79,8 @@ fn write_load(text: &mut String, report: &Report, loaded: &Loaded) -> std::fmt::
     writeln!(
         text,
         "\nµs: Redis's processor time, all threads.{published}\n\
-         Of oversold, twice (second units of a user) and overran (locks that expired before their release) the worst \
-         run is shown; counter and deduct know no users.\n"
+         Oversold, twice (second units of a user) and overran (locks that expired before their release) are those \
+         of the worst run; counter and deduct know no users.\n"
     )
 }
 

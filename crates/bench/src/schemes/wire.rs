@@ -83,7 +83,7 @@ pub(super) fn require_loopback(option: &str, host: &str, port: u16) -> anyhow::R
         return Ok(());
     }
     Err(UsageError::new(format!(
-        "{option}: {host} is another machine; add --anywhere if that one is yours to load"
+        "{option}: {host} is another machine: add --anywhere if you may load it"
     ))
     .into())
 }
@@ -215,7 +215,8 @@ impl Work {
     fn parse(cpu: &str, commands: &str) -> anyhow::Result<Self> {
         let seconds = |name: &str| field(cpu, name).and_then(|text| text.parse::<f64>().ok());
         let both = |user: &str, system: &str| Some((seconds(user)? + seconds(system)?) * 1e6);
-        let cpu_us = both("used_cpu_user", "used_cpu_sys").context("INFO tells no CPU time")?;
+        let cpu_us =
+            both("used_cpu_user", "used_cpu_sys").context("the reply to INFO has no CPU time")?;
         let main_cpu_us =
             both("used_cpu_user_main_thread", "used_cpu_sys_main_thread").unwrap_or(cpu_us);
         let calls = commands.lines().filter_map(|line| {
@@ -256,7 +257,7 @@ pub(super) async fn version(wire: &mut Wire) -> anyhow::Result<String> {
     };
     named("Valkey", "valkey_version")
         .or_else(|| named("Redis", "redis_version"))
-        .context("INFO tells no version")
+        .context("the reply to INFO has no version")
 }
 
 fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {

@@ -276,7 +276,7 @@ fn locks_that_expire_before_their_release_are_counted() {
         &redis,
         "--drain --shares 20000 --repeat 1 --scheme lock --json",
     );
-    wait_for("somebody with a lock", RUN_MAX, || {
+    wait_for("a user with a lock", RUN_MAX, || {
         // A blocked call fails at its time limit.
         let held_up = redis.primary().call(&["EVAL", HOLD_UP, "0"]);
         let nobody = held_up.is_ok_and(|reply| reply.text() == Some("no lock"));
