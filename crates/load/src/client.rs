@@ -150,7 +150,7 @@ impl Client {
     ) -> anyhow::Result<String> {
         let answer = self.post(path, token, what.to_string().into()).await?;
         let made = answer.success().with_context(|| format!("POST {path}"))?;
-        let id = made["id"].as_str().context("an answer without an id")?;
+        let id = made["id"].as_str().context("the answer has no id")?;
         Ok(id.to_owned())
     }
 

@@ -27,14 +27,16 @@ pub async fn get(
     if answer.status == StatusCode::OK {
         let challenge = &answer.json()?["challenge"];
         if challenge["kind"] != PROOF_OF_WORK {
-            bail!("a challenge that is no proof of work: {challenge}");
+            bail!("the challenge is no proof of work: {challenge}");
         }
         let nonce = challenge["nonce"]
             .as_str()
-            .context("a challenge without nonce")?;
-        let difficulty = challenge["difficulty"].as_u64().context("no difficulty")?;
+            .context("the challenge has no nonce")?;
+        let difficulty = challenge["difficulty"]
+            .as_u64()
+            .context("the challenge has no difficulty")?;
         if difficulty > u64::from(WORK_BITS_MAX) {
-            bail!("a challenge of {difficulty} bits");
+            bail!("the challenge of {difficulty} bits is too hard");
         }
         let solution = solve(nonce, u32::try_from(difficulty)?).to_string();
         let solved = json!({ "nonce": nonce, "solution": solution });
@@ -44,6 +46,6 @@ pub async fn get(
         return Ok(Err(answer));
     }
     let ticket = &answer.json()?["ticket"];
-    let ticket = ticket.as_str().context("an answer without a ticket")?;
+    let ticket = ticket.as_str().context("the answer has no ticket")?;
     Ok(Ok(HeaderValue::from_str(ticket)?))
 }

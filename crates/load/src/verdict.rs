@@ -52,7 +52,7 @@ pub fn judge(seen: &[Seen], supply: u64) -> anyhow::Result<Verdict> {
     let mut units = 0_u64;
     for success in seen {
         let grant: GrantBody =
-            serde_json::from_slice(&success.body).context("a grant with an unknown body")?;
+            serde_json::from_slice(&success.body).context("a grant has an unknown body")?;
         if success.status.as_u16() == 201 && !created.insert(success.user) {
             verdict.duplicates += 1;
         }
