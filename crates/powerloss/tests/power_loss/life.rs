@@ -110,11 +110,11 @@ impl Life {
     }
 
     pub(crate) fn embedded(&self) -> &Embedded {
-        self.embedded.as_ref().expect("it is open")
+        self.embedded.as_ref().expect("the engine is open")
     }
 
     pub(crate) fn close(&mut self) {
-        let embedded = self.embedded.take().expect("it is open");
+        let embedded = self.embedded.take().expect("the engine is open");
         embedded.close();
     }
 

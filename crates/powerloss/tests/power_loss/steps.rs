@@ -130,7 +130,12 @@ pub(crate) struct SecondLife {
 pub(crate) fn second_lives(first: &Life) -> impl Iterator<Item = SecondLife> {
     let journal = first.journal();
     let opened = |fact: &&Fact| matches!(fact.what, What::Opened(_));
-    let from = first.facts.iter().rfind(opened).expect("two").at;
+    let from = first
+        .facts
+        .iter()
+        .rfind(opened)
+        .expect("two campaigns were opened")
+        .at;
     let cuts: Vec<usize> = journal
         .before_syncs()
         .into_iter()
