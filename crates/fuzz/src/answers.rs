@@ -39,10 +39,10 @@ impl Answer {
     pub(crate) fn fault(&self, to_head: bool) -> Option<&'static str> {
         let status = self.status;
         if status >= 500 && status != 503 {
-            return Some("a failure of the service");
+            return Some("status 5xx");
         }
         if status == 503 && self.header("retry-after").is_none() {
-            return Some("503 without Retry-After");
+            return Some("status 503 without Retry-After");
         }
         if self.header("x-request-id").is_none() {
             return Some("no X-Request-Id");
@@ -51,12 +51,12 @@ impl Answer {
             return None;
         }
         if self.header("content-type") != Some("application/problem+json") {
-            return Some("a refusal that is no problem");
+            return Some("refusal without problem details");
         }
         let problem: Option<Value> = serde_json::from_slice(&self.body).ok();
         match problem {
             Some(problem) if problem["status"] == status && self.problem().is_some() => None,
-            _ => Some("a problem that does not say its type and its status"),
+            _ => Some("problem details with a wrong type or status"),
         }
     }
 
@@ -92,7 +92,7 @@ impl Reader {
                 if !self.more(stream).await? {
                     return match self.bytes.is_empty() {
                         true => Ok(None),
-                        false => bail!("the connection ended within the head of an answer"),
+                        false => bail!("connection closed within the head of an answer"),
                     };
                 }
                 continue;
@@ -118,13 +118,14 @@ impl Reader {
                     return Ok(body);
                 }
                 let line = self.line(stream).await?;
-                let size = usize::from_str_radix(line.trim(), 16).context("the size of a chunk")?;
+                let size = usize::from_str_radix(line.trim(), 16)
+                    .context("cannot parse the size of a chunk")?;
                 body.extend(self.take(stream, size).await?);
                 if of.is_stream() && size > 0 {
                     return Ok(body);
                 }
                 if self.line(stream).await?.trim() != "" {
-                    bail!("a chunk that is longer than it says");
+                    bail!("chunk longer than its size");
                 }
                 if size == 0 {
                     return Ok(body);
@@ -132,7 +133,7 @@ impl Reader {
             }
         }
         let length = of.header("content-length");
-        let length = length.context("an answer without a length")?.parse()?;
+        let length = length.context("answer without a length")?.parse()?;
         self.take(stream, length).await
     }
 
@@ -143,7 +144,7 @@ impl Reader {
                 return Ok(String::from_utf8(line)?);
             }
             if !self.more(stream).await? {
-                bail!("the connection ended within an answer");
+                bail!("connection closed within an answer");
             }
         }
     }
@@ -151,7 +152,7 @@ impl Reader {
     async fn take(&mut self, stream: &mut TcpStream, length: usize) -> Result<Vec<u8>> {
         while self.bytes.len() < length {
             if !self.more(stream).await? {
-                bail!("the connection ended within an answer");
+                bail!("connection closed within an answer");
             }
         }
         Ok(self.bytes.drain(..length).collect())
@@ -159,7 +160,7 @@ impl Reader {
 
     async fn more(&mut self, stream: &mut TcpStream) -> Result<bool> {
         if self.bytes.len() > BYTES_MAX {
-            bail!("an answer without an end");
+            bail!("answer too long");
         }
         Ok(stream.read_buf(&mut self.bytes).await? > 0)
     }
@@ -170,7 +171,7 @@ impl Reader {
 fn head(bytes: &[u8]) -> Result<Option<(Answer, usize)>> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut parsed = httparse::Response::new(&mut headers);
-    let httparse::Status::Complete(at) = parsed.parse(bytes).context("an answer that is none")?
+    let httparse::Status::Complete(at) = parsed.parse(bytes).context("cannot parse the answer")?
     else {
         return Ok(None);
     };
@@ -179,7 +180,7 @@ fn head(bytes: &[u8]) -> Result<Option<(Answer, usize)>> {
         (header.name.to_ascii_lowercase(), value)
     });
     let answer = Answer {
-        status: parsed.code.context("an answer without a status")?,
+        status: parsed.code.context("answer without a status")?,
         headers: headers.collect(),
         body: Vec::new(),
     };

@@ -53,7 +53,7 @@ impl Corpus {
         }
         let caller = Caller {
             addr,
-            token: corpus.tokens.first().context("a user")?.clone(),
+            token: corpus.tokens.first().context("no user")?.clone(),
         };
         let document = caller.call("GET", "/openapi.json", None).await?;
         let paths = document["paths"].as_object().context("no paths")?;
@@ -193,7 +193,7 @@ impl Caller {
         stream.write_all(format!("{head}{body}").as_bytes()).await?;
         let mut reader = Reader::default();
         let answer = reader.next(&mut stream, false).await?;
-        let answer = answer.context("the connection was closed")?;
+        let answer = answer.context("connection closed without an answer")?;
         let text = String::from_utf8_lossy(&answer.body);
         if !(200..300).contains(&answer.status) {
             bail!("{method} {path}: {} {text}", answer.status);

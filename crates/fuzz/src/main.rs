@@ -27,7 +27,7 @@ use self::{corpus::Corpus, node::Node, report::Report, user::User};
 const LOOK: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Parser)]
-#[command(about = "Random and broken HTTP requests to a running node, and a check of its answers")]
+#[command(about = "Send random and malformed HTTP requests to a node, and check its answers")]
 struct Args {
     /// Seconds for which requests are sent.
     #[arg(long, default_value_t = 60)]
@@ -72,7 +72,7 @@ fn run(args: &Args) -> Result<bool> {
 async fn send(args: &Args, node: &Node, report: &Arc<Report>) -> Result<()> {
     let corpus = Corpus::make(node.addr())
         .await
-        .context("make what requests are about")?;
+        .context("cannot create campaigns and orders for the requests")?;
     let corpus = Arc::new(corpus);
     let end = Instant::now() + Duration::from_secs(args.seconds);
     let mut users = tokio::task::JoinSet::new();

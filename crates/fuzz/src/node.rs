@@ -42,7 +42,7 @@ impl Node {
         let (program, data) = (qiang.to_owned(), folder.path().join("qiang.db"));
         if !program.is_file() {
             bail!(
-                "there is no {}: build it with `cargo build -p qiang`",
+                "cannot find {}: build it with `cargo build -p qiang`",
                 program.display()
             );
         }
@@ -68,10 +68,10 @@ impl Node {
     /// Resident memory of the node, in bytes.
     pub(crate) fn resident_bytes(&self) -> Result<u64> {
         let path = format!("/proc/{}/status", self.process.pid());
-        let status = fs::read_to_string(path).context("the node has ended")?;
+        let status = fs::read_to_string(path).context("the node has exited")?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
         let kib = line.and_then(|line| line.trim().strip_suffix(" kB"));
-        let kib: u64 = kib.context("the node has ended")?.trim().parse()?;
+        let kib: u64 = kib.context("the node has exited")?.trim().parse()?;
         Ok(kib * 1024)
     }
 
@@ -87,7 +87,7 @@ impl Node {
         if !self.process.is_running() {
             let output = self.process.output();
             let last: Vec<_> = output.lines().rev().take(20).collect();
-            report.violation("the node has ended", &last.join("\n"));
+            report.violation("the node has exited", &last.join("\n"));
             return Ok(());
         }
         let path = self.folder.path().join("qiang.db");

@@ -76,7 +76,7 @@ impl Report {
 
     pub(crate) fn panicked(&self, panics: &[String]) {
         if let Some(last) = panics.last() {
-            self.violation("a panic", last);
+            self.violation("panic", last);
         }
     }
 
@@ -106,7 +106,7 @@ impl Report {
         let seen = self.seen();
         let answers: u64 = seen.answers.values().sum();
         if answers == 0 {
-            anyhow::bail!("nothing was answered");
+            anyhow::bail!("no request was answered");
         }
         let seconds = seen.began.elapsed().as_secs_f64();
         if as_json {
@@ -123,7 +123,7 @@ impl Report {
             println!("  {kind}: {times}");
         }
         println!(
-            "{} times broken bytes, {} connections reset",
+            "{} malformed inputs, {} connections reset",
             seen.broken, seen.resets
         );
         println!(

@@ -64,7 +64,7 @@ impl User {
                 None => match TcpStream::connect(self.addr).await {
                     Ok(stream) => (stream, false),
                     Err(error) => {
-                        self.report.violation("no connection", &error.to_string());
+                        self.report.violation("cannot connect", &error.to_string());
                         return;
                     }
                 },
@@ -134,9 +134,10 @@ impl User {
                     let of = drafts.len();
                     let last = String::from_utf8_lossy(&last);
                     let shown = format!(
-                        "{answered} of {of} answers came; the last one and the next:\n{last}"
+                        "{answered} of {of} answers received; the last answered request and the next one:\n{last}"
                     );
-                    self.report.violation("closed without a word", &shown);
+                    self.report
+                        .violation("connection closed without an answer", &shown);
                     return None;
                 }
                 Ok(Ok(Some(answer))) => answer,
@@ -193,7 +194,10 @@ impl User {
     }
 
     async fn read_to_end(&self, stream: &mut TcpStream) -> Result<Vec<(&'static str, String)>> {
-        stream.shutdown().await.context("say that no more comes")?;
+        stream
+            .shutdown()
+            .await
+            .context("cannot shut the connection down")?;
         let (mut reader, mut faults) = (Reader::default(), Vec::new());
         reader.is_last_word_said = true;
         while let Some(answer) = reader.next(stream, false).await? {
@@ -219,7 +223,7 @@ impl User {
         for piece in bytes.chunks(bytes.len().div_ceil(pieces).max(1)) {
             match timeout(ANSWER_MAX, stream.write_all(piece)).await {
                 Ok(written) => written?,
-                Err(_) => bail!("the node reads nothing"),
+                Err(_) => bail!("the node does not read"),
             }
             if pieces > 1 {
                 sleep(Duration::from_millis(1)).await;

@@ -12,6 +12,6 @@ fn it_says_what_is_missing() {
     assert_eq!(ended.status.code(), Some(1));
     assert_eq!(
         String::from_utf8(ended.stderr).unwrap(),
-        "error: there is no /nowhere/qiang: build it with `cargo build -p qiang`\n"
+        "error: cannot find /nowhere/qiang: build it with `cargo build -p qiang`\n"
     );
 }
