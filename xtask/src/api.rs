@@ -43,7 +43,7 @@ pub(crate) fn install(root: &Path) -> Result<Done> {
         );
         command::run(&line, root).with_context(|| {
             format!(
-                "pip must be allowed to install {SOURCES}/requirements.txt, from PyPI or what pip is configured to use"
+                "allow pip to install {SOURCES}/requirements.txt, from PyPI or the configured index"
             )
         })
     })?;
@@ -64,7 +64,7 @@ pub(crate) fn npm_install(sources: &Path, folder: &Path) -> Result<()> {
         format!("{MINUTES_MAX} npm ci --ignore-scripts --no-audit --no-fund --loglevel=error");
     command::run(&line, folder).with_context(|| {
         format!(
-            "npm must be allowed to install {}/package-lock.json, from the registry that it is configured to use",
+            "allow npm to install {}/package-lock.json, from the configured registry",
             sources.display()
         )
     })
@@ -98,10 +98,10 @@ pub(crate) fn run_built(root: &Path) -> Result<()> {
     }
     checked?;
     if log.contains("panicked") || service.process.try_wait()?.is_some() {
-        bail!("the service did not stay well under these requests");
+        bail!("the service panicked or exited during these requests");
     }
     drop(service);
-    fs::remove_dir_all(&run).context("remove what the run has left")
+    fs::remove_dir_all(&run).context("cannot remove the files of the run")
 }
 
 struct Tools {
@@ -182,9 +182,9 @@ pub(crate) fn install_once(
     pins: &[&Path],
     install: impl FnOnce(&Path) -> Result<()>,
 ) -> Result<()> {
-    let texts = pins
-        .iter()
-        .map(|pin| fs::read_to_string(pin).with_context(|| format!("read {}", pin.display())));
+    let texts = pins.iter().map(|pin| {
+        fs::read_to_string(pin).with_context(|| format!("cannot read {}", pin.display()))
+    });
     let pinned = texts.collect::<Result<String>>()?;
     let stamp = folder.join("installed-from");
     if fs::read_to_string(&stamp).is_ok_and(|from| from == pinned) {
@@ -193,7 +193,7 @@ pub(crate) fn install_once(
     drop(fs::remove_dir_all(folder));
     fs::create_dir_all(folder)?;
     install(folder)?;
-    fs::write(stamp, pinned).context("write down what was installed")
+    fs::write(stamp, pinned).context("cannot record the installed versions")
 }
 
 /// Service on a free port. It stops on drop.
@@ -229,9 +229,12 @@ impl Service {
             .stdout(Stdio::piped())
             .stderr(File::create(folder.join("service.log"))?)
             .spawn()
-            .with_context(|| format!("start {}", program.display()))?;
+            .with_context(|| format!("cannot start {}", program.display()))?;
         let mut said = (None, None);
-        let out = process.stdout.take().context("its standard output")?;
+        let out = process
+            .stdout
+            .take()
+            .context("the service has no standard output")?;
         for line in BufReader::new(out).lines() {
             let line = line?;
             let address = line

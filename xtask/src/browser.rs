@@ -110,7 +110,8 @@ pub(crate) fn run_built(root: &Path) -> Result<()> {
 
 /// Names of a folder's test files that match, separated by spaces.
 fn test_files(folder: &Path, is_wanted: impl Fn(&str) -> bool) -> Result<String> {
-    let entries = fs::read_dir(folder).with_context(|| format!("read {}", folder.display()))?;
+    let entries =
+        fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
     let mut names = Vec::new();
     for entry in entries {
         let name = entry?.file_name().to_string_lossy().into_owned();
@@ -127,7 +128,7 @@ fn tools(root: &Path) -> Result<PathBuf> {
 }
 
 fn copy_all(from: &Path, to: &Path, extensions: &[&str]) -> Result<()> {
-    for entry in fs::read_dir(from).with_context(|| format!("read {}", from.display()))? {
+    for entry in fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))? {
         let path = entry?.path();
         let extension = path.extension().and_then(|extension| extension.to_str());
         if extension.is_some_and(|extension| extensions.contains(&extension)) {
@@ -138,11 +139,11 @@ fn copy_all(from: &Path, to: &Path, extensions: &[&str]) -> Result<()> {
 }
 
 fn copy_into(file: &Path, folder: &Path) -> Result<()> {
-    let name = file.file_name().context("a file has a name")?;
+    let name = file.file_name().context("the path has no file name")?;
     let copied = fs::copy(file, folder.join(name));
     copied
         .map(drop)
-        .with_context(|| format!("copy {}", file.display()))
+        .with_context(|| format!("cannot copy {}", file.display()))
 }
 
 #[cfg(test)]

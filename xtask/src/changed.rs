@@ -58,13 +58,14 @@ struct Dependency {
 /// If `base` is no commit, or `git` or `cargo metadata` fails.
 pub(crate) fn packages(root: &Path, base: &str) -> Result<BTreeSet<String>> {
     if base.starts_with('-') || base.contains(char::is_whitespace) {
-        bail!("{base:?} is no commit: name a branch, a tag or a hash after --changed");
+        bail!("{base:?} is no commit: use a branch, a tag or a hash after --changed");
     }
     let tracked = command::read(&format!("git diff --name-only {base}"), root)
-        .with_context(|| format!("compare with {base}"))?;
+        .with_context(|| format!("cannot compare with {base}"))?;
     let untracked = command::read("git ls-files --others --exclude-standard", root)?;
     let text = command::read("cargo metadata --no-deps --format-version 1", root)?;
-    let metadata = serde_json::from_str(&text).context("parse the output of cargo metadata")?;
+    let metadata =
+        serde_json::from_str(&text).context("cannot parse the output of cargo metadata")?;
     let files: Vec<&str> = tracked.lines().chain(untracked.lines()).collect();
     Ok(reached(&metadata, &files))
 }

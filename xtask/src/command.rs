@@ -20,7 +20,7 @@ pub(crate) fn run_with(line: &str, directory: &Path, env: &[(&str, &str)]) -> Re
 /// Runs a command and returns its standard output.
 pub(crate) fn read(line: &str, directory: &Path) -> Result<String> {
     let output = output(line, &mut command(line, directory))?;
-    String::from_utf8(output.stdout).with_context(|| format!("read the output of `{line}`"))
+    String::from_utf8(output.stdout).with_context(|| format!("cannot read the output of `{line}`"))
 }
 
 /// Whether a command exits with 0. Its output is discarded.
@@ -32,7 +32,7 @@ pub(crate) fn succeeds(line: &str, directory: &Path) -> bool {
 
 fn output(line: &str, command: &mut Command) -> Result<Output> {
     let output = command.stderr(Stdio::inherit()).output();
-    let output = output.with_context(|| format!("run `{line}`"))?;
+    let output = output.with_context(|| format!("cannot run `{line}`"))?;
     if !output.status.success() {
         bail!("`{line}` ended with {}", output.status);
     }
@@ -69,7 +69,7 @@ pub(crate) fn script(path: &Path, body: &str) {
         .arg(path)
         .arg(body)
         .status();
-    assert!(status.unwrap().success(), "write {}", path.display());
+    assert!(status.unwrap().success(), "cannot write {}", path.display());
 }
 
 #[cfg(test)]

@@ -76,7 +76,7 @@ fn run_with(root: &Path, search: &[PathBuf]) -> Result<Done> {
     Ok(Done::Skipped(match silent.is_empty() {
         true => format!("the image was not built: none of {names} is installed"),
         false => format!(
-            "the image was not built: {} is installed and does not answer",
+            "the image was not built: {} is installed but does not answer",
             silent.join(" and ")
         ),
     }))
@@ -92,7 +92,7 @@ fn try_image(root: &Path, builder: &Builder, program: &str) -> Result<()> {
         printed += &command::read(&format!("{program} {line}"), root)?;
     }
     let Some(version) = printed.lines().find(|line| line.starts_with("qiang ")) else {
-        bail!("the program in the image does not say its version: {printed:?}");
+        bail!("the program in the image does not print its version: {printed:?}");
     };
     println!("{}: {version}", builder.name);
     Ok(())
@@ -126,7 +126,7 @@ mod tests {
             panic!("nothing can have been built");
         };
         assert!(
-            why.contains("docker is installed and does not answer"),
+            why.contains("docker is installed but does not answer"),
             "{why}"
         );
     }
@@ -160,6 +160,6 @@ mod tests {
         assert!(run_with(here(), &search).is_err());
         script(&bin.path().join("podman"), "echo something else");
         let error = run_with(here(), &search).unwrap_err().to_string();
-        assert!(error.contains("does not say its version"), "{error}");
+        assert!(error.contains("does not print its version"), "{error}");
     }
 }

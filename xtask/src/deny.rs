@@ -25,18 +25,18 @@ const LICENCES: &[&str] = &[
 
 /// Crates that must not be dependencies, not even indirect ones, with the reason.
 const BANNED: &[(&str, &str)] = &[
-    ("async-std", "the runtime is tokio"),
-    ("chrono", "time is jiff's"),
+    ("async-std", "use tokio as the runtime"),
+    ("chrono", "use jiff for time"),
     (
         "native-tls",
-        "TLS is rustls with aws-lc: one crypto provider",
+        "use rustls with aws-lc for TLS: one crypto provider",
     ),
     (
         "openssl-sys",
-        "TLS is rustls with aws-lc: one crypto provider",
+        "use rustls with aws-lc for TLS: one crypto provider",
     ),
-    ("ring", "aws-lc is the one crypto provider"),
-    ("rsa", "its decryption leaks timing; aws-lc has RSA"),
+    ("ring", "use aws-lc, the only crypto provider"),
+    ("rsa", "its decryption leaks timing; use aws-lc for RSA"),
 ];
 
 const CRATES_IO: &str = "registry+https://github.com/rust-lang/crates.io-index";
@@ -45,7 +45,7 @@ const CRATES_IO: &str = "registry+https://github.com/rust-lang/crates.io-index";
 const LIST: &str = "cargo tree --locked --workspace --all-features --prefix none --format {p}|{l}";
 
 pub(crate) fn run(root: &Path) -> Result<()> {
-    let lock = fs::read_to_string(root.join("Cargo.lock")).context("read Cargo.lock")?;
+    let lock = fs::read_to_string(root.join("Cargo.lock")).context("cannot read Cargo.lock")?;
     let mut breaches = sources(&lock);
     breaches.extend(crates(&command::read(LIST, root)?));
     if breaches.is_empty() {
@@ -54,7 +54,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     breaches.sort();
     breaches.dedup();
     bail!(
-        "{}\nuse another crate or fewer features (`cargo tree --invert CRATE` shows who needs it), \
+        "{}\nuse another crate or fewer features (`cargo tree --invert CRATE` shows its dependents), \
          or change the lists in xtask/src/deny.rs",
         breaches.join("\n")
     )
@@ -79,9 +79,7 @@ fn crates(list: &str) -> Vec<String> {
         }
         let licence = licence.trim_end_matches(" (*)");
         if !is_allowed(licence) {
-            breaches.push(format!(
-                "{package}: its licence is not allowed: {licence:?}"
-            ));
+            breaches.push(format!("{package}: licence not allowed: {licence:?}"));
         }
     }
     breaches

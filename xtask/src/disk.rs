@@ -33,7 +33,7 @@ fn enough(folder: &Path, needed_gib: u64) -> Result<Done> {
     let free = parse(&command::read(&line, folder)?)?;
     if free < needed_gib * 1024 {
         bail!(
-            "only {free} MiB are free on the disk of {}; make room for {needed_gib} GiB",
+            "only {free} MiB are free on the disk of {}: make room for {needed_gib} GiB",
             folder.display()
         );
     }
@@ -45,7 +45,7 @@ fn parse(output: &str) -> Result<u64> {
     let number = output.lines().nth(1).unwrap_or_default().trim();
     number
         .parse()
-        .with_context(|| format!("read the output of df: {output:?}"))
+        .with_context(|| format!("cannot parse the output of df: {output:?}"))
 }
 
 #[cfg(test)]

@@ -52,6 +52,6 @@ struct Metadata {
 pub(crate) fn target(root: &Path) -> Result<PathBuf> {
     let text = command::read("cargo metadata --no-deps --format-version 1", root)?;
     let metadata: Metadata =
-        serde_json::from_str(&text).context("parse the output of cargo metadata")?;
+        serde_json::from_str(&text).context("cannot parse the output of cargo metadata")?;
     Ok(metadata.target_directory)
 }

@@ -27,7 +27,7 @@ use clap::{Parser, Subcommand};
 use crate::steps::Done;
 
 #[derive(Parser)]
-#[command(name = "cargo xtask", about = "The project's own commands", version)]
+#[command(name = "cargo xtask", about = "Run the project's commands", version)]
 struct Cli {
     #[command(subcommand)]
     task: Task,

@@ -24,9 +24,9 @@ struct Need {
 /// Some packages start a service when they are installed. No test uses it; the tests' servers listen on other ports.
 /// `mariadb-server` without `-core` would install a running service.
 const NEEDS: &str = "
-    gcc | cc | every build: links, and compiles the C in SQLite and aws-lc
-    libc6-dev | /usr/include/stdio.h | every build: headers for that C
-    util-linux | setpriv unshare | tests with servers: end servers with their test and run them as another user \
+    gcc | cc | every build: links, and compiles the C code of SQLite and aws-lc
+    libc6-dev | /usr/include/stdio.h | every build: headers for that C code
+    util-linux | setpriv unshare | tests with servers: stop servers with their test and run them as another user \
         than root; tests of full disks: a mount namespace
     mount | mount | tests of full disks: mounts a disk of a few kilobytes
     redis-server | redis-server | tests of the Redis engine: standalone, as Sentinel and as cluster
@@ -35,7 +35,7 @@ const NEEDS: &str = "
     pgbouncer | pgbouncer | tests of the ledger: a pooler in front of it
     mariadb-server-core | mariadb-install-db mariadbd | tests of the ledger
     mariadb-client-core | my_print_defaults | tests of the ledger: mariadb-install-db calls it
-    mariadb-client | mariadb-dump | tests that back a ledger up, and set it back to an earlier moment
+    mariadb-client | mariadb-dump | tests that back a ledger up and restore it
     rabbitmq-server | rabbitmq-server | tests of the broker
     nginx-light | nginx | tests of deploy/nginx.conf
     systemd | systemd-analyze | tests of deploy/systemd
@@ -118,10 +118,10 @@ fn install_on(machine: &Machine, needs: &[Need]) -> Result<Done> {
         return Ok(Done::Passed);
     }
     let Some(apt) = machine.find("apt-get") else {
-        bail!("there is no apt-get here; {}", request(&missing));
+        bail!("no apt-get found; {}", request(&missing));
     };
     if !machine.root {
-        bail!("only root may install; {}", request(&missing));
+        bail!("only root can install packages; {}", request(&missing));
     }
     println!("installing: {}", packages(&missing));
     // Another apt (a daily timer) may hold the lock for a while.
@@ -139,7 +139,7 @@ fn install_on(machine: &Machine, needs: &[Need]) -> Result<Done> {
     let still = machine.missing(needs);
     if !still.is_empty() {
         bail!(
-            "apt-get succeeded, but something is still missing; {}",
+            "apt-get succeeded, but files are still missing; {}",
             request(&still)
         );
     }

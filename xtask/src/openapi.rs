@@ -14,7 +14,7 @@ const PRINT: &str = "cargo run --quiet --package qiang -- openapi";
 pub(crate) fn write(root: &Path) -> Result<()> {
     let printed = command::read(PRINT, root)?;
     check(&printed)?;
-    fs::write(root.join(DOCUMENT), printed).with_context(|| format!("write {DOCUMENT}"))
+    fs::write(root.join(DOCUMENT), printed).with_context(|| format!("cannot write {DOCUMENT}"))
 }
 
 /// Checks the output, so that a log on standard output does not overwrite the document.

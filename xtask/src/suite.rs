@@ -76,13 +76,13 @@ pub(crate) fn test(root: &Path, embedded: bool) -> Result<()> {
     ));
     steps.push(Step::new(
         "disk",
-        "see whether there is room to build and run everything",
+        "check that the disk has space to build and run everything",
         "cargo xtask test",
         || disk::for_build(&faults::target(root)?),
     ));
     steps.push(Step::command(
         "clippy",
-        "check all crates and their tests (minutes when nothing is built yet)",
+        "check all crates and their tests (minutes if nothing is built yet)",
         "cargo clippy --workspace --all-targets --all-features -- -D warnings",
         root,
     ));
@@ -90,20 +90,20 @@ pub(crate) fn test(root: &Path, embedded: bool) -> Result<()> {
     let features = if embedded { "" } else { " --all-features" };
     steps.push(Step::command(
         "build",
-        "compile all crates and their tests (minutes when nothing is built yet)",
+        "compile all crates and their tests (minutes if nothing is built yet)",
         &format!("cargo test --workspace --all-targets{features} --no-run"),
         root,
     ));
     steps.push(Step::new(
         "disk for tests",
-        "see whether there is room for the tests' servers",
+        "check that the disk has space for the tests' servers",
         "cargo xtask test",
         disk::for_tests,
     ));
     let line = format!("cargo test --workspace --all-targets --no-fail-fast{features}");
     steps.push(Step::new(
         "tests",
-        "run all tests (minutes: most start servers of their own)",
+        "run all tests (minutes: most start their own servers)",
         &line.clone(),
         move || run_tests(&line, root),
     ));
@@ -116,38 +116,38 @@ pub(crate) fn test(root: &Path, embedded: bool) -> Result<()> {
     ));
     steps.push(Step::new(
         "fuzz",
-        "send random and broken requests to a node, with the programs that the tests were built with",
+        "send random and malformed requests to a node, with the programs of the tests' build",
         &format!("cargo xtask fuzz {}", faults::SHORT_FUZZ),
         || faults::run_built(root, faults::FUZZ, faults::SHORT_FUZZ).map(|()| Done::Passed),
     ));
     if !embedded {
         steps.push(Step::new(
             "api",
-            "hold a running service against its document: validator, schemathesis, generated clients",
+            "check a running service against its document: validator, schemathesis, generated clients",
             "cargo xtask api",
             || api::run_built(root).map(|()| Done::Passed),
         ));
         steps.push(Step::new(
             "browser",
-            "check the types of the pages' scripts, and try the pages in a browser",
+            "check the types of the pages' scripts, and test the pages in a browser",
             "cargo xtask browser",
             || browser::run_built(root).map(|()| Done::Passed),
         ));
         steps.push(Step::new(
             "faults",
-            "make faults under load for a minute, with the programs that the tests were built with",
+            "inject faults under load for a minute, with the programs of the tests' build",
             &format!("cargo xtask faults {}", faults::SHORT),
             || faults::run_built(root, faults::FAULTS, faults::SHORT).map(|()| Done::Passed),
         ));
         steps.push(Step::new(
             "life",
-            "lead a few campaigns through their whole lives under faults, with the same programs",
+            "run a few campaigns through their whole lives under faults, with the same programs",
             &format!("cargo xtask faults {}", faults::FEW_LIVES),
             || faults::run_built(root, faults::FAULTS, faults::FEW_LIVES).map(|()| Done::Passed),
         ));
         steps.push(Step::new(
             "container",
-            "build the image of deploy/container and run its program, where something builds images",
+            "build the image of deploy/container and run its program, if a builder is installed",
             "cargo xtask container",
             || container::run(root),
         ));
@@ -161,7 +161,7 @@ pub(crate) fn test(root: &Path, embedded: bool) -> Result<()> {
 pub(crate) fn test_changed(root: &Path, embedded: bool, base: &str) -> Result<()> {
     let packages = changed::packages(root, base)?;
     if packages.is_empty() {
-        println!("no package is reached by the difference to {base}");
+        println!("the difference to {base} affects no package");
     }
     let features = if embedded { "" } else { " --all-features" };
     let mut steps = vec![
@@ -182,14 +182,14 @@ pub(crate) fn test_changed(root: &Path, embedded: bool, base: &str) -> Result<()
         let names: String = packages.iter().map(|name| format!(" -p {name}")).collect();
         steps.push(Step::command(
             "clippy",
-            "check the packages that the change reaches",
+            "check the packages that the change affects",
             &format!("cargo clippy{names} --all-targets{features} -- -D warnings"),
             root,
         ));
         let line = format!("cargo test{names} --all-targets --no-fail-fast{features}");
         steps.push(Step::new(
             "tests",
-            "run the tests of the packages that the change reaches",
+            "run the tests of the packages that the change affects",
             &line.clone(),
             move || run_tests(&line, root),
         ));
@@ -210,7 +210,7 @@ fn add_components(root: &Path, may_install: bool) -> Result<Done> {
         return Ok(Done::Passed);
     }
     if !may_install {
-        bail!("rustfmt or clippy is missing; add them with\n    {ADD_COMPONENTS}");
+        bail!("rustfmt or clippy is missing: add them with\n    {ADD_COMPONENTS}");
     }
     command::run(ADD_COMPONENTS, root).map(|()| Done::Passed)
 }

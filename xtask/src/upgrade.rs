@@ -19,7 +19,7 @@ const BEFORE: &str = "QIANG_BEFORE";
 pub(crate) fn run(root: &Path, commit: &str) -> Result<()> {
     let commit = resolve(root, commit)?;
     let folder = target(root)?.join("upgrade");
-    fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display()))?;
+    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let program = folder.join(format!("qiang-{}", &commit[..12]));
     if !program.exists() {
         with_checkout(root, &commit, &folder.join("source"), |source| {
@@ -28,17 +28,17 @@ pub(crate) fn run(root: &Path, commit: &str) -> Result<()> {
     }
     let before = program.display().to_string();
     let version = command::read(&format!("{before} --version"), root)?;
-    println!("replaced is {}", version.trim());
+    println!("earlier version: {}", version.trim());
     command::run_with(TEST, root, &[(BEFORE, &before)])
 }
 
 /// Full name of a commit. Other names are refused, because the name becomes part of paths.
 fn resolve(root: &Path, commit: &str) -> Result<String> {
     let line = format!("git rev-parse --verify --quiet --end-of-options {commit}^{{commit}}");
-    let name = command::read(&line, root).with_context(|| format!("{commit} names no commit"))?;
+    let name = command::read(&line, root).with_context(|| format!("{commit} is no commit"))?;
     let name = name.lines().last().unwrap_or_default().trim();
     if name.len() < 40 || !name.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        bail!("{commit} names no commit");
+        bail!("{commit} is no commit");
     }
     Ok(name.to_owned())
 }
@@ -54,7 +54,7 @@ fn with_checkout(
     // Files of an interrupted run.
     let remove = format!("git worktree remove --force {path}");
     if source.exists() && !command::succeeds(&remove, root) {
-        fs::remove_dir_all(source).with_context(|| format!("remove {path}"))?;
+        fs::remove_dir_all(source).with_context(|| format!("cannot remove {path}"))?;
     }
     command::run("git worktree prune", root)?;
     command::run(&format!("git worktree add --detach {path} {commit}"), root)?;
@@ -71,7 +71,7 @@ fn build(source: &Path, folder: &Path, program: &Path) -> Result<()> {
     command::run_with(line, source, &env)?;
     fs::copy(built.join("debug/qiang"), program)
         .map(drop)
-        .with_context(|| format!("copy the program to {}", program.display()))
+        .with_context(|| format!("cannot copy the program to {}", program.display()))
 }
 
 #[cfg(test)]

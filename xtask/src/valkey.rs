@@ -28,13 +28,13 @@ pub(crate) fn install() -> Result<Done> {
     };
     machine.unpack(&folder).with_context(|| {
         format!(
-            "Valkey {OLDEST} or later is needed for tests of the Redis engine; put its valkey-server on the search \
-             path, or add Debian's backports to the machine's apt sources"
+            "tests of the Redis engine need Valkey {OLDEST} or later: put its valkey-server on the search path, or add \
+             Debian's backports to the machine's apt sources"
         )
     })?;
     if !is_new_enough(&server(&folder), &folder) {
         bail!(
-            "{} was unpacked, and does not run as Valkey {OLDEST}: is one of its libraries missing?",
+            "{} was unpacked but does not run as Valkey {OLDEST}: check for a missing library",
             server(&folder)
         );
     }
@@ -87,7 +87,7 @@ impl Machine {
             .os_release
             .lines()
             .find_map(|line| line.strip_prefix("VERSION_CODENAME="));
-        let release = release.context("/etc/os-release names no release of Debian")?;
+        let release = release.context("/etc/os-release has no Debian release name")?;
         let mirrors = mirrors(&self.sources, release);
         if mirrors.is_empty() {
             bail!("apt's sources have no mirror of {release}");
@@ -95,7 +95,7 @@ impl Machine {
         if !command::succeeds("apt-get --version", Path::new("/"))
             || !command::succeeds("dpkg-deb --version", Path::new("/"))
         {
-            bail!("there is no apt-get or no dpkg-deb here");
+            bail!("apt-get or dpkg-deb is missing");
         }
         // Uses separate lists and sources; those of the machine stay as they are.
         let staging = folder.with_extension(format!("new-{}", std::process::id()));
@@ -103,7 +103,7 @@ impl Machine {
         fs::create_dir_all(staging.join("cache/archives/partial"))?;
         let unpacked = fetch(&staging, &backports(&mirrors, release)).and_then(|()| {
             drop(fs::remove_dir_all(folder));
-            fs::rename(staging.join("root"), folder).context("move what was unpacked")
+            fs::rename(staging.join("root"), folder).context("cannot move the unpacked files")
         });
         drop(fs::remove_dir_all(&staging));
         unpacked
@@ -232,7 +232,7 @@ mod tests {
             let unpacked = machine.unpack(&folder.path().join("valkey"));
             format!("{:#}", unpacked.unwrap_err())
         };
-        assert!(unpack("ID=arch\n", &[]).contains("no release of Debian"));
+        assert!(unpack("ID=arch\n", &[]).contains("no Debian release name"));
         let release = "VERSION_CODENAME=bookworm\n";
         assert!(unpack(release, &[]).contains("no mirror of bookworm"));
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);

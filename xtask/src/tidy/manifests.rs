@@ -38,8 +38,8 @@ const ALLOWED: &str = "
     xtask:
 ";
 
-/// Additional dependencies of a crate's tests. The tests of every crate may use `testkit`. Of programs only `nemesis` and
-/// `fuzz` may, because they are tests.
+/// Additional dependencies of a crate's tests. The tests of every crate may use `testkit`. Of programs only `nemesis`
+/// and `fuzz` may, because they are tests.
 const ALLOWED_IN_TESTS: &str = "
     audit: embedded ledger redis
     node: client
@@ -94,7 +94,7 @@ impl Metadata {
     pub(super) fn read(root: &Path) -> Result<Self> {
         let text = command::read("cargo metadata --no-deps --format-version 1", root)?;
         let mut metadata: Self =
-            serde_json::from_str(&text).context("parse the output of cargo metadata")?;
+            serde_json::from_str(&text).context("cannot parse the output of cargo metadata")?;
         let root = format!("{}/", metadata.workspace_root);
         for package in &mut metadata.packages {
             let sources = package
@@ -135,7 +135,7 @@ fn check_with(allowed: &str, in_tests: &str, metadata: &Metadata, breaches: &mut
             let name = short(&dependency.name);
             if dependency.path.is_none() {
                 if dependency.req == "*" {
-                    breach(format!("takes any version of {name}: name one"));
+                    breach(format!("accepts any version of {name}: set one"));
                 }
                 continue;
             }

@@ -24,7 +24,7 @@ pub(super) fn check_links(tree: &Tree, breaches: &mut Vec<Breach>) {
                 breaches.push(Breach::line(
                     path,
                     line,
-                    format!("link to nowhere: {target}"),
+                    format!("link to a missing file: {target}"),
                 ));
             }
         }

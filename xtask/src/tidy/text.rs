@@ -56,7 +56,11 @@ fn check_committable(path: &str, text: &str, breaches: &mut Vec<Breach>) {
             breaches.push(Breach::line(path, number, "merge-conflict marker"));
         }
         if homes.iter().any(|home| names_absolute(line, home)) {
-            breaches.push(Breach::line(path, number, "a path of somebody's machine"));
+            breaches.push(Breach::line(
+                path,
+                number,
+                "a path of a developer's machine",
+            ));
         }
     }
 }
@@ -106,7 +110,7 @@ fn check_header(path: &str, text: &str, breaches: &mut Vec<Breach>) {
         breaches.push(Breach::line(
             path,
             1,
-            "does not start with `//!` and what the file is for",
+            "does not start with `//!` and the purpose of the file",
         ));
     }
 }

@@ -31,7 +31,7 @@ impl Tree {
             if !fs::symlink_metadata(&file).is_ok_and(|metadata| metadata.is_file()) {
                 continue;
             }
-            let bytes = fs::read(&file).with_context(|| format!("read {path}"))?;
+            let bytes = fs::read(&file).with_context(|| format!("cannot read {path}"))?;
             let text = String::from_utf8(bytes)
                 .ok()
                 .filter(|text| !text.contains('\0'));
