@@ -1,4 +1,4 @@
-//! Accounts, and the record of actions, of a file, whether it is an engine's or a standalone ledger.
+//! The account and action ports of a file, for the engine's file and a standalone ledger.
 
 /// Implements `AccountStore` and `ActionStore` for a [`SqliteLedgerHost`](crate::ledger_host::SqliteLedgerHost).
 macro_rules! impl_accounts {

@@ -1,6 +1,6 @@
-//! The part of the `Ledger` port that names the ledger's engine, for every [`SqliteLedgerHost`](crate::ledger_host).
+//! The binding port, which names the ledger's engine, for every [`SqliteLedgerHost`](crate::ledger_host).
 
-/// Implements it.
+/// Implements `BindingStore` for a host.
 macro_rules! impl_binding {
     ($host:ty) => {
         const _: () = {
@@ -38,7 +38,8 @@ macro_rules! impl_binding {
                     .await
                 }
 
-                /// One process has the file, and it binds before it settles: no other engine's entries come here.
+                /// Needs no check: one process has the file and binds it before it settles. No other engine's entries
+                /// arrive here.
                 fn settle_for(&self, _: &str) {}
 
                 fn is_shared(&self) -> bool {

@@ -1,4 +1,4 @@
-//! The system's clock, as it is, and guarded.
+//! The system clock, plain and guarded against jumps.
 
 use std::{
     sync::Arc,
@@ -11,7 +11,7 @@ use qiang_core::{
     time::{GuardedTime, JumpGuard, Timestamp},
 };
 
-/// The clock of the operating system.
+/// Clock of the operating system.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 
@@ -28,8 +28,8 @@ impl Clock for SystemClock {
     }
 }
 
-/// A wall clock whose jumps are not believed until they have lasted: no campaign ends and no hold expires by one that
-/// is taken back, and no grant is dated by it.
+/// Wall clock that ignores a jump until the jump has lasted. A jump that is reverted ends no campaign, expires no hold
+/// and dates no grant.
 pub struct GuardedClock {
     wall: Arc<dyn Clock>,
     started: Instant,
@@ -39,18 +39,18 @@ pub struct GuardedClock {
 #[derive(Default)]
 struct Guarded {
     guard: JumpGuard,
-    /// By how much the clock was off at the last look.
+    /// Offset of the wall clock from steady time at the last reading.
     jump_ms: i64,
 }
 
 impl GuardedClock {
-    /// The system's clock, guarded. It is believed as it is now.
+    /// Returns the guarded system clock. Its time at this call counts as right.
     #[must_use]
     pub fn system() -> Arc<Self> {
         Self::of(Arc::new(SystemClock))
     }
 
-    /// Another clock, guarded.
+    /// Returns a guarded wrapper of another clock.
     #[must_use]
     pub fn of(wall: Arc<dyn Clock>) -> Arc<Self> {
         let clock = Self {
@@ -62,8 +62,7 @@ impl GuardedClock {
         Arc::new(clock)
     }
 
-    /// By how many milliseconds the wall clock is ahead of the time that is gone by, while it is not believed; 0 while
-    /// it is.
+    /// Milliseconds by which the wall clock is ahead of steady time while a jump is ignored; otherwise 0.
     pub fn jump_ms(&self) -> i64 {
         self.now();
         self.state.lock().jump_ms
@@ -82,7 +81,7 @@ impl Clock for GuardedClock {
     }
 }
 
-/// Logs each change once.
+/// Logs each change of the jump's state once.
 fn report(found: &GuardedTime, before_ms: i64) {
     let GuardedTime {
         jump_ms, confirmed, ..

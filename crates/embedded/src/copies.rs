@@ -1,6 +1,6 @@
-//! Copies of a file: backups of one that is in use, and their way back.
+//! Copies of a file: backups of a file in use, and their restore.
 //!
-//! A copy is the state of one moment, in one file, and complete: whatever stands in the write-ahead log is in it.
+//! A copy is one complete file with the state of one moment. It includes the content of the write-ahead log.
 
 mod numbers;
 
@@ -21,38 +21,37 @@ use crate::{
     open_mark::{self, OVERWRITTEN},
 };
 
-/// What the name of a copy ends in until it is complete.
+/// Suffix of a copy's name until the copy is complete.
 pub(crate) const UNFINISHED: &str = ".unfinished";
-/// What the name of a file ends in that a restored one has replaced.
+/// Suffix of the name of a file that a restored one has replaced.
 const REPLACED: &str = ".replaced";
 
-/// What a copy has.
+/// Result of a copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Copied {
-    /// The last entry of its log; none in the file of a ledger alone.
+    /// Last entry of its log; `None` for a standalone ledger.
     pub head: Option<Seq>,
-    /// How far the ledger in it is settled, by partition.
+    /// Settled position of its ledger by partition.
     pub settled: Vec<(PartitionId, Seq)>,
-    /// Its size.
+    /// Size in bytes.
     pub bytes: u64,
-    /// Sales of a restored file whose next order has a number that no order can have had before.
+    /// Sales of a restored file whose next order number was never used before.
     pub skipped: u64,
 }
 
-/// How a file is restored.
+/// Options of a restore.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Restore {
-    /// A file that is there is kept beside the restored one, under a name that ends in `.replaced`.
+    /// Whether an existing file is replaced. It is then kept under a name that ends in `.replaced`.
     pub replace: bool,
-    /// A file whose write-ahead log is gone is taken as it is.
+    /// Whether to accept a file whose write-ahead log is missing.
     pub as_it_is: bool,
 }
 
 /// Copies the file as it is at one moment, also while it is in use.
 ///
 /// # Errors
-/// When the file cannot be read, or is no file of Qiang's, or is not complete; when there is a file in the copy's
-/// place, or it cannot be written.
+/// The file cannot be read, is not Qiang's or is incomplete; or the copy's path exists or cannot be written.
 pub fn back_up(from: &Path, to: &Path) -> Result<Copied, StoreError> {
     is_free(to)?;
     let from = &data_file::real_path(from)?;
@@ -64,11 +63,11 @@ pub fn back_up(from: &Path, to: &Path) -> Result<Copied, StoreError> {
     Ok(copied)
 }
 
-/// Puts a copy of `from` in the place of `to`, which nobody may have open. Users may have been told of orders that the
-/// copy does not have: its sales give none of their numbers again.
+/// Puts a copy of `from` at the path `to`, which no process may have open. Users may know of orders that the copy
+/// lacks, so its sales do not give these numbers again.
 ///
 /// # Errors
-/// As [`back_up`]; when a process serves `to`, or when it is there and is not to be replaced.
+/// As [`back_up`]; or a process serves `to`, or `to` exists and must not be replaced.
 pub fn restore(from: &Path, to: &Path, how: Restore) -> Result<Copied, StoreError> {
     let (from, to) = (&data_file::real_path(from)?, &data_file::real_path(to)?);
     let _lock = data_file::lock_replaced(to)?;
@@ -78,7 +77,7 @@ pub fn restore(from: &Path, to: &Path, how: Restore) -> Result<Copied, StoreErro
         is_free(&beside(&replaced, "-wal"))?;
     } else {
         is_free(to)?;
-        is_free(&wal)?; // SQLite would play it into the file that comes there
+        is_free(&wal)?; // // SQLite would apply it to the restored file
     }
     if !how.as_it_is {
         open_mark::check_complete(from)?;
@@ -87,7 +86,7 @@ pub fn restore(from: &Path, to: &Path, how: Restore) -> Result<Copied, StoreErro
     let copied = copy(from, &unfinished)?;
     let skipped = numbers::skip(&unfinished, to, copied.head)?;
     let bytes = unfinished.metadata()?.len();
-    // The log goes first: where this is cut short, the file without it is noticed. The name is never without a file.
+    // Moves the log first: after an interruption, the missing log is noticed. At every moment the name has a file.
     if wal.exists() {
         fs::rename(&wal, beside(&replaced, "-wal"))?;
     }
@@ -110,7 +109,7 @@ pub fn restore(from: &Path, to: &Path, how: Restore) -> Result<Copied, StoreErro
     })
 }
 
-/// A complete copy, which is on the disk when this returns.
+/// Makes a complete copy, which is on the disk when this returns.
 fn copy(from: &Path, to: &Path) -> Result<Copied, StoreError> {
     let conn = file::open_reader(from)?;
     let not_ours = |_| StoreError::damaged("it is no file of Qiang's");
@@ -128,7 +127,7 @@ fn copy(from: &Path, to: &Path) -> Result<Copied, StoreError> {
         .ok_or_else(|| StoreError::damaged("the file does not say what it is for"))?;
     match fs::remove_file(to) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
-        _ => drop(open_private(to)?), // SQLite fills an empty file that is there
+        _ => drop(open_private(to)?), // // SQLite fills an existing empty file
     }
     let name = to.to_str().ok_or_else(|| {
         io::Error::new(io::ErrorKind::InvalidInput, "its name is not valid UTF-8")
@@ -173,7 +172,7 @@ pub(crate) fn is_free(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// A name that was changed is on the disk once its folder is.
+/// Syncs the folder of a path: only then is a changed name on the disk.
 pub(crate) fn sync_folder(path: &Path) -> Result<(), StoreError> {
     let folder = path.parent().filter(|folder| *folder != Path::new(""));
     #[cfg(unix)]

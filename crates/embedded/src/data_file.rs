@@ -1,7 +1,7 @@
 //! The data file as an inode: its real path, and the lock that one process holds on it.
 //!
-//! A file has many names: symlinks, hard links, bind mounts. The lock on the inode itself excludes a second process
-//! under each of them. The lock on the file `.lock` beside it covers the time in which a restore replaces the inode.
+//! One file can have many names: symlinks, hard links, bind mounts. The lock on the inode excludes a second process
+//! under each of them. The lock on the neighbouring file `.lock` covers the time in which a restore replaces the inode.
 
 #[cfg(unix)]
 use std::os::unix::fs::MetadataExt as _;
@@ -17,12 +17,13 @@ use parking_lot::Mutex;
 
 use crate::error::StoreError;
 
-/// Symlinks that are followed to a file.
+/// Maximum symlinks followed to reach a file.
 const LINKS_MAX: usize = 40;
 
-/// Descriptors of data files, which SQLite has open too. If a process closes any descriptor of a file, it loses all
-/// locks that SQLite has on it, and another process may remove its write-ahead log. So none is closed before the file
-/// has lost its last name.
+/// Open descriptors of data files, kept until the file has lost its last name.
+///
+/// SQLite has the same files open. If a process closes any descriptor of a file, it loses all of SQLite's locks on that
+/// file. Another process may then remove the write-ahead log.
 static DESCRIPTORS: Mutex<Vec<Descriptor>> = Mutex::new(Vec::new());
 
 struct Descriptor {
@@ -55,7 +56,7 @@ impl FileId {
         }
     }
 
-    /// The file that a path leads to.
+    /// Returns the identity of the file at a path.
     pub(crate) fn at(path: &Path) -> io::Result<Self> {
         Ok(Self::of(&fs::metadata(path)?))
     }
@@ -67,7 +68,7 @@ impl fmt::Display for FileId {
     }
 }
 
-/// The path of a file without symlinks. The file may be missing; its folder may not.
+/// Resolves all symlinks of a path. The file may be missing; its folder must exist.
 pub(crate) fn real_path(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_owned();
     for _ in 0..LINKS_MAX {
@@ -88,14 +89,14 @@ fn folder_of(path: &Path) -> &Path {
     folder.unwrap_or(Path::new("."))
 }
 
-/// The file beside another that has the same name and this at its end.
+/// Appends a suffix to the name of a file.
 pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)
 }
 
-/// Opens a file for writing, or creates one that only its owner may read: it holds seeds and money.
+/// Opens a file for writing. A new file is readable only by its owner, because it will contain seeds and money.
 pub(crate) fn open_private(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.create(true).truncate(false).write(true);
@@ -104,7 +105,7 @@ pub(crate) fn open_private(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// Creates a file that only its owner may read, unless it is there. SQLite gives the files beside it the same
+/// Creates a file that only its owner may read, if it is missing. SQLite gives the files next to it the same
 /// permissions.
 pub(crate) fn create_private(path: &Path) -> io::Result<()> {
     let mut options = OpenOptions::new();
@@ -117,7 +118,7 @@ pub(crate) fn create_private(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Held while the process may write: two writers would each grant the same units.
+/// Lock of the only process that may write: two writers would each grant the same units.
 #[derive(Debug)]
 pub(crate) struct WriterLock {
     beside: File,
@@ -126,7 +127,7 @@ pub(crate) struct WriterLock {
 }
 
 impl WriterLock {
-    /// The lock file beside the data file.
+    /// Locks the `.lock` file next to the data file.
     fn beside(path: &Path) -> Result<Self, StoreError> {
         let beside = open_private(&beside(path, ".lock"))?;
         match beside.try_lock() {
@@ -147,8 +148,8 @@ impl WriterLock {
 }
 
 impl Drop for WriterLock {
-    /// Unlocks before it closes: the lock belongs to the open file, and a forked child holds the same one until its
-    /// program begins.
+    /// Unlocks before the files close. A lock belongs to the open file description, and a forked child shares that
+    /// until its program starts.
     fn drop(&mut self) {
         drop(self.data.take());
         if let Err(error) = self.beside.unlock() {
@@ -157,8 +158,7 @@ impl Drop for WriterLock {
     }
 }
 
-/// Locks a data file for its writer, and creates the file if it is missing. The path must be a
-/// [real one](real_path).
+/// Locks a data file for its writer. Creates the file if it is missing. The path must come from [`real_path`].
 pub(crate) fn lock(path: &Path) -> Result<WriterLock, StoreError> {
     let mut lock = WriterLock::beside(path)?;
     create_private(path)?;
@@ -167,7 +167,7 @@ pub(crate) fn lock(path: &Path) -> Result<WriterLock, StoreError> {
     Ok(lock)
 }
 
-/// Locks a data file that a restore replaces, if there is one.
+/// Locks the data file that a restore replaces, if it exists.
 pub(crate) fn lock_replaced(path: &Path) -> Result<WriterLock, StoreError> {
     let mut lock = WriterLock::beside(path)?;
     if path.exists() {
@@ -182,15 +182,15 @@ fn in_use(path: &Path) -> StoreError {
     }
 }
 
-/// The lock on the inode of a data file.
+/// Lock on the inode of a data file.
 #[derive(Debug)]
 struct DataLock {
     file: Arc<File>,
 }
 
 impl DataLock {
-    /// Takes the lock. None where it would exclude SQLite in this process too: on Linux alone are locks of open files
-    /// and those of SQLite apart.
+    /// Takes the lock. Returns `None` on systems other than Linux: only there do locks of open files and SQLite's locks
+    /// not conflict within one process.
     fn take(path: &Path) -> Result<Option<Self>, StoreError> {
         if !cfg!(target_os = "linux") {
             return Ok(None);
@@ -208,7 +208,7 @@ impl DataLock {
                     file: Arc::new(file),
                     is_locked: false,
                 });
-                // An earlier one, where the path leads to another file since.
+                // An older descriptor may match if the path has led to another file in between.
                 position(&kept, id).unwrap_or(kept.len() - 1)
             }
         };
@@ -225,7 +225,7 @@ impl DataLock {
         let (file, id) = (Arc::clone(&descriptor.file), descriptor.id);
         drop(kept);
         let lock = Self { file };
-        // A restore may have replaced it before the lock was taken.
+        // A restore may have replaced the file before the lock was taken.
         match FileId::at(path) {
             Ok(found) if found == id => Ok(Some(lock)),
             _ => Err(in_use(path)),
@@ -259,13 +259,13 @@ fn has_a_name(_: &File) -> bool {
     true
 }
 
-/// The descriptor that this process keeps of a data file, to read it without SQLite.
+/// The descriptor of a data file that this process keeps open, for reads without SQLite.
 pub(crate) fn descriptor(id: FileId) -> Option<Arc<File>> {
     let kept = DESCRIPTORS.lock();
     position(&kept, id).map(|at| Arc::clone(&kept[at].file))
 }
 
-/// Reads from a place in a file. Returns fewer bytes where the file ends.
+/// Reads `bytes` bytes at an offset. Returns fewer bytes at the end of the file.
 #[cfg(unix)]
 pub(crate) fn read_at(file: &File, at: u64, bytes: usize) -> io::Result<Vec<u8>> {
     use std::os::unix::fs::FileExt as _;
@@ -294,7 +294,7 @@ mod tests {
         let folder = tempfile::TempDir::new().unwrap();
         let path = folder.path().join("qiang.db");
         let held = lock(&path).unwrap();
-        // As fork leaves them to a child.
+        // Clones stand for the copies that a forked child inherits.
         let beside = held.beside.try_clone().unwrap();
         let data = held
             .data
@@ -325,7 +325,7 @@ mod tests {
         assert!(real_path(&folder.path().join("missing/qiang.db")).is_err());
     }
 
-    /// SQLite's locks of this process are gone once a descriptor of the file is closed.
+    /// If a descriptor of the file is closed, this process loses SQLite's locks.
     #[cfg(target_os = "linux")]
     #[test]
     fn a_descriptor_is_kept_for_as_long_as_its_file_has_a_name() {

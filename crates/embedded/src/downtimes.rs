@@ -1,15 +1,15 @@
-//! When the engine was down, as far as it can be told: it was up at the newest entry of its log, and when it last said
-//! so in the row `probe`. Holds stand still meanwhile.
+//! Downtimes of the engine, estimated from the newest log entry and the time in row `probe`. Holds pause during a
+//! downtime.
 
 use qiang_core::{book::Downtime, time::Timestamp};
 use rusqlite::{Connection, params};
 
 use crate::error::StoreError;
 
-/// Downtimes that are remembered, the newest ones.
+/// Maximum downtimes stored; the newest stay.
 const REMEMBERED_MAX: u32 = 64;
 
-/// When the engine was up last, as far as it can be told. None in a new file.
+/// The last instant at which the engine is known to have been up. `None` in a new file.
 pub(crate) fn up(conn: &Connection) -> Result<Option<Timestamp>, StoreError> {
     let newest = "SELECT max(at) FROM (SELECT at FROM probe UNION ALL \
                   SELECT at FROM (SELECT at FROM events ORDER BY seq DESC LIMIT 1))";
@@ -17,7 +17,8 @@ pub(crate) fn up(conn: &Connection) -> Result<Option<Timestamp>, StoreError> {
     Ok(up.map(Timestamp::from_millis))
 }
 
-/// The engine is up again: notes how long it was not, in a transaction. A later look finds it up since now.
+/// Records the downtime that ends now. A transaction must be open. From this call on, the engine counts as up since
+/// `now`.
 pub(crate) fn end(tx: &Connection, now: Timestamp) -> Result<(), StoreError> {
     let now_ms = now.as_millis();
     if let Some(up) = up(tx)?.map(Timestamp::as_millis).filter(|up| *up < now_ms) {
@@ -38,7 +39,7 @@ pub(crate) fn end(tx: &Connection, now: Timestamp) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// All that are remembered, in the order of time.
+/// All stored downtimes in order of time.
 pub(crate) fn all(conn: &Connection) -> Result<Vec<Downtime>, StoreError> {
     let mut statement = conn.prepare("SELECT began, ended FROM downtimes ORDER BY ended")?;
     let rows = statement.query_map([], |row| {
@@ -64,7 +65,7 @@ mod tests {
             file::probe(&conn, at(10 * n)).unwrap();
             end(&conn, at(10 * n + 7)).unwrap();
             end(&conn, at(10 * n + 7)).unwrap();
-            end(&conn, at(10 * n + 6)).unwrap(); // a clock that was set back
+            end(&conn, at(10 * n + 6)).unwrap(); // // a clock that was set back
         }
         let downtimes = all(&conn).unwrap();
         assert_eq!(downtimes.len(), REMEMBERED_MAX as usize);

@@ -1,4 +1,4 @@
-//! The `Engine` port.
+//! The `Engine` port of the embedded engine.
 
 use qiang_core::{
     book::{Book, Claim, Command, OrderView, Reply},
@@ -33,8 +33,8 @@ impl Embedded {
         }
     }
 
-    /// Refuses a task, and everything that has gathered, because nobody knows when the disk will answer. What the
-    /// writer has sent for stays.
+    /// Refuses a task and all waiting tasks while a commit hangs, because the disk may never answer. Reloaded campaigns
+    /// stay queued, because the writer waits for them.
     fn refuse_while_it_hangs(&self, task: Task) {
         let after = self.commit_hangs_after.as_secs_f32();
         let reason = format!("a commit has been under way for more than {after} s");
@@ -46,15 +46,17 @@ impl Embedded {
         task.refuse(&unavailable);
     }
 
-    /// The last entry that is committed.
+    /// Position of the last committed entry.
     fn committed(&self) -> Seq {
         self.shared
             .committed
             .load(std::sync::atomic::Ordering::Acquire)
     }
 
-    /// Reads a campaign in the book, or in the ledger if the book does not have it, unless granting has stopped. Where
-    /// the book is ahead of the file, the writer answers behind its commit: what it undoes nobody has seen.
+    /// Reads a campaign in the book, or reloads it first if it was evicted. Refuses if granting has stopped.
+    ///
+    /// If the book is ahead of the file, the writer answers after its commit: a change that it rolls back is never
+    /// visible.
     fn read<T>(
         &self,
         campaign: CampaignId,
@@ -92,7 +94,7 @@ impl Engine for Embedded {
         self.enqueue(|answer| Task::Command(command, answer))
     }
 
-    /// Reads the book, unless the writer is changing it: then the claim goes to the writer.
+    /// Reads the book without waiting. If the writer holds the lock, returns `None`: the claim then goes to the writer.
     fn peek(&self, claim: &Claim) -> Option<Outcome> {
         let now = self.clock.now();
         let book = self.shared.book.try_read()?;
@@ -135,7 +137,7 @@ impl Engine for Embedded {
         self.read(order.campaign, read, |answer| Errand::Order(order, answer))
     }
 
-    /// There is one way for all partitions.
+    /// One probe covers all partitions.
     fn probe(&self, _: PartitionId) -> Ticket<Probed> {
         self.enqueue(Task::Probe)
     }

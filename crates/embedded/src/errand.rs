@@ -1,4 +1,4 @@
-//! Reads of one campaign that are not answered at once.
+//! Deferred reads of one campaign.
 
 use qiang_core::{
     book::{Book, Claim, OrderView},
@@ -9,15 +9,15 @@ use qiang_core::{
     time::Timestamp,
 };
 
-/// Something that waits for a campaign: for one that the book does not have, or for the commit of what has changed it.
+/// Read that waits for a campaign to be reloaded, or for the commit of the campaign's last change.
 pub(crate) enum Errand {
-    /// It is for the writer, which waits for it.
+    /// Reload for the writer, which has tasks of the campaign.
     Fetch(CampaignId),
-    /// Its numbers.
+    /// Counts of the campaign.
     Tally(CampaignId, Answer<Option<Tally>>),
-    /// One of its orders.
+    /// One order of the campaign.
     Order(OrderId, Answer<Option<OrderView>>),
-    /// What a claim would be answered; none where it may be granted.
+    /// Gate answer to a claim; `None` if the claim may be granted.
     Look(Claim, Answer<Option<Outcome>>),
 }
 
@@ -30,10 +30,10 @@ impl Errand {
         }
     }
 
-    /// Answers from the book, which has the campaign, and no change of it that is not committed.
+    /// Answers from the book. The book must have the campaign, without uncommitted changes.
     pub(crate) fn answer(self, book: &Book, now: Timestamp) {
         match self {
-            Self::Fetch(_) => {} // the book has it
+            Self::Fetch(_) => {} // // the campaign is in the book
             Self::Tally(id, answer) => answer.send(Ok(book.tally(now, id))),
             Self::Order(order, answer) => answer.send(Ok(book.order(order))),
             Self::Look(claim, answer) => answer.send(Ok(book.peek(now, &claim, book.head()))),
@@ -42,7 +42,7 @@ impl Errand {
 
     pub(crate) fn refuse(self, error: &EngineError) {
         match self {
-            Self::Fetch(_) => {} // the writer refuses what waits for it
+            Self::Fetch(_) => {} // // the writer refuses the waiting tasks
             Self::Tally(_, answer) => answer.send(Err(error.clone())),
             Self::Order(_, answer) => answer.send(Err(error.clone())),
             Self::Look(_, answer) => answer.send(Err(error.clone())),

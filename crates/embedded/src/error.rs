@@ -1,14 +1,14 @@
-//! What can go wrong with the file.
+//! Errors of the data file.
 
 use qiang_core::{ports::LedgerError, rows::Contradiction};
 
-/// The embedded file cannot be used, or not for this.
+/// Error that opens, reads or writes the data file.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// SQLite or the disk below it.
+    /// SQLite, or the disk below it, failed.
     #[error("SQLite failed")]
     Sqlite(#[from] rusqlite::Error),
-    /// The file system.
+    /// The file system failed.
     #[error("the file system failed")]
     Io(#[from] std::io::Error),
     /// Another writer has the file open, under this path or another one.
@@ -17,17 +17,17 @@ pub enum StoreError {
          units"
     )]
     InUse {
-        /// The file.
+        /// Path of the file.
         path: String,
     },
-    /// The file was made by a newer Qiang.
+    /// A newer Qiang made the file.
     #[error(
         "the file's schema is version {found}, and this program understands up to {known}: use a newer qiang"
     )]
     TooNew {
-        /// The file's schema version.
+        /// Schema version of the file.
         found: u32,
-        /// The newest version that this program understands.
+        /// Newest version that this program understands.
         known: u32,
     },
     /// Another program made the file.
@@ -35,32 +35,32 @@ pub enum StoreError {
         "{path} is not a data file of Qiang and stays as it is: name another file with `engine.data` or --data"
     )]
     Foreign {
-        /// The file.
+        /// Path of the file.
         path: String,
     },
-    /// The file is for something else.
+    /// The file is of another kind than requested.
     #[error("{path} is {found}, and was to be opened as {wanted}: name another file")]
     OtherKind {
-        /// The file.
+        /// Path of the file.
         path: String,
-        /// What it is.
+        /// Kind of the file.
         found: &'static str,
-        /// What was asked for.
+        /// Requested kind.
         wanted: &'static str,
     },
-    /// SQLite keeps no write-ahead log for the file.
+    /// SQLite cannot keep a write-ahead log for the file.
     #[error("SQLite can keep no write-ahead log for {path}: put the file on a local disk")]
     NoWriteAheadLog {
-        /// The file.
+        /// Path of the file.
         path: String,
     },
-    /// It was open when it was copied, or when its process died, and its write-ahead log is gone.
+    /// The write-ahead log is missing. The file was copied while open, or its process died.
     #[error(
         "{path} was not closed, and {path}-wal is not beside it: what was granted last may be missing. Put both files \
          there, or a copy that `qiang backup` made; `qiang restore --as-it-is` takes what the file alone has"
     )]
     Incomplete {
-        /// The file.
+        /// Path of the file.
         path: String,
     },
     /// The path no longer leads to the data file that the writer opened.
@@ -69,57 +69,57 @@ pub enum StoreError {
          back, or restart the service to serve the file that is there"
     )]
     Moved {
-        /// The file.
+        /// Path of the file.
         path: String,
     },
-    /// The same of a file that SQLite has beside it.
+    /// The path of the write-ahead log or index no longer leads to the file that the writer opened.
     #[error(
         "{path} was removed, moved or replaced while this process served its data file: commits would be lost. Restart \
          the service"
     )]
     LogMoved {
-        /// The file.
+        /// Path of that file.
         path: String,
     },
-    /// The data file has other content, which this writer did not write.
+    /// The data file has content that this writer did not write.
     #[error(
         "{path} was overwritten while a process served it, and {path}-wal does not belong to it: stop the process and \
          replace the file with `qiang restore --replace`"
     )]
     Overwritten {
-        /// The file.
+        /// Path of the file.
         path: String,
     },
-    /// The clock is behind what the file has been dated with.
+    /// The clock is earlier than the newest date in the file.
     #[error(
         "the clock is {behind_s} s behind the newest entry of {path}: set the clock right. If the entry is what is \
          wrong, raise `engine.clock_behind_ms_max` for one start"
     )]
     ClockBehind {
-        /// The file.
+        /// Path of the file.
         path: String,
-        /// By how many seconds.
+        /// Difference in seconds.
         behind_s: i64,
     },
-    /// Nothing is written over it.
+    /// The file exists and is not overwritten.
     #[error("{path} is there already")]
     Exists {
-        /// The file.
+        /// Path of the file.
         path: String,
     },
-    /// What is to be read is in an archive of the log that is not there, or is not as it was written.
+    /// The log is in an archive that is missing or changed.
     #[error("its log is archived in {file}: put that file beside the ledger's")]
     Archived {
-        /// The archive.
+        /// Name of the archive.
         file: String,
     },
-    /// The rows contradict each other.
+    /// Rows contradict each other.
     #[error("the file is damaged: {reason}")]
     Damaged {
-        /// What was found.
+        /// Finding.
         reason: String,
     },
-    /// A rule of the ledger refused; nothing is wrong with the file.
+    /// A rule of the ledger refused the change; the file is in order.
     #[error(transparent)]
     Refused(LedgerError),
 }
@@ -131,7 +131,7 @@ impl StoreError {
         }
     }
 
-    /// Whether the file could not be read or written, as opposed to rows that contradict each other.
+    /// Whether the file could not be read or written. Rows that contradict each other are not such an error.
     pub(crate) fn is_io(&self) -> bool {
         use rusqlite::ErrorCode::{
             CannotOpen, DatabaseBusy, DatabaseCorrupt, DatabaseLocked, DiskFull, NotADatabase,
@@ -159,7 +159,7 @@ impl StoreError {
         )
     }
 
-    /// Whether rows contradict each other or are missing: trying again does not help.
+    /// Whether rows contradict each other or are missing: a retry does not help.
     fn is_contradiction(&self) -> bool {
         match self {
             Self::Sqlite(rusqlite::Error::QueryReturnedNoRows) => true,
@@ -170,7 +170,7 @@ impl StoreError {
         }
     }
 
-    /// The error and everything below it, on one line.
+    /// The error and its sources on one line.
     pub(crate) fn chain(&self) -> String {
         qiang_core::error::chain(self)
     }

@@ -1,10 +1,10 @@
-//! How claims were answered that the writer got: counted for operators.
+//! Counters of the gate's answers and the writer's decisions, for operators.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use qiang_core::{outcome::Outcome, ports::GateAnswers};
 
-/// Counters since the start.
+/// Counters since the start of the process.
 #[derive(Default)]
 pub(crate) struct GateCounters {
     outcomes: [AtomicU64; Outcome::NAMES.len()],
@@ -12,12 +12,12 @@ pub(crate) struct GateCounters {
 }
 
 impl GateCounters {
-    /// A claim that was held back was answered by the gate.
+    /// Counts a held-back claim that the gate answered.
     pub(crate) fn answered(&self, outcome: &Outcome) {
         self.outcomes[outcome.precedence()].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// So many claims were decided in the book.
+    /// Counts claims decided in the book.
     pub(crate) fn decided(&self, claims: u64) {
         self.decided.fetch_add(claims, Ordering::Relaxed);
     }

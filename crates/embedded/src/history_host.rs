@@ -1,4 +1,4 @@
-//! What users have done, of a file, whether it is an engine's or a standalone ledger.
+//! The history port of a file, for the engine's file and a standalone ledger.
 
 /// Implements `HistoryStore` for a [`SqliteLedgerHost`](crate::ledger_host::SqliteLedgerHost).
 macro_rules! impl_history {

@@ -1,4 +1,4 @@
-//! Changes of the ledger's tables that the writer makes in the transaction of a batch.
+//! Jobs that change the ledger's tables in the transaction of a batch.
 
 use std::ops::Deref;
 
@@ -17,26 +17,26 @@ use crate::{
     transaction::{Apart, Basis},
 };
 
-/// How the commit that a task belonged to went.
+/// Result of the commit of a task's batch.
 pub(crate) type Committed<'a> = Result<(), &'a EngineError>;
 
-/// A change to the ledger's tables: done in the batch's transaction, answered after its commit.
+/// Change of the ledger's tables: runs in the transaction of a batch, answered after the commit.
 pub(crate) trait LedgerJob: Send {
-    /// Makes the change, which is undone if it returns an error. It may be run again in the same commit.
+    /// Makes the change. An error undoes it. One commit may run it twice.
     fn run(&mut self, context: &mut JobContext<'_, '_>) -> Result<(), StoreError>;
 
-    /// How many entries it settles; 0 for a job that settles none.
+    /// Number of entries that the job settles; 0 if it settles none.
     fn entries(&self) -> usize;
 
     fn answer(self: Box<Self>, committed: Committed<'_>);
 }
 
-/// What a ledger job works with.
+/// Context of a running ledger job.
 pub(crate) struct JobContext<'a, 'c> {
     pub(crate) basis: &'a Basis<'c>,
-    /// For parts of a job that are refused alone.
+    /// Isolation for the parts of a job that may be refused separately.
     pub(crate) apart: &'a mut Apart,
-    /// What the first job that enters campaigns leaves to the next one.
+    /// Statements and cursor of the first job that enters campaigns, reused by later ones.
     pub(crate) entering: &'a mut Option<Entering<'c>>,
     pub(crate) done: &'a mut Done,
 }
@@ -49,18 +49,20 @@ impl<'c> Deref for JobContext<'_, 'c> {
     }
 }
 
-/// What the jobs of a transaction have done, beside their changes.
+/// Results of the jobs of a transaction, apart from their changes.
 #[derive(Default)]
 pub(crate) struct Done {
-    /// Where jobs that settle have moved the positions of their partitions.
+    /// Partition positions to which jobs have settled.
     pub(crate) moved: Vec<(PartitionId, Seq)>,
-    /// Campaigns that jobs have entered and that are opened with them, where this ledger is an engine's own.
+    /// Campaigns that jobs entered and that open in the same commit, if the ledger belongs to an engine in the same
+    /// file.
     pub(crate) opens: Vec<Setup>,
-    /// Set by jobs behind which what the writer remembers of campaigns may be wrong. Those that settle need not.
+    /// Set by a job that may invalidate the writer's cache of campaigns. [`run_jobs`] sets it for every job that
+    /// settles.
     pub(crate) forgets: bool,
 }
 
-/// Runs jobs in the transaction that is open, until one of them makes it [mixed](Apart::is_mixed).
+/// Runs jobs in the open transaction. Stops early if one makes it [mixed](Apart::is_mixed).
 pub(crate) fn run_jobs<'j>(
     basis: Basis<'_>,
     jobs: impl Iterator<Item = &'j mut dyn LedgerJob>,
@@ -84,7 +86,7 @@ pub(crate) fn run_jobs<'j>(
     Ok(())
 }
 
-/// Undoes a transaction that is mixed, and runs all of its jobs in another one, apart by savepoints.
+/// Rolls back a mixed transaction and runs all its jobs in a new one, each isolated by a savepoint.
 pub(crate) fn run_again<'c, 'j>(
     (conn, now): (&'c Connection, Timestamp),
     settles_openings: bool,
@@ -103,7 +105,7 @@ pub(crate) fn run_again<'c, 'j>(
     Ok((tx, apart, done))
 }
 
-/// Runs a job. A refusal undoes the job alone; any other error fails the batch.
+/// Runs a job. A refusal undoes only this job; any other error fails the batch.
 fn run_job(job: &mut dyn LedgerJob, context: &mut JobContext<'_, '_>) -> Result<(), StoreError> {
     let (conn, opens) = (context.conn, context.done.opens.len());
     let begun = context.apart.begin(conn)?;
@@ -118,7 +120,7 @@ fn run_job(job: &mut dyn LedgerJob, context: &mut JobContext<'_, '_>) -> Result<
     context.apart.end(conn, begun, is_refused)
 }
 
-/// A [`LedgerJob`] made of a closure.
+/// [`LedgerJob`] made from a closure.
 pub(crate) struct Job<T, F> {
     entries: usize,
     work: F,
@@ -131,7 +133,7 @@ where
     T: Send + 'static,
     F: FnMut(&mut JobContext<'_, '_>) -> Result<T, StoreError> + Send + 'static,
 {
-    /// A job that settles so many entries, and the receiver of its result.
+    /// Returns a job that settles `entries` entries, and the receiver of its result.
     pub(crate) fn boxed(
         entries: usize,
         work: F,
@@ -162,7 +164,7 @@ where
                 Ok(())
             }
             Err(error) if error.is_io() => Err(error),
-            // A rule of the ledger: this job's change is undone, the batch goes on.
+            // A rule of the ledger refused it. Only this job's change is undone; the batch continues.
             Err(error) => {
                 let refusal = LedgerError::from(error);
                 self.result = Some(Err(refusal.clone()));
@@ -177,11 +179,11 @@ where
 
     fn answer(self: Box<Self>, committed: Committed<'_>) {
         let result = result_of(committed, self.result);
-        drop(self.answer.send(result)); // the caller may have stopped waiting
+        drop(self.answer.send(result)); // // the caller may have stopped waiting
     }
 }
 
-/// What a job is answered that has come to this, if it was run.
+/// Combines the result of the commit with the job's own result; `None` if the job did not run.
 pub(crate) fn result_of<T>(
     committed: Committed<'_>,
     result: Option<Result<T, LedgerError>>,
@@ -199,7 +201,7 @@ pub(crate) fn result_of<T>(
 mod tests {
     use super::*;
 
-    /// Puts a number into the table, if it changes anything, and is refused if it is to be.
+    /// Test job that inserts a number if `changes`, and returns a refusal if `is_refused`.
     struct Put {
         number: i64,
         changes: bool,
@@ -233,7 +235,7 @@ mod tests {
         jobs.iter_mut().map(|job| job as &mut dyn LedgerJob)
     }
 
-    /// Three jobs of which the second is refused, before or behind a change.
+    /// Three jobs; the second is refused, after a change or without one.
     fn jobs(changes: bool) -> [Put; 3] {
         [1, 2, 3].map(|number| Put {
             number,

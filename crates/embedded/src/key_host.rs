@@ -1,4 +1,4 @@
-//! Idempotency keys of a file, whether it is an engine's or a standalone ledger.
+//! The idempotency key port of a file, for the engine's file and a standalone ledger.
 
 /// Implements `KeyStore` for a [`SqliteLedgerHost`](crate::ledger_host::SqliteLedgerHost).
 macro_rules! impl_keys {
@@ -123,7 +123,7 @@ macro_rules! impl_keys {
                     let Some((partition, seq)) = self.last_committed() else {
                         return Ok(created);
                     };
-                    // What senders have just claimed may not be in their accounts yet.
+                    // Recent claims of the senders may not be settled to their accounts yet.
                     let poor: Vec<_> = (0..created.len()).filter(|n| lacks(&created[*n])).collect();
                     let again = poor.iter().map(|n| campaigns[*n].clone()).collect();
                     let settled = self.await_settled(partition, seq, FUNDS_WAIT_MAX).await;

@@ -1,8 +1,8 @@
-//! Engine, event log and ledger in one process, on one SQLite file; or the ledger alone.
+//! Engine, log and ledger in one process on one SQLite file, or the ledger alone.
 //!
-//! A writer thread owns the [`Book`] and the file. Claims gather in a bounded queue while it commits and are decided
-//! together in the next turn: one transaction appends their log entries with `synchronous=FULL`, and only then are
-//! they answered. The ledger's tables follow from the log right behind it, by idempotent settlement.
+//! A writer thread owns the [`Book`] and the file. While it commits, claims wait in a bounded queue; the next batch
+//! decides all of them. One transaction appends their log entries with `synchronous=FULL`, and the claims are answered
+//! after it. Idempotent settlement then updates the ledger's tables from the log.
 //!
 //! [`SqliteLedger`] is the same ledger on a file of its own, for engines whose logs are elsewhere.
 //!
@@ -92,29 +92,29 @@ use self::{
     writer::Writer,
 };
 
-/// Claims and commands that may wait for the writer; more are refused as overload.
+/// Maximum claims and commands that wait for the writer; more are refused as overload.
 pub const QUEUED_TASKS_MAX: usize = 65_536;
 
 /// The only partition of the embedded engine.
 const PARTITION: PartitionId = PartitionId(0);
 
-/// What the writer and the callers share.
+/// State shared by the writer and the callers.
 struct Shared {
     queue: Queue<Task>,
-    /// What is to be read because the book does not have it.
+    /// Deferred reads of evicted campaigns.
     recalls: Recalls,
-    /// Changed by the writer alone. Between a decision and its commit it is ahead of the file.
+    /// Changed only by the writer. Between a decision and its commit, the book is ahead of the file.
     book: RwLock<Book>,
-    /// The last log entry that is committed.
+    /// Position of the last committed entry.
     committed: AtomicU64,
     positions: Positions,
-    /// Why nothing is granted, while nothing is. The queue is halted meanwhile.
+    /// Reason while granting is stopped, which also halts the queue; otherwise `None`.
     stopped: RwLock<Option<String>>,
     under_way: UnderWay,
-    /// Why settlement does not go on, while it does not.
+    /// Reason while settlement is stuck; otherwise `None`.
     stuck: RwLock<Option<String>>,
     gate_answers: GateCounters,
-    /// What is in quarantine, as the writer counted it last.
+    /// Quarantined entries at the writer's last count.
     quarantined: RwLock<QuarantineCount>,
 }
 
@@ -140,8 +140,8 @@ impl Shared {
         }
     }
 
-    /// Stops granting. Everything that waits, and everything that comes before granting goes on, is refused at once:
-    /// the writer may be busy for long with what it has to repair.
+    /// Stops granting. All waiting tasks, and all later ones until granting resumes, are refused at once, because the
+    /// writer's repair may take long.
     fn stop(&self, reason: &str) {
         *self.stopped.write() = Some(reason.to_owned());
         let unavailable = EngineError::unavailable(reason);
@@ -150,7 +150,7 @@ impl Shared {
         }
     }
 
-    /// Why a task is refused that was not queued.
+    /// The error for a task that was not queued.
     fn refusal(&self, error: PushError) -> EngineError {
         let reason = self.stopped.read().clone();
         let reason = reason.filter(|_| error == PushError::Halted);
@@ -167,26 +167,27 @@ impl Shared {
     }
 }
 
-/// How an engine works.
+/// Options of the embedded engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EmbeddedOptions {
-    /// How long orders have for payments that are reported late.
+    /// Grace of orders for payments that are reported late.
     pub grace: Grace,
-    /// How long a campaign stays in memory that nobody asks for, once the ledger has everything of it. One that is due
-    /// within that time stays. A claim or command waits until the campaign is read: a few tens of microseconds for a
-    /// packet, about a second for a million orders.
+    /// Idle time after which a fully settled campaign is evicted. A campaign that is due within this time stays. A
+    /// claim or command waits while the campaign is reloaded: a few tens of microseconds for a red packet, about a
+    /// second for a million orders.
     pub keep_idle: Duration,
-    /// How long a commit may be without progress before whatever is submitted is refused as unavailable.
+    /// Time without progress of a commit after which all calls are refused as unavailable.
     pub commit_hangs_after: Duration,
-    /// Unsettled entries past which every batch is followed by as much settlement, and more. Where settlement is stuck,
-    /// claims are refused past it, and a quarter above it everything that appends to the log.
+    /// Unsettled entries above which every batch is followed by the settlement of more entries than it appended. If
+    /// settlement is stuck, claims are refused above this bound, and all calls that append to the log a quarter above
+    /// it.
     pub backlog_max: u64,
-    /// Answers that may wait for the ledger, for campaigns that ask for it. One campaign has half of them at most, and
-    /// of several each leaves a share for the next. Past that its claims are refused before they are decided.
+    /// Maximum answers that wait for the ledger. One campaign has at most half of them, and each of several leaves a
+    /// share for the next. Above its share, a campaign's claims are refused before they are decided.
     pub ledger_waits_max: usize,
-    /// How long each of them waits. Then it is not known whether it is kept.
+    /// Maximum wait of such an answer. After it, the answer is uncertain.
     pub ledger_wait: Duration,
-    /// How far the clock may be behind the newest entry of the log at the start.
+    /// Maximum by which the clock may be behind the newest entry of the log at the start.
     pub clock_behind_max: Duration,
 }
 
@@ -204,8 +205,8 @@ impl Default for EmbeddedOptions {
     }
 }
 
-/// The embedded engine, log and ledger. Cloning gives another handle to the same one; the writer stops when
-/// [`Embedded::close`] is called, or when the last handle goes.
+/// The embedded engine with its log and ledger. A clone is another handle of the same engine. The writer stops when
+/// [`Embedded::close`] is called or the last handle is dropped.
 #[derive(Clone)]
 pub struct Embedded {
     shared: Arc<Shared>,
@@ -216,19 +217,19 @@ pub struct Embedded {
 }
 
 impl Embedded {
-    /// Opens the file, creating or migrating it as needed, replays what is not settled, and starts the writer.
+    /// Opens the file, creates or migrates it if needed, replays the unsettled log, and starts the writer.
     ///
     /// # Errors
-    /// When the file cannot be opened, is in use by another process under any path, is newer than this program, or is
+    /// The file cannot be opened, is in use by another process under any path, is newer than this program, or is
     /// damaged.
     pub fn open(path: &Path, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
         Self::open_with(path, clock, EmbeddedOptions::default())
     }
 
-    /// The same.
+    /// Opens the file with options.
     ///
     /// # Errors
-    /// As [`Embedded::open`]; if the clock is too far behind the newest entry of the log.
+    /// As [`Embedded::open`]; or the clock is too far behind the newest entry of the log.
     pub fn open_with(
         path: &Path,
         clock: Arc<dyn Clock>,
@@ -252,7 +253,7 @@ impl Embedded {
                 writer.run_until_closed();
             },
             move || {
-                // What it has read by now is still decided.
+                // Campaigns reloaded by now are still used for decisions.
                 queues.recalls.close();
                 recalls.join();
                 queues.queue.close();
@@ -267,27 +268,27 @@ impl Embedded {
         })
     }
 
-    /// Whether a file that is there is an embedded engine's, and not a standalone ledger.
+    /// Whether an existing file is an embedded engine's. False for a standalone ledger.
     ///
     /// # Errors
-    /// When the file cannot be read, or is no file of Qiang's.
+    /// The file cannot be read or is not Qiang's.
     pub fn is_engine(path: &Path) -> Result<bool, StoreError> {
         let path = data_file::real_path(path)?;
         Ok(file::kind_of(&path)? == Some(FileKind::Engine))
     }
 
-    /// The file's path, without symlinks.
+    /// Path of the file, without symlinks.
     pub fn path(&self) -> &Path {
         self.readers.path()
     }
 
-    /// Answers everything that was accepted, refuses what comes after, and stops the writer. Blocks meanwhile.
+    /// Answers all accepted calls, refuses later ones and stops the writer. Blocks until then.
     pub fn close(&self) {
         self.writer.stop();
     }
 
-    /// Refuses everything that still waits, and stops the writer at the end of its turn. Blocks meanwhile. Grants that
-    /// were answered are kept; entries that are not settled yet are settled after the next start.
+    /// Refuses all waiting calls and stops the writer after its current batch. Blocks until then. Answered grants are
+    /// kept, and unsettled entries are settled after the next start.
     pub fn abort(&self) {
         for task in self.shared.queue.abort() {
             task.refuse(&EngineError::Stopping);
@@ -298,23 +299,22 @@ impl Embedded {
         self.writer.stop();
     }
 
-    /// Campaigns in memory. The others are read when somebody asks for them.
+    /// Number of campaigns in memory. All others are reloaded on demand.
     pub fn campaigns_in_memory(&self) -> usize {
         self.shared.book.read().len()
     }
 
-    /// How many campaigns were read whole since the start, because the book did not have them. What is answered from a
-    /// few rows does not count.
+    /// Number of campaigns reloaded whole since the start. Reads that need only a few rows do not count.
     pub fn campaigns_read(&self) -> u64 {
         self.shared.recalls.whole()
     }
 
-    /// Tasks that wait for the writer.
+    /// Number of tasks that wait for the writer.
     pub fn queued(&self) -> usize {
         self.shared.queue.len()
     }
 
-    /// The last committed log entry, and the last settled one.
+    /// Positions of the last committed and the last settled entry.
     pub fn positions(&self) -> (Seq, Seq) {
         (
             self.shared.committed.load(Ordering::Acquire),
@@ -322,17 +322,17 @@ impl Embedded {
         )
     }
 
-    /// Why settlement is stuck, if it is. Granting goes on meanwhile, up to [`EmbeddedOptions::backlog_max`].
+    /// The reason why settlement is stuck, if it is. Granting continues up to [`EmbeddedOptions::backlog_max`].
     pub fn stuck(&self) -> Option<String> {
         self.shared.stuck.read().clone()
     }
 
-    /// How many entries its ledger has in quarantine, as counted about a second ago.
+    /// Number of quarantined entries, as counted about a second ago.
     pub fn quarantined(&self) -> QuarantineCount {
         *self.shared.quarantined.read()
     }
 
-    /// Why nothing is granted at the moment, if that is so.
+    /// The reason why granting is stopped at present, if it is.
     pub fn stopped(&self) -> Option<String> {
         self.shared.stopped.read().clone()
     }

@@ -1,7 +1,7 @@
-//! Campaigns that are to be entered together.
+//! Campaigns that are entered together.
 //!
-//! Where they have many shares, an engine writes these before, a slice at a time, and nobody sees them. What makes the
-//! campaigns exist is one small step behind that, with their money and their keys.
+//! If they have many shares, an engine writes the shares first, in slices that stay invisible. One small step then
+//! enters the campaigns with their money and their keys.
 
 use std::sync::Arc;
 
@@ -21,20 +21,20 @@ use crate::{
     transaction::{Apart, Basis},
 };
 
-/// What a campaign writes beside its shares, in rows.
+/// Rows that a campaign writes besides its shares.
 const CAMPAIGN_ROWS: u64 = 16;
 
-/// What became of each campaign.
+/// Result of each campaign.
 pub(crate) type Entered = Vec<Result<KeyBinding, LedgerError>>;
 
-/// Campaigns that are to be entered together, and where to say what became of them.
+/// Request to enter campaigns together, with the channel of its answer.
 pub(crate) struct NewCampaigns {
     campaigns: Arc<[Creation]>,
-    /// What would have become of each when it was tried; empty where it was not.
+    /// Result of each campaign in the trial; empty before the trial.
     foreseen: Entered,
-    /// The `ref`s of those whose shares are written before, once it was tried.
+    /// Reserved `ref`s of the campaigns whose shares are written first; empty before the trial.
     reserved: Vec<Option<i64>>,
-    /// The next share to write: the place of its campaign, and its number.
+    /// Next share to write: index of its campaign, and its number.
     next: (usize, u32),
     entered: Option<Entered>,
     answer: Sender<Result<Entered, LedgerError>>,
@@ -56,28 +56,28 @@ impl NewCampaigns {
         (Box::new(campaigns), receiver)
     }
 
-    /// How many shares they have.
+    /// Number of shares of all campaigns.
     pub(crate) fn shares(&self) -> u64 {
         self.campaigns.iter().map(|it| u64::from(shares(it))).sum()
     }
 
-    /// About how many rows they write.
+    /// Estimated number of rows of all campaigns.
     pub(crate) fn rows(&self) -> u64 {
         CAMPAIGN_ROWS * self.campaigns.len() as u64 + self.shares()
     }
 
-    /// Whether anybody still waits to hear what became of them.
+    /// Whether the caller still waits for the result.
     pub(crate) fn is_awaited(&self) -> bool {
         !self.answer.is_closed()
     }
 
-    /// Whether they have more shares than one transaction should have that claims wait for.
+    /// Whether the campaigns have more shares than one transaction should write while claims wait.
     pub(crate) fn has_many_shares(&self) -> bool {
         self.shares() > u64::from(LOAD_SHARES)
     }
 
-    /// Enters them without their shares, sees what would become of them, and undoes it. Returns whether any of them
-    /// would be new.
+    /// Enters the campaigns without shares as a trial, stores the results and rolls back. Returns whether any campaign
+    /// is new.
     pub(crate) fn foresee(
         &mut self,
         conn: &Connection,
@@ -110,7 +110,7 @@ impl NewCampaigns {
             .try_for_each(|it| preparations::reserve(conn, it))
     }
 
-    /// Writes up to so many shares. Returns whether all are written.
+    /// Writes up to `limit` shares. Returns whether all are written.
     pub(crate) fn write(&mut self, conn: &Connection, limit: u32) -> Result<bool, StoreError> {
         let mut left = limit;
         while let Some(campaign) = self.campaigns.get(self.next.0) {
@@ -130,19 +130,19 @@ impl NewCampaigns {
         Ok(true)
     }
 
-    /// Answers that what was foreseen is so: none of them is new.
+    /// Answers with the results of the trial: no campaign is new.
     pub(crate) fn answer_as_foreseen(self) {
-        drop(self.answer.send(Ok(self.foreseen))); // the caller may have stopped waiting
+        drop(self.answer.send(Ok(self.foreseen))); // // the caller may have stopped waiting
     }
 
-    /// Answers that they cannot be entered.
+    /// Answers with an error.
     pub(crate) fn fail(self, error: StoreError) {
         drop(self.answer.send(Err(error.into())));
     }
 }
 
 impl LedgerJob for NewCampaigns {
-    /// Enters them, with those shares that are not written yet. What was foreseen to be refused stays so.
+    /// Enters the campaigns and the shares not written yet. A refusal of the trial stays.
     fn run(&mut self, context: &mut JobContext<'_, '_>) -> Result<(), StoreError> {
         let mut entering = match context.entering.take() {
             Some(entering) => entering,
@@ -170,11 +170,11 @@ impl LedgerJob for NewCampaigns {
 
     fn answer(self: Box<Self>, committed: Committed<'_>) {
         let result = result_of(committed, self.entered.map(Ok));
-        drop(self.answer.send(result)); // the caller may have stopped waiting
+        drop(self.answer.send(result)); // // the caller may have stopped waiting
     }
 }
 
-/// The shares of a campaign; 0 of a sale.
+/// Number of shares of a campaign; 0 for a sale.
 fn shares(campaign: &Creation) -> u32 {
     let packet = campaign.setup.campaign.rules.red_packet();
     packet.map_or(0, |packet| packet.split.count())
@@ -217,7 +217,7 @@ mod tests {
         conn
     }
 
-    /// A campaign of somebody's, at times with an id or under a key of another one, or for more than there is.
+    /// A random campaign. At times its id or key is used, or its sender lacks funds.
     fn campaign(rng: &mut ChaCha8Rng) -> Creation {
         let owner = if rng.random_ratio(1, 2) { "ann" } else { "bob" };
         let total = rng.random_range(1..400);
@@ -246,7 +246,7 @@ mod tests {
         job
     }
 
-    /// What somebody asks for, and the same again where it is made twice.
+    /// A random job. The same seed gives the same job.
     fn job(rng: &mut ChaCha8Rng) -> Box<dyn LedgerJob> {
         match rng.random_range(0..8) {
             0 => deposit(rng.random_range(3..20), "ann"),
@@ -272,7 +272,7 @@ mod tests {
             .map(|job| job.as_mut() as &mut dyn LedgerJob)
     }
 
-    /// Does the jobs in one transaction, as writers do. Returns what it opens.
+    /// Runs the jobs in one transaction, as a writer does. Returns the campaigns that it opens.
     fn commit(conn: &Connection, jobs: &mut [Box<dyn LedgerJob>]) -> Vec<CampaignId> {
         let mut tx = file::begin(conn).unwrap();
         let (mut apart, mut done) = (Apart::default(), Done::default());
@@ -311,7 +311,7 @@ mod tests {
         rows
     }
 
-    /// The same jobs in one transaction and each in its own leave the same rows, and open the same campaigns.
+    /// Asserts that the same jobs leave the same rows and open the same campaigns, in one transaction or in one each.
     fn assert_same(mut together: Vec<Box<dyn LedgerJob>>, mut alone: Vec<Box<dyn LedgerJob>>) {
         let (folder, other) = (TempDir::new().unwrap(), TempDir::new().unwrap());
         let (conn, by_themselves) = (open(folder.path()), open(other.path()));
@@ -322,8 +322,8 @@ mod tests {
         assert_eq!(rows(&conn), rows(&by_themselves));
     }
 
-    /// Whatever comes between two campaigns, and whatever of it is refused and undone, they are entered as they are
-    /// where each job has a transaction of its own.
+    /// Campaigns of one transaction are entered as with one transaction per job, for any jobs and refusals between
+    /// them.
     #[test]
     fn campaigns_of_one_transaction_are_entered_as_in_many() {
         for seed in 0..30 {
@@ -337,7 +337,7 @@ mod tests {
         }
     }
 
-    /// A sender who has spent everything on a packet comes again, behind a posting of somebody else's.
+    /// A sender who has spent all funds on a red packet repeats the request after a posting of another user.
     #[test]
     fn what_was_entered_before_does_not_hide_what_others_have_posted() {
         let packet = |n: u64, owner: &str, total| Creation {

@@ -1,9 +1,9 @@
-//! The mark of a file that is open for writing. A copy of such a file without its write-ahead log lacks what is newest,
-//! and may even be empty; it must not be served, nor taken for a backup.
+//! Mark of a file that is open for writing. A copy of such a file without its write-ahead log lacks the newest changes
+//! and may even be empty. It must neither be served nor used as a backup.
 //!
-//! The mark is made before the first grant and moved into the file itself. A clean close takes it away, in the
-//! checkpoint that leaves everything in the file. In between the log (`-wal`) is never empty: what was committed last
-//! stays in it, also behind a checkpoint. Only a writer that repairs itself empties it, where it stands.
+//! The mark is set before the first grant and checkpointed into the file. A clean close removes it, in the checkpoint
+//! that leaves all changes in the file. In between, the log (`-wal`) is never empty: it keeps the last commit even
+//! after a checkpoint. Only a writer that repairs itself empties the log, without replacing it.
 
 use std::{
     fs::File,
@@ -18,17 +18,17 @@ use crate::{
     error::StoreError,
 };
 
-/// How a file begins that has been in WAL mode: SQLite's magic, and at `WRITE_VERSION` the version of its journal.
+/// Header of a file that was in WAL mode: SQLite's magic, and at `WRITE_VERSION` the version of its journal.
 const MAGIC: &[u8] = b"SQLite format 3\0";
 const WRITE_VERSION: usize = 18;
 const WAL: u8 = 2;
 const HEADER_BYTES: usize = 20;
 
-/// The end of the name of an empty file beside a data file that was overwritten while it was served. SQLite would
-/// combine such a file with the log of the earlier one.
+/// Suffix of an empty file next to a data file that was overwritten while it was served. SQLite would combine such a
+/// data file with the log of the earlier one.
 pub(crate) const OVERWRITTEN: &str = ".overwritten";
 
-/// Refuses a file that was open when it was copied, or when its process died, and that lacks its write-ahead log since.
+/// Refuses a file that was copied while open, or whose process died, if its write-ahead log is missing.
 pub(crate) fn check_complete(path: &Path) -> Result<(), StoreError> {
     if beside(path, OVERWRITTEN).exists() {
         return Err(StoreError::Overwritten {
@@ -48,14 +48,14 @@ pub(crate) fn check_complete(path: &Path) -> Result<(), StoreError> {
         return Ok(());
     };
     if wal_bytes.is_some() && is_of(&mark, path, &wal)? {
-        return Ok(()); // a repair emptied the log in place
+        return Ok(()); // // a repair emptied the log in place
     }
     Err(StoreError::Incomplete {
         path: path.display().to_string(),
     })
 }
 
-/// Marks the file as open and moves the mark into the file itself.
+/// Marks the file as open, and checkpoints the mark into the file.
 pub(crate) fn mark_open(conn: &Connection, path: &Path) -> Result<(), StoreError> {
     let (data, wal) = (FileId::at(path)?, FileId::at(&beside(path, "-wal"))?);
     conn.execute(
@@ -64,26 +64,26 @@ pub(crate) fn mark_open(conn: &Connection, path: &Path) -> Result<(), StoreError
     )?;
     let moved = conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
     if let Err(error) = moved {
-        // The next checkpoint moves it. Nothing is lost by that.
+        // The next checkpoint writes it. No data is lost.
         tracing::warn!(%error, "a copy of the file without its write-ahead log (-wal) would not be noticed yet");
     }
     Ok(())
 }
 
-/// Whether the last connection that goes leaves the log where it is. By itself SQLite would move it into the file and
-/// remove it, also where the mark is still there: that would look like a loss.
+/// Whether the last connection to close keeps the log. By default SQLite checkpoints and removes it, even if the mark
+/// is still set. That would look like a loss.
 pub(crate) fn keep_wal(conn: &Connection, keep: bool) -> rusqlite::Result<()> {
     let set = conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keep);
     set.map(drop)
 }
 
-/// Takes the mark away: with the next checkpoint the file alone has everything.
+/// Removes the mark. After the next checkpoint, the file alone is complete.
 pub(crate) fn clear(conn: &Connection) -> rusqlite::Result<()> {
     conn.execute("UPDATE file_kind SET open_as = NULL", [])
         .map(drop)
 }
 
-/// The file as SQLite takes it with parameters.
+/// URI of a file for SQLite, with parameters.
 pub(crate) fn uri(path: &Path, parameters: &str) -> io::Result<String> {
     let mut uri = String::from("file:");
     for byte in std::path::absolute(path)?.as_os_str().as_encoded_bytes() {
@@ -97,7 +97,7 @@ pub(crate) fn uri(path: &Path, parameters: &str) -> io::Result<String> {
     Ok(format!("{uri}?{parameters}"))
 }
 
-/// Reads a file that nobody writes, without making a file beside it.
+/// Opens a file that does not change, without creating files next to it.
 fn open_immutable(path: &Path) -> Result<Connection, StoreError> {
     let uri = uri(path, "mode=ro&immutable=1")?;
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
@@ -124,8 +124,8 @@ fn header(path: &Path) -> io::Result<Vec<u8>> {
     Ok(header)
 }
 
-/// Whether a mark was made in this file with this log, and not in a copy or under another name. Marks of earlier
-/// versions do not name the log.
+/// Whether a mark was made in this file with this log, not in a copy or under another name. Marks of earlier versions
+/// do not name the log.
 fn is_of(mark: &str, path: &Path, wal: &Path) -> io::Result<bool> {
     let (data, wal) = (FileId::at(path)?, FileId::at(wal)?);
     Ok(mark == data.to_string() || mark.starts_with(&format!("{data}:{wal}:")))

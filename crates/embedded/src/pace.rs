@@ -1,53 +1,56 @@
-//! How the writer divides its time: how long it gathers tasks, and when it settles.
+//! Pace of the writer: how long it gathers tasks, and when it settles.
 //!
-//! A commit costs the same for one claim as for a hundred. Under load it is worth a short wait for the callers of the
-//! last batch, who are about to ask again. Settlement costs about ten times what a grant costs, and both need the one
-//! writer. So claims come first: under load settlement gets a very small share of the time, with few claims a larger
-//! one, and all of it when there are none. Past a bound of unsettled entries it takes turns with the batches, and each
-//! batch is followed by the settlement of more than it has appended: the log cannot run away from the ledger. The
-//! shares of large new packets are written in slices, too, in a quarter of the time.
+//! A commit costs the same for one claim as for a hundred. Under load, a short wait for the callers of the last batch
+//! pays off: they are about to claim again.
+//!
+//! Settlement costs about ten times as much as a grant, and both need the only writer. So claims come first. Under
+//! load, settlement gets a very small share of the time; with few claims a larger one; without claims all of it. Above
+//! a bound of unsettled entries, settlement alternates with the batches, and each batch is followed by the settlement
+//! of more entries than it appended. So the lag of the ledger stays bounded.
+//!
+//! The shares of large new packets are written in slices too, in a quarter of the time.
 
 use std::time::{Duration, Instant};
 
 use qiang_core::event::Seq;
 
-/// A batch of this many tasks or more counts as load.
+/// Minimum tasks of a batch that counts as load.
 const LOAD_MIN: usize = 16;
-/// Under load, a slice of settlement that took `t` is followed by at least this many `t` without one: all callers wait
-/// for a slice, and the cores idle meanwhile.
+/// Pause after a slice of settlement under load, in multiples of the slice's duration. During a slice all callers wait
+/// and the cores are idle.
 const LOAD_PER_SETTLE: u32 = 199;
-/// The same where claims come singly, and the writer has time to spare.
+/// The same pause if claims arrive singly and the writer has spare time.
 const FEW_PER_SETTLE: u32 = 9;
-/// The same where somebody waits for the ledger: settlement has a quarter of the time, and no more, so that whoever
-/// asks for the ledger does not slow everybody else.
+/// The same pause if a caller waits for the ledger. Settlement then has at most a quarter of the time, so that such
+/// callers do not slow all others.
 const AWAITED_PER_SETTLE: u32 = 3;
-/// Entries settled in one transaction by an idle writer. Larger slices cost less an entry.
+/// Entries settled in one transaction by an idle writer. A larger slice costs less per entry.
 const IDLE_SLICE: usize = 512;
 /// The same under load: about a millisecond.
 const LOAD_SLICE: usize = 64;
-/// The same where claims come singly: a claim in between waits hardly longer than for another's commit.
+/// The same if claims arrive singly: a claim waits hardly longer than for another claim's commit.
 const FEW_SLICE: usize = 16;
-/// The largest slice, past the bound of unsettled entries: about 80 milliseconds. Who owes more settles several.
+/// Largest slice, above the bound of unsettled entries: about 80 milliseconds. A larger debt takes several slices.
 const OWED_SLICE_MAX: u64 = 8_192;
-/// Shares written in one transaction for packets that are not entered yet, where claims come: about a millisecond.
+/// Shares written in one transaction for packets not entered yet, while claims arrive: about a millisecond.
 pub(crate) const LOAD_SHARES: u32 = 1_024;
 /// The same by an idle writer.
 const IDLE_SHARES: u32 = 4_096;
-/// Rows of new campaigns with few shares that a batch writes: claims in it wait for three milliseconds where they have
-/// a thousand shares each, and for eight where they have ten.
+/// Rows of new campaigns with few shares in one batch. The batch's claims then wait three milliseconds with a thousand
+/// shares per campaign, and eight milliseconds with ten.
 pub(crate) const BATCH_ROWS: u64 = 8_192;
-/// A slice of shares that took `t` is followed by at least this many `t` without one, where claims come: somebody waits
-/// for the packet, and everybody for the slice.
+/// Pause after a slice of shares while claims arrive, in multiples of the slice's duration. One caller waits for the
+/// packet, but all callers wait for the slice.
 const LOAD_PER_SHARES: u32 = 3;
-/// Unsettled entries past which every batch is followed by settlement, unless an engine is told otherwise.
+/// Unsettled entries above which settlement follows every batch; default of the engine's option.
 pub(crate) const BACKLOG_MAX: u64 = 2_000_000;
 
 #[derive(Debug)]
 pub(crate) struct Pace {
     backlog_max: u64,
-    /// The last entry, and the last settled one, as they were looked at last.
+    /// Last entry and last settled entry at the previous call of [`Pace::follow`].
     seen: (Seq, Seq),
-    /// Past the bound: entries to settle before the next batch.
+    /// Entries to settle before the next batch; 0 below the bound.
     owed: u64,
     /// Whether answers wait for settlement.
     awaited: bool,
@@ -60,7 +63,7 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// Begins with a log that ends at `head` and is settled up to `settled`.
+    /// Starts with a log that ends at `head` and is settled up to `settled`.
     pub(crate) fn new(backlog_max: u64, (head, settled): (Seq, Seq)) -> Self {
         Self {
             backlog_max,
@@ -81,13 +84,13 @@ impl Pace {
         self.last_batch = tasks;
     }
 
-    /// How many tasks are worth a short wait, beside those that came during the commit: seven eighths of the last
-    /// batch. If the writer waited for all, all callers would wait for each commit at once and leave the cores idle.
+    /// Tasks worth a short wait, in addition to those that arrived during the commit: seven eighths of the last batch.
+    /// If the writer waited for all, all callers would wait for each commit at once and leave the cores idle.
     pub(crate) fn expected(&self) -> usize {
         self.last_batch * 7 / 8
     }
 
-    /// No task came for a while.
+    /// Records that no task arrived for a while.
     pub(crate) fn idle(&mut self) {
         self.idle = true;
         self.last_batch = 0;
@@ -97,8 +100,8 @@ impl Pace {
         self.idle
     }
 
-    /// Where the log ends, and up to where it is settled. Past the bound, a quarter more than what was appended is
-    /// owed. And whether answers wait for settlement.
+    /// Updates the end of the log, the settled position, and whether answers wait for settlement. Above the bound, the
+    /// debt grows by the appended entries and a quarter more.
     pub(crate) fn follow(&mut self, head: Seq, settled: Seq, awaited: bool) {
         self.awaited = awaited;
         let appended = head.saturating_sub(self.seen.0);
@@ -110,17 +113,17 @@ impl Pace {
         self.seen = (head, settled);
     }
 
-    /// Whether so many unsettled entries are too many.
+    /// Whether the backlog is above the bound.
     pub(crate) fn is_behind(&self, backlog: u64) -> bool {
         backlog > self.backlog_max
     }
 
-    /// Whether they are too many even for what is more urgent than claims: a quarter more.
+    /// Whether the backlog is above the bound by more than a quarter: too large even for tasks more urgent than claims.
     pub(crate) fn is_far_behind(&self, backlog: u64) -> bool {
         backlog > self.backlog_max.saturating_add(self.backlog_max / 4)
     }
 
-    /// Whether the next batch has to wait for another slice.
+    /// Whether the next batch must wait for another slice.
     pub(crate) fn owes(&self) -> bool {
         self.owed > 0
     }
@@ -130,7 +133,7 @@ impl Pace {
         self.idle || rested || self.is_behind(backlog)
     }
 
-    /// How long the next slice has to wait, where claims come.
+    /// Pause before the next slice while claims arrive.
     fn rest(&self) -> Duration {
         let serve_per_settle = match (self.awaited, self.is_loaded()) {
             (true, _) => AWAITED_PER_SETTLE,
@@ -140,7 +143,7 @@ impl Pace {
         self.last_slice_took * serve_per_settle
     }
 
-    /// How many entries the next slice may settle.
+    /// Number of entries that the next slice may settle.
     pub(crate) fn slice(&self) -> usize {
         let owed = self.owed.min(OWED_SLICE_MAX) as usize;
         if self.idle {
@@ -169,7 +172,7 @@ impl Pace {
         self.idle || self.last_shares_ended.elapsed() >= rest
     }
 
-    /// How many.
+    /// Number of shares that the next slice may write.
     pub(crate) fn shares(&self) -> u32 {
         match self.idle {
             true => IDLE_SHARES,
@@ -243,11 +246,11 @@ mod tests {
         assert_eq!(pace.shares(), IDLE_SHARES);
     }
 
-    /// The backlog after so many batches, each of as many entries, if it was so much at first.
+    /// Simulates batches of `entries` entries each. Returns the backlog after them.
     fn backlog_after(batches: usize, entries: u64, at_first: u64) -> u64 {
         let (mut head, mut settled) = (at_first, 0);
         let mut pace = Pace::new(BACKLOG_MAX, (head, settled));
-        pace.settled(Duration::from_secs(3_600)); // it rests for as long as it may
+        pace.settled(Duration::from_secs(3_600)); // // the longest possible pause
         for _ in 0..batches {
             head += entries;
             pace.served(entries as usize);

@@ -1,4 +1,4 @@
-//! Payouts of a file, whether it is an engine's or a standalone ledger.
+//! The payout port of a file, for the engine's file and a standalone ledger.
 
 /// Implements `PayoutStore` for a [`SqliteLedgerHost`](crate::ledger_host::SqliteLedgerHost).
 macro_rules! impl_payouts {

@@ -1,4 +1,4 @@
-//! Where grants stand in the log that the ledger has to confirm.
+//! Log positions of grants that wait for settlement.
 
 use qiang_core::{
     campaign::AckLevel,
@@ -6,10 +6,10 @@ use qiang_core::{
     id::CampaignId,
 };
 
-/// Where a grant stands in the log whose campaign asks for the level `ledger`.
+/// Position, campaign and number of a grant whose campaign has the acknowledgement level `ledger`.
 pub(crate) type Place = (Seq, CampaignId, u32);
 
-/// The place of an entry, if it is a grant that the ledger has to confirm.
+/// Returns the position of an entry if it is a grant that the ledger must confirm.
 pub(crate) fn place_of(entry: &Entry, ack: impl FnOnce() -> AckLevel) -> Option<Place> {
     let Event::Granted { number, .. } = &entry.event else {
         return None;

@@ -1,4 +1,4 @@
-//! How far each partition is settled, for those who ask and those who wait.
+//! Settled position of each partition, to read and to wait for.
 
 use std::collections::BTreeMap;
 
@@ -9,27 +9,31 @@ use qiang_core::{
 };
 use tokio::sync::watch;
 
-/// Partitions that one ledger follows. Whoever asks for more has mistaken something.
+/// Maximum partitions of one ledger. A larger request is a mistake of the caller.
 pub const PARTITIONS_MAX: usize = 4_096;
 
 #[derive(Default)]
 pub(crate) struct Positions(Mutex<BTreeMap<PartitionId, watch::Sender<Seq>>>);
 
 impl Positions {
-    /// A partition's position; 0 for one of which nothing is settled.
+    /// Position of a partition; 0 if nothing of it is settled.
     pub(crate) fn of(&self, partition: PartitionId) -> Seq {
         let positions = self.0.lock();
         positions.get(&partition).map_or(0, |at| *at.borrow())
     }
 
-    /// All partitions of which something is settled.
+    /// Positions of all partitions with settled entries.
     pub(crate) fn all(&self) -> Vec<(PartitionId, Seq)> {
         let positions = self.0.lock();
         let all = positions.iter().map(|(id, at)| (*id, *at.borrow()));
         all.filter(|(_, at)| *at > 0).collect()
     }
 
-    /// A partition's position from here on; an error where there would be more partitions than there may be.
+    /// Returns a receiver of a partition's position.
+    ///
+    /// # Errors
+    ///
+    /// The ledger follows [`PARTITIONS_MAX`] other partitions.
     pub(crate) fn watch(
         &self,
         partition: PartitionId,
@@ -42,7 +46,7 @@ impl Positions {
         Ok(positions.entry(partition).or_default().subscribe())
     }
 
-    /// Moves a partition, which has been admitted before.
+    /// Moves the position of a partition that was admitted before.
     pub(crate) fn advance(&self, partition: PartitionId, seq: Seq) {
         let mut positions = self.0.lock();
         positions.entry(partition).or_default().send_replace(seq);

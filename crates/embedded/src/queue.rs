@@ -1,28 +1,29 @@
-//! The bounded queue between the callers and the writer thread.
+//! Bounded queue between the callers and the writer thread.
 //!
-//! Callers push one by one and never wait; the writer takes everything that has gathered since its last turn, in one
-//! exchange of buffers. That is the whole of batching, and an idle engine waits for nobody. Only when the last batch
-//! was large does the writer wait for a bounded time until most of those callers have asked again: a commit costs the
-//! same for one task as for a hundred, and with two cores every superfluous commit takes time from the callers.
+//! Callers push single tasks and never wait. The writer takes all waiting tasks at once by exchanging buffers; that
+//! makes the batches. An idle engine waits for no further task.
+//!
+//! After a large batch, the writer waits a bounded time until most of its callers have sent their next task. A commit
+//! costs the same for one task as for a hundred. With two cores, each unneeded commit takes time from the callers.
 
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use qiang_core::ports::EngineError;
 
-/// How long the writer waits for each task that it expects: a little longer than two cores need for a claim over HTTP.
-/// Slower callers are not worth the wait.
+/// Wait of the writer per expected task: slightly more than two cores need for a claim over HTTP. Slower callers are
+/// not worth the wait.
 const GATHER_PER_TASK: Duration = Duration::from_micros(25);
-/// How long it waits for all of them.
+/// Maximum wait for all expected tasks.
 const GATHER_MAX: Duration = Duration::from_millis(2);
-/// No more tasks than this are worth waiting for: past it, a commit's cost is spread thinly enough.
+/// Maximum tasks worth waiting for: above it, the cost of a commit per task is small enough.
 const WORTHWHILE_MAX: usize = 256;
 
-/// Why a task was not queued.
+/// Reason why a task was not queued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PushError {
     Full,
-    /// Until [`Queue::resume`].
+    /// The queue is halted until [`Queue::resume`].
     Halted,
     Closed,
 }
@@ -37,13 +38,13 @@ impl From<PushError> for EngineError {
     }
 }
 
-/// What [`Queue::take`] found.
+/// Result of [`Queue::take`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Taken {
     Tasks,
-    /// Nothing within the time it was willing to wait.
+    /// No task arrived within the wait.
     Nothing,
-    /// Nothing, and nothing will ever come.
+    /// The queue is closed and empty.
     Closed,
 }
 
@@ -53,11 +54,11 @@ struct Inner<T> {
     closed: bool,
     aborted: bool,
     halted: bool,
-    /// While the writer waits: how many tasks are worth waking it. 0 while it does not.
+    /// Number of tasks that wakes the waiting writer; 0 while it does not wait.
     wake_at: usize,
 }
 
-/// A bounded queue with many producers and one consumer.
+/// Bounded queue with many producers and one consumer.
 #[derive(Debug)]
 pub(crate) struct Queue<T> {
     inner: Mutex<Inner<T>>,
@@ -81,17 +82,17 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Adds a task, or gives it back with the reason.
+    /// Adds a task, or returns it with the reason.
     pub(crate) fn push(&self, task: T) -> Result<(), (PushError, T)> {
         self.push_up_to(self.tasks_max, task)
     }
 
-    /// The same for what must leave others room: the queue takes it while it is less than half full.
+    /// Adds a task of lower priority: only while the queue is less than half full.
     pub(crate) fn push_aside(&self, task: T) -> Result<(), (PushError, T)> {
         self.push_up_to(self.tasks_max / 2, task)
     }
 
-    /// The same for what the consumer waits for: the queue takes it, full or not.
+    /// Adds a task for which the consumer waits, even if the queue is full.
     pub(crate) fn push_beyond(&self, task: T) -> Result<(), (PushError, T)> {
         self.push_up_to(usize::MAX, task)
     }
@@ -116,8 +117,8 @@ impl<T> Queue<T> {
         Ok(())
     }
 
-    /// Exchanges the gathered tasks for the empty `inbox`. Waits up to `wait_max` for a first one, and before that for
-    /// as many as are `expected` beside those that have gathered, at most [`GATHER_MAX`].
+    /// Exchanges the waiting tasks for the empty `inbox`. First waits for the `expected` further tasks, at most
+    /// [`GATHER_MAX`]. Then waits up to `wait_max` for a first task.
     pub(crate) fn take(&self, inbox: &mut Vec<T>, expected: usize, wait_max: Duration) -> Taken {
         debug_assert!(inbox.is_empty(), "the last batch was not finished");
         let mut inner = self.inner.lock();
@@ -146,13 +147,13 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Refuses further tasks; those gathered are still taken.
+    /// Refuses further tasks. Waiting tasks are still taken.
     pub(crate) fn close(&self) {
         self.inner.lock().closed = true;
         self.filled.notify_one();
     }
 
-    /// Refuses further tasks, and gives back those gathered.
+    /// Refuses further tasks and returns the waiting ones.
     pub(crate) fn abort(&self) -> Vec<T> {
         let mut inner = self.inner.lock();
         (inner.closed, inner.aborted) = (true, true);
@@ -160,25 +161,25 @@ impl<T> Queue<T> {
         std::mem::take(&mut inner.tasks)
     }
 
-    /// Whether what was taken before the end is not to be gone on with.
+    /// Whether work on tasks already taken must stop.
     pub(crate) fn is_aborted(&self) -> bool {
         self.inner.lock().aborted
     }
 
-    /// Refuses further tasks until [`Self::resume`], and gives back those gathered: nothing is left that would wait for
-    /// a consumer which is busy with something else.
+    /// Refuses further tasks until [`Self::resume`] and returns the waiting ones. No task then waits for a consumer
+    /// that is busy otherwise.
     pub(crate) fn halt(&self) -> Vec<T> {
         let mut inner = self.inner.lock();
         inner.halted = true;
         std::mem::take(&mut inner.tasks)
     }
 
-    /// Takes tasks again.
+    /// Accepts tasks again.
     pub(crate) fn resume(&self) {
         self.inner.lock().halted = false;
     }
 
-    /// Gives back those of the gathered tasks that are not to wait any longer.
+    /// Removes and returns the waiting tasks that `unwanted` selects.
     pub(crate) fn extract(&self, unwanted: impl FnMut(&mut T) -> bool) -> Vec<T> {
         self.inner.lock().tasks.extract_if(.., unwanted).collect()
     }
@@ -231,7 +232,7 @@ mod tests {
         let queue = Queue::new(2);
         assert_eq!(queue.push(1), Ok(()));
         let mut inbox = Vec::new();
-        // It would hang here if it waited for all that are expected.
+        // A wait for all expected tasks would hang here.
         let taken = queue.take(&mut inbox, 4_096, Duration::MAX);
         assert_eq!((taken, &*inbox), (Taken::Tasks, &[1][..]));
     }

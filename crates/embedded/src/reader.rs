@@ -1,4 +1,4 @@
-//! Read-only connections, used off the async threads.
+//! Read-only connections for blocking threads.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use rusqlite::Connection;
 
 use crate::{error::StoreError, file};
 
-/// Connections kept open between uses; more are opened when they are needed at once, and closed afterwards.
+/// Maximum idle connections. Further ones are opened on demand and closed after use.
 const KEPT_MAX: usize = 4;
 
 pub(crate) struct Readers {
@@ -46,14 +46,14 @@ impl Readers {
     }
 }
 
-/// Runs a query on a thread where blocking is allowed.
+/// Runs a query on a thread that may block.
 pub(crate) async fn query<T: Send + 'static>(
     readers: &std::sync::Arc<Readers>,
     read: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
 ) -> Result<T, LedgerError> {
     let readers = std::sync::Arc::clone(readers);
     let (answer, answered) = tokio::sync::oneshot::channel();
-    // One type for all queries: what a thread does with its work is compiled once.
+    // One type for all queries, so that the thread pool's code is compiled once.
     let work: Box<dyn FnOnce() + Send> = Box::new(move || drop(answer.send(readers.with(read))));
     drop(tokio::task::spawn_blocking(work));
     match answered.await {

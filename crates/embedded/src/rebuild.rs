@@ -1,5 +1,4 @@
-//! The book of a file that is opened: what the ledger's tables do not have yet is replayed from the log, and what time
-//! changes is noted. Campaigns come into it as somebody asks for them.
+//! The book of an opened file: replays the unsettled log and records the due times. Campaigns are reloaded on demand.
 
 use std::collections::HashSet;
 
@@ -23,16 +22,17 @@ use crate::{
     replay::contradiction,
 };
 
-/// What a file gives.
+/// Result of a rebuild.
 pub(crate) struct Rebuilt {
     pub(crate) book: Book,
-    /// Unsettled grants that the ledger has to confirm, in their order.
+    /// Positions of unsettled grants that the ledger must confirm, in order.
     pub(crate) places: Vec<Place>,
 }
 
-/// Begins at the settled position and replays the log behind it, with the campaigns that it is about. A contradiction
-/// is damage; a campaign that this program cannot read is left out. Where the grace counts from the start, so do
-/// downtimes; whoever does what is due while no node runs counts neither.
+/// Starts at the settled position and replays the log after it, with the campaigns of its entries.
+///
+/// A contradiction is damage. A campaign that this program cannot read is left out. If the grace counts from the start
+/// of the process, so do downtimes. A process that handles due times while no node runs counts neither.
 pub(crate) fn rebuild(
     conn: &Connection,
     refs: &mut Refs,
@@ -70,7 +70,7 @@ pub(crate) fn rebuild(
     }
 }
 
-/// The log behind the settled position, as it is replayed.
+/// Replay of the log after the settled position.
 struct Tail<'a> {
     conn: &'a Connection,
     book: Book,
@@ -124,7 +124,7 @@ impl Tail<'_> {
     }
 }
 
-/// Notes when windows end and the oldest holds of sales.
+/// Records the ends of campaigns and the oldest hold of each sale as due times.
 fn expect_dues(conn: &Connection, book: &mut Book) -> Result<(), StoreError> {
     let due = |row: &Row<'_>| Ok((row.get::<_, String>(0)?, row.get(1)?, row.get(2)?));
     let mut windows = conn.prepare(

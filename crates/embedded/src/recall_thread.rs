@@ -1,7 +1,7 @@
-//! Threads that read campaigns which the book does not have, so that nobody else waits for it.
+//! Threads that reload evicted campaigns, so that no other task waits for it.
 //!
-//! What follows from a few rows is answered by the first thread. It also reads small campaigns whole, for the writer.
-//! The second thread reads large ones, the smallest first, and breaks one off for those that are much smaller.
+//! The first thread answers reads that need only a few rows, and reloads small campaigns for the writer. The second
+//! thread reloads large campaigns, the smallest first, and interrupts a reload for much smaller ones.
 
 use std::{
     collections::BTreeMap,
@@ -36,24 +36,24 @@ use crate::{
     task::{Recalled, Task},
 };
 
-/// How long a thread keeps its connection while nobody asks.
+/// Idle time after which a thread closes its connection.
 const KEPT: Duration = Duration::from_secs(60);
-/// A read of many rows breaks off for one of this fraction.
+/// A reload of many rows pauses for one of at most this fraction.
 const MUCH_SMALLER: u64 = 8;
 
-/// What the threads have to do.
+/// Work queues of the two threads.
 pub(crate) struct Recalls {
     errands: Queue<Errand>,
     large: Queue<Large>,
-    /// Campaigns that were read whole.
+    /// Number of campaigns that were reloaded whole.
     whole: AtomicU64,
 }
 
-/// Work with a large campaign.
+/// Task of a large campaign.
 enum Large {
-    /// It is read, with about so many rows.
+    /// Reload with about this number of rows.
     Read(u64, Errand),
-    /// It has left the book, and its memory is freed.
+    /// Evicted campaign whose memory is freed.
     Free(Box<Restored>),
 }
 
@@ -70,29 +70,29 @@ impl Recalls {
         self.errands.push(errand)
     }
 
-    /// Frees the memory of a campaign: here if it is small.
+    /// Frees the memory of an evicted campaign: a small one at once, a large one on the second thread.
     pub(crate) fn free(&self, retired: Restored) {
         if u64::from(retired.len()) > ROWS_AT_ONCE {
             drop(self.large.push(Large::Free(Box::new(retired))));
         }
     }
 
-    /// How many campaigns were read whole.
+    /// Number of campaigns that were reloaded whole.
     pub(crate) fn whole(&self) -> u64 {
         self.whole.load(Ordering::Relaxed)
     }
 
-    /// Notes that a campaign is read whole.
+    /// Counts a campaign that is reloaded whole.
     pub(crate) fn reads_whole(&self) {
         self.whole.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Refuses further errands; those gathered are still run.
+    /// Refuses further reads. Waiting ones still run.
     pub(crate) fn close(&self) {
         self.errands.close();
     }
 
-    /// Refuses further errands, and gives back those gathered.
+    /// Refuses further reads and returns the waiting ones.
     pub(crate) fn abort(&self) -> Vec<Errand> {
         let mut errands = self.errands.abort();
         errands.extend(self.large.abort().into_iter().filter_map(Large::errand));
@@ -114,7 +114,7 @@ impl Large {
     }
 }
 
-/// The two threads.
+/// The two reload threads.
 pub(crate) struct RecallThreads {
     shared: Arc<Shared>,
     threads: parking_lot::Mutex<Option<[JoinHandle<()>; 2]>>,
@@ -146,7 +146,7 @@ impl RecallThreads {
         })
     }
 
-    /// Waits for their end, which follows the close of the queue.
+    /// Waits until both threads end, after the queue was closed.
     pub(crate) fn join(&self) {
         if let Some([small, large]) = self.threads.lock().take() {
             drop(small.join());
@@ -156,7 +156,7 @@ impl RecallThreads {
     }
 }
 
-/// What both threads read with.
+/// Context of a reload thread.
 #[derive(Clone)]
 struct Reader {
     path: PathBuf,
@@ -254,8 +254,8 @@ impl Reader {
         }
     }
 
-    /// Answers who only reads, and gives the writer what it waits for. A campaign that was read whole for readers is
-    /// one that never leaves the book again: it goes there, so that the next reader finds it.
+    /// Answers deferred reads, and sends the campaign to the writer if it waits for it. A campaign that was reloaded
+    /// whole for reads also enters the book, because it is never evicted again: the next read finds it.
     fn deliver(&self, id: CampaignId, recalled: Recalled, errands: Vec<Errand>) {
         let now = self.clock.now();
         let mut is_wanted = matches!(recalled, Recalled::Opened(_));
@@ -304,11 +304,11 @@ fn answer_whole(now: Timestamp, recalled: &Recalled, errand: Errand) {
     }
 }
 
-/// The thread that reads large campaigns.
+/// Thread that reloads large campaigns.
 struct LargeReader {
     reader: Reader,
     inbox: Vec<Large>,
-    /// By their rows.
+    /// Waiting reads by (rows, campaign).
     waiting: BTreeMap<(u64, CampaignId), Vec<Errand>>,
 }
 
@@ -350,7 +350,7 @@ impl LargeReader {
         taken
     }
 
-    /// Reads those that wait with up to so many rows, the smallest first.
+    /// Reloads the waiting campaigns of at most `rows_max` rows, the smallest first.
     fn read_up_to(&mut self, rows_max: u64) {
         while let Some(first) = self.waiting.first_entry()
             && first.key().0 <= rows_max

@@ -1,4 +1,4 @@
-//! Requests to the writer thread.
+//! Tasks of the writer thread.
 
 use qiang_core::{
     book::{Claim, Command, Reply, Restored},
@@ -8,30 +8,30 @@ use qiang_core::{
 
 use crate::{errand::Errand, job::LedgerJob, new_campaigns::NewCampaigns};
 
-/// A campaign that was sent for.
+/// Result of reloading a campaign.
 pub(crate) enum Recalled {
-    /// It has opened.
+    /// The campaign was opened.
     Opened(Box<Restored>),
-    /// There is none, or it has not opened.
+    /// The campaign does not exist or was not opened.
     NotOpen,
-    /// This program cannot read it.
+    /// This program cannot read the campaign.
     Unreadable(EngineError),
-    /// It was not read this time.
+    /// The read failed this time.
     Failed(EngineError),
 }
 
-/// Something for the writer thread to do, and where to send its answer.
+/// Task of the writer thread with the channel of its answer.
 pub(crate) enum Task {
     Claim(Claim, Answer<Claimed>),
     Command(Command, Answer<Reply>),
-    /// A read of a campaign with changes in the commit under way. It is answered behind that.
+    /// Read of a campaign that the current commit changes. It is answered after the commit.
     Read(Errand),
-    /// A commit that changes nothing but the probe's row.
+    /// Commit that changes only the probe's row.
     Probe(Answer<Probed>),
     Ledger(Box<dyn LedgerJob>),
-    /// New campaigns: in a batch, or with so many shares that these are written before, between batches.
+    /// New campaigns: entered in a batch; if they have many shares, these are written first, between batches.
     Enter(Box<NewCampaigns>),
-    /// A campaign that the writer has sent for, or that is in memory for good once it is read.
+    /// Reloaded campaign that the writer requested, or that stays in memory from now on.
     Recalled(CampaignId, Recalled),
 }
 

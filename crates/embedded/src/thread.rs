@@ -6,11 +6,11 @@ use parking_lot::Mutex;
 
 use crate::data_file::WriterLock;
 
-/// The writer's niceness, where the system lets it have it.
+/// Niceness of the writer, if the system permits it.
 #[cfg(target_os = "linux")]
 const NICENESS: i32 = -5;
 
-/// A running writer. Its thread holds the file's lock until it ends, so that whoever opens the file next is the only
+/// Running writer. Its thread holds the file's lock until it ends, so the next process to open the file is the only
 /// writer.
 pub(crate) struct WriterThread {
     close: Box<dyn Fn() + Send + Sync>,
@@ -39,26 +39,26 @@ impl WriterThread {
     pub(crate) fn stop(&self) {
         (self.close)();
         if let Some(thread) = self.thread.lock().take() {
-            // A panic of the writer has been reported by its hook; nothing is left to do about it here.
+            // The panic hook has reported a panic of the writer.
             drop(thread.join());
         }
     }
 }
 
-/// Asks the system to run this thread before others. It uses little time and all callers wait for it, but after each of
-/// its short sleeps the system may leave it without a core for milliseconds. Without the right to ask (`CAP_SYS_NICE`,
-/// or a limit on niceness) it keeps its normal priority.
+/// Raises the priority of this thread. The writer uses little time and all callers wait for it. Without the priority,
+/// the system may leave it without a core for milliseconds after each short sleep. Needs `CAP_SYS_NICE` or a limit on
+/// niceness; otherwise the normal priority stays.
 #[cfg(target_os = "linux")]
 pub(crate) fn raise_priority() {
     use rustix::{process::setpriority_process, thread::gettid};
 
-    // On Linux niceness belongs to a thread.
+    // On Linux, niceness belongs to a thread.
     if let Err(error) = setpriority_process(Some(gettid()), NICENESS) {
         tracing::debug!(%error, "the writer may not go before other threads");
     }
 }
 
-/// Elsewhere niceness belongs to the process.
+/// Does nothing: on other systems niceness belongs to the process.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn raise_priority() {}
 

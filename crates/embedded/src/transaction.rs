@@ -1,22 +1,22 @@
-//! What changes of the ledger's tables in one transaction have in common.
+//! State shared by all changes of the ledger's tables in one transaction.
 
 use qiang_core::time::Timestamp;
 use rusqlite::Connection;
 
 use crate::error::StoreError;
 
-/// What the jobs of a transaction begin from.
+/// Context shared by all jobs of one transaction.
 #[derive(Clone, Copy)]
 pub(crate) struct Basis<'c> {
-    /// The transaction.
+    /// Connection with the open transaction.
     pub(crate) conn: &'c Connection,
     pub(crate) now: Timestamp,
-    /// Whether everything in the log is settled, so that campaigns which jobs enter and open are settled with them.
+    /// Whether the whole log is settled. If so, a job that enters and opens a campaign also settles the opening.
     pub(crate) settles_openings: bool,
 }
 
 impl<'c> Basis<'c> {
-    /// Where openings are settled in their turn.
+    /// A context in which openings are settled later, by settlement.
     pub(crate) fn new(conn: &'c Connection, now: Timestamp) -> Self {
         Self {
             conn,
@@ -26,20 +26,20 @@ impl<'c> Basis<'c> {
     }
 }
 
-/// Keeps changes apart, so that one which is refused is undone alone.
+/// Isolates changes, so that a refused one is undone alone.
 ///
-/// A savepoint would do. But behind each SQLite copies every page that is changed for the first time, and the small
-/// jobs of a batch all change the last pages of the same tables. What is refused has almost never changed anything by
-/// then. So changes are made without savepoints, and where one that is refused has changed rows, the transaction has to
-/// be undone as a whole and made again with them.
+/// Savepoints would do. But after each savepoint, SQLite copies every page at its first change, and the small jobs of a
+/// batch all change the last pages of the same tables. A refused job has almost never changed a row. So changes run
+/// without savepoints. If a refused one has changed rows, the whole transaction is rolled back and run again with
+/// savepoints.
 #[derive(Debug, Default)]
 pub(crate) struct Apart {
     by_savepoints: bool,
-    /// What was refused is still in the transaction.
+    /// Whether changes of a refused job are still in the transaction.
     is_mixed: bool,
 }
 
-/// Where a change began.
+/// Start of a change.
 pub(crate) struct Begun {
     changes: u64,
 }
@@ -52,7 +52,7 @@ impl Apart {
         }
     }
 
-    /// Whether the transaction has to be undone and its changes made again, apart by savepoints.
+    /// Whether the transaction must be rolled back and run again with savepoints.
     pub(crate) fn is_mixed(&self) -> bool {
         self.is_mixed
     }

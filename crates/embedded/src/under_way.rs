@@ -1,16 +1,16 @@
-//! How long the commit under way has been without progress. The writer says so, and whoever submits something looks:
-//! while the disk does not answer, the writer cannot refuse anybody.
+//! Commit watchdog: how long the current commit has made no progress. The writer records progress and each caller
+//! checks it, because a writer that waits for the disk cannot refuse calls.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
     time::{Duration, Instant},
 };
 
-/// When the commit under way last got on.
+/// Time of the last progress of the current commit.
 #[derive(Debug)]
 pub(crate) struct UnderWay {
     began: Instant,
-    /// Microseconds since `began`, plus one; 0 while no commit is under way.
+    /// Microseconds since `began`, plus one; 0 while no commit runs.
     stamp: AtomicU64,
 }
 
@@ -26,14 +26,14 @@ impl UnderWay {
         u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX - 1) + 1
     }
 
-    /// A commit begins. It ends when what is returned is dropped.
+    /// Begins a commit. It ends when the returned guard is dropped.
     pub(crate) fn begin(&self) -> Commit<'_> {
         let commit = Commit(self);
         commit.gets_on();
         commit
     }
 
-    /// Whether a commit has been without progress for so long.
+    /// Whether the current commit has made no progress for this time.
     pub(crate) fn hangs_for(&self, time: Duration) -> bool {
         let stamp = self.stamp.load(Ordering::Relaxed);
         let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
@@ -41,11 +41,11 @@ impl UnderWay {
     }
 }
 
-/// A commit that is under way.
+/// Guard of a running commit.
 pub(crate) struct Commit<'a>(&'a UnderWay);
 
 impl Commit<'_> {
-    /// It does not hang: what took long was work.
+    /// Records progress: the time until now was work, not a hang.
     pub(crate) fn gets_on(&self) {
         self.0.stamp.store(self.0.now(), Ordering::Relaxed);
     }

@@ -1,5 +1,5 @@
-//! The `WaitingRoom` port of the embedded engine: a table in its file. A place is answered after the commit that has
-//! it, in which the writer has put whatever else had gathered.
+//! The `WaitingRoom` port of the embedded engine: a table in its file. A queue entry is answered after its commit,
+//! which also has the other tasks of its batch.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use crate::{Embedded, PARTITION, error::StoreError, ledger_host::job, reader::query};
 
-/// Results forgotten at a time.
+/// Maximum results deleted in one transaction.
 const FORGOTTEN_MAX: u32 = 2_000;
 
 #[async_trait]
@@ -50,7 +50,7 @@ impl WaitingRoom for Embedded {
         standing.await.map_err(engine_error)
     }
 
-    /// No other process has the file. Forgets results whose time is over.
+    /// Takes no lease: no other process has the file. Deletes expired results.
     async fn lines(&self, _: PartitionId, _: Duration) -> Result<Lines, EngineError> {
         let now = self.clock.now();
         let read = query(&self.readers, move |conn| {
@@ -89,7 +89,7 @@ impl WaitingRoom for Embedded {
     }
 }
 
-/// A column that counts something.
+/// Reads a column that counts something.
 fn count(row: &Row<'_>, at: usize) -> rusqlite::Result<u64> {
     row.get::<_, i64>(at).map(|n| n.max(0).unsigned_abs())
 }
@@ -160,7 +160,8 @@ fn enter(
     waiting(conn, &campaign, place.number).map(|standing| Ok(Some(standing)))
 }
 
-/// A place that waits. What is before it in line was entered earlier, so their numbers say how many they are at most.
+/// Status of a queue entry that waits. Entries ahead of it are older, so the difference of the numbers bounds their
+/// count.
 fn waiting(conn: &Connection, campaign: &str, number: u64) -> Result<Standing, StoreError> {
     let mut first = conn.prepare_cached(
         "SELECT min(number) FROM waiting_places WHERE campaign = ?1 AND decision IS NULL",
@@ -177,7 +178,7 @@ fn standing(
     user: &UserId,
     now: Timestamp,
 ) -> Result<Option<Standing>, StoreError> {
-    // One state of the file for both reads: the place may be decided in between.
+    // One transaction for both reads: the entry may be decided in between.
     let tx = conn.unchecked_transaction()?;
     let mut find = tx.prepare_cached(
         "SELECT number, decision FROM waiting_places \
@@ -251,7 +252,7 @@ fn record(
     forget_at: Timestamp,
 ) -> Result<(), StoreError> {
     let id = campaign.to_string();
-    // The whole place is compared: its user may have taken another one by now.
+    // Compares the whole entry: its user may have a newer one by now.
     let mut set = conn.prepare_cached(
         "UPDATE waiting_places SET decision = ?4, forget_at = ?5 \
          WHERE campaign = ?1 AND number = ?2 AND place = ?3 AND decision IS NULL",

@@ -1,8 +1,8 @@
-//! Whether the files that a writer writes are still those at its path.
+//! Watch: checks that the files that a writer writes are still those at its path.
 //!
-//! A removed, moved or replaced file takes every commit as before, and keeps none of them. So a writer looks after each
-//! commit, before it answers: the paths must lead to the files that it has open, and the file itself must have the
-//! [mark](crate::open_mark) of this start.
+//! A removed, moved or replaced file accepts every commit and keeps none. So the writer checks after each commit,
+//! before it answers. The paths must lead to its open files, and the data file must have the [mark](crate::open_mark)
+//! of this start.
 
 use std::{
     cell::Cell,
@@ -20,17 +20,18 @@ use crate::{
     open_mark::OVERWRITTEN,
 };
 
-/// The files of a writer as it opened them.
+/// Files of a writer as it opened them.
 #[derive(Debug)]
 pub(crate) struct Watch {
     data: (PathBuf, FileId),
-    /// SQLite's files beside it.
+    /// SQLite's files next to the data file.
     beside: [(PathBuf, FileId); 2],
-    /// The mark of this start, and the file to read it from. None where the process keeps no descriptor.
+    /// Mark of this start, and the file to read it from. `None` if the process keeps no descriptor.
     mark: Option<(Vec<u8>, Arc<File>)>,
-    /// Where the mark is in the file; none before a checkpoint has moved it there.
+    /// Offset of the mark in the file; `None` before the first checkpoint writes it there.
     mark_at: Cell<Option<u64>>,
-    /// The log was gone and its content is in the file, which is closed for this process.
+    /// Whether the write-ahead log was gone and its content was saved to the file, which is then closed for this
+    /// process.
     is_saved: Cell<bool>,
 }
 
@@ -54,7 +55,7 @@ impl Watch {
         Ok(watch)
     }
 
-    /// Refuses if a file is not where it was opened, or was overwritten. No transaction may be open.
+    /// Refuses if a file was moved or overwritten since it was opened. No transaction may be open.
     pub(crate) fn check(&self, conn: &Connection) -> Result<(), StoreError> {
         let (path, id) = &self.data;
         let named = || path.display().to_string();
@@ -63,7 +64,7 @@ impl Watch {
         }
         let is_saved = self.is_saved.get();
         if !is_saved && !self.has_mark(conn)? {
-            // The next start refuses the file too.
+            // So that the next start refuses the file too.
             if let Err(error) = open_private(&beside(path, OVERWRITTEN)) {
                 tracing::warn!(%error, "cannot record that the data file was overwritten");
             }
@@ -78,7 +79,7 @@ impl Watch {
         Ok(())
     }
 
-    /// Whether the file has the mark, if it has had it before.
+    /// Whether the file has the mark. True as long as no checkpoint has written it.
     fn has_mark(&self, conn: &Connection) -> Result<bool, StoreError> {
         let Some((mark, file)) = &self.mark else {
             return Ok(true);
@@ -89,7 +90,7 @@ impl Watch {
         {
             return Ok(true);
         }
-        // It is on the only page of its table, which may have moved.
+        // The mark is on the only page of its table, which may have moved.
         let page: u32 = conn.query_row(
             "SELECT rootpage FROM sqlite_schema WHERE name = 'file_kind'",
             [],
@@ -105,22 +106,22 @@ impl Watch {
         Ok(found.is_some() || at.is_none())
     }
 
-    /// After a refusal: if the log alone is gone, moves its content from the connection into the data file and closes
-    /// that. The next start has everything then.
+    /// After a refusal: if only the write-ahead log is gone, saves its content from the connection to the data file and
+    /// closes the file. The next start then has all commits.
     pub(crate) fn save(&self, conn: &Connection, refused: &StoreError) {
         if matches!(refused, StoreError::LogMoved { .. }) && !self.is_saved.replace(true) {
             file::checkpoint_at_close(conn);
         }
     }
 
-    /// Commits, and refuses as [`Self::check`] does. Then the commit may be lost with its file.
+    /// Commits, and then refuses as [`Self::check`] does. After a refusal, the commit may be lost with its file.
     pub(crate) fn commit(&self, conn: &Connection, tx: Transaction<'_>) -> Result<(), StoreError> {
         tx.commit()?;
         self.check(conn)
     }
 }
 
-/// False where it cannot be found out: then it is not known that a commit is kept.
+/// False if the check fails, because then it is unknown whether a commit is kept.
 fn leads_to(path: &Path, id: FileId) -> bool {
     FileId::at(path).is_ok_and(|found| found == id)
 }

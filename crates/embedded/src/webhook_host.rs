@@ -1,6 +1,6 @@
-//! The part of the `Ledger` port that webhooks use, for every [`SqliteLedgerHost`](crate::ledger_host).
+//! The webhook port, for every [`SqliteLedgerHost`](crate::ledger_host).
 
-/// Implements it.
+/// Implements `WebhookStore` for a host.
 macro_rules! impl_webhooks {
     ($host:ty) => {
         const _: () = {

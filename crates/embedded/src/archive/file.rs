@@ -1,4 +1,4 @@
-//! An archive's file: written beside a ledger that may be in use, and held against it.
+//! Archive file of one month: written next to a ledger that may be in use, and compared with its log.
 
 use std::{
     fs::{self, File},
@@ -24,13 +24,13 @@ use crate::{
 };
 
 const TABLES: &str = include_str!("tables.sql");
-/// Entries that are copied or compared as of one commit: a reader that stays for long keeps the write-ahead log long.
+/// Entries copied or compared in one read transaction. A long read transaction keeps the write-ahead log long.
 const CHUNK: u64 = 65_536;
-/// Bytes that are read at a time for the digest.
+/// Bytes read at a time for the digest.
 const READ_BYTES: usize = 1 << 20;
 
-/// Whether somebody still waits for what is done here. Threads cannot be broken off: a process that ends would wait for
-/// a whole month.
+/// Cancellation flag of an archive step: true while a caller waits for the result. A thread cannot be aborted; without
+/// the flag, a process that ends would wait for a whole month.
 #[derive(Clone)]
 pub(super) struct Wanted(Arc<AtomicBool>);
 
@@ -39,7 +39,7 @@ impl Wanted {
         Self(Arc::new(AtomicBool::new(true)))
     }
 
-    /// Nobody does any more.
+    /// Cancels the step: the caller has stopped waiting.
     pub(super) fn end(&self) {
         self.0.store(false, Ordering::Relaxed);
     }
@@ -52,7 +52,11 @@ impl Wanted {
     }
 }
 
-/// Writes a stretch of a ledger's log to a path where nothing is. When this returns, it is on the disk.
+/// Writes a stretch of a ledger's log to a new file at `to`. When this returns, the file is on the disk.
+///
+/// # Errors
+///
+/// The path exists, entries are missing from the log, the step was cancelled, or the file system failed.
 pub(super) fn write(
     ledger: &Path,
     to: &Path,
@@ -63,7 +67,7 @@ pub(super) fn write(
     let unfinished = beside(to, UNFINISHED);
     match fs::remove_file(&unfinished) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
-        _ => drop(open_private(&unfinished)?), // SQLite fills an empty file that is there
+        _ => drop(open_private(&unfinished)?), // // SQLite fills an existing empty file
     }
     fill(ledger, &unfinished, stretch, wanted)?;
     sync(&unfinished)?;
@@ -71,7 +75,7 @@ pub(super) fn write(
     sync_folder(to)
 }
 
-/// Has a file and its name be on the disk.
+/// Syncs a file and its name to the disk.
 pub(super) fn sync(path: &Path) -> Result<(), StoreError> {
     File::open(path)?.sync_all()?;
     sync_folder(path)
@@ -82,7 +86,7 @@ fn fill(ledger: &Path, to: &Path, stretch: LogStretch, wanted: &Wanted) -> Resul
         | OpenFlags::SQLITE_OPEN_URI
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = Connection::open_with_flags(to, flags)?;
-    // One that is not complete is thrown away.
+    // No journal and no syncs: an unfinished file is deleted.
     conn.pragma_update_and_check(None, "journal_mode", "OFF", |_| Ok(()))?;
     conn.pragma_update(None, "synchronous", "OFF")?;
     attach(&conn, ledger)?;
@@ -117,7 +121,7 @@ fn fill(ledger: &Path, to: &Path, stretch: LogStretch, wanted: &Wanted) -> Resul
     Ok(())
 }
 
-/// What an archive has, if it is the same as in a ledger's log, campaigns included.
+/// Compares an archive, campaigns included, with the ledger's log. Returns its stretch, or an error if they differ.
 pub(super) fn examine(
     ledger: &Path,
     path: &Path,
@@ -154,7 +158,7 @@ pub(super) fn examine(
     Ok(stretch)
 }
 
-/// Opens an archive, which nobody writes any more.
+/// Opens an archive read-only. It no longer changes.
 pub(super) fn open(path: &Path) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
         | OpenFlags::SQLITE_OPEN_URI
@@ -163,7 +167,7 @@ pub(super) fn open(path: &Path) -> Result<Connection, StoreError> {
     Ok(Connection::open_with_flags(uri, flags)?)
 }
 
-/// What an archive says that it has.
+/// The stretch that an archive states in its own table.
 pub(super) fn described(archive: &Connection) -> Result<LogStretch, StoreError> {
     let columns = archive.query_row("SELECT month, first, last FROM archive", [], |row| {
         <(String, i64, i64)>::try_from(row)
@@ -176,7 +180,7 @@ pub(super) fn described(archive: &Connection) -> Result<LogStretch, StoreError> 
     })
 }
 
-/// The SHA-256 digest of a file, in hexadecimal digits, and its size.
+/// Returns the SHA-256 digest of a file, in hexadecimal, and its size in bytes.
 pub(super) fn digest(path: &Path, wanted: &Wanted) -> Result<(String, u64), StoreError> {
     let (mut file, mut hash, mut bytes) = (File::open(path)?, Sha256::new(), 0);
     let mut buffer = vec![0; READ_BYTES];
@@ -198,7 +202,7 @@ fn attach(conn: &Connection, ledger: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// The stretch in pieces: the places after which and up to which each goes.
+/// Splits a stretch into chunks: (position before the first entry, position of the last entry).
 fn chunks(stretch: LogStretch) -> impl Iterator<Item = (Seq, Seq)> {
     let LogStretch { first, last, .. } = stretch;
     let step = usize::try_from(CHUNK).unwrap_or(usize::MAX);

@@ -1,9 +1,11 @@
-//! Old entries of the log leave for archives, a file a month, while the engine serves.
+//! Archiving: moves old log entries to archive files, one per month, while the engine serves.
 //!
-//! The ledger's tables have everything up to the settled position, so nobody needs the entries before it but the audit,
-//! and campaigns of which the ledger refused something. An archive is written, held against the log, and on the disk
-//! under its name before the table `archives` says that it is there; only then do entries leave, and only if the file
-//! still has the digest that the table has. Each step may be repeated, and the next call goes on behind a crash.
+//! The ledger's tables hold everything up to the settled position. Only two readers need earlier entries: the audit,
+//! and campaigns with quarantined entries.
+//!
+//! An archive is written, compared with the log, and synced under its name. Only then does the table `archives` record
+//! it. Entries are deleted after that, and only if the file still has the recorded digest. Each step can be repeated,
+//! and the next call continues after a crash.
 
 mod file;
 pub(crate) mod read;
@@ -32,11 +34,11 @@ use crate::{
     reader::query,
 };
 
-/// Where claims came during a removal that took `t`, the next one waits for at least so many `t`: the writer has one
-/// hundredth of its time for it.
+/// Pause after a removal that delayed claims, in multiples of the removal's duration: removals then take at most 1% of
+/// the writer's time.
 const CLAIMS_PER_REMOVAL: u32 = 99;
 
-/// An embedded engine whose log is archived in a folder.
+/// Log of an embedded engine, archived in one folder.
 #[derive(Clone)]
 pub struct LogArchives {
     embedded: Embedded,
@@ -44,7 +46,7 @@ pub struct LogArchives {
 }
 
 impl Embedded {
-    /// Its log, to be archived in this folder, which has to be there.
+    /// Returns the engine's log, to archive in this folder. The folder must exist.
     #[must_use]
     pub fn archives_in(&self, folder: PathBuf) -> LogArchives {
         LogArchives {
@@ -85,7 +87,7 @@ impl LogArchives {
         query(self.embedded.readers(), next).await
     }
 
-    /// Works on a thread where blocking is allowed, for as long as somebody waits for this.
+    /// Runs work on a thread that may block. Dropping the returned future cancels the work.
     async fn off_thread<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Wanted) -> Result<T, StoreError> + Send + 'static,
@@ -101,7 +103,7 @@ impl LogArchives {
         query(self.embedded.readers(), move |_| work(&wanted)).await
     }
 
-    /// Has everything leave that is archived.
+    /// Deletes all entries that are archived and still in the log.
     async fn finish(&self) -> Result<(), LedgerError> {
         let readers = self.embedded.readers();
         while let Some(archive) = query(readers, rows::unfinished).await? {
@@ -114,7 +116,7 @@ impl LogArchives {
         Ok(())
     }
 
-    /// Has entries of an archive leave, a bounded number at a time.
+    /// Deletes the entries of an archive, a bounded number per transaction.
     async fn remove(&self, mut after: Seq, last: Seq) -> Result<(), LedgerError> {
         let decided = || self.embedded.shared.gate_answers.read().decided;
         while after < last {
@@ -131,7 +133,7 @@ impl LogArchives {
     }
 }
 
-/// Writes an archive, or takes the one that an attempt before this one has left.
+/// Writes an archive, or reuses the file that an earlier attempt left.
 fn write(
     ledger: &Path,
     folder: &Path,
@@ -175,7 +177,7 @@ fn write(
     })
 }
 
-/// Refuses an archive that is not the one that was written.
+/// Checks that the archive file exists and has the recorded digest.
 fn check(
     ledger: &Path,
     folder: &Path,

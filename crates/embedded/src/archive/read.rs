@@ -1,4 +1,4 @@
-//! What archives have of a campaign.
+//! Reads the archived entries of one campaign.
 
 use std::path::Path;
 
@@ -17,12 +17,12 @@ use crate::{
     log::{self, Refs},
 };
 
-/// All archived entries about a campaign, in their order. It goes through all archives.
+/// Returns all archived entries of a campaign in log order. It searches every archive.
 pub(crate) fn entries_of(conn: &Connection, id: CampaignId) -> Result<Vec<Entry>, StoreError> {
     let ledger = Path::new(conn.path().unwrap_or_default());
     let mut entries = Vec::new();
     for archive in rows::all(conn)? {
-        // Whatever is wrong with an archive is no fault of the ledger's file.
+        // A fault of an archive is not reported as damage of the ledger's file.
         let missing = || StoreError::Archived {
             file: archive.file.clone(),
         };

@@ -1,4 +1,4 @@
-//! The table of archives: which there are, and which entries are gone for them.
+//! Rows of the table `archives`, and the entries deleted for them.
 
 use std::path::{Path, PathBuf};
 
@@ -11,24 +11,24 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use crate::{PARTITION, error::StoreError, ledger::settle, log};
 
-/// Entries that leave in one transaction: about two milliseconds.
+/// Entries deleted in one transaction: about two milliseconds.
 const REMOVED_MAX: u64 = 2_000;
 
-/// Campaigns that are made from their whole log, which stays: the ledger refused entries about them.
+/// Campaigns whose whole log stays, because their rows are rebuilt from it: the ledger refused some of their entries.
 const KEPT: &str =
     "SELECT c.ref FROM set_aside s JOIN campaigns c ON c.id = s.campaign WHERE s.partition = 0";
 
-/// An archive as the file of the ledger knows it.
+/// Archive as recorded in the ledger's file.
 pub(crate) struct Recorded {
     pub(super) stretch: LogStretch,
-    /// Its name.
+    /// File name without its folder.
     pub(super) file: String,
     pub(super) sha256: String,
     folder: String,
 }
 
 impl Recorded {
-    /// Where its file may be: in this folder, beside the ledger's file, or where it was written.
+    /// Candidate paths of the file: in this folder, next to the ledger's file, and where it was written.
     pub(super) fn places(&self, ledger: &Path, folder: Option<&Path>) -> Vec<PathBuf> {
         let folders = [folder, ledger.parent(), Some(Path::new(&self.folder))];
         let folders = folders.into_iter().flatten();
@@ -36,7 +36,7 @@ impl Recorded {
     }
 }
 
-/// All archives, in the order of the log.
+/// All archives in log order.
 pub(super) fn all(conn: &Connection) -> Result<Vec<Recorded>, StoreError> {
     let sql = "SELECT first, last, month, file, folder, sha256 FROM archives ORDER BY first";
     let mut statement = conn.prepare_cached(sql)?;
@@ -63,18 +63,19 @@ pub(super) fn month(text: &str) -> Result<Month, StoreError> {
     text.parse().map_err(bad)
 }
 
-/// Up to `max` months before `before` that are over, are settled to their end, and are not archived.
+/// Returns up to `max` months before `before` that are over, fully settled and not archived.
 pub(super) fn next(
     conn: &Connection,
     before: Month,
     now: impl FnOnce() -> Timestamp,
     max: usize,
 ) -> Result<Vec<LogStretch>, StoreError> {
-    // As of one commit. An entry that a wrong clock has dated into the future belongs to the month around it.
+    // One transaction: the reads see one commit. An entry that a wrong clock dated into the future belongs to the month
+    // around it.
     let tx = conn.unchecked_transaction()?;
     let (settled, head) = (settle::position(&tx, PARTITION)?, log::head(&tx)?);
-    // Not before that commit: what is committed in between would count as dated into the future, and its month as
-    // one that is not settled.
+    // Read the clock after the transaction has begun. With an earlier time, an entry committed in between would count
+    // as dated into the future, and its month as unsettled.
     let now = now();
     let before = before.min(Month::of(now));
     let mut behind = all(&tx)?.pop().map(|archive| archive.stretch);
@@ -85,13 +86,13 @@ pub(super) fn next(
         let Some((_, at)) = first_of(&tx, first, (begins, now))? else {
             break;
         };
-        // Each month has one archive: what was dated back behind its end belongs to the next one.
+        // One archive per month: an entry dated before the end of the last archive belongs to the next month.
         let earliest = behind.map_or(Month::of(at), |stretch| stretch.month.next());
         let month = Month::of(at).max(earliest);
         if month >= before {
             break;
         }
-        // This goes through all of the month.
+        // This scans the whole month.
         let next = first_of(&tx, first, (month.next().begins(), now))?;
         let last = next.map_or(head, |(seq, _)| seq - 1);
         if last > settled {
@@ -104,7 +105,7 @@ pub(super) fn next(
     Ok(found)
 }
 
-/// The first entry from a place on that was decided in this time, and when.
+/// Position and time of the first entry from `from` on that was decided in this period.
 fn first_of(
     conn: &Connection,
     from: Seq,
@@ -121,7 +122,11 @@ fn first_of(
     Ok(found.optional()?)
 }
 
-/// Writes down that an archive has its stretch of the log.
+/// Records that an archive holds its stretch of the log.
+///
+/// # Errors
+///
+/// The stretch does not follow the last archive, or it is not settled.
 pub(super) fn insert(
     conn: &Connection,
     now: Timestamp,
@@ -152,7 +157,7 @@ pub(super) fn insert(
     Ok(())
 }
 
-/// The archive of the first entry that is to leave and has not left.
+/// The archive of the first entry that is archived and still in the log.
 pub(super) fn unfinished(conn: &Connection) -> Result<Option<Recorded>, StoreError> {
     let sql = format!(
         "SELECT seq FROM events WHERE seq <= ?1 AND campaign NOT IN ({KEPT}) ORDER BY seq LIMIT 1"
@@ -168,7 +173,7 @@ pub(super) fn unfinished(conn: &Connection) -> Result<Option<Recorded>, StoreErr
     Ok(all.find(|archive| (archive.stretch.first..=archive.stretch.last).contains(&left)))
 }
 
-/// Has some entries after a place leave that are in an archive, up to its last one. Returns the place reached.
+/// Deletes up to [`REMOVED_MAX`] archived entries after a position, at most up to `last`. Returns the position reached.
 pub(super) fn remove(conn: &Connection, after: Seq, last: Seq) -> Result<Seq, StoreError> {
     let bound = log::archived(conn)?.min(settle::position(conn, PARTITION)?);
     if last > bound {
@@ -208,7 +213,7 @@ mod tests {
                        ON CONFLICT DO UPDATE SET seq = excluded.seq";
         writer.execute(settled, []).unwrap();
         let reader = Connection::open(&path).unwrap();
-        // It is committed after the look began, and dated later than the time at which the look began.
+        // The entry is committed after the search began, and its date is later than the time at that moment.
         let late = || {
             enter(2, now);
             Timestamp::from_millis(now.as_millis() - 1)

@@ -1,4 +1,4 @@
--- An archive: a stretch of a log as it stood in the ledger's file, with the ids of its campaigns.
+-- Archive: a stretch of a log as it was in the ledger's file, with the ids of its campaigns.
 CREATE TABLE archive (
     month TEXT    NOT NULL,
     first INTEGER NOT NULL,
@@ -27,7 +27,7 @@ CREATE TABLE events (
     note     TEXT
 ) STRICT;
 
--- For people's queries.
+-- For manual queries.
 CREATE VIEW log AS
 SELECT e.seq, e.at, c.id AS campaign, k.name AS kind, e.number, e.user, e.quantity, e.amount, e.note
 FROM events e

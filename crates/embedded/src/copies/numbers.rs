@@ -1,4 +1,4 @@
-//! Skips the order numbers that may have been given since the backup, in a restored file.
+//! Skips, in a restored file, the order numbers that may have been given since the backup.
 
 use std::{collections::HashMap, fs::File, path::Path};
 
@@ -7,18 +7,20 @@ use rusqlite::{Connection, params};
 
 use crate::{PARTITION, clock::SystemClock, error::StoreError, file, file::FileKind};
 
-/// Fewest numbers of a sale that are skipped: more than a backup lacks of one.
+/// Minimum numbers skipped per sale: more than a backup can lack.
 const SKIPPED_MIN: u32 = 1 << 20;
-/// Largest random addition: two files that are restored from one backup give different numbers.
+/// Maximum random addition: two files restored from one backup then give different numbers.
 const SKIPPED_BY_CHANCE: u32 = 1 << 27;
-/// No more of the numbers that are left than one in so many: every restore leaves enough for the next ones.
+/// Divisor of the remaining numbers that bounds a skip: each restore leaves enough for later ones.
 const SKIPPED_SHARE: u32 = 4;
 
-/// Skips numbers in the copy of an engine's file, whose log ends at `head`, by what the file has that it replaces, if
-/// that can be read. Returns in how many sales.
+/// Skips numbers in a restored copy of an engine's file. Returns the number of sales with a skip.
+///
+/// `head` is the last log position of the copy; `None` if the copy is a standalone ledger. If the replaced file is
+/// readable, the skip starts after its numbers too.
 pub(super) fn skip(copy: &Path, replaced: &Path, head: Option<Seq>) -> Result<u64, StoreError> {
     let Some(head) = head else {
-        return Ok(0); // the engine of a ledger alone is elsewhere
+        return Ok(0); // // a standalone ledger has no engine
     };
     let conn = Connection::open(copy)?;
     file::migrate(&conn, FileKind::Engine)?;
@@ -43,7 +45,7 @@ pub(super) fn skip(copy: &Path, replaced: &Path, head: Option<Seq>) -> Result<u6
         let more = (SKIPPED_MIN + chance).min((u32::MAX - floor) / SKIPPED_SHARE);
         let (first, last) = (sale.last.saturating_add(1), floor + more);
         if first > last {
-            continue; // no number is left
+            continue; // // no number is left
         }
         tx.execute(
             "INSERT INTO withheld (partition, epoch, campaign, units, amount) VALUES (?1, ?2, ?3, 0, 0)",
@@ -62,11 +64,11 @@ pub(super) fn skip(copy: &Path, replaced: &Path, head: Option<Seq>) -> Result<u6
     Ok(skipped)
 }
 
-/// A sale of a file.
+/// Sale row with its last number.
 struct Numbered {
     campaign_ref: i64,
     is_open: bool,
-    /// The last number that was given or skipped; 0 for none.
+    /// Last number given or skipped; 0 if there is none.
     last: u32,
 }
 
@@ -90,7 +92,7 @@ fn last_numbers(conn: &Connection) -> Result<HashMap<String, Numbered>, StoreErr
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// What was given in a file that is replaced. One that is not there, or cannot be read, says nothing.
+/// Last numbers in a replaced file. A missing or unreadable file gives an empty map.
 fn given_in(path: &Path) -> HashMap<String, Numbered> {
     if !path.exists() {
         return HashMap::new();

@@ -18,10 +18,10 @@ use super::{
 };
 use crate::error::StoreError;
 
-/// The statements that move accounts, prepared once for many.
+/// Prepared statements that change account balances.
 ///
-/// Three plain statements instead of one `INSERT … ON CONFLICT … RETURNING`: the latter makes SQLite keep a temporary
-/// table for what it returns, which costs more than the rest. The first reads an index alone.
+/// Three plain statements replace one `INSERT … ON CONFLICT … RETURNING`. For the latter, SQLite keeps a temporary
+/// table for the returned rows, which costs more than the rest. The first statement reads only an index.
 pub(crate) struct Accounts<'c> {
     conn: &'c Connection,
     select: CachedStatement<'c>,
@@ -41,8 +41,8 @@ impl<'c> Accounts<'c> {
         })
     }
 
-    /// Adds to an account, opening it if need be, and returns its id. The table refuses less than nothing in any but
-    /// the outside's.
+    /// Adds an amount to an account, creates the account if it is missing, and returns its id. The table refuses a
+    /// negative balance of every account but the outside one.
     pub(crate) fn add(&mut self, key: AccountKey<'_>, amount: i64) -> Result<i64, StoreError> {
         let found = self.select.query_row(key.columns(), |row| row.get(0));
         let Some(id) = found.optional()? else {
@@ -68,7 +68,7 @@ impl<'c> Accounts<'c> {
     }
 }
 
-/// The statements that pay for packets, prepared once for many.
+/// Prepared statements that fund red packets.
 pub(crate) struct Funding<'c> {
     find: CachedStatement<'c>,
     update: CachedStatement<'c>,
@@ -76,11 +76,11 @@ pub(crate) struct Funding<'c> {
     post: CachedStatement<'c>,
 }
 
-/// What a packet is paid from.
+/// The sender account that funds a red packet.
 #[derive(Clone, Copy)]
 pub(crate) struct Purse {
     id: i64,
-    /// What is in it, in minor units.
+    /// Balance in minor units.
     pub(crate) held: i64,
 }
 
@@ -94,7 +94,7 @@ impl<'c> Funding<'c> {
         })
     }
 
-    /// A sender's account, if there is one.
+    /// A sender's account, if it exists.
     pub(crate) fn purse(&mut self, key: AccountKey<'_>) -> Result<Option<Purse>, StoreError> {
         let found = self.find.query_row(key.columns(), |row| {
             let (id, held) = (row.get(0)?, row.get(1)?);
@@ -103,7 +103,7 @@ impl<'c> Funding<'c> {
         Ok(found.optional()?)
     }
 
-    /// Moves what a packet has from its sender's account into escrow, which has no account yet, and posts it.
+    /// Moves a red packet's total from the sender's account to a new escrow account, and posts it.
     pub(crate) fn fund(
         &mut self,
         purse: Purse,
@@ -132,32 +132,32 @@ const OPEN: &str =
 const POST: &str = "INSERT INTO postings (source, seq, kind, debit, credit, amount, campaign, number, at) \
                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
 
-/// What an account holds; 0 if there is none.
+/// Balance of an account; 0 if it does not exist.
 pub(crate) fn balance(conn: &Connection, key: AccountKey<'_>) -> Result<i64, StoreError> {
     let mut statement = conn.prepare_cached(FIND)?;
     let found = statement.query_row(key.columns(), |row| row.get(1));
     Ok(found.optional()?.unwrap_or(0))
 }
 
-/// What all accounts of a currency have together.
+/// Sum of all accounts of a currency.
 pub(crate) fn money_in(conn: &Connection, currency: Currency) -> Result<i64, StoreError> {
     let outside = AccountKey::new(OUTSIDE, Purpose::Outside, currency);
     Ok(-balance(conn, outside)?)
 }
 
-/// Writes postings; the accounts' balances are moved by [`Accounts::add`].
+/// Inserts postings. [`Accounts::add`] changes the balances.
 pub(crate) fn post(conn: &Connection, postings: &[PostingRow]) -> Result<(), StoreError> {
     execute_rows(conn, POST, postings.iter().map(PostingRow::columns))
 }
 
-/// The next free place among postings that follow from no log entry.
+/// Next free sequence number of postings without a log entry.
 pub(crate) fn next_direct(conn: &Connection) -> Result<i64, StoreError> {
     let mut statement =
         conn.prepare_cached("SELECT coalesce(max(seq), 0) + 1 FROM postings WHERE source = ?1")?;
     Ok(statement.query_row([DIRECT], |row| row.get(0))?)
 }
 
-/// Puts money from outside into a user's account, once per id.
+/// Deposits money from outside into a user's account, once per id.
 pub(crate) fn deposit(
     conn: &Connection,
     now: Timestamp,
@@ -177,7 +177,7 @@ pub(crate) fn deposit(
     let outside = AccountKey::new(OUTSIDE, Purpose::Outside, amount.currency);
     let own = AccountKey::new(user.as_str(), Purpose::User, amount.currency);
     let moves = [(outside, -amount.minor), (own, amount.minor)];
-    // The outside owes what all users have together, so it would leave the range long before a user does.
+    // The outside account owes the sum of all users, so it leaves the range long before a user does.
     let room = -MONEY_MINOR_MAX..=MONEY_MINOR_MAX;
     for (key, amount) in moves {
         let held = balance(conn, key)?;
@@ -196,7 +196,7 @@ pub(crate) fn deposit(
     by.map_or(Ok(()), |action| actions::enter(conn, action))
 }
 
-/// The deposit that a payment service's name stands for, if there is one: id, amount, owner and currency.
+/// Deposit with this payment reference, if it exists: id, amount, owner and currency.
 pub(crate) fn deposit_named(
     conn: &Connection,
     reference: &PaymentRef,
@@ -210,7 +210,7 @@ pub(crate) fn deposit_named(
     Ok(found.optional()?)
 }
 
-/// Gives a deposit the payment service's name.
+/// Sets the payment reference of a deposit.
 pub(crate) fn name_deposit(
     conn: &Connection,
     id: Uuid,
@@ -221,7 +221,7 @@ pub(crate) fn name_deposit(
     Ok(())
 }
 
-/// Everything a user has, one balance a currency.
+/// Balances of a user, one per currency.
 pub(crate) fn balances(conn: &Connection, user: &UserId) -> Result<Vec<Balance>, StoreError> {
     let mut statement = conn.prepare_cached(
         "SELECT currency, sum(balance) FILTER (WHERE purpose = 'user'), \
@@ -259,7 +259,7 @@ mod tests {
         let user = UserId::new("user").unwrap();
         let amount = Money::new(1_000, "CNY".parse().unwrap());
         deposit(&conn, now, Uuid::from_u128(1), (&user, amount), None).unwrap();
-        // As if sellers owed that much for what was returned to them.
+        // As if sellers owed this sum for returned orders.
         let outside = "UPDATE accounts SET balance = ?1 WHERE purpose = 'outside'";
         conn.execute(outside, [MONEY_MINOR_MAX - 700]).unwrap();
         let withdraw = |name: &str, minor| {

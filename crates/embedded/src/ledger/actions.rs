@@ -1,4 +1,4 @@
-//! Who changed what.
+//! Operation log: actions of operators and callers.
 
 use qiang_core::{
     ports::Action,
@@ -9,13 +9,13 @@ use uuid::Uuid;
 
 use crate::error::StoreError;
 
-/// Whether an action was written down.
+/// Whether an action is recorded.
 pub(crate) fn is_there(conn: &Connection, id: Uuid) -> Result<bool, StoreError> {
     let mut find = conn.prepare_cached("SELECT 1 FROM actions WHERE id = ?1")?;
     Ok(find.exists([id.to_string()])?)
 }
 
-/// Writes an action down if something was changed; whether it was.
+/// Records an action if `is_changed`. Returns `is_changed`.
 pub(crate) fn enter_if(
     conn: &Connection,
     is_changed: bool,
@@ -27,7 +27,7 @@ pub(crate) fn enter_if(
     Ok(is_changed)
 }
 
-/// Writes an action down.
+/// Records an action.
 pub(crate) fn enter(conn: &Connection, action: &Action) -> Result<(), StoreError> {
     conn.prepare_cached(
         "INSERT INTO actions (id, at, actor, kind, subject, request_id, detail) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
@@ -44,14 +44,14 @@ pub(crate) fn enter(conn: &Connection, action: &Action) -> Result<(), StoreError
     Ok(())
 }
 
-/// Strikes an action that did not happen.
+/// Deletes the record of an action that was not carried out.
 pub(crate) fn strike(conn: &Connection, id: Uuid) -> Result<(), StoreError> {
     conn.prepare_cached("DELETE FROM actions WHERE id = ?1")?
         .execute([id.to_string()])?;
     Ok(())
 }
 
-/// The actions on a subject, a page of them.
+/// One page of the actions on a subject.
 pub(crate) fn list(
     conn: &Connection,
     subject: &str,

@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use crate::error::StoreError;
 
-/// The engine that the ledger belongs to.
+/// The engine that the ledger belongs to; `None` if it has no engine yet.
 pub(crate) fn find(conn: &Connection) -> Result<Option<EngineBinding>, StoreError> {
     let mut statement =
         conn.prepare_cached("SELECT installation, engine, location, beats FROM engine")?;
@@ -20,7 +20,7 @@ pub(crate) fn find(conn: &Connection) -> Result<Option<EngineBinding>, StoreErro
     Ok(found.optional()?)
 }
 
-/// Binds the ledger to another engine, unless it belongs to another one than `from`.
+/// Binds the ledger to an engine if its current engine is `from`. Returns the engine after that.
 pub(crate) fn bind(
     conn: &Connection,
     from: &str,
@@ -41,7 +41,7 @@ pub(crate) fn bind(
     find(conn)?.ok_or_else(|| StoreError::damaged("the row of the engine is gone"))
 }
 
-/// Counts a sign of life; false where the ledger belongs to another engine.
+/// Increments the heartbeat of an engine. Returns false if the ledger belongs to another engine.
 pub(crate) fn beat(conn: &Connection, engine: &str) -> Result<bool, StoreError> {
     let mut statement =
         conn.prepare_cached("UPDATE engine SET beats = beats + 1 WHERE engine = ?1")?;

@@ -1,4 +1,4 @@
-//! Rows in plain types, bound to SQLite's statements.
+//! Binds rows of plain values to SQLite's statements.
 
 use qiang_core::rows::Value;
 use rusqlite::{

@@ -1,4 +1,4 @@
-//! Quarantined grants that are discarded.
+//! Discards of quarantined grants.
 
 use qiang_core::{
     event::{Entry, PartitionId, Seq},
@@ -12,7 +12,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use super::settle;
 use crate::error::StoreError;
 
-/// Writes down that a grant is to be discarded; false if it is not in quarantine.
+/// Records that a grant must be discarded. Returns false if it is not in quarantine.
 pub(crate) fn ask(conn: &Connection, partition: PartitionId, seq: Seq) -> Result<bool, StoreError> {
     let mut statement = conn.prepare_cached(
         "SELECT a.entry, a.discard, a.waits_for, b.discard FROM set_aside a \
@@ -35,7 +35,7 @@ pub(crate) fn ask(conn: &Connection, partition: PartitionId, seq: Seq) -> Result
     Ok(true)
 }
 
-/// Grants that are being discarded, by partition and place.
+/// Grants with an unfinished discard, by partition and position.
 pub(crate) fn list(conn: &Connection, limit: u32) -> Result<Vec<Discard>, StoreError> {
     let mut statement = conn.prepare_cached(
         "SELECT partition, seq, entry FROM set_aside WHERE discard BETWEEN 1 AND 2 ORDER BY partition, seq LIMIT ?1",
@@ -51,7 +51,7 @@ pub(crate) fn list(conn: &Connection, limit: u32) -> Result<Vec<Discard>, StoreE
     Ok(discards)
 }
 
-/// Takes a grant whose units are back, with every step of its order, out of the way; false if they are not back.
+/// Discards a grant and every later step of its order. Returns false if its units are not restocked yet.
 pub(crate) fn discard(
     conn: &Connection,
     partition: PartitionId,
@@ -81,7 +81,7 @@ pub(crate) fn discard(
     Ok(true)
 }
 
-/// What waited for a discarded grant has been redriven.
+/// Ends a discard: the entries that waited for the grant have been redriven.
 pub(crate) fn end(conn: &Connection, partition: PartitionId, seq: Seq) -> Result<(), StoreError> {
     let end = "UPDATE set_aside SET discard = 3 WHERE partition = ?1 AND seq = ?2 AND discard = 2";
     conn.prepare_cached(end)?
@@ -89,7 +89,7 @@ pub(crate) fn end(conn: &Connection, partition: PartitionId, seq: Seq) -> Result
     Ok(())
 }
 
-/// The discarded entries of a campaign, in all partitions.
+/// Discarded entries of a campaign in all partitions.
 pub(super) fn discarded(conn: &Connection, id: CampaignId) -> Result<Vec<Entry>, StoreError> {
     let mut statement = conn.prepare_cached(
         "SELECT seq, entry FROM set_aside WHERE campaign = ?1 AND discard >= 2 ORDER BY partition, seq",
@@ -102,7 +102,7 @@ pub(super) fn discarded(conn: &Connection, id: CampaignId) -> Result<Vec<Entry>,
     Ok(entries)
 }
 
-/// What is kept of a campaign in a partition, and how far each entry is discarded.
+/// Quarantined entries of a campaign in a partition, each with the state of its discard.
 fn kept_of(
     conn: &Connection,
     partition: PartitionId,

@@ -1,4 +1,4 @@
-//! How campaigns are entered: rows of their own, their shares, and what they are paid with.
+//! Enters campaigns: their rows, their shares and their funding.
 
 use qiang_core::{
     book::Setup,
@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{error::StoreError, transaction::Basis};
 
-/// Enters campaigns, one after another in one transaction: what they have in common is prepared and read once.
+/// Statements and cursor that enter campaigns one after another in one transaction. Shared work is done once.
 pub(crate) struct Entering<'c> {
     conn: &'c Connection,
     now: Timestamp,
@@ -29,13 +29,13 @@ pub(crate) struct Entering<'c> {
     next: Option<Next>,
 }
 
-/// Where the next campaign goes.
+/// Cursor: keys of the next campaign.
 #[derive(Clone, Copy)]
 struct Next {
     campaign_ref: i64,
-    /// The place of its posting.
+    /// Sequence number of its posting.
     seq: i64,
-    /// How many rows had been changed over the connection. Where it is another number, others may have gone there.
+    /// Rows changed over the connection so far. If the number differs, another statement may have used these keys.
     changes: u64,
 }
 
@@ -74,10 +74,15 @@ impl<'c> Entering<'c> {
         self.now
     }
 
-    /// Enters a campaign once per id: its row, its details, its audience if it has one, its shares, and the packet's
-    /// total from the sender into escrow. Shares that were written before are under the `ref` that was reserved.
-    /// Returns whether the campaign was not there before. Where its opening is settled with it, it is as it is behind
-    /// that.
+    /// Enters a campaign once per id: row, details, audience if it has one, shares, and the red packet's total from the
+    /// sender to escrow. Shares written earlier are under the `reserved` key. If openings are settled with the entry,
+    /// the campaign gets the phase after its opening.
+    ///
+    /// Returns false if the campaign existed.
+    ///
+    /// # Errors
+    ///
+    /// The amount is out of range, or the sender lacks funds.
     pub(crate) fn enter(
         &mut self,
         setup: &Setup,
@@ -146,14 +151,14 @@ impl<'c> Entering<'c> {
         Ok(true)
     }
 
-    /// What was changed behind the campaign that was entered last leaves where the next one goes as it is.
+    /// Keeps the cursor valid: changes after the last campaign used none of its keys.
     pub(crate) fn goes_on(&mut self) {
         if let Some(next) = &mut self.next {
             next.changes = self.conn.total_changes();
         }
     }
 
-    /// The campaign that was entered last is undone.
+    /// Resets the cursor: the last campaign was undone.
     pub(crate) fn is_undone(&mut self) {
         self.next = None;
     }
@@ -172,7 +177,7 @@ impl<'c> Entering<'c> {
         Ok(self.next.insert(next))
     }
 
-    /// The row of a campaign, unless it is there.
+    /// Inserts a campaign's row. Returns false if the campaign exists.
     fn insert(
         &mut self,
         campaign: &Campaign,
@@ -187,7 +192,7 @@ impl<'c> Entering<'c> {
     }
 }
 
-/// Enters the details of a campaign that was just entered, if it has any.
+/// Inserts the details of a new campaign, if it has any.
 fn enter_details(
     conn: &Connection,
     campaign_ref: i64,

@@ -1,4 +1,4 @@
-//! What idempotency keys stand for.
+//! Idempotency keys and their bindings.
 
 use qiang_core::{
     book::Setup,
@@ -15,7 +15,7 @@ use uuid::Uuid;
 use super::{accounts, entering::Entering, waiting_rooms};
 use crate::{error::StoreError, transaction::Apart};
 
-/// Binds a key to `id`, or returns what it was bound to; refuses the same key with another fingerprint.
+/// Binds a key to `id`, or returns its earlier binding. Refuses a known key with another fingerprint.
 pub(crate) fn bind(
     conn: &Connection,
     now: Timestamp,
@@ -26,7 +26,7 @@ pub(crate) fn bind(
     Ok(binding)
 }
 
-/// The same with a change that the key is for, made before the key is bound: where it is refused, nothing is written.
+/// Runs a change and binds its key. If the change is refused, nothing is written.
 pub(crate) fn bind_with<T>(
     (conn, now): (&Connection, Timestamp),
     used: &KeyUse,
@@ -50,7 +50,7 @@ pub(crate) fn bind_with<T>(
     Ok((binding, changed))
 }
 
-/// What a key is bound to, if it is; refuses it with another fingerprint.
+/// Id to which a key is bound, if any. Refuses another fingerprint.
 pub(crate) fn bound(conn: &Connection, used: &KeyUse) -> Result<Option<Uuid>, StoreError> {
     let mut select = conn.prepare_cached(
         "SELECT fingerprint, id FROM idempotency_keys WHERE scope = ?1 AND key = ?2",
@@ -64,8 +64,7 @@ pub(crate) fn bound(conn: &Connection, used: &KeyUse) -> Result<Option<Uuid>, St
     bound.transpose().map_err(StoreError::Refused)
 }
 
-/// Makes a deposit under its name and its key, if it has one; or returns the deposit that the key or the name stands
-/// for.
+/// Makes a deposit under its payment reference and its optional key, or returns the earlier deposit of either.
 pub(crate) fn deposit_named(
     (conn, now): (&Connection, Timestamp),
     used: Option<&KeyUse>,
@@ -91,7 +90,7 @@ pub(crate) fn deposit_named(
     }
 }
 
-/// Binds the key of a command, or returns its state if it was bound before.
+/// Binds the key of a command, or returns its state if it was bound earlier.
 pub(crate) fn begin(
     conn: &Connection,
     now: Timestamp,
@@ -109,7 +108,7 @@ pub(crate) fn begin(
     Ok(Option::map_or(answer, pending, KeyState::Answered))
 }
 
-/// Keeps the answer to a command with its key, once.
+/// Stores the answer to a command with its key. The first answer stays.
 pub(crate) fn answer(
     conn: &Connection,
     now: Timestamp,
@@ -134,8 +133,8 @@ pub(crate) fn release(conn: &Connection, used: &KeyUse, id: Uuid) -> Result<(), 
     Ok(())
 }
 
-/// Enters a campaign under its key; where it is refused, it is undone alone. If it is to be opened it is added to
-/// `opens`. A packet whose shares were written before has a `ref` reserved.
+/// Enters a campaign under its key; a refusal undoes only this campaign. If the campaign opens, it is added to `opens`.
+/// `reserved` is the `ref` of a red packet whose shares were written earlier.
 pub(crate) fn create(
     entering: &mut Entering<'_>,
     apart: &mut Apart,
@@ -192,7 +191,7 @@ fn create_under(
     Ok(binding)
 }
 
-/// Forgets keys that were bound before an instant, but for references of payments; returns how many.
+/// Deletes up to `limit` keys bound before an instant, except payment references. Returns the number deleted.
 pub(crate) fn purge(conn: &Connection, before: Timestamp, limit: u32) -> Result<u64, StoreError> {
     let mut delete = conn.prepare_cached(
         "DELETE FROM idempotency_keys WHERE (scope, key) IN (SELECT scope, key FROM idempotency_keys \

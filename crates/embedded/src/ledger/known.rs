@@ -1,9 +1,8 @@
-//! What a writer remembers of campaigns from one slice of settlement to the next, so that it does not read each of them
-//! again.
+//! Cache of campaign rows between two slices of settlement, so that a slice does not read them again.
 //!
-//! Only what settles changes what is remembered, except whether a webhook may want a campaign's events. So a campaign
-//! is forgotten when its phase, its parts or its terms change, and all are when anything but this settles, when
-//! webhooks change, and after a repair.
+//! Only settlement changes the cached columns, except whether a webhook may want a campaign's events. A campaign is
+//! forgotten when its phase, its shards or its terms change. All campaigns are forgotten when anything but the writer's
+//! own slice settles entries, when webhooks change, and after a repair.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,24 +11,24 @@ use qiang_core::{
     settlement::{CampaignChange, KnownCampaign, Plan},
 };
 
-/// Campaigns in one of the two generations: some 4 MiB.
+/// Campaigns in one of the two generations: about 4 MiB.
 const GENERATION_MAX: usize = 16_384;
 
-/// Campaigns as they are after the last commit.
+/// Campaigns as of the last commit.
 #[derive(Default)]
 pub(crate) struct KnownCampaigns {
     young: HashMap<CampaignId, KnownCampaign>,
-    /// Those that go next: who is not asked for while the young ones become as many as they may be.
+    /// Older generation, dropped when the younger one is full.
     old: HashMap<CampaignId, KnownCampaign>,
 }
 
 impl KnownCampaigns {
-    /// Takes a campaign out. Who does not change it puts it back.
+    /// Removes and returns a campaign. A caller that does not change it calls [`put_back`](Self::put_back).
     pub(super) fn take(&mut self, id: CampaignId) -> Option<KnownCampaign> {
         self.young.remove(&id).or_else(|| self.old.remove(&id))
     }
 
-    /// Puts back those campaigns that were not changed.
+    /// Stores campaigns again, except the changed ones.
     pub(super) fn put_back(&mut self, campaigns: Vec<KnownCampaign>, changed: &HashSet<i64>) {
         for known in campaigns {
             if changed.contains(&known.campaign_ref) {
@@ -42,13 +41,13 @@ impl KnownCampaigns {
         }
     }
 
-    /// Forgets all.
+    /// Forgets all campaigns.
     pub(crate) fn clear(&mut self) {
         *self = Self::default();
     }
 }
 
-/// The campaigns, by their `ref`, that are otherwise after a plan than they were known before it, but for their counts.
+/// `ref`s of the campaigns that a plan changes in more than their counts.
 pub(super) fn changed_by(plan: &Plan<'_>) -> HashSet<i64> {
     let is_changed = |change: &&CampaignChange| change.phase.is_some() || change.parts.is_some();
     let changes = plan.parts.iter().chain(&plan.campaigns);

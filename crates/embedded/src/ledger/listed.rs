@@ -1,9 +1,9 @@
-//! What lists of an owner's campaigns and of an account's funds look for, written behind the creations.
+//! List index: rows for lists of an owner's campaigns and of an account's funds, written after the creations.
 //!
-//! A campaign that is just entered is nowhere near the last one of its owner in the order of owners: an index would
-//! have each creation change pages of its own, and the write-ahead log has whole pages. Thousands of them, written in
-//! that order, share pages. They are written in slices, so that nobody waits for long, and count as listed once the
-//! last one is. Until then they are found by looking through the newest rows.
+//! A new campaign is far from the last campaign of its owner in owner order. An index would make each creation change
+//! pages of its own, and the write-ahead log stores whole pages. Thousands of rows written in owner order share pages.
+//! They are written in slices, so that no other change waits for long. They count as listed once the last slice is
+//! written. Until then, lists scan the newest rows.
 
 use std::{
     time::{Duration, Instant},
@@ -14,25 +14,25 @@ use rusqlite::{Connection, Row};
 
 use crate::error::StoreError;
 
-/// So many new rows are listed together: fewer would share fewer pages, and more would take lists longer to look
-/// through. A packet is two rows, its own and its posting.
+/// New rows that are listed together. Fewer rows would share fewer pages; more would slow the scan of lists. A red
+/// packet is two rows: its own and its posting.
 const UNLISTED_MAX: u64 = 8_192;
-/// The same where the writer has had nothing to do for a while.
+/// The same limit after an idle period of the writer.
 const UNLISTED_IDLE: u64 = 64;
-/// How long nothing may have been added before these are listed.
+/// Time without a new row before an idle writer lists.
 const IDLE_FOR: Duration = Duration::from_secs(1);
-/// Campaigns, and postings, that are read and sorted at a time: behind a failure far more may be new.
+/// Campaigns, and postings, read and sorted at a time. After a failure far more may be new.
 const WINDOW_MAX: i64 = 32_768;
-/// Rows of a slice, to which an eighth of what is new is added so that it keeps up: a few milliseconds.
+/// Base size of a slice in rows: a few milliseconds. An eighth of the new rows is added, so that listing keeps up.
 const SLICE: u64 = 1_024;
 const SLICE_MAX: u64 = 8_192;
-/// How long nothing is listed after a failure: no grant depends on it.
+/// Pause after a failure. No grant depends on the index.
 const AGAIN_AFTER: Duration = Duration::from_secs(10);
 
-/// What a writer lists next.
+/// Progress of the list index.
 #[derive(Debug, Default)]
 pub(crate) struct Unlisted {
-    /// How many rows are new, or somewhat more; none if that has to be counted.
+    /// Upper bound of the number of new rows; `None` if they must be counted.
     rows: Option<u64>,
     changed_at: Option<Instant>,
     window: Option<Window>,
@@ -44,25 +44,25 @@ pub(crate) struct Unlisted {
 struct Window {
     owned: vec::IntoIter<(String, String, i64)>,
     funds: vec::IntoIter<(i64, i64, i64)>,
-    /// The last `ref` and the last `seq` among them.
+    /// The last `ref` and the last `seq` of the window.
     upto: (i64, i64),
 }
 
 impl Unlisted {
-    /// Rows may have been added.
+    /// Records that rows may have been added.
     pub(crate) fn has_changed(&mut self) {
         self.rows = None;
         self.changed_at = Some(Instant::now());
     }
 
-    /// Something failed, perhaps for want of space, and what was written of the last slices is not known.
+    /// Records a failure, for example a full disk. The state of the last slices is unknown.
     pub(crate) fn has_failed(&mut self) {
         self.rows = None;
         self.window = None;
         self.again_at = Some(Instant::now() + AGAIN_AFTER);
     }
 
-    /// Whether enough is new to list some of it.
+    /// Whether enough rows are new to write a slice.
     pub(crate) fn is_due(&mut self, conn: &Connection, is_idle: bool) -> bool {
         if self.is_paused() {
             return false;
@@ -81,8 +81,8 @@ impl Unlisted {
         self.window.is_some() || rows >= enough
     }
 
-    /// Writes a slice in the transaction that is open. Only what is about the disk is an error, which ends the
-    /// transaction: any other leaves rows unlisted, and is tried again later.
+    /// Writes a slice in the open transaction. Returns only errors of the disk, which end the transaction. After any
+    /// other error the rows stay unlisted until a later attempt.
     pub(crate) fn write(&mut self, conn: &Connection) -> Result<(), StoreError> {
         let rows = SLICE_MAX.min(SLICE + self.rows.unwrap_or(0) / 8);
         match self.write_slice(conn, rows as usize / 2) {
@@ -108,7 +108,7 @@ impl Unlisted {
         Ok(())
     }
 
-    /// Whether it is worth looking again soon, if nothing else is to be done.
+    /// Whether listing is due soon if no other work arrives.
     pub(crate) fn waits(&self) -> bool {
         let has_work = self.window.is_some() || self.rows.is_none_or(|rows| rows >= UNLISTED_IDLE);
         has_work && !self.is_paused()
@@ -127,7 +127,7 @@ impl Unlisted {
 }
 
 impl Window {
-    /// The first that are new.
+    /// Reads the first new rows.
     fn read(conn: &Connection) -> Result<Self, StoreError> {
         fn rows<T>(
             (conn, upto): (&Connection, i64),
@@ -163,7 +163,7 @@ impl Window {
         })
     }
 
-    /// Writes so many campaigns and funds. Returns whether these were the last ones. What is there already was written
+    /// Writes up to `rows` campaigns and funds. Returns whether these were the last ones. Existing rows were written
     /// before a crash.
     fn write(&mut self, conn: &Connection, rows: usize) -> Result<bool, StoreError> {
         let mut enter = conn.prepare_cached("INSERT OR IGNORE INTO owned VALUES (?1, ?2, ?3)")?;
@@ -184,7 +184,7 @@ impl Window {
     }
 }
 
-/// How many rows lists have to look through, or somewhat more: of some campaigns there are only reservations.
+/// Upper bound of the rows that lists must scan. Reserved `ref`s without a campaign count too.
 fn count(conn: &Connection) -> Result<u64, StoreError> {
     let mut count = conn.prepare_cached(
         "SELECT coalesce((SELECT max(ref) FROM campaigns), 0) - campaign \
@@ -194,7 +194,7 @@ fn count(conn: &Connection) -> Result<u64, StoreError> {
     Ok(rows.max(0).unsigned_abs())
 }
 
-/// Enters a campaign whose `ref` was reserved: those behind it may be listed, or about to be.
+/// Enters a campaign with a reserved `ref` at once: later `ref`s may be listed already.
 pub(crate) fn enter_reserved(conn: &Connection, campaign_ref: i64) -> Result<(), StoreError> {
     let mut enter = conn.prepare_cached(
         "INSERT OR REPLACE INTO owned SELECT owner, id, ref FROM campaigns WHERE ref = ?1",
@@ -262,7 +262,7 @@ mod tests {
         setup.campaign.id
     }
 
-    /// All ids of a sender's packets, page by page.
+    /// All ids of a sender's red packets, page by page.
     fn list(conn: &Connection, sender: &str, newest_first: bool) -> Vec<CampaignId> {
         let mut query = CampaignQuery {
             kind: CampaignKind::RedPacket,
@@ -287,7 +287,7 @@ mod tests {
         }
     }
 
-    /// When a sender's packets were paid for, and which they are, page by page.
+    /// Funding time and id of a sender's red packets, page by page.
     fn funds(
         conn: &Connection,
         sender: &str,
@@ -311,8 +311,8 @@ mod tests {
         }
     }
 
-    /// Packets of several senders, with ids and times in no order and some with reserved `ref`s, while lists are
-    /// written now and then: each list has each of them, once and in its place, at every moment.
+    /// Creates red packets of several senders, with random ids and times and some reserved `ref`s, and writes slices in
+    /// between. At every moment each list has each packet exactly once and in order.
     #[test]
     fn lists_have_everything_whatever_of_it_is_listed() {
         for seed in 0..3 {
@@ -375,7 +375,7 @@ mod tests {
         let folder = TempDir::new().unwrap();
         let conn = ledger(&folder);
         let mut unlisted = Unlisted::default();
-        // Three deposits; a packet has a row and a posting.
+        // There are three deposits. A red packet has a row and a posting.
         let last = |rows: u64| rows as i64 - 4;
         create(&conn, OPENS, 1, "ann", Some(last(UNLISTED_IDLE) - 1));
         assert!(!unlisted.is_due(&conn, true));
@@ -398,7 +398,7 @@ mod tests {
         assert_eq!(list(&conn, "ann", false).len(), 3);
     }
 
-    /// What is read at a time is bounded, however much is new.
+    /// A window is bounded, however many rows are new.
     #[test]
     fn much_is_listed_in_several_windows() {
         let folder = TempDir::new().unwrap();
@@ -417,7 +417,7 @@ mod tests {
         assert_eq!(windows, [2, 3, 4]);
     }
 
-    /// No grant depends on what lists find.
+    /// No grant depends on the index.
     #[test]
     fn what_cannot_be_listed_is_no_error() {
         let folder = TempDir::new().unwrap();

@@ -1,4 +1,4 @@
-//! What people see of campaigns: details, lists, the archive.
+//! Public view of campaigns: details, lists, archiving.
 
 use qiang_core::{
     campaign::{DetailsChange, Phase},
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::error::StoreError;
 
-/// Notes when something that users see of a campaign has changed.
+/// Sets the time of the last visible change of a campaign.
 fn touch(conn: &Connection, now: Timestamp, id: &str) -> Result<(), StoreError> {
     let sql =
         "UPDATE campaigns SET updated_at = max(coalesce(updated_at, created_at), ?1) WHERE id = ?2";
@@ -25,7 +25,7 @@ fn touch(conn: &Connection, now: Timestamp, id: &str) -> Result<(), StoreError> 
     Ok(())
 }
 
-/// Changes what people see of a campaign.
+/// Changes the details of a campaign.
 pub(crate) fn describe(
     conn: &Connection,
     now: Timestamp,
@@ -53,7 +53,7 @@ pub(crate) fn describe(
     Ok(())
 }
 
-/// Archives a campaign that is closed; tells whether it is archived.
+/// Archives a closed campaign. Returns whether it is archived.
 pub(crate) fn archive(
     conn: &Connection,
     now: Timestamp,
@@ -72,7 +72,7 @@ pub(crate) fn archive(
         let since = conn
             .prepare_cached(since)?
             .query_row([&id], |row| row.get(0));
-        // Doing it again changes nothing.
+        // Keeps the first time: archiving is idempotent.
         touch(conn, Timestamp::from_millis(since?), &id)?;
     }
     if let Some(action) = by.filter(|_| archived) {
@@ -81,15 +81,15 @@ pub(crate) fn archive(
     Ok(archived)
 }
 
-/// Where a list finds campaigns.
+/// Part of a list: one query over one set of campaigns.
 struct Part {
     joins: &'static str,
     of: &'static str,
-    /// What they come in the order of, where that is not their start.
+    /// Column that orders the part; `None` for the start of the campaign.
     id: Option<&'static str>,
 }
 
-/// With those that are listed: what is newer may be in the table, or not.
+/// Restricts a part to listed campaigns. Newer ones may be in the table or not.
 const LISTED: &str = "JOIN owned ON owned.campaign = campaigns.ref AND owned.campaign <= (SELECT campaign FROM listed)";
 
 const ALL: Part = Part {
@@ -117,7 +117,7 @@ const OF_OWNER: Part = Part {
     of: ":product IS NULL AND by = :owner",
     id: Some("campaign_id"),
 };
-/// The index of ids has those of all owners.
+/// A plain `id` would use the index of ids, which has the campaigns of all owners.
 const OF_OWNER_UNLISTED: Part = Part {
     joins: "",
     of: ":product IS NULL AND ref > (SELECT campaign FROM listed) AND owner = :owner",
@@ -150,13 +150,13 @@ impl Part {
     }
 }
 
-/// A page of campaigns.
+/// One page of campaigns.
 pub(crate) fn list(
     conn: &Connection,
     query: &CampaignQuery,
 ) -> Result<Vec<CampaignRecord>, StoreError> {
     let is_back = query.newest_first && query.product_id.is_none();
-    // Ids are made of digits and the letters up to f.
+    // Ids consist of digits and the letters a to f.
     let end = if is_back { "g" } else { "" };
     let after = query
         .after
@@ -171,7 +171,7 @@ pub(crate) fn list(
         .prepare_cached("SELECT starts_at FROM campaigns WHERE id = ?1")?
         .query_row([&after], |row| row.get(0))
         .optional()?;
-    // All parts as of the same commit: in between, campaigns may be listed.
+    // Reads all parts in one transaction: campaigns may become listed between two commits.
     let tx = Transaction::new_unchecked(conn, TransactionBehavior::Deferred)?;
     let mut found = Vec::new();
     for part in parts {

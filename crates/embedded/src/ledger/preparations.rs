@@ -1,4 +1,4 @@
-//! Shares, and those among them that are written before their packet is entered: nobody sees them until then.
+//! Shares of red packets, also those written before their packet is entered. Until then they are invisible.
 
 use std::{ops::Range, sync::LazyLock};
 
@@ -7,14 +7,14 @@ use rusqlite::{Connection, OptionalExtension as _, Statement, params};
 
 use crate::error::StoreError;
 
-/// Of a statement that fails, the rows before stay: what it is part of is undone as a whole. Otherwise SQLite would
-/// copy each page before it changes it.
+/// If the statement fails, its earlier rows stay: the surrounding transaction is rolled back as a whole. Otherwise
+/// SQLite would copy each page before it changes it.
 const PUT: &str = "INSERT OR FAIL INTO shares (campaign, number, amount) VALUES ";
 const ROW: &str = "(?, ?, ?)";
-/// How many rows one statement takes, the most that there are shares for: fewer steps into SQLite and out.
+/// Rows per statement, largest first: fewer calls of SQLite.
 const ROWS: [u32; 4] = [32, 8, 2, 1];
 
-/// Writes the shares of a packet with these numbers.
+/// Writes the shares of a red packet with these numbers.
 pub(crate) fn put_shares(
     conn: &Connection,
     campaign_ref: i64,
@@ -46,14 +46,14 @@ fn put(
     for (place, number) in (1..).step_by(3).zip(numbers) {
         statement.raw_bind_parameter(place, campaign_ref)?;
         statement.raw_bind_parameter(place + 1, number)?;
-        // A lazy packet's are not known yet.
+        // The amounts of a lazy packet are not known yet.
         let amount = setup.shares.get(number as usize - 1);
         statement.raw_bind_parameter(place + 2, amount)?;
     }
     statement.raw_execute().map(drop)
 }
 
-/// The first `ref` that no campaign has, and that is reserved for none.
+/// The first `ref` that is neither used nor reserved.
 pub(crate) fn next_ref(conn: &Connection) -> Result<i64, StoreError> {
     let mut next = conn.prepare_cached(
         "SELECT 1 + max(coalesce((SELECT max(ref) FROM campaigns), 0), \
@@ -62,28 +62,28 @@ pub(crate) fn next_ref(conn: &Connection) -> Result<i64, StoreError> {
     Ok(next.query_row([], |row| row.get(0))?)
 }
 
-/// Reserves a `ref` for a campaign whose shares are written before it.
+/// Reserves a `ref` for a campaign whose shares are written first.
 pub(crate) fn reserve(conn: &Connection, campaign_ref: i64) -> Result<(), StoreError> {
     conn.prepare_cached("INSERT INTO preparations (ref) VALUES (?1)")?
         .execute([campaign_ref])?;
     Ok(())
 }
 
-/// The campaign is entered, or nothing is left of what was written for it.
+/// Ends a reservation: the campaign is entered, or all its rows are deleted.
 pub(crate) fn end(conn: &Connection, campaign_ref: i64) -> Result<(), StoreError> {
     conn.prepare_cached("DELETE FROM preparations WHERE ref = ?1")?
         .execute([campaign_ref])?;
     Ok(())
 }
 
-/// The first `ref` that is reserved.
+/// The first reserved `ref`.
 pub(crate) fn first(conn: &Connection) -> Result<Option<i64>, StoreError> {
     let mut first = conn.prepare_cached("SELECT min(ref) FROM preparations")?;
     Ok(first.query_row([], |row| row.get(0))?)
 }
 
-/// Takes out up to so many shares that were written for a campaign which is not entered, the last ones first. With the
-/// last of them its reservation ends.
+/// Deletes up to `limit` prepared shares of a campaign that was not entered, the last ones first. After the last share
+/// the reservation ends.
 pub(crate) fn take_back(
     conn: &Connection,
     campaign_ref: i64,

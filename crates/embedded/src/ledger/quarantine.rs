@@ -1,4 +1,4 @@
-//! Entries in quarantine: kept, counted and listed.
+//! Entries in quarantine: stored, counted and listed.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,7 +15,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use super::bound::execute_rows;
 use crate::error::StoreError;
 
-/// What entries of campaigns by these ids have to wait for. Where nothing is in quarantine, that is one statement.
+/// Quarantined entries that block each of these campaigns. If nothing is in quarantine, this takes one statement.
 pub(super) fn blockers(
     conn: &Connection,
     partition: PartitionId,
@@ -39,7 +39,7 @@ pub(super) fn blockers(
     Ok(all)
 }
 
-/// What is in quarantine of a campaign in a partition, before a place.
+/// Quarantined entries of a campaign in a partition before a position.
 pub(super) fn blockers_before(
     conn: &Connection,
     partition: PartitionId,
@@ -96,7 +96,7 @@ pub(super) fn delete(
     Ok(())
 }
 
-/// Whether the grant of a campaign with this number is in quarantine.
+/// Whether the grant with this number is in quarantine.
 pub(crate) fn has_grant(
     conn: &Connection,
     partition: PartitionId,
@@ -110,7 +110,7 @@ pub(crate) fn has_grant(
     Ok(found.exists(params![partition.0, campaign.to_string(), grant])?)
 }
 
-/// How many entries of a partition are in quarantine.
+/// Number of quarantined entries of a partition.
 pub(crate) fn count(
     conn: &Connection,
     partition: PartitionId,
@@ -128,7 +128,7 @@ pub(crate) fn count(
     Ok(counted?)
 }
 
-/// Entries in quarantine, by partition and place.
+/// Quarantined entries by partition and position.
 pub(crate) fn list(
     conn: &Connection,
     after: Option<(PartitionId, Seq)>,

@@ -1,4 +1,4 @@
-//! Repairs of campaigns' rows: facts of the engine in place of the ledger's.
+//! Repairs of campaign rows: replaces facts of the ledger with the engine's.
 
 use qiang_core::ports::Restatement;
 use rusqlite::{Connection, params_from_iter};
@@ -6,7 +6,7 @@ use rusqlite::{Connection, params_from_iter};
 use super::{actions, bound::Bound, campaigns, settle};
 use crate::error::StoreError;
 
-/// Sets a campaign's row to other facts; false if the row or the position is not as it was seen.
+/// Writes other facts to a campaign's row. Returns false if the row or the position has changed since it was read.
 pub(crate) fn restate(conn: &Connection, restatement: &Restatement) -> Result<bool, StoreError> {
     let position = settle::position(conn, restatement.partition)?;
     let Some(record) = campaigns::campaign(conn, restatement.campaign)? else {

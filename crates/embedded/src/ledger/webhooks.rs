@@ -1,4 +1,4 @@
-//! Endpoints of webhooks, and the events that settlement and payouts write down for them.
+//! Webhook endpoints, and the webhook events that settlement and payouts record.
 
 use qiang_core::{
     campaign::Phase,
@@ -14,7 +14,7 @@ use uuid::Uuid;
 use super::{actions, bound::execute_rows};
 use crate::error::StoreError;
 
-/// Enters what webhooks are told.
+/// Records webhook events.
 pub(super) fn tell(conn: &Connection, told: &[EventRow<'_>]) -> Result<(), StoreError> {
     let mut rows = Vec::with_capacity(told.len());
     for row in told {
@@ -25,7 +25,7 @@ pub(super) fn tell(conn: &Connection, told: &[EventRow<'_>]) -> Result<(), Store
             let (phase, returned, refunded): (String, i64, i64) =
                 get.query_row([row.campaign], |row| row.try_into())?;
             if phase != Phase::Closed.name() {
-                continue; // other parts of it are still open: the last one says it
+                continue; // // other shards are open; the last one reports it
             }
             (row.quantity, row.amount) = (returned, refunded);
         }
@@ -47,7 +47,7 @@ pub(super) fn tell(conn: &Connection, told: &[EventRow<'_>]) -> Result<(), Store
     execute_rows(conn, enter, placed)
 }
 
-/// Enters what webhooks are told of something that no entry says, if one of them may want to be.
+/// Records a webhook event that follows from no log entry, if an endpoint may want it.
 pub(super) fn tell_direct(
     conn: &Connection,
     campaign: CampaignId,
@@ -66,7 +66,7 @@ pub(super) fn tell_direct(
     }
 }
 
-/// Enters an endpoint once, unless there are enough.
+/// Adds an endpoint once. Returns false if the maximum is reached.
 pub(crate) fn add(
     conn: &Connection,
     webhook: &Webhook,
@@ -110,7 +110,7 @@ fn touch(conn: &Connection, sql: &str, values: impl Params) -> Result<bool, Stor
     Ok(conn.prepare_cached(sql)?.execute(values)? > 0)
 }
 
-/// Gives an endpoint another secret, once for an action.
+/// Replaces the secret of an endpoint, once per action.
 pub(crate) fn rotate(
     conn: &Connection,
     id: Uuid,
@@ -134,7 +134,7 @@ pub(crate) fn delete(conn: &Connection, id: Uuid, by: Option<&Action>) -> Result
     actions::enter_if(conn, deleted, by)
 }
 
-/// Has an endpoint tried again, and told once more what was decided since a time.
+/// Enables an endpoint again. With `since`, it receives the events decided from then on once more.
 pub(crate) fn redrive(
     conn: &Connection,
     id: Uuid,
@@ -152,7 +152,7 @@ pub(crate) fn redrive(
     actions::enter_if(conn, redriven, by)
 }
 
-/// Gives an endpoint to a holder. One process has the file, so nobody else can have the endpoint.
+/// Leases an endpoint to a holder. One process has the file, so no other holder can have the lease.
 pub(crate) fn lease(
     conn: &Connection,
     (id, holder): (Uuid, Uuid),
@@ -168,7 +168,7 @@ pub(crate) fn lease(
     Ok(records.into_iter().find(|record| record.webhook.id == id))
 }
 
-/// Events behind a place.
+/// Events after a position.
 pub(crate) fn events(
     conn: &Connection,
     after: i64,
@@ -185,7 +185,7 @@ pub(crate) fn events(
     rows.map(|row| Ok(WebhookEvent::of(row?)?)).collect()
 }
 
-/// Writes down how far an endpoint has been told, if the holder has it.
+/// Records the delivery progress of an endpoint, if the holder has its lease.
 pub(crate) fn record(
     conn: &Connection,
     (id, holder): (Uuid, Uuid),
@@ -209,7 +209,7 @@ pub(crate) fn record(
     touch(conn, sql, values)
 }
 
-/// Forgets events that everybody was told, and that were decided before a time.
+/// Deletes events that were decided before an instant and delivered to every enabled endpoint.
 pub(crate) fn forget(conn: &Connection, before: Timestamp, limit: u32) -> Result<u64, StoreError> {
     let sql = "DELETE FROM webhook_events WHERE at < ?1 \
                AND place < ?2 + (SELECT min(e.place) FROM webhook_events e) AND place <= coalesce( \

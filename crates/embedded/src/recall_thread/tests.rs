@@ -1,4 +1,4 @@
-//! Which campaign is read first.
+//! Order of reloads.
 
 use qiang_core::{
     book::{Book, Command},
@@ -12,7 +12,7 @@ use qiang_testkit::{
 use super::*;
 use crate::Embedded;
 
-/// Orders of the campaign that is read in between: as many as bring one break.
+/// Orders of the interrupted campaign: enough for one interruption.
 const ORDERS: u32 = ROWS_AT_ONCE as u32 + 1;
 
 fn block_on<F: Future>(future: F) -> F::Output {
@@ -20,7 +20,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
     runtime.enable_all().build().unwrap().block_on(future)
 }
 
-/// A file with sales that have so many orders.
+/// A file with sales that have these numbers of orders.
 fn file_with(sales: &[u32]) -> (tempfile::TempDir, Vec<CampaignId>) {
     let folder = tempfile::TempDir::new().unwrap();
     let engine = Embedded::open(&folder.path().join("qiang.db"), ManualClock::new(OPENS)).unwrap();
@@ -57,7 +57,7 @@ fn reader(folder: &tempfile::TempDir) -> Reader {
     }
 }
 
-/// Campaigns that the writer has received, in their order.
+/// Campaigns that the writer received, in order.
 fn received(shared: &Shared) -> Vec<CampaignId> {
     let tasks = shared.queue.extract(|_| true);
     let ids = tasks.iter().map(|task| match task {
@@ -72,7 +72,7 @@ fn small_campaigns_do_not_wait_for_large_ones() {
     let (folder, ids) = file_with(&[ORDERS, 3, ORDERS, 5]);
     let reader = reader(&folder);
     let shared = Arc::clone(&reader.shared);
-    // The first thread reads what is small, and hands over what is large.
+    // The first thread reloads small campaigns and passes large ones on.
     let mut conn = None;
     for id in &ids {
         reader.serve(&mut conn, Errand::Fetch(*id));
@@ -104,7 +104,7 @@ fn a_large_read_breaks_off_for_a_much_smaller_one() {
     };
     push(8_000, ids[0]);
     assert_eq!(large.take(Duration::ZERO), Taken::Tasks);
-    // They come while it is read; the second is not much smaller.
+    // Both arrive during the reload. The second is not much smaller.
     push(1_001, ids[1]);
     push(1_000, ids[2]);
     large.read_up_to(u64::MAX);

@@ -1,7 +1,7 @@
-//! The standalone ledger, on a SQLite file of its own, for engines whose logs are elsewhere.
+//! Standalone ledger on a SQLite file of its own, for engines with logs elsewhere.
 //!
-//! The tables and the settlement are those of the embedded engine. One writer thread makes all changes, many callers'
-//! in one transaction; nothing is answered before its commit with `synchronous=FULL`.
+//! The tables and the settlement are those of the embedded engine. One writer thread makes all changes, those of many
+//! callers in one transaction. A change is answered after its commit with `synchronous=FULL`.
 
 mod port;
 mod writer;
@@ -23,20 +23,20 @@ use crate::{
     thread::WriterThread,
 };
 
-/// Changes that may wait for the writer; more are turned away.
+/// Maximum waiting changes; more are refused.
 pub const QUEUED_JOBS_MAX: usize = 65_536;
 
-/// What the writer and the callers share.
+/// State shared by the writer and the callers.
 struct Shared {
     queue: Queue<Box<dyn LedgerJob>>,
-    /// How far each partition is settled, as committed.
+    /// Committed position of each partition.
     positions: Positions,
-    /// Why nothing is changed, while nothing is.
+    /// Reason while the ledger is stopped; `None` while it works.
     stopped: RwLock<Option<String>>,
 }
 
-/// The ledger on a file of its own. Cloning gives another handle to the same one; the writer stops when
-/// [`SqliteLedger::close`] is called, or when the last handle goes.
+/// Ledger on a file of its own. A clone is another handle of the same ledger. The writer stops when
+/// [`SqliteLedger::close`] is called or the last handle is dropped.
 #[derive(Clone)]
 pub struct SqliteLedger {
     shared: Arc<Shared>,
@@ -45,10 +45,10 @@ pub struct SqliteLedger {
 }
 
 impl SqliteLedger {
-    /// Opens the file, creating or migrating it as needed, and starts the writer.
+    /// Opens the file, creates or migrates it if needed, and starts the writer.
     ///
     /// # Errors
-    /// When the file cannot be opened, is in use by another process, is newer than this program, or is an engine's.
+    /// The file cannot be opened, is in use by another process, is newer than this program, or is an engine's.
     pub fn open(path: &Path, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
         let path = &data_file::real_path(path)?;
         let lock = data_file::lock(path)?;
@@ -73,13 +73,13 @@ impl SqliteLedger {
         })
     }
 
-    /// Makes the changes that were accepted, refuses those that come after, and stops the writer. Blocks meanwhile.
+    /// Makes the accepted changes, refuses later ones and stops the writer. Blocks until then.
     pub fn close(&self) {
         self.writer.stop();
     }
 
-    /// Refuses the changes that still wait, and stops the writer at the end of its turn. Blocks meanwhile. What was
-    /// answered is kept as ever.
+    /// Refuses the waiting changes and stops the writer after its current transaction. Blocks until then. Answered
+    /// changes are kept.
     pub fn abort(&self) {
         for job in self.shared.queue.abort() {
             job.answer(Err(&EngineError::Stopping));
@@ -87,12 +87,12 @@ impl SqliteLedger {
         self.writer.stop();
     }
 
-    /// Why nothing is changed at the moment, if that is so.
+    /// The reason why no change is made at present, if the ledger is stopped.
     pub fn stopped(&self) -> Option<String> {
         self.shared.stopped.read().clone()
     }
 
-    /// Queues a job, or answers it at once that it cannot be.
+    /// Queues a job, or answers it with the error at once.
     fn push(&self, job: Box<dyn LedgerJob>) {
         if let Err((error, job)) = self.shared.queue.push(job) {
             job.answer(Err(&error.into()));

@@ -37,7 +37,7 @@ impl SqliteLedgerHost for SqliteLedger {
         self.push(job);
     }
 
-    /// No claim waits for this writer: it enters them at once, whatever they are.
+    /// Queues campaigns of any size as one job: no claim waits for this writer.
     fn push_campaigns(&self, campaigns: Box<NewCampaigns>) {
         self.push(campaigns);
     }

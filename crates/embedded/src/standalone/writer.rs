@@ -1,8 +1,8 @@
-//! The writer of a standalone ledger: what has gathered is done in one transaction, and answered after its commit.
+//! Writer of a standalone ledger: runs the waiting jobs in one transaction and answers them after its commit.
 //!
-//! What settles nothing (a deposit, a key, a campaign) is done at once with whatever else waits. What settles takes
-//! long, so a turn does as much of it as fits a bounded time, in the order in which it came: no partition has to wait
-//! for another's backlog, and nobody for more than a turn.
+//! Jobs that settle nothing (a deposit, a key, a campaign) run at once. Jobs that settle take long, so a transaction
+//! runs as many as fit a bounded time, in order of arrival. No partition waits for another one's backlog, and no caller
+//! for more than one transaction.
 
 use std::{
     collections::VecDeque,
@@ -29,13 +29,13 @@ use crate::{
     watch::Watch,
 };
 
-/// How long a turn goes on taking up further settling jobs.
+/// Time after which a transaction adds no further settling job.
 const TURN_MAX: Duration = Duration::from_millis(20);
-/// How long the writer sleeps when there is nothing to do. Then it looks whether its files are still there.
+/// Maximum sleep without work. After it, the writer checks that its files are still in place.
 const IDLE_WAIT_MAX: Duration = Duration::from_secs(1);
-/// How long nothing may have come before the writer lists what is new.
+/// Idle time before the writer lists new rows.
 const IDLE_BEFORE_LISTING: Duration = Duration::from_secs(1);
-/// How often a stopped writer looks whether the disk is well again.
+/// Interval between the repair attempts of a stopped writer.
 const REPAIR_EVERY: Duration = Duration::from_millis(250);
 
 pub(super) struct Writer {
@@ -45,7 +45,7 @@ pub(super) struct Writer {
     conn: Connection,
     watch: Watch,
     settling: VecDeque<Box<dyn LedgerJob>>,
-    /// After a failed commit: when to look whether it is well again.
+    /// After a failed commit: time of the next repair attempt.
     repair_at: Option<Instant>,
     unlisted: Unlisted,
 }
@@ -83,7 +83,7 @@ impl Writer {
         }
     }
 
-    /// Works until the queue is closed and empty. Should the writer itself fail, nothing is changed any more.
+    /// Works until the queue is closed and empty. If the writer panics, the ledger makes no further change.
     pub(super) fn run_until_closed(self) {
         let shared = Arc::clone(&self.shared);
         if panic::catch_unwind(AssertUnwindSafe(|| self.run())).is_err() {
@@ -132,7 +132,7 @@ impl Writer {
         }
     }
 
-    /// One transaction, and the answers to all that are in it.
+    /// Runs one transaction and answers all its jobs.
     fn turn(&mut self, inbox: &mut Vec<Box<dyn LedgerJob>>) {
         let mut jobs = Vec::with_capacity(inbox.len());
         for job in inbox.drain(..) {
@@ -155,7 +155,7 @@ impl Writer {
             Err(error) => {
                 let reason = error.chain();
                 self.stop(&error);
-                // A failed commit may still have been kept: only the file can tell.
+                // A failed commit may have been stored: only the file can tell.
                 let uncertain = EngineError::Uncertain { reason };
                 for job in jobs {
                     job.answer(Err(&uncertain));
@@ -164,7 +164,7 @@ impl Writer {
         }
     }
 
-    /// Does `jobs`, and adds to them what settles and still fits the time.
+    /// Runs `jobs`. Adds the settling jobs that fit the time.
     fn commit(
         &mut self,
         jobs: &mut Vec<Box<dyn LedgerJob>>,
@@ -178,14 +178,14 @@ impl Writer {
             if apart.is_mixed() {
                 (tx, apart, done) = run_again((&self.conn, now), false, tx, each(jobs))?;
             }
-            // One at least, however long the others took.
+            // At least one, however long the other jobs took.
             if settles && began.elapsed() >= TURN_MAX {
                 break;
             }
             let Some(job) = self.settling.pop_front() else {
                 break;
             };
-            // Into `jobs` first: whatever happens to it, it is answered with them.
+            // Into `jobs` first, so that it is answered with them in every case.
             let before = jobs.len();
             jobs.push(job);
             settles = true;
@@ -204,7 +204,7 @@ impl Writer {
         Ok(done.moved)
     }
 
-    /// Lists what is new while there is nothing else to do. Otherwise turns take slices of it along.
+    /// Lists new rows while there is no other work. Otherwise each transaction writes a slice.
     fn list(&mut self) {
         while self.repair_at.is_none()
             && self.shared.queue.len() == 0
@@ -216,7 +216,7 @@ impl Writer {
         }
     }
 
-    /// Stops when a file was moved while nothing was committed.
+    /// Stops if a file was moved while nothing was committed.
     fn look_at_files(&mut self) {
         if let Err(error) = self.watch.check(&self.conn) {
             self.stop(&error);
@@ -230,7 +230,7 @@ impl Writer {
     }
 
     fn stop(&mut self, error: &StoreError) {
-        // If a file is gone, that is the cause of the other errors.
+        // A missing file is the cause of the other errors.
         let cause = self.watch.check(&self.conn).err();
         let error = cause.as_ref().unwrap_or(error);
         let reason = error.chain();
@@ -265,7 +265,7 @@ impl Writer {
         }
     }
 
-    /// Opens the file anew, proves that it takes a commit, and takes over how far it is settled.
+    /// Reopens the file, proves with a commit that it is writable, and reads the settled positions.
     fn repair(&mut self) -> Result<(), StoreError> {
         self.watch.check(&self.conn)?;
         self.conn = file::reopen_writer(&self.path, FileKind::Ledger)?;
@@ -343,7 +343,7 @@ mod tests {
         });
         let writer = Writer::new(path.clone(), Arc::clone(&shared), clock, conn).unwrap();
         let (job, _) = Job::boxed(0, |context: &mut JobContext<'_, '_>| {
-            // As behind thousands of others.
+            // As after thousands of other postings.
             let sql = "INSERT INTO postings (source, seq, kind, debit, credit, amount, at) \
                        VALUES (-1, 8192, 'fund', 7, 8, 1, 0)";
             context.conn.execute(sql, []).unwrap();

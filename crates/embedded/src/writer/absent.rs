@@ -1,5 +1,4 @@
-//! Campaigns that the book does not have: what is about them waits until they are read, and those that nobody asks for
-//! leave.
+//! Evicted campaigns: their tasks wait until the campaign is reloaded. Idle campaigns are evicted.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -25,43 +24,43 @@ use crate::{
     task::{Recalled, Task},
 };
 
-/// How often the book is looked through for campaigns that nobody asks for.
+/// Interval between two sweeps for idle campaigns.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
-/// In how many sweeps all campaigns are looked at.
+/// Number of sweeps that cover all campaigns.
 const SWEEPS: usize = 600;
-/// At least so many are looked at in a sweep.
+/// Minimum campaigns per sweep.
 const SWEPT_MIN: usize = 64;
-/// Campaigns that are read for one tick.
+/// Maximum campaigns reloaded for one tick.
 const RECALLED_MAX: usize = 256;
-/// Rows that are read for one tick, past which the other campaigns are for the next one.
+/// Rows reloaded for one tick; the remaining campaigns wait for the next tick.
 const RECALLED_ROWS_MAX: u64 = 2 * ROWS_AT_ONCE;
-/// When a campaign that is due is read again, in milliseconds after it could not be.
+/// Delay before a due campaign is reloaded again after a failure, in milliseconds.
 const DUE_AGAIN_MS: i64 = 1_000;
 
-/// What the writer knows of campaigns that the book does not have.
+/// Tasks and reloads of campaigns that are not in the book.
 pub(super) struct Absent {
-    /// Tasks that a batch found to be about such campaigns; empty between batches.
+    /// Tasks of such campaigns that a batch found; empty between batches.
     pub(super) found: Vec<(CampaignId, Task)>,
-    /// Campaigns that are sent for.
+    /// Campaigns whose reload is requested.
     waiting: HashMap<CampaignId, Waiting>,
     tasks: usize,
-    /// How many of them are due.
+    /// Number of these campaigns that are due.
     due: usize,
-    /// Ticks that wait until all of those are here.
+    /// Ticks that wait until all due campaigns are reloaded.
     ticks: Vec<Task>,
-    /// How long a campaign is kept that nobody asks for.
+    /// Time without use after which a campaign is evicted.
     keep_idle: Duration,
-    /// Campaigns that are looked at next.
+    /// Campaigns to check next.
     sweep: VecDeque<CampaignId>,
     swept_at: Instant,
 }
 
-/// What waits for a campaign.
+/// Tasks that wait for a campaign.
 #[derive(Default)]
 struct Waiting {
-    /// In their order.
+    /// In order of arrival.
     tasks: Vec<Task>,
-    /// The time has come for something of it.
+    /// Whether a due time of the campaign has come.
     is_due: bool,
 }
 
@@ -86,17 +85,17 @@ impl Absent {
         waiting
     }
 
-    /// Whether a tick has to wait for campaigns that are due and not here yet.
+    /// Whether a tick must wait for due campaigns.
     pub(super) fn awaits_due(&self) -> bool {
         self.due > 0
     }
 
-    /// Has a tick wait for them.
+    /// Adds a tick that waits for them.
     pub(super) fn hold_tick(&mut self, tick: Task) {
         self.ticks.push(tick);
     }
 
-    /// Refuses everything that waits.
+    /// Refuses all waiting tasks.
     pub(super) fn refuse_all(&mut self, error: &EngineError) {
         (self.tasks, self.due) = (0, 0);
         let waiting = self.waiting.drain().flat_map(|(_, waiting)| waiting.tasks);
@@ -108,8 +107,8 @@ impl Absent {
 }
 
 impl Writer {
-    /// Sends for the campaigns of tasks that a batch could not decide. Where nobody reads any more, because the engine
-    /// is closing, they are read here, and the tasks are put into `inbox`.
+    /// Requests the campaigns of the tasks that a batch could not decide. If the reload threads have ended because the
+    /// engine is closing, reloads the campaigns here and adds the tasks to `inbox`.
     pub(super) fn send_for_absent(&mut self, inbox: &mut Vec<Task>) {
         for (id, task) in std::mem::take(&mut self.absent.found) {
             if self.absent.tasks >= QUEUED_TASKS_MAX {
@@ -134,7 +133,7 @@ impl Writer {
             Err((PushError::Closed, _)) => {
                 let is_awaited = |waiting: &Waiting| !waiting.tasks.is_empty();
                 if !self.absent.waiting.get(&id).is_some_and(is_awaited) {
-                    // What is due is noted again at the next start.
+                    // The next start records due times again.
                     self.receive(id, Recalled::NotOpen, inbox);
                     return;
                 }
@@ -148,7 +147,7 @@ impl Writer {
         }
     }
 
-    /// Takes campaigns that were sent for out of `inbox` into the book, and puts what waited for them before the rest.
+    /// Moves reloaded campaigns from `inbox` into the book, and puts their waiting tasks before the other ones.
     pub(super) fn receive_recalled(&mut self, inbox: &mut Vec<Task>) {
         if !inbox.iter().any(|task| matches!(task, Task::Recalled(..))) {
             return;
@@ -175,7 +174,7 @@ impl Writer {
             }
             Recalled::Opened(restored) => {
                 if !self.shared.book.write().recall(now, *restored) {
-                    // It was here and has left since it was read.
+                    // The campaign was reloaded and evicted in the meantime.
                     if self.absent.waiting.contains_key(&id) {
                         self.fetch(id, inbox);
                     }
@@ -197,7 +196,7 @@ impl Writer {
         }
     }
 
-    /// Refuses what waits for a campaign that could not be read. What is due of it comes again then.
+    /// Refuses the tasks of a campaign that could not be reloaded. If it was due, it is due again at `again`.
     fn refuse_waiting(&mut self, id: CampaignId, error: &EngineError, again: Option<Timestamp>) {
         let waiting = self.absent.take(id);
         if let Some(again) = again.filter(|_| waiting.is_due) {
@@ -208,7 +207,7 @@ impl Writer {
         }
     }
 
-    /// Answers what is about a campaign that does not exist, or has not opened.
+    /// Answers a task of a campaign that does not exist or was not opened.
     fn answer_unknown(&mut self, now: Timestamp, task: Task) {
         match task {
             Task::Claim(_, answer) => {
@@ -225,8 +224,8 @@ impl Writer {
         }
     }
 
-    /// Brings campaigns into the book whose time has come. Large ones are sent for: nobody else waits until they are
-    /// read, and the tick passes them over. A command that ticks waits for them.
+    /// Reloads due campaigns. A large one is requested from the reload thread, so that no other task waits for it. The
+    /// periodic tick skips it; a tick command waits for it.
     pub(super) fn recall_due(
         &mut self,
         now: Timestamp,
@@ -236,7 +235,7 @@ impl Writer {
         let mut read = 0;
         for id in due {
             let rows = match self.absent.waiting.contains_key(&id) {
-                true => u64::MAX, // it is sent for
+                true => u64::MAX, // // its reload is requested
                 false => cold::rows_to_read(&self.conn, id)?,
             };
             if rows > ROWS_AT_ONCE {
@@ -275,8 +274,8 @@ impl Writer {
         }
     }
 
-    /// Lets campaigns go that nobody has asked for in a while, and of which the ledger has everything. One that is due
-    /// within that time stays: it would be read again for that.
+    /// Evicts idle, fully settled campaigns. A campaign that is due within the idle time stays, because it would be
+    /// reloaded for that.
     pub(super) fn retire_idle(&mut self) {
         let keeps_none = self.absent.keep_idle.is_zero();
         if self.repair_at.is_some() || (self.absent.swept_at.elapsed() < SWEEP_EVERY && !keeps_none)
@@ -302,7 +301,7 @@ impl Writer {
         if idle.is_empty() {
             return;
         }
-        // The rows of a campaign with entries set aside do not have all of it.
+        // The rows of a campaign with quarantined entries are incomplete.
         let asks = recall::anything_set_aside(&self.conn).unwrap_or(true);
         for id in idle {
             if !asks || !recall::has_set_aside(&self.conn, id).unwrap_or(true) {

@@ -1,5 +1,5 @@
-//! New campaigns for which a batch has no room: they come first in the next one, in their order. So nobody who claims
-//! waits for more of them than one batch takes, however many are made at once.
+//! Backlog of new campaigns that do not fit a batch. They come first in the next batch, in order. So a claim waits for
+//! at most as many campaigns as fit one batch.
 
 use std::collections::VecDeque;
 
@@ -7,16 +7,16 @@ use qiang_core::ports::EngineError;
 
 use crate::{new_campaigns::NewCampaigns, pace::BATCH_ROWS, task::Task};
 
-/// Rows that wait, past which no more campaigns are taken: about a second's work.
+/// Maximum waiting rows: about a second of work. Further campaigns are refused.
 const WAITING_ROWS_MAX: u64 = 1_000_000;
 
 /// Campaigns that wait for a batch.
 #[derive(Default)]
 pub(super) struct LeftOver {
     waiting: VecDeque<Box<NewCampaigns>>,
-    /// What they write.
+    /// Rows that they will write.
     rows: u64,
-    /// What those write that this turn's batch has taken.
+    /// Rows of the campaigns that the current batch has taken.
     taken: u64,
 }
 
@@ -29,18 +29,19 @@ impl LeftOver {
         self.waiting.is_empty()
     }
 
-    /// A turn begins, and its batch has room.
+    /// Starts a turn with an empty batch.
     pub(super) fn begin(&mut self) {
         self.taken = 0;
     }
 
-    /// Whether the batch has room for the first of them.
+    /// Whether the batch has room for the first campaigns.
     pub(super) fn fits(&self) -> bool {
         let first = self.waiting.front();
         first.is_some_and(|first| self.has_room(first.rows()))
     }
 
-    /// The first, if the batch has room for it. What nobody waits for any more is dropped: nothing of it is written.
+    /// Removes and returns the first campaigns, if the batch has room. Campaigns whose caller has stopped waiting are
+    /// dropped; none of their rows is written.
     pub(super) fn next(&mut self) -> Option<Box<NewCampaigns>> {
         while self.fits() {
             let first = self.waiting.pop_front()?;
@@ -53,7 +54,7 @@ impl LeftOver {
         None
     }
 
-    /// Gives campaigns back if the batch has room for them, and keeps them otherwise, unless too many wait.
+    /// Returns the campaigns if the batch has room for them. Otherwise queues them, or refuses them if too many wait.
     pub(super) fn admit(&mut self, campaigns: Box<NewCampaigns>) -> Option<Box<NewCampaigns>> {
         let rows = campaigns.rows();
         if self.waiting.is_empty() && self.has_room(rows) {
@@ -69,7 +70,7 @@ impl LeftOver {
         None
     }
 
-    /// Refuses everything that waits.
+    /// Refuses all waiting campaigns.
     pub(super) fn refuse_all(&mut self, error: &EngineError) {
         self.rows = 0;
         for campaigns in self.waiting.drain(..) {

@@ -1,10 +1,10 @@
-//! The writer thread: it alone changes the book and the file.
+//! Writer thread: the only one that changes the book and the file.
 //!
-//! One turn takes everything that has gathered, decides it in the book, writes the entries and the ledger jobs in
-//! one transaction, and answers after the commit. Between batches it settles, and writes the shares of large new
-//! packets: all the time when no claim waits, and a bounded share of the time under load.
+//! One turn takes all waiting tasks, decides them in the book, writes the entries and the ledger jobs in one
+//! transaction, and answers after the commit. Between batches the writer settles and writes the shares of large new
+//! packets. Without waiting claims it does so all the time; under load, for a bounded share of the time.
 //!
-//! Architecture invariant (fail-stop): when a commit fails, nothing is granted until the book has been rebuilt from
+//! Architecture invariant (fail-stop): after a failed commit, nothing is granted until the book has been rebuilt from
 //! the file and a commit has succeeded.
 
 mod absent;
@@ -48,15 +48,14 @@ use crate::{
     watch::Watch,
 };
 
-/// How long the writer sleeps when there is nothing to do and nothing due.
+/// Maximum sleep while there is no work and nothing is due.
 const IDLE_WAIT_MAX: Duration = Duration::from_secs(1);
-/// Entries settled since the last checkpoint of the write-ahead log, past which an idle writer makes another: about a
-/// thousand pages, some six milliseconds. It leaves room in that log for the first few hundred thousand claims of a
-/// peak.
+/// Entries settled since the last checkpoint of the write-ahead log after which an idle writer makes another: about a
+/// thousand pages, six milliseconds. This leaves room in the log for the first few hundred thousand claims of a peak.
 const CHECKPOINT_ENTRIES: u64 = 10_000;
-/// How often an engine that commits nothing says that it is up, while something is due some time.
+/// Interval at which an engine without commits records that it is up, while something is due.
 const UP_EVERY: Duration = Duration::from_secs(10);
-/// How long no claim may have come before the writer settles with all its time, and writes shares of new packets.
+/// Time without a claim after which the writer spends all its time on settlement and on the shares of new packets.
 const IDLE_BEFORE_SETTLING: Duration = Duration::from_millis(2);
 
 pub(crate) struct Writer {
@@ -65,34 +64,34 @@ pub(crate) struct Writer {
     clock: Arc<dyn Clock>,
     conn: Connection,
     watch: Watch,
-    /// When the files were looked at last.
+    /// Time of the last check of the files.
     watched_at: Instant,
     refs: Refs,
     settled: Seq,
-    /// What settlement has read of campaigns.
+    /// Cache of campaign rows that settlement has read.
     known: KnownCampaigns,
-    /// How far it was settled at the last checkpoint of the write-ahead log.
+    /// Settled position at the last checkpoint of the write-ahead log.
     checkpointed: Seq,
     pace: Pace,
     entries: Vec<Entry>,
-    /// What a batch leaves for after its commit; empty between batches.
+    /// Tasks that a batch leaves until after its commit; empty between batches.
     held_back: Vec<Task>,
-    /// What is about campaigns that the book does not have.
+    /// Tasks and reloads of evicted campaigns.
     absent: Absent,
-    /// New campaigns that the last batch had no room for.
+    /// New campaigns for which the last batch had no room.
     left_over: LeftOver,
-    /// Campaigns with many shares, which are written before they are entered.
+    /// Campaigns whose many shares are written before they are entered.
     preparing: Preparing,
-    /// Grants whose campaign asks for the ledger's commit.
+    /// Grants that wait for the ledger's commit.
     parked: Parked,
     last_ack: Option<(CampaignId, AckLevel)>,
-    /// While nothing is granted: when to try to repair.
+    /// While granting is stopped: time of the next repair attempt.
     repair_at: Option<Instant>,
-    /// When to try again to settle what could not be settled.
+    /// Time of the next attempt after settlement failed.
     settle_again_at: Option<Instant>,
-    /// When it was looked at last whether anything is committed, and the last entry then.
+    /// Time of the last look for commits, and the last entry then.
     up_at: (Instant, Seq),
-    /// When to count what is in quarantine; none while nothing is.
+    /// Time of the next count of the quarantine; `None` while it is empty.
     count_quarantine_at: Option<Instant>,
     unlisted: Unlisted,
 }
@@ -137,8 +136,8 @@ impl Writer {
         Ok(writer)
     }
 
-    /// Works until the queue is closed and empty. If the writer itself fails, it stops granting for good and refuses
-    /// every request that waits.
+    /// Works until the queue is closed and empty. If the writer panics, granting stops for good and all waiting tasks
+    /// are refused.
     pub(crate) fn run_until_closed(self) {
         let shared = Arc::clone(&self.shared);
         if panic::catch_unwind(AssertUnwindSafe(|| self.run())).is_err() {
@@ -154,7 +153,7 @@ impl Writer {
         self.end();
     }
 
-    /// One batch, if there is one, and what comes between batches. False where the queue is closed and empty.
+    /// Runs one batch, if tasks wait, and the work between batches. Returns false if the queue is closed and empty.
     fn turn(&mut self, inbox: &mut Vec<Task>, decided: &mut Vec<Decided>) -> bool {
         let (expected, wait_max) = (self.pace.expected(), self.wait_max());
         let taken = self.shared.queue.take(inbox, expected, wait_max);
@@ -164,7 +163,7 @@ impl Writer {
         match taken {
             Taken::Nothing if self.left_over.is_empty() => self.pace.idle(),
             Taken::Closed if self.left_over.is_empty() => return false,
-            // Nothing is taken while granting has stopped: the queue is halted.
+            // While granting is stopped, the queue is halted and has no tasks.
             _ => {
                 self.answer_reads(inbox);
                 if !inbox.is_empty() || !self.left_over.is_empty() {
@@ -181,7 +180,7 @@ impl Writer {
         self.refuse_too_far_behind(inbox);
         self.left_over.begin();
         self.batch(inbox, decided);
-        // Whoever waits for the ledger does not ask again before it is settled, nor who waits for the next batch.
+        // Callers that wait for the ledger or for the next batch send no further task before that.
         let waiting = (self.parked.total - parked) as usize + self.left_over.len();
         let answered = tasks.saturating_sub(waiting);
         if answered == 0 && self.shared.queue.len() == 0 {
@@ -191,7 +190,7 @@ impl Writer {
         }
     }
 
-    /// What is done before the thread ends.
+    /// Finishes the work of the thread before it ends.
     fn end(mut self) {
         self.end_preparing();
         self.settle_parked();
@@ -241,7 +240,7 @@ impl Writer {
         self.shared.committed.load(Ordering::Acquire) - self.settled
     }
 
-    /// Holds stand still from when the engine was up last, as the next start finds it.
+    /// Records that the engine is up. At the next start, holds pause from the last recorded time on.
     fn say_that_it_is_up(&mut self) {
         if self.up_at.0.elapsed() < UP_EVERY || self.repair_at.is_some() {
             return;
@@ -260,7 +259,7 @@ impl Writer {
         }
     }
 
-    /// Lists what is new while there is nothing else to do. Otherwise batches take slices of it along.
+    /// Lists new rows while there is no other work. Otherwise batches write slices of them.
     fn list(&mut self) {
         while self.repair_at.is_none()
             && self.pace.is_idle()
@@ -273,7 +272,7 @@ impl Writer {
         }
     }
 
-    /// Stops when a file was moved while nothing was committed.
+    /// Stops if a file was moved while nothing was committed.
     fn look_at_files(&mut self) {
         if self.watched_at.elapsed() < IDLE_WAIT_MAX {
             return;
@@ -297,7 +296,7 @@ impl Writer {
             .follow(head, self.settled, !self.parked.is_empty());
     }
 
-    /// What the time has made due, repair, and settlement.
+    /// Handles due times, repair, settlement and maintenance.
     fn housekeeping(&mut self) {
         if self.repair_at.is_none() {
             self.look_at_files();
@@ -325,7 +324,7 @@ impl Writer {
                 break;
             }
         }
-        self.checkpoint_in_the_quiet(); // what batches have settled themselves
+        self.checkpoint_in_the_quiet(); // // batches settle some entries too
         self.prepare();
         self.list();
         self.count_quarantine();

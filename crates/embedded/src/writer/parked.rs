@@ -1,5 +1,5 @@
-//! Answers that wait for the ledger: grants of campaigns that ask for the level `ledger`, each until its own entry is
-//! settled, and no longer than a bounded time.
+//! Queue of answers that wait for the ledger: grants with the acknowledgement level `ledger`. Each waits until its own
+//! entry is settled, at most for a bounded time.
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -19,28 +19,28 @@ use qiang_core::{
 use super::Writer;
 use crate::places::{Place, place_of};
 
-/// Unsettled grants of campaigns that ask for the ledger, after which no more are decided: some 20 MiB. One
-/// campaign has half of them at most. A rebuilt engine may have more.
+/// Maximum unsettled grants of campaigns with the level `ledger`: about 20 MiB. One campaign has at most half of them.
+/// After a rebuild there may be more.
 const PLACES_MAX: usize = 262_144;
 
-/// A grant's answer, and the entry that it waits for; the second number tells those apart that wait for the same.
+/// Position of the awaited entry and a serial number, which keeps answers for the same entry apart.
 type Key = (Seq, u64);
 
 pub(super) struct Parked {
-    /// Unsettled grants that the ledger has to confirm: what is not here is settled.
+    /// Unsettled grants that the ledger must confirm. A grant that is missing here is settled.
     places: HashMap<(CampaignId, u32), Seq>,
-    /// The same, in the order of the log.
+    /// The same grants in log order.
     in_order: VecDeque<Place>,
     waiting: BTreeMap<Key, (Answer<Claimed>, Outcome)>,
-    /// Until when they wait, in the order in which they came.
+    /// Deadlines of the waiting answers, in order of arrival.
     until: VecDeque<(Instant, Key)>,
-    /// All that have ever waited.
+    /// Number of answers that have ever waited.
     pub(super) total: u64,
     /// Campaigns of this batch's claims whose answers may have to wait.
     expected: Vec<CampaignId>,
-    /// Answers that wait or are expected, by campaign.
+    /// Waiting and expected answers by campaign.
     waits: FairShares<CampaignId>,
-    /// Unsettled grants that there are or that are expected, by campaign.
+    /// Unsettled and expected grants by campaign.
     unsettled: FairShares<CampaignId>,
     wait_max: Duration,
 }
@@ -62,7 +62,7 @@ impl Parked {
         parked
     }
 
-    /// Forgets what it knew of the log: these are all unsettled grants that the ledger has to confirm.
+    /// Replaces the known grants: `places` are all unsettled grants that the ledger must confirm.
     pub(super) fn replace(&mut self, places: Vec<Place>) {
         self.begin();
         self.places.clear();
@@ -87,7 +87,7 @@ impl Parked {
         self.waiting.is_empty()
     }
 
-    /// A batch begins.
+    /// Starts a batch and releases the reserved room of the last one.
     pub(super) fn begin(&mut self) {
         for campaign in self.expected.drain(..) {
             self.waits.leave(&campaign);
@@ -95,7 +95,7 @@ impl Parked {
         }
     }
 
-    /// Takes room for the answer to a claim that is about to be decided, if its campaign's share has some.
+    /// Reserves room for the answer to a claim, if its campaign's share has some.
     pub(super) fn expect(&mut self, campaign: CampaignId) -> bool {
         if !self.waits.enter(campaign) {
             return false;
@@ -108,14 +108,14 @@ impl Parked {
         true
     }
 
-    /// Whether an outcome needs no room, because the ledger has all of it.
+    /// Whether an outcome needs no room, because it is fully settled.
     pub(super) fn is_settled(&self, outcome: &Outcome) -> bool {
         outcome
             .grant()
             .is_none_or(|grant| self.place(grant).is_none())
     }
 
-    /// Has an answer wait. Gives it back where the ledger has the grant's entry.
+    /// Queues an answer. Returns it if the grant's entry is settled.
     pub(super) fn park(
         &mut self,
         answer: Answer<Claimed>,
@@ -134,7 +134,7 @@ impl Parked {
         None
     }
 
-    /// Forgets what is settled, and gives back what waited for it.
+    /// Removes the settled grants and returns the answers that waited for them.
     fn settled(&mut self, upto: Seq) -> Vec<(Answer<Claimed>, Outcome)> {
         while let Some((_, campaign, number)) = self.in_order.pop_front_if(|place| place.0 <= upto)
         {
@@ -158,7 +158,7 @@ impl Parked {
         settled
     }
 
-    /// Answers those that have waited for too long.
+    /// Answers the grants whose deadline is over.
     pub(super) fn expire(&mut self) {
         if self.until.is_empty() {
             return;
@@ -173,7 +173,7 @@ impl Parked {
         }
     }
 
-    /// Answers all that it is not known whether they are kept.
+    /// Answers all waiting grants as uncertain: it is unknown whether they are kept.
     pub(super) fn fail(&mut self, reason: &str) {
         self.until.clear();
         self.begin();
@@ -184,7 +184,7 @@ impl Parked {
     }
 }
 
-/// An answer waits no longer.
+/// Releases the room of an answer.
 fn leave(waits: &mut FairShares<CampaignId>, outcome: &Outcome) {
     if let Some(grant) = outcome.grant() {
         waits.leave(&grant.campaign);
@@ -192,7 +192,7 @@ fn leave(waits: &mut FairShares<CampaignId>, outcome: &Outcome) {
 }
 
 impl Writer {
-    /// Notes which of the entries that are committed now are grants that the ledger has to confirm.
+    /// Adds the entries of the current commit that are grants to be confirmed by the ledger.
     pub(super) fn note_places(&mut self) {
         if self.parked.expected.is_empty() {
             return;
@@ -204,7 +204,7 @@ impl Writer {
         }
     }
 
-    /// Answers the grants that the ledger has by now.
+    /// Answers the grants that are settled.
     pub(super) fn answer_settled(&mut self) {
         for (answer, outcome) in self.parked.settled(self.settled) {
             answer.send(self.in_ledger(outcome));
@@ -212,7 +212,8 @@ impl Writer {
     }
 }
 
-/// The level that a campaign asks for, with the last one remembered: most claims of a batch are of one campaign.
+/// Acknowledgement level of a campaign. Remembers the last campaign, because most claims of a batch are for the same
+/// one.
 pub(super) fn ack_of(
     book: &Book,
     id: CampaignId,
@@ -222,7 +223,7 @@ pub(super) fn ack_of(
         return ack;
     }
     let Some(ack) = book.ack(id) else {
-        return AckLevel::Fsync; // it is not here: nothing is granted
+        return AckLevel::Fsync; // // not in the book: nothing is granted
     };
     *last = Some((id, ack));
     ack
@@ -278,7 +279,7 @@ mod tests {
         assert!(parked.is_empty() && parked.until.is_empty() && parked.places.is_empty());
     }
 
-    /// How many answers of a campaign fit into a batch.
+    /// Number of answers of a campaign that fit into a batch.
     fn expected(parked: &mut Parked, campaign: CampaignId) -> usize {
         std::iter::repeat_with(|| parked.expect(campaign))
             .take_while(|fits| *fits)
@@ -300,7 +301,7 @@ mod tests {
         assert_eq!(expected(&mut parked, id()), 2);
     }
 
-    /// However many answers of one campaign wait, those of another find room, until they are settled and after.
+    /// Answers of one campaign leave room for those of another, however many wait, before and after settlement.
     #[test]
     fn a_campaign_has_a_share_of_the_room() {
         let other: CampaignId = "0190b6b1-0000-7000-8000-000000000001".parse().unwrap();

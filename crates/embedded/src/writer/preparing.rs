@@ -1,9 +1,8 @@
-//! Campaigns with many shares: between batches these are written, a slice at a time, and then the campaigns are
-//! entered.
+//! Staging of shares: between batches, writes the shares of campaigns with many shares, slice by slice, and then enters
+//! the campaigns.
 //!
-//! Architecture invariant: before it is entered, nothing of a campaign is in the file but its shares, under a `ref`
-//! that is reserved. So whatever happens in between, there is nothing that anybody sees; what is left is taken out
-//! again.
+//! Architecture invariant: before a campaign is entered, the file contains nothing of it but its shares, under a
+//! reserved `ref`. So nothing is visible if the work is interrupted. The remaining shares are deleted later.
 
 use std::{
     collections::VecDeque,
@@ -19,25 +18,25 @@ use crate::{
     new_campaigns::NewCampaigns, task::Task,
 };
 
-/// Shares of campaigns that wait, past which no more of them are taken: some hundred large packets, and some 240 MB
-/// with the copies that their callers keep.
+/// Maximum shares of waiting campaigns: about a hundred large packets, and about 240 MB with the copies of their
+/// callers. Further campaigns are refused.
 const WAITING_SHARES_MAX: u64 = 10_000_000;
-/// How long the writer goes on with them before it stops. What is left then is refused.
+/// Time that the writer spends on waiting campaigns before it stops. It then refuses the rest.
 const END_MAX: Duration = Duration::from_secs(5);
 
 /// Campaigns whose shares are written before they are entered.
 pub(super) struct Preparing {
-    /// In the order in which they came. Only for the first are `ref`s reserved.
+    /// In order of arrival. `ref`s are reserved only for the first request.
     waiting: VecDeque<Box<NewCampaigns>>,
     shares: u64,
-    /// Whether `ref`s are reserved for the first.
+    /// Whether `ref`s are reserved for the first request.
     begun: bool,
-    /// Whether there may be shares that nobody goes on with.
+    /// Whether the file may contain abandoned shares.
     remains: bool,
 }
 
 impl Default for Preparing {
-    /// A file that is opened may have some of what was under way.
+    /// Assumes that an opened file contains abandoned shares.
     fn default() -> Self {
         Self {
             waiting: VecDeque::new(),
@@ -49,7 +48,7 @@ impl Default for Preparing {
 }
 
 impl Preparing {
-    /// Takes campaigns, unless too many wait.
+    /// Queues campaigns, unless too many wait.
     pub(super) fn add(&mut self, campaigns: Box<NewCampaigns>) {
         let shares = self.shares + campaigns.shares();
         if shares > WAITING_SHARES_MAX && !self.waiting.is_empty() {
@@ -64,7 +63,7 @@ impl Preparing {
         self.remains || !self.waiting.is_empty()
     }
 
-    /// The first, which is over, whatever has become of it.
+    /// Removes and returns the first request. If its shares were begun, they count as abandoned.
     fn pop(&mut self) -> Option<Box<NewCampaigns>> {
         let first = self.waiting.pop_front()?;
         self.shares -= first.shares();
@@ -72,9 +71,9 @@ impl Preparing {
         Some(first)
     }
 
-    /// Refuses everything that waits.
+    /// Refuses all waiting campaigns.
     pub(super) fn refuse_all(&mut self, error: &EngineError) {
-        self.remains = true; // a commit that failed may have been kept
+        self.remains = true; // A failed commit may have been stored.
         while let Some(campaigns) = self.pop() {
             campaigns.answer(Err(error));
         }
@@ -82,7 +81,7 @@ impl Preparing {
 }
 
 impl Writer {
-    /// Writes the next slice of shares, if it is time to, and enters the campaigns that have all of them.
+    /// If it is time, writes the next slice of shares, and enters the campaigns once all are written.
     pub(super) fn prepare(&mut self) {
         if self.repair_at.is_some() || !self.preparing.has_work() || !self.pace.may_prepare() {
             return;
@@ -121,7 +120,7 @@ impl Writer {
         }
     }
 
-    /// Takes out some of the shares that nobody goes on with.
+    /// Deletes some of the abandoned shares.
     fn take_back(&mut self, limit: u32) -> Result<(), StoreError> {
         let Some(campaign_ref) = preparations::first(&self.conn)? else {
             self.preparing.remains = false;
@@ -134,14 +133,14 @@ impl Writer {
         self.watch.commit(&self.conn, tx)
     }
 
-    /// Writes some shares of the first campaigns. Returns whether all are written.
+    /// Writes some shares of the first request. Returns whether all are written.
     fn write_shares(&mut self, limit: u32) -> Result<bool, StoreError> {
         let begun = self.preparing.begun;
         let Some(campaigns) = self.preparing.waiting.front_mut() else {
             return Ok(false);
         };
         if !begun && !campaigns.is_awaited() {
-            // Nothing of it is written, and whoever asked has been told that nobody knows what became of it.
+            // Nothing of it is written, and its caller got the answer that the result is unknown.
             drop(self.preparing.pop());
             return Ok(false);
         }
@@ -166,16 +165,17 @@ impl Writer {
         Ok(is_written)
     }
 
-    /// Enters the first campaigns: from now on they exist.
+    /// Enters the first request: from now on its campaigns exist.
     fn enter_first(&mut self) {
         if let Some(campaigns) = self.preparing.pop() {
             self.commit_and_answer(self.clock.now(), &mut vec![Decided::Ledger(campaigns)]);
         }
     }
 
-    /// Before the writer stops: enters what waits, for some seconds, unless nothing is to be gone on with.
+    /// Enters the waiting campaigns before the writer stops, for at most [`END_MAX`]. If the queue is aborted, refuses
+    /// them.
     pub(super) fn end_preparing(&mut self) {
-        self.pace.idle(); // nobody waits for a slice any more
+        self.pace.idle(); // // no claim waits for a slice
         let until = Instant::now() + END_MAX;
         while self.repair_at.is_none() && !self.preparing.waiting.is_empty() {
             if self.shared.queue.is_aborted() || Instant::now() >= until {

@@ -1,4 +1,4 @@
-//! Fail-stop: stopping when a commit fails, and repairing. Meanwhile the queue refuses requests by itself.
+//! Fail-stop: stops granting when a commit fails, and repairs. Until then the queue refuses all requests.
 
 use std::{
     sync::atomic::Ordering,
@@ -18,12 +18,12 @@ use crate::{
     task::Task,
 };
 
-/// How often a stopped engine tries to repair itself.
+/// Interval between the repair attempts of a stopped engine.
 const REPAIR_EVERY: Duration = Duration::from_millis(250);
 
 impl Writer {
     pub(super) fn stop(&mut self, error: &StoreError) {
-        // If a file is gone, that is the cause of the other errors.
+        // A missing file is the cause of the other errors.
         let cause = self.watch.check(&self.conn).err();
         let error = cause.as_ref().unwrap_or(error);
         let reason = error.chain();
@@ -33,7 +33,7 @@ impl Writer {
         self.shared.stop(&reason);
         self.parked.fail(&reason);
         self.unlisted.has_failed();
-        // Nothing of this was decided.
+        // None of these tasks was decided.
         let unavailable = EngineError::unavailable(reason);
         self.absent.refuse_all(&unavailable);
         self.left_over.refuse_all(&unavailable);
@@ -41,7 +41,7 @@ impl Writer {
         self.repair_at = Some(Instant::now() + REPAIR_EVERY);
     }
 
-    /// Refuses what is left of a batch in which granting stopped.
+    /// Refuses the rest of a batch during which granting stopped.
     pub(super) fn refuse_all(&self, inbox: &mut Vec<Task>) {
         let reason = self.shared.stopped.read().clone().unwrap_or_default();
         let unavailable = EngineError::Unavailable { reason };
@@ -68,14 +68,14 @@ impl Writer {
         }
     }
 
-    /// Reopens the file, proves that it takes a commit, and rebuilds the book from it.
+    /// Reopens the file, proves with a commit that it is writable, and rebuilds the book from it.
     pub(super) fn repair(&mut self) -> Result<(), StoreError> {
         self.watch.check(&self.conn)?;
         self.conn = file::reopen_writer(&self.path, FileKind::Engine)?;
         downtimes::end(&self.conn, self.clock.now())?;
         self.watch.check(&self.conn)?;
         let mut refs = Refs::default();
-        // While it was stopped no report of a payment was taken.
+        // While granting was stopped, no payment report was accepted.
         let grace = Grace {
             since: self.clock.now(),
             ..self.shared.book.read().grace()
@@ -85,7 +85,7 @@ impl Writer {
         self.known.clear();
         self.parked.replace(places);
         self.settled = ledger::settle::position(&self.conn, PARTITION)?;
-        // A commit that failed may have been kept.
+        // A failed commit may have been stored.
         self.count_quarantine_at = Some(Instant::now());
         self.shared.resume(book);
         self.shared.positions.advance(PARTITION, self.settled);

@@ -24,9 +24,9 @@ use crate::{
     task::Task,
 };
 
-/// How long settlement rests after a failure.
+/// Pause of settlement after a failure.
 const SETTLE_AGAIN_AFTER: Duration = Duration::from_secs(1);
-/// How often entries in quarantine are counted, while there are some.
+/// Interval between two counts of a quarantine that is not empty.
 const COUNT_QUARANTINE_EVERY: Duration = Duration::from_secs(1);
 
 impl Writer {
@@ -45,8 +45,8 @@ impl Writer {
         }
     }
 
-    /// A ledger that cannot be settled does not make the log less true: granting goes on, up to the bound of unsettled
-    /// entries, and `stuck` says why.
+    /// Records that settlement is stuck. The log stays valid, so granting continues up to the bound of unsettled
+    /// entries, and `stuck` has the reason.
     pub(super) fn settling_is_stuck(&mut self, error: &StoreError) {
         let reason = error.chain();
         if self.settle_again_at.is_none() {
@@ -57,9 +57,8 @@ impl Writer {
         self.settle_again_at = Some(Instant::now() + SETTLE_AGAIN_AFTER);
     }
 
-    /// Where settlement is stuck and the log has run ahead of the ledger as far as it may, refuses claims, and a
-    /// readiness probe with them. What buyers and operators do about grants goes on, up to a second bound; what may
-    /// help settlement, always.
+    /// Refuses claims and readiness probes if settlement is stuck and the backlog is above its bound. Commands on
+    /// existing grants continue up to a second bound. Tasks that may help settlement always continue.
     pub(super) fn refuse_too_far_behind(&mut self, inbox: &mut Vec<Task>) {
         let backlog = self.backlog();
         if self.settle_again_at.is_none() || !self.pace.is_behind(backlog) {
@@ -82,13 +81,13 @@ impl Writer {
         }
     }
 
-    /// Whether the time may still append to the log.
+    /// Whether due times may still append to the log.
     pub(super) fn may_tick(&self) -> bool {
         self.settle_again_at.is_none() || !self.pace.is_far_behind(self.backlog())
     }
 
-    /// Settles the next entries of the log. The first one that the ledger refuses goes into quarantine; what follows it
-    /// is for the next slice.
+    /// Settles the next entries of the log. The first refused one is quarantined; the entries after it wait for the
+    /// next slice.
     pub(super) fn settle_slice(&mut self) -> Result<(), StoreError> {
         let slice = self.pace.slice();
         let mut entries = Vec::with_capacity(slice);
@@ -114,12 +113,12 @@ impl Writer {
         }
     }
 
-    /// Puts the entry behind the position into quarantine.
+    /// Quarantines the entry after the settled position.
     fn quarantine(&mut self, entry: &Entry, reason: &str) -> Result<(), StoreError> {
         let count = ledger::quarantine::count(&self.conn, PARTITION)?;
         check_refused(count, reason).map_err(StoreError::Refused)?;
         let now = self.clock.now();
-        // Grants that wait for this entry are answered by what is in quarantine.
+        // Grants that wait for this entry are answered from the quarantine.
         self.count_quarantine_at = Some(Instant::now());
         self.advance(|conn, _| settle::quarantine(conn, now, PARTITION, entry, reason))?;
         tracing::error!(
@@ -130,7 +129,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Does some work in a transaction that moves the position, and answers the grants that waited for it.
+    /// Runs work in a transaction that moves the settled position, and answers the grants that waited for it.
     fn advance(
         &mut self,
         work: impl FnOnce(&Connection, &mut KnownCampaigns) -> Result<Seq, StoreError>,
@@ -149,9 +148,9 @@ impl Writer {
         Ok(settled)
     }
 
-    /// A grant whose entry is at or before the position: the ledger has it, unless it has refused it.
+    /// Answers a grant whose entry is at or before the settled position. It is in the ledger unless it is quarantined.
     pub(super) fn in_ledger(&self, outcome: Outcome) -> Result<Claimed, EngineError> {
-        // Nobody else puts anything into quarantine: where nothing is, nothing is asked.
+        // Only this writer quarantines entries, so an empty quarantine needs no query.
         let grant = outcome.grant().filter(|_| !self.nothing_is_quarantined());
         let quarantined = grant.map_or(Ok(false), |grant| {
             ledger::quarantine::has_grant(&self.conn, PARTITION, grant.campaign, grant.number)
@@ -167,12 +166,12 @@ impl Writer {
         Err(EngineError::Uncertain { reason })
     }
 
-    /// Whether it is known that nothing is in quarantine.
+    /// Whether the quarantine is known to be empty.
     pub(super) fn nothing_is_quarantined(&self) -> bool {
         self.count_quarantine_at.is_none()
     }
 
-    /// Counts the entries in quarantine, if it is time to.
+    /// Counts the quarantined entries, if it is time.
     pub(super) fn count_quarantine(&mut self) {
         let now = Instant::now;
         if self.count_quarantine_at.is_none_or(|at| at > now()) {
@@ -182,13 +181,13 @@ impl Writer {
         if let Ok(count) = counted {
             *self.shared.quarantined.write() = count;
         }
-        // What fails here fails settlement too, which says so.
+        // A failure here also fails settlement, which reports it.
         let is_empty = matches!(counted, Ok(count) if count == QuarantineCount::default());
         self.count_quarantine_at = (!is_empty).then(|| now() + COUNT_QUARANTINE_EVERY);
     }
 
-    /// Makes a checkpoint of the write-ahead log while nobody waits for it. SQLite does so by itself once that log has
-    /// grown to its bound, which would be at peak load.
+    /// Makes a checkpoint of the write-ahead log while the writer is idle. SQLite makes one when the log reaches its
+    /// bound, but that would be at peak load.
     pub(super) fn checkpoint_in_the_quiet(&mut self) {
         if !self.pace.is_idle()
             || self.settled.saturating_sub(self.checkpointed) < CHECKPOINT_ENTRIES
@@ -200,12 +199,12 @@ impl Writer {
             .conn
             .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
         if let Err(error) = done {
-            // Nothing is lost by it, and if the disk is the cause, the next commit will say so.
+            // No data is lost. If the disk is the cause, the next commit reports it.
             tracing::debug!(%error, "the checkpoint of the write-ahead log failed");
         }
     }
 
-    /// Before the writer stops: settles what answers wait for.
+    /// Before the writer stops: settles the entries for which answers wait.
     pub(super) fn settle_parked(&mut self) {
         while self.repair_at.is_none() && !self.parked.is_empty() {
             if let Err(error) = self.settle_slice() {

@@ -1,4 +1,4 @@
-//! An engine whose turns tests take one by one.
+//! Engine whose turns a test takes one by one.
 
 use qiang_core::{
     book::Setup,
@@ -28,10 +28,10 @@ use crate::{
     rebuild,
 };
 
-/// What `sender` has at first.
+/// Initial funds of `sender`.
 pub(super) const FUNDS: i64 = 1_000_000;
 
-/// An engine without its thread.
+/// Engine without a writer thread.
 pub(super) struct Engine {
     pub(super) folder: TempDir,
     pub(super) writer: Writer,
@@ -49,11 +49,11 @@ impl Engine {
 
     pub(super) fn open(folder: TempDir) -> Self {
         let engine = Self::open_without_readers(folder);
-        engine.writer.shared.recalls.close(); // no thread reads: the writer does
+        engine.writer.shared.recalls.close(); // // without reload threads, the writer reloads
         engine
     }
 
-    /// What the writer sends for waits until the test has it read.
+    /// An engine whose reload requests wait until the test serves them.
     pub(super) fn open_without_readers(folder: TempDir) -> Self {
         let path = folder.path().join("qiang.db");
         let conn = file::open_writer(&path, FileKind::Engine, OPENS).unwrap();
@@ -71,9 +71,9 @@ impl Engine {
         }
     }
 
-    /// The process dies, and another one opens the file.
+    /// Drops the engine as if the process died, and opens the file again.
     pub(super) fn crash(self) -> Self {
-        let Self { folder, writer, .. } = self; // the readers end with it
+        let Self { folder, writer, .. } = self; // // drops the reader too
         drop(writer);
         Self::open(folder)
     }
@@ -87,7 +87,7 @@ impl Engine {
         assert!(self.writer.shared.queue.push(task).is_ok());
     }
 
-    /// What waits for the next turn.
+    /// Tasks that wait for the next turn.
     pub(super) fn take(&self) -> Vec<Task> {
         let mut tasks = Vec::new();
         let taken = self.writer.shared.queue.take(&mut tasks, 0, Duration::ZERO);
@@ -107,7 +107,7 @@ impl Engine {
         ticket
     }
 
-    /// Takes turns until it is said what became of a campaign.
+    /// Takes turns until the result of a campaign arrives.
     pub(super) fn entered(&mut self, mut receiver: Receiver<Result<Entered, LedgerError>>) -> One {
         loop {
             if let Some(entered) = one(&mut receiver) {
@@ -129,7 +129,7 @@ impl Engine {
 
 pub(super) type One = Result<KeyBinding, LedgerError>;
 
-/// What became of a campaign, once it is said.
+/// Result of a campaign, once it is sent.
 pub(super) fn one(receiver: &mut Receiver<Result<Entered, LedgerError>>) -> Option<One> {
     match receiver.try_recv() {
         Ok(entered) => Some(entered.and_then(|mut entered| entered.remove(0))),
@@ -147,7 +147,7 @@ pub(super) fn block_on<F: Future>(future: F) -> F::Output {
     runtime.build().unwrap().block_on(future)
 }
 
-/// The `n`-th packet, of so much in so many shares, under a key.
+/// The `n`-th packet, with this total and number of shares, under a key.
 pub(super) fn packet(n: u64, total: i64, shares: u32) -> Creation {
     let packet = red_packet(total, shares, SplitRule::Equal).owner("sender");
     creation(packet.setup(n), Some(&format!("key-{n}")))

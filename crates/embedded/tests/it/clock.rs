@@ -1,4 +1,4 @@
-//! A clock that jumps: nothing ends or expires by it, and no grant is dated by it, until it has stayed where it is.
+//! A jump of the clock ends nothing, expires nothing and dates no grant until it has lasted.
 
 use std::time::{Duration, Instant};
 
@@ -14,10 +14,10 @@ use qiang_testkit::{
 };
 
 const GLITCH_MS: i64 = 10 * OPEN_MS;
-/// Ticks of a writer that has something due: it looks within a second.
+/// Time in which a writer with a due time ticks: it ticks within a second.
 const TICKS: Duration = Duration::from_millis(2_500);
 
-/// A grant in a glitch has the time of day of all others; a window and a hold that lie within it go on.
+/// A grant during a glitch has a time like all others. A campaign and a hold that end during the glitch continue.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_glitch_of_the_clock_ends_nothing() {
     let folder = tempfile::tempdir().unwrap();

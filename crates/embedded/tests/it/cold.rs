@@ -1,4 +1,4 @@
-//! Questions about campaigns that are not in memory are answered from a few rows, however many grants there are.
+//! Reads of evicted campaigns take a few rows, however many grants there are.
 
 use std::{sync::Arc, time::Duration};
 
@@ -65,7 +65,7 @@ impl Scene {
         block_on(self.engine.look(claim)).unwrap()
     }
 
-    /// Settles everything, and starts again: no campaign is in memory.
+    /// Settles everything and restarts: no campaign is in memory.
     fn restart(&mut self) {
         let head = self.engine.positions().0;
         let settled = self
@@ -116,7 +116,7 @@ fn nothing_is_read_whole_for_numbers_an_order_or_a_user() {
     let order = sale.order(4);
     scene.command(Command::Cancel { order });
 
-    // What is answered from memory.
+    // Claims to compare with the answers from memory.
     let looks: Vec<_> = packets
         .iter()
         .chain([&sale])
@@ -147,7 +147,7 @@ fn nothing_is_read_whole_for_numbers_an_order_or_a_user() {
     assert_eq!(answers(&scene), expected);
     assert_eq!(scene.engine.campaigns_read(), 0);
     assert_eq!(scene.engine.campaigns_in_memory(), 0);
-    // Once they are over.
+    // The same after the campaigns are closed.
     for target in packets.iter().chain([&sale]) {
         scene.command(Command::Act {
             campaign: target.id,

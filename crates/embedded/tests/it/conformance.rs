@@ -1,4 +1,4 @@
-//! The embedded engine, its log and its ledger pass the suite that all engines pass.
+//! Runs the conformance suite of all engines on the embedded engine, its log and its ledger.
 
 use std::{path::PathBuf, sync::Arc};
 

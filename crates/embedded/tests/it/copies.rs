@@ -1,4 +1,4 @@
-//! Backups that are made while claims are granted, and what is there after a restore.
+//! Backups made while claims are granted, and the state after a restore.
 
 use std::{fs, path::Path, sync::Arc};
 
@@ -39,7 +39,7 @@ fn is_there(result: &Result<Copied, StoreError>, name: &str) -> bool {
     matches!(result, Err(StoreError::Exists { path }) if path.ends_with(name))
 }
 
-/// Who had an answer before the backup has the same grant in it; who comes later is granted what was left.
+/// A user with an answer from before the backup has the same grant in the copy. Later users get the remaining units.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_is_backed_up_while_it_grants() {
     const GRANTS: u32 = 20_000;
@@ -66,7 +66,7 @@ async fn a_file_is_backed_up_while_it_grants() {
     assert_eq!(copied.bytes, copy.metadata().unwrap().len());
     assert!(is_there(&back_up(&path, &copy), "b.db"));
 
-    // Nobody's file is replaced under them, or unasked.
+    // No file is replaced while it is in use, or without a request.
     let in_use = restore(&copy, &path, REPLACE);
     assert!(
         matches!(in_use, Err(StoreError::InUse { .. })),
@@ -89,18 +89,18 @@ async fn a_file_is_backed_up_while_it_grants() {
     }
     embedded.close();
     assert!(stands_alone(folder.path(), "qiang.db"));
-    // What was replaced is there with its log, and could be served.
+    // The replaced file is kept with its log and can be served.
     let replaced = open(&folder.path().join("qiang.db.replaced"));
     assert_eq!(replaced.positions().0, 1 + u64::from(GRANTS));
     replaced.close();
 }
 
-/// Whether a file stands alone, but for its lock.
+/// Whether a file has no write-ahead log next to it.
 fn stands_alone(folder: &Path, name: &str) -> bool {
     !folder.join(format!("{name}-wal")).exists()
 }
 
-/// A write-ahead log that is left over would be played into whatever file comes to its place.
+/// SQLite would apply a leftover write-ahead log to any file at its path.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_log_that_is_left_over_is_not_played_into_a_restored_file() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,7 +1,7 @@
-//! Killed in the middle: every grant that was answered is in the file, and its retry gets the same one.
+//! Crash test: after SIGKILL, every answered grant is in the file, and its retry returns the same grant.
 //!
-//! The test starts itself again as a child, which grants as fast as it can and prints each answer; the parent kills
-//! it with SIGKILL some milliseconds later, opens the file, and asks again for everything it had read.
+//! The test starts itself again as a child, which grants as fast as it can and prints each answer. The parent kills it
+//! with SIGKILL after some milliseconds, opens the file, and repeats every claim whose answer it has read.
 
 use std::{
     collections::BTreeMap,
@@ -30,15 +30,15 @@ use qiang_testkit::{
     servers::{Process, wait_for},
 };
 
-/// In the child: the file to grant from, and the number of the round.
+/// Environment of the child: the file to grant from, and the number of the round.
 const FILE: &str = "QIANG_TEST_CRASH_FILE";
 const ROUND: &str = "QIANG_TEST_CRASH_ROUND";
 const KILLS: u64 = 10;
-/// How long a child may take until it grants.
+/// Maximum time until a child grants.
 const BEGIN_MAX: Duration = Duration::from_secs(30);
-/// Claims under way at once in the child.
+/// Concurrent claims in the child.
 const BATCH: u64 = 64;
-/// Open whenever the test runs, and for longer than it does.
+/// Longer than the test runs.
 const OPENS_FOR_MS: i64 = 200_000_000_000_000;
 
 fn campaigns() -> [Builder; 3] {
@@ -78,7 +78,7 @@ fn claim(round: u64, n: u64) -> book::Claim {
     target.keyed(&format!("user-{round}-{}", n / 3), 1, "key")
 }
 
-/// Grants without end, and prints each answer once it has it.
+/// Grants without end, and prints each answer.
 fn child(path: &Path, round: u64) -> ! {
     let embedded = open(path);
     let mut out = std::io::stdout().lock();
@@ -111,10 +111,10 @@ fn child(path: &Path, round: u64) -> ! {
     unreachable!("there is no end")
 }
 
-/// A grant that was answered: its number, its amount, whether a payment of it was answered too.
+/// Answered grant: its number, its amount, and whether its payment was answered too.
 type Printed = BTreeMap<(u64, u64), (u32, i64, bool)>;
 
-/// Starts a child, kills it `after` its first answer, and reads what it had printed.
+/// Starts a child, kills it `after` its first answer, and reads its output.
 fn run_and_kill(path: &Path, round: u64, after: Duration, printed: &mut Printed) {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
@@ -134,7 +134,7 @@ fn run_and_kill(path: &Path, round: u64, after: Duration, printed: &mut Printed)
     let output = child.output();
     for line in output.lines().filter(|line| line.starts_with("granted ")) {
         let words: Vec<&str> = line.split(' ').collect();
-        // The last line may have been cut.
+        // The last line may be cut off.
         let [_, round, n, number, minor, paid, "."] = words[..] else {
             continue;
         };
@@ -145,7 +145,7 @@ fn run_and_kill(path: &Path, round: u64, after: Duration, printed: &mut Printed)
     assert!(printed.len() > before, "the child granted nothing");
 }
 
-/// Every answer is borne out, every retry is a replay, and the sums hold.
+/// Checks that every answer is in the file, every retry is a replay, and the sums agree.
 fn check(embedded: &Embedded, printed: &Printed, history: &mut History) {
     for ((round, n), (number, minor, paid)) in printed {
         let claimed = block_on(embedded.claim(claim(*round, *n))).unwrap();
@@ -195,7 +195,7 @@ fn what_was_answered_survives_sigkill() {
 
     let mut printed = Printed::new();
     for round in 0..KILLS {
-        // The moment is random by itself: it falls anywhere between a claim and the next commit.
+        // The kill falls at a random moment between a claim and the next commit.
         let after = Duration::from_micros(10_000 + round * 23_456);
         run_and_kill(&path, round, after, &mut printed);
         let embedded = open(&path);
@@ -207,7 +207,7 @@ fn what_was_answered_survives_sigkill() {
 
     let embedded = open(&path);
     check(&embedded, &printed, &mut history);
-    // And all of it can be settled.
+    // All grants can be settled.
     let (head, _) = embedded.positions();
     let started = Instant::now();
     let settled = embedded.await_settled(PartitionId(0), head, Duration::from_secs(60));

@@ -1,4 +1,4 @@
-//! Campaigns that are entered and opened in one commit.
+//! Campaigns entered and opened in one commit.
 
 use std::{io::Write as _, path::Path, process::Command, sync::Arc, time::Duration};
 
@@ -21,17 +21,17 @@ use qiang_testkit::{
     servers::{Process, wait_for},
 };
 
-/// In the child: the file to create in, and the number of the round.
+/// Environment of the child: the file to create in, and the number of the round.
 const FILE: &str = "QIANG_TEST_CREATIONS_FILE";
 const ROUND: &str = "QIANG_TEST_CREATIONS_ROUND";
 const KILLS: u64 = 5;
-/// Creations under way at once in the child.
+/// Concurrent creations in the child.
 const BATCH: u64 = 16;
-/// Every so many packets has so many shares that they are written before it.
+/// One in this many packets has so many shares that they are written first.
 const LARGE_EVERY: u64 = 4;
 const LARGE: u32 = 3_000;
 const BEGIN_MAX: Duration = Duration::from_secs(30);
-/// Open whenever the test runs, and for longer than it does.
+/// Longer than the test runs.
 const OPENS_FOR_MS: i64 = 200_000_000_000_000;
 
 fn open(path: &Path) -> Embedded {
@@ -49,7 +49,7 @@ fn deposit(embedded: &Embedded, minor: i64) {
     block_on(embedded.deposit(uuid::Uuid::from_u128(7), &user("sender"), amount)).unwrap();
 }
 
-/// The `n`-th packet: three shares of a hundred in all, unless it is to cost more.
+/// The `n`-th packet: three shares with this total.
 fn creation(n: u64, total: i64) -> Creation {
     creation_of(n, red_packet(total, 3, SplitRule::Equal))
 }
@@ -106,9 +106,9 @@ fn a_campaign_is_entered_and_opened_in_one_commit() {
     );
     for restarted in [false, true] {
         let opened = asked.each_ref().map(|it| embedded.has_opened(id(it)));
-        // After a restart the memory has none of them, and opening them again changes nothing.
+        // After a restart no packet is in memory, and a repeated opening changes nothing.
         assert_eq!(opened, [!restarted, false, !restarted]);
-        // What was refused left nothing, in the log either; what is repeated adds nothing.
+        // A refused packet left nothing, also in the log. A repeated request adds nothing.
         let again = block_on(embedded.create_under(asked[0].clone())).unwrap();
         assert!(!again.fresh && again.id == id(&asked[0]).uuid());
         let reopened = book::Command::Open(Box::new(asked[2].setup.clone()));
@@ -129,7 +129,7 @@ fn a_campaign_is_entered_and_opened_in_one_commit() {
     embedded.close();
 }
 
-/// Creates without end, and prints each number once it is answered.
+/// Creates packets without end, and prints each number once it is answered.
 fn child(path: &Path, round: u64) -> ! {
     let embedded = open(path);
     let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -151,20 +151,20 @@ fn child(path: &Path, round: u64) -> ! {
 }
 
 fn count(path: &Path, sql: &str) -> u32 {
-    // One that could write would take away the write-ahead log of a process that was killed.
+    // A connection that can write would remove the write-ahead log of a killed process.
     let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY;
     let file = rusqlite::Connection::open_with_flags(path, flags).unwrap();
     file.query_row(sql, [], |row| row.get(0)).unwrap()
 }
 
-/// How many packets are reserved, and how many shares no packet has.
+/// Numbers of reserved packets and of shares without a packet.
 fn of_no_packet(path: &Path) -> (u32, u32) {
     let shares = "SELECT count(*) FROM shares WHERE campaign NOT IN (SELECT ref FROM campaigns)";
     let reserved = count(path, "SELECT count(*) FROM preparations");
     (reserved, count(path, shares))
 }
 
-/// Packets that lack shares.
+/// Number of packets that lack shares.
 fn incomplete(path: &Path) -> u32 {
     let sql = "SELECT count(*) FROM campaigns c \
                WHERE supply <> (SELECT count(*) FROM shares s WHERE s.campaign = c.ref)";
@@ -204,14 +204,14 @@ fn what_was_created_survives_sigkill_and_is_open() {
         let numbers = output
             .lines()
             .filter_map(|line| line.strip_prefix("created "));
-        // The last line may have been cut.
+        // The last line may be cut off.
         let whole = numbers.filter_map(|line| line.strip_suffix(" .")?.parse::<u64>().ok());
         let before = created.len();
         created.extend(whole);
         assert!(created.len() > before, "the child created nothing");
 
-        // Each is open with its shares. Nothing is in the ledger that is not open: neither half of a creation is
-        // kept without the other.
+        // Each packet is open with its shares, and the ledger has no packet that is not open. Neither half of a
+        // creation is kept without the other.
         found.push(of_no_packet(&path));
         let embedded = open(&path);
         for n in &created[before..] {
@@ -228,7 +228,7 @@ fn what_was_created_survives_sigkill_and_is_open() {
         let settled = embedded.await_settled(PartitionId(0), head, Duration::from_secs(60));
         assert_eq!(block_on(settled), Ok(true));
         assert_eq!(block_on(embedded.drafts(None, 9)), Ok(Vec::new()));
-        // What a large one had of shares is taken out again.
+        // The abandoned shares of a large packet are deleted.
         wait_for("the shares of packets that are not", BEGIN_MAX, || {
             (of_no_packet(&path) == (0, 0)).then_some(())
         });

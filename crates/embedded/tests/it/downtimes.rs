@@ -1,4 +1,4 @@
-//! Holds stand still while the engine is down, however often that is, and go on where they were.
+//! Holds pause during each downtime of the engine and continue after it.
 
 use std::{path::Path, sync::Arc};
 
@@ -67,7 +67,7 @@ async fn holds_go_on_where_they_were_when_the_engine_went_down() {
         let claimed = embedded.claim(target.one(name)).await.unwrap();
         assert_eq!(claimed.outcome.name(), "granted");
     }
-    // For how long it is up, whether it is closed in order, and for how long it is down.
+    // Uptime, whether the engine closes in order, and downtime.
     let (mut now, mut up_ms) = (OPENS, 0);
     for (up, is_clean, down) in [
         (10_000, true, 90_000),
@@ -101,7 +101,7 @@ async fn holds_go_on_where_they_were_when_the_engine_went_down() {
     embedded.close();
 }
 
-/// Neither the newest entry nor the mark of a start is dated back: the right clock finds all of it as it was.
+/// A refused start dates back neither the newest entry nor its mark: with the right clock, everything is unchanged.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_clock_behind_the_newest_entry_is_refused() {
     const HOUR_MS: i64 = 3_600_000;

@@ -1,4 +1,4 @@
-//! The ledger alone on a SQLite file passes the suite that all ledgers pass.
+//! Runs the conformance suite of all ledgers on the standalone SQLite ledger.
 
 use std::sync::Arc;
 

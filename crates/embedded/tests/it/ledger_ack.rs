@@ -1,5 +1,5 @@
-//! Grants that are answered once the ledger has them wait for their own entry alone, in bounded numbers, for a bounded
-//! time, and nobody else waits with them.
+//! Grants with the level `ledger` wait only for their own entry. Their number and their wait are bounded, and no other
+//! answer waits with them.
 
 use std::{path::Path, time::Duration};
 
@@ -23,9 +23,9 @@ const WAIT_MAX: Duration = Duration::from_secs(20);
 struct Case {
     folder: TempDir,
     embedded: Embedded,
-    /// A sale that asks for the ledger.
+    /// Sale with the level `ledger`.
     sure: Target,
-    /// One that does not.
+    /// Sale with a lower level.
     fast: Target,
 }
 
@@ -59,7 +59,7 @@ impl Case {
         assert_eq!(reached, Ok(true), "{:?}", self.embedded.stuck());
     }
 
-    /// Another connection, which holds the lock that the writer needs for its next commit. Nothing is under way.
+    /// Returns another connection that holds the lock which the writer needs for its next commit. No commit is running.
     async fn hold_up(&self) -> Connection {
         self.settled().await;
         let other = Connection::open(self.embedded.path()).unwrap();
@@ -68,7 +68,7 @@ impl Case {
         other
     }
 
-    /// From here on settlement is stuck before the next order that it comes to.
+    /// Makes settlement get stuck before the next order.
     async fn stick(&self) {
         let other = self.hold_up().await;
         let stick = "CREATE TRIGGER stuck BEFORE INSERT ON orders BEGIN SELECT RAISE(ABORT, 'no'); END; \
@@ -90,7 +90,7 @@ fn is_uncertain(answer: Result<Claimed, EngineError>, why: &str) {
     }
 }
 
-/// Also after a start, which finds out by itself what is not settled.
+/// Also after a start, which finds the unsettled grants in the log.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_replay_waits_for_its_own_entry_and_not_for_those_behind_it() {
     let mut case = Case::new(EmbeddedOptions::default()).await;
@@ -114,8 +114,8 @@ async fn a_replay_waits_for_its_own_entry_and_not_for_those_behind_it() {
     case.embedded.close();
 }
 
-/// This number of answers waits; further claims are refused before they are decided. Others are granted in the same
-/// commit.
+/// At the bound of waiting answers, further claims are refused before they are decided. Claims of other campaigns are
+/// granted in the same commit.
 #[tokio::test(flavor = "multi_thread")]
 async fn past_the_bound_of_waiting_answers_nothing_is_granted() {
     const WAITS_MAX: usize = 4;
@@ -130,7 +130,7 @@ async fn past_the_bound_of_waiting_answers_nothing_is_granted() {
     while case.embedded.queued() > 0 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    // All of these are decided together.
+    // One batch decides all of these.
     let sure: Vec<_> = (0..10)
         .map(|n| case.claim(case.sure, &format!("u{n}")))
         .collect();
@@ -155,7 +155,7 @@ async fn past_the_bound_of_waiting_answers_nothing_is_granted() {
     for ticket in fast {
         assert_eq!(ticket.await.unwrap().outcome.name(), "granted");
     }
-    drop(before.await); // it needs no room, but the campaign is being changed in the same commit
+    drop(before.await); // // needs no room, but the same commit changes the campaign
     let tally = case.embedded.tally(case.sure.id).await.unwrap().unwrap();
     assert_eq!(tally.grants as usize, 1 + WAITS_MAX);
     for name in ["before", "u9"] {
@@ -164,7 +164,7 @@ async fn past_the_bound_of_waiting_answers_nothing_is_granted() {
     case.embedded.close();
 }
 
-/// One sale has as many claims under way as it can: a claim of another one is decided and waits.
+/// One sale has the maximum of waiting claims. A claim of another sale is still decided and waits.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_campaign_leaves_room_for_others() {
     let options = EmbeddedOptions {
@@ -182,7 +182,7 @@ async fn one_campaign_leaves_room_for_others() {
     while case.embedded.queued() > 0 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    // All of these are decided together.
+    // One batch decides all of these.
     let greedy: Vec<_> = (0..100)
         .map(|n| case.claim(case.sure, &format!("u{n}")))
         .collect();

@@ -1,9 +1,8 @@
-//! Random histories on the embedded engine and on a bare book: the same outcomes, the same log, the same numbers.
+//! Random histories on the embedded engine and on a plain book: outcomes, log and numbers are the same.
 //!
-//! The book on the side never restarts and never batches; the engine does both. Commands of one batch are submitted
-//! without waiting for answers, so they share turns of the writer as chance will have it. The writer ticks by
-//! itself; as the clock stands still between transitions, and each transition that moves it ends with a tick, what
-//! it finds due at other times is nothing.
+//! The book never restarts and never batches; the engine does both. Commands of one batch are submitted without waiting
+//! for answers, so they share the writer's batches at random. The writer also ticks on its own. The clock stands still
+//! between transitions, and each transition that moves it ends with a tick, so the writer's own ticks find nothing due.
 
 use std::{sync::Arc, time::Duration};
 
@@ -26,10 +25,10 @@ use qiang_testkit::{
     histories::{self, Request, Transition},
 };
 
-/// Events of a tick; as many as the writer's own, so that both do all at once.
+/// Events of a tick: as many as the writer's own, so that both handle all due events at once.
 const TICK_EVENTS_MAX: usize = 1_024;
 
-/// Generates histories; what they should come to is the business of the book.
+/// Generates histories; the book computes the expected results.
 struct Histories;
 
 impl ReferenceStateMachine for Histories {
@@ -47,7 +46,7 @@ impl ReferenceStateMachine for Histories {
     fn apply((): (), _: &Transition) {}
 }
 
-/// Orders have so long for payments that are reported late.
+/// Grace that orders get for payments reported late.
 fn grace() -> Grace {
     Grace {
         ms: 30_000,
@@ -55,7 +54,7 @@ fn grace() -> Grace {
     }
 }
 
-/// The engine and, beside it, the book.
+/// The engine under test, and the book as its model.
 struct Pair {
     runtime: tokio::runtime::Runtime,
     directory: tempfile::TempDir,
@@ -124,8 +123,8 @@ impl Pair {
         qiang_core::ports::Clock::now(&*self.clock)
     }
 
-    /// Submits without waiting, then holds every answer against the book's. What waits until its campaign is read may
-    /// be decided behind what is about another one, so an engine that keeps nothing in memory is asked one by one.
+    /// Submits without waiting, then compares every answer with the book's. A task that waits for its campaign may be
+    /// decided after a task of another campaign. So an engine that keeps no campaign in memory gets single requests.
     fn batch(&mut self, requests: Vec<Request>) {
         let together = match self.keep_idle.is_zero() {
             true => 1,
@@ -162,7 +161,7 @@ impl Pair {
         }
     }
 
-    /// Has every campaign read back, by commands that change nothing.
+    /// Makes the engine reload every campaign, by commands that change nothing.
     fn recall_all(&self) {
         let engine = self.engine.as_ref().unwrap();
         for setup in &self.history.setups {
@@ -179,7 +178,7 @@ impl Pair {
         self.batch(vec![Command::Tick { events_max }.into()]);
     }
 
-    /// Claims that were made lately.
+    /// The latest claims, newest first.
     fn last_claims(&self) -> impl Iterator<Item = &Claim> {
         let exchanges = self.history.exchanges.iter().rev();
         let claims = exchanges.filter_map(|exchange| match exchange {
@@ -189,7 +188,7 @@ impl Pair {
         claims.take(8)
     }
 
-    /// Log, numbers and answers of both are the same.
+    /// Asserts that log, numbers and answers of both are the same.
     fn compare(&self) {
         let engine = self.engine.as_ref().unwrap();
         let read = engine.read(PartitionId(0), 0, usize::MAX);
@@ -218,7 +217,7 @@ impl Pair {
             Transition::Open(campaign) => {
                 let setup = Box::new(self.history.setups[campaign].clone());
                 self.batch(vec![Command::Open(setup).into()]);
-                self.tick(); // its window may be over
+                self.tick(); // // its end may be due
             }
             Transition::Batch(steps) => {
                 let requests = steps
@@ -242,7 +241,7 @@ impl Pair {
     fn finish(mut self) {
         let engine = self.engine.take().unwrap();
         self.history.logs = vec![std::mem::take(&mut self.log)];
-        // Everything that happened can be settled.
+        // The whole history can be settled.
         let head = self.history.logs[0].len() as u64;
         let settled = engine.await_settled(PartitionId(0), head, Duration::from_secs(20));
         assert_eq!(self.runtime.block_on(settled), Ok(true));
@@ -251,10 +250,10 @@ impl Pair {
     }
 }
 
-/// Campaigns stay in memory for longer than a history takes.
+/// Engine that keeps campaigns in memory for longer than a history takes.
 struct Kept;
 
-/// Campaigns leave memory as soon as they are settled, and come back whenever somebody asks.
+/// Engine that evicts campaigns as soon as they are settled, and reloads them on demand.
 struct Forgotten;
 
 macro_rules! state_machine_test {
@@ -286,7 +285,7 @@ macro_rules! state_machine_test {
 state_machine_test!(Kept, Duration::MAX);
 state_machine_test!(Forgotten, Duration::ZERO);
 
-/// Histories of one run; `PROPTEST_CASES` asks for more.
+/// Number of histories of one run; `PROPTEST_CASES` can raise it.
 fn cases() -> u32 {
     let asked = std::env::var("PROPTEST_CASES").ok();
     asked.and_then(|cases| cases.parse().ok()).unwrap_or(48)

@@ -1,4 +1,4 @@
-//! Files that are removed, moved or replaced while they are served: no grant is answered that its file does not keep.
+//! Files that are removed, moved or replaced while they are served: a grant is answered only if its file keeps it.
 #![cfg(target_os = "linux")]
 
 use std::{fs, path::Path, time::Duration};
@@ -21,7 +21,7 @@ use qiang_testkit::{
 use tempfile::TempDir;
 use uuid::Uuid;
 
-/// How long a process may take until it has noticed something.
+/// Maximum time until a process notices the change.
 const NOTICE_MAX: Duration = Duration::from_secs(60);
 
 fn try_open(path: &Path) -> Result<Embedded, StoreError> {
@@ -37,7 +37,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
     runtime.enable_all().build().unwrap().block_on(future)
 }
 
-/// A sale of some units, which is open.
+/// Opens a sale with some units.
 fn open_sale(embedded: &Embedded) -> Target {
     let setup = sale(50).setup(1);
     block_on(embedded.create(&setup)).unwrap();
@@ -50,8 +50,8 @@ fn claim(embedded: &Embedded, target: &Target, name: &str) -> Result<Claimed, En
     block_on(embedded.claim(target.one(name)))
 }
 
-/// Serves, does something to the files, and claims: the claim is refused, and so is the next one. Returns the folder,
-/// the engine, and why it has stopped.
+/// Serves, damages the files, and claims. Asserts that the claim and a later probe are refused. Returns the folder, the
+/// engine, the sale, and the reason of the stop.
 fn stops_behind(damage: impl FnOnce(&Path)) -> (TempDir, Embedded, Target, String) {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("qiang.db");
@@ -108,7 +108,7 @@ fn granting_goes_on_once_the_file_is_back() {
     wait_for("the repair", NOTICE_MAX, || {
         embedded.stopped().is_none().then_some(())
     });
-    // The commit of `c` went into the moved file, unless the move was noticed first.
+    // The commit of `c` went into the moved file, unless the writer noticed the move first.
     assert!(claim(&embedded, &target, "c").is_ok());
     for (name, outcome) in [
         ("b", "already_granted"),
@@ -123,7 +123,7 @@ fn granting_goes_on_once_the_file_is_back() {
     embedded.close();
 }
 
-/// `cp` of a backup over the file, which keeps its inode. The log beside it belongs to the earlier content.
+/// Like `cp` of a backup over the file, which keeps its inode. The write-ahead log belongs to the earlier content.
 #[test]
 fn a_file_that_is_overwritten_is_refused_until_it_is_restored() {
     let (folder, embedded, target, reason) = stops_behind(|path| {
@@ -153,7 +153,7 @@ fn a_file_that_is_overwritten_is_refused_until_it_is_restored() {
     restored.close();
 }
 
-/// What the log had is moved into the file, and the next start has every answered grant.
+/// The log's content is saved to the file, and the next start has every answered grant.
 #[test]
 fn no_grant_is_lost_with_the_log_of_a_running_service() {
     for suffix in ["-wal", "-shm"] {

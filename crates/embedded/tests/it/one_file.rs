@@ -1,4 +1,4 @@
-//! One data file under many names is served by one process: no unit is granted twice.
+//! One data file with many names is served by one process: no unit is granted twice.
 #![cfg(target_os = "linux")]
 
 use std::{
@@ -24,7 +24,7 @@ use qiang_testkit::{
 };
 use tempfile::TempDir;
 
-/// In the child: the file, what it does with it, and the folder that it mounts there, if it does.
+/// Environment of the child: the file, the child's task, and a folder to mount there, if any.
 const FILE: &str = "QIANG_TEST_ONE_FILE";
 const DOES: &str = "QIANG_TEST_ONE_FILE_DOES";
 const MOUNT: &str = "QIANG_TEST_ONE_FILE_MOUNT";
@@ -50,7 +50,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
     runtime.enable_all().build().unwrap().block_on(future)
 }
 
-/// A sale of some units, which is open.
+/// Opens a sale with some units.
 fn open_sale(embedded: &Embedded) -> Target {
     let setup = sale(50).setup(1);
     block_on(embedded.create(&setup)).unwrap();
@@ -63,7 +63,7 @@ fn claim(embedded: &Embedded, target: &Target, name: &str) -> Result<Claimed, En
     block_on(embedded.claim(target.one(name)))
 }
 
-/// A process that has a file open, until it is dropped.
+/// Process that has a file open until it is dropped.
 struct Holder {
     process: Child,
     output: BufReader<ChildStdout>,
@@ -97,14 +97,14 @@ impl Holder {
         Self { process, output }
     }
 
-    /// SIGKILL.
+    /// Kills the process with SIGKILL.
     fn kill(mut self) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
     }
 
     fn end(mut self) {
-        drop(self.process.stdin.take()); // it closes the file at the end of its input
+        drop(self.process.stdin.take()); // // the process closes the file at the end of its input
         io::copy(&mut self.output, &mut io::sink()).unwrap();
         assert!(self.process.wait().unwrap().success());
     }
@@ -124,7 +124,7 @@ fn in_a_child() {
         return;
     };
     if does == "read" {
-        // The last connection of a process removes the write-ahead log when it closes, if it can lock the file.
+        // When the last connection of a process closes, it removes the write-ahead log if it can lock the file.
         let conn = rusqlite::Connection::open(file).unwrap();
         let count = conn.query_row("SELECT count(*) FROM events", [], |row| {
             row.get::<_, i64>(0)
@@ -147,7 +147,7 @@ fn in_a_child() {
     embedded.close();
 }
 
-/// A closed file with other names: a symlink, one in another folder, and a hard link.
+/// A closed file with other names: a symlink, a symlink in another folder, and a hard link.
 fn names(folder: &Path) -> [PathBuf; 4] {
     fs::create_dir(folder.join("elsewhere")).unwrap();
     let names = ["qiang.db", "link.db", "elsewhere/link.db", "hard.db"];
@@ -199,8 +199,8 @@ fn a_second_process_is_refused_through_another_mount() {
     open(&path).close();
 }
 
-/// A refused attempt closes nothing by which SQLite loses its locks in this process: nobody else may take the file's
-/// write-ahead log for left over.
+/// A refused attempt closes no descriptor, because this process would lose SQLite's locks. Then another process could
+/// remove the write-ahead log of the file.
 #[test]
 fn an_attempt_in_the_same_process_takes_no_lock_from_sqlite() {
     let folder = TempDir::new().unwrap();
@@ -239,7 +239,7 @@ fn a_symlink_serves_and_restores_the_file_behind_it() {
     let target = open_sale(&embedded);
     claim(&embedded, &target, "a").unwrap();
     assert_eq!(embedded.path(), path.canonicalize().unwrap());
-    // As after a crash: what was granted is in the log beside the file.
+    // As after a crash: the grants are in the write-ahead log.
     let copy = folder.path().join("copy");
     fs::create_dir(&copy).unwrap();
     for name in ["qiang.db", "qiang.db-wal"] {
@@ -271,7 +271,7 @@ fn a_symlink_serves_and_restores_the_file_behind_it() {
     restored.close();
 }
 
-/// A log that another name of the file does not have is not taken for one that a repair has emptied.
+/// A hard link has no write-ahead log under its own name. That is not taken for a log that a repair has emptied.
 #[test]
 fn an_empty_log_beside_a_hard_link_is_not_the_files() {
     let folder = TempDir::new().unwrap();
@@ -291,7 +291,7 @@ fn an_empty_log_beside_a_hard_link_is_not_the_files() {
             matches!(refused, Err(StoreError::Incomplete { .. })),
             "{refused:?}"
         );
-        fs::write(&log, "").unwrap(); // as a reader leaves it
+        fs::write(&log, "").unwrap(); // // as a reader leaves it
     }
     let embedded = open(&path);
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Opening a file: one writer at a time, no damaged file, no newer one; and a long log gives the same book.
+//! Opening a file: one writer at a time, no damaged file, no newer one. A long log gives the same book.
 
 use std::path::Path;
 
@@ -30,7 +30,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
     runtime.enable_all().build().unwrap().block_on(future)
 }
 
-/// A packet and a sale, each with three grants, all settled.
+/// Makes a file with a red packet and a sale, each with three settled grants.
 fn with_grants(path: &Path) {
     let embedded = open(path);
     let packet = red_packet(1_000, 5, SplitRule::DoubleAverage { min: 1 });
@@ -51,7 +51,7 @@ fn with_grants(path: &Path) {
     embedded.close();
 }
 
-/// Whatever `damage` does to a sound file, the next start refuses it and says `why`.
+/// Asserts that a start after `damage` is refused with the reason `why`.
 pub(crate) fn refuses(damage: &str, why: &str) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("qiang.db");
@@ -71,7 +71,7 @@ pub(crate) fn refuses(damage: &str, why: &str) {
     }
 }
 
-/// One more entry at the end of the log, which is not settled.
+/// Statement that appends an unsettled entry to the log.
 fn entry(seq: u64, campaign: u8, rest: &str) -> String {
     let columns = "seq, at, campaign, kind, number, user, quantity, amount, note";
     format!("INSERT INTO events ({columns}) VALUES ({seq}, 0, {campaign}, {rest}, NULL)")
@@ -108,7 +108,7 @@ fn an_entry_of_no_campaign_is_damage() {
     );
 }
 
-/// Whatever `damage` does to the packet of a sound file, claims of it are refused and say `why`. The sale goes on.
+/// Asserts that claims of the red packet are refused with the reason `why` after `damage`. The sale continues.
 fn refuses_the_packet(damage: &str, why: &str) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("qiang.db");
@@ -179,14 +179,14 @@ fn a_second_writer_is_refused() {
     drop(first);
     assert!(in_use(&path), "another handle is left");
     drop(handle);
-    drop(open(&path)); // the last handle stops the writer
+    drop(open(&path)); // // the last handle stops the writer
     let third = open(&path);
     third.close();
     drop(open(&path));
     drop(third);
 }
 
-/// Whoever copies the one file after a clean end has everything, also where somebody reads it meanwhile.
+/// After a clean close, a copy of the file alone is complete, also if another process has the file open.
 #[test]
 fn the_file_alone_has_everything_after_a_close() {
     let directory = tempfile::tempdir().unwrap();
@@ -197,7 +197,7 @@ fn the_file_alone_has_everything_after_a_close() {
     let target = Target::of(&setup);
     block_on(embedded.submit(Command::Open(Box::new(setup)))).unwrap();
     let granted = block_on(embedded.claim(target.one("a"))).unwrap().outcome;
-    // A connection that is kept: the last one to close would empty the log by itself.
+    // An open connection: the last one to close would empty the log automatically.
     let reader = rusqlite::Connection::open(&path).unwrap();
     let tables = "SELECT count(*) FROM sqlite_schema";
     let count = || reader.query_row(tables, [], |row| row.get::<_, i64>(0));
@@ -214,7 +214,7 @@ fn the_file_alone_has_everything_after_a_close() {
     assert_eq!(again, *grant);
 }
 
-/// Serves, grants, and copies the file: what a killed process, or a careless backup, leaves.
+/// Serves, grants, and copies the file while it is open, as after a kill or a careless backup.
 fn copied_while_open(directory: &Path, suffixes: &[&str]) -> std::path::PathBuf {
     let (path, copy) = (directory.join("qiang.db"), directory.join("copy.db"));
     let embedded = open(&path);
@@ -243,7 +243,7 @@ fn a_copy_without_its_write_ahead_log_is_refused() {
     let error = Embedded::is_engine(&copy).unwrap_err().to_string();
     assert!(error.contains("copy.db-wal is not beside it"), "{error}");
     assert_eq!(error.lines().count(), 1);
-    // Who reads it leaves an empty log beside it, which belongs to nothing.
+    // A reader leaves an empty log next to the file, which does not belong to it.
     let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY;
     let reader = rusqlite::Connection::open_with_flags(&copy, flags).unwrap();
     let count = reader.query_row("SELECT count(*) FROM events", [], |row| {
@@ -273,7 +273,7 @@ fn a_copy_with_its_write_ahead_log_has_everything() {
     open(&copy).close();
 }
 
-/// A repair empties the log where it stands. If the process dies then, nothing is missing.
+/// A repair empties the log in place. If the process then dies, nothing is missing.
 #[test]
 fn a_log_that_was_emptied_in_its_place_is_no_loss() {
     let directory = tempfile::tempdir().unwrap();
@@ -380,7 +380,7 @@ fn two_hundred_thousand_grants_are_the_same_after_a_restart() {
     embedded.abort();
 }
 
-/// SQLite by itself checkpoints its write-ahead log once it is 64 MiB long, which would be under peak load.
+/// SQLite checkpoints its write-ahead log automatically once it has 64 MiB, which would be under peak load.
 #[test]
 fn an_idle_writer_checkpoints_what_is_settled() {
     const GRANTS: u32 = 12_000;
@@ -400,10 +400,10 @@ fn an_idle_writer_checkpoints_what_is_settled() {
     let (head, _) = embedded.positions();
     let settled = embedded.await_settled(PartitionId(0), head, std::time::Duration::from_secs(60));
     assert_eq!(block_on(settled), Ok(true));
-    // Answered after whatever the writer was doing when it published the position.
+    // Answered after the writer's work at the time of the published position.
     block_on(embedded.probe(PartitionId(0))).unwrap();
     let alone = directory.path().join("alone.db");
-    std::fs::copy(&path, &alone).unwrap(); // without the write-ahead log
+    std::fs::copy(&path, &alone).unwrap(); // // without the write-ahead log
     let file = rusqlite::Connection::open(&alone).unwrap();
     let checkpointed: u32 = file
         .query_row("SELECT seq FROM settled", [], |row| row.get(0))

@@ -1,4 +1,4 @@
-//! Payments of other amounts in a file that is damaged.
+//! Payments of other amounts in a damaged file.
 
 use qiang_core::{
     book::{Book, Command},
@@ -33,7 +33,7 @@ fn payments_that_make_no_sense_are_damage() {
     refuses("5", "p euro");
 }
 
-/// What was paid back is not owed again.
+/// A refund that was paid is not due again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refund_without_its_posting_counts() {
     let folder = TempDir::new().unwrap();

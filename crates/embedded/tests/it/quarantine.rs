@@ -1,5 +1,5 @@
-//! What the engine's own ledger refuses goes into quarantine, with what follows from it; everything else is settled,
-//! and granting goes on. Once the cause is mended, the entries are settled after all.
+//! Entries that the engine's own ledger refuses are quarantined, with the entries that depend on them. All others are
+//! settled, and granting continues. Once the cause is repaired, the quarantined entries are settled too.
 
 use std::{
     path::{Path, PathBuf},
@@ -28,7 +28,7 @@ use uuid::Uuid;
 const PARTITION: PartitionId = PartitionId(0);
 const SHARES: u32 = 400;
 const SHARE_MINOR: i64 = 10;
-/// The number of the share whose row is out of reach for a while.
+/// Number of the share whose row is hidden for some time.
 const HIDDEN: u32 = 150;
 const WAIT_MAX: Duration = Duration::from_secs(20);
 
@@ -37,7 +37,7 @@ fn open(path: &Path) -> Embedded {
     opened.unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// An engine with an open packet.
+/// Starts an engine with an open red packet.
 async fn with_packet(ack: AckLevel) -> (TempDir, PathBuf, Embedded, Target) {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("qiang.db");
@@ -69,7 +69,7 @@ fn mend(path: &Path) {
     assert_eq!(run(path, mend), 1);
 }
 
-/// Claims for users `from` to `to`, all at once: each gets a share.
+/// Claims for users `from` to `to` at once. Each gets a share.
 async fn claim(embedded: &Embedded, packet: Target, users: std::ops::Range<u32>) {
     let claims = users.map(|n| embedded.claim(packet.one(&format!("u{n}"))));
     for ticket in claims.collect::<Vec<_>>() {
@@ -89,7 +89,7 @@ async fn balance(embedded: &Embedded, name: &str) -> i64 {
     balances.iter().map(|balance| balance.available.minor).sum()
 }
 
-/// Waits until so much is counted, both in the table and as the engine reports it.
+/// Waits until the table and the engine report these counts.
 async fn counted(embedded: &Embedded, refused: u64, waiting: u64) {
     let expected = QuarantineCount { refused, waiting };
     let count = embedded.count_quarantined(PARTITION).await;
@@ -152,8 +152,8 @@ async fn what_the_ledger_refuses_is_quarantined_and_settled_after_all() {
     embedded.close();
 }
 
-/// What is in quarantine is not in the ledger, although the position is past it: neither the claim nor its repetition
-/// is answered `ledger` before the entry is settled after all.
+/// A quarantined grant is not in the ledger, although the position is after it. Neither the claim nor its repetition is
+/// answered `ledger` before the entry is settled.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_grant_in_quarantine_is_not_acknowledged() {
     let (_folder, path, embedded, packet) = with_packet(AckLevel::Ledger).await;
@@ -177,8 +177,8 @@ async fn a_grant_in_quarantine_is_not_acknowledged() {
     embedded.close();
 }
 
-/// After so many refusals something else must be wrong: settlement stops and says so, while granting goes on. It goes
-/// on by itself once entries have left the quarantine.
+/// After this number of refusals the cause must be elsewhere: settlement stops and reports it, while granting
+/// continues. It resumes automatically once entries have left the quarantine.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_quarantine_is_an_alarm() {
     let (_folder, path, embedded, packet) = with_packet(AckLevel::Fsync).await;

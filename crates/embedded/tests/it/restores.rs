@@ -1,4 +1,5 @@
-//! What a restored file gives out: no order id and no event id that was told before the restore names something else.
+//! Ids given by a restored file: no order id and no event id that was published before the restore names another
+//! object.
 
 use std::{
     collections::BTreeMap,
@@ -31,7 +32,7 @@ const STOCK: u32 = 1_000;
 const HOLD_MS: i64 = 60_000;
 const SETTLED_MAX: Duration = Duration::from_secs(20);
 
-/// What names of orders and events said.
+/// Published ids of orders and events with their objects.
 #[derive(Default)]
 struct Told {
     orders: BTreeMap<u32, String>,
@@ -39,7 +40,7 @@ struct Told {
 }
 
 impl Told {
-    /// Notes a grant; `true` if its number named another user's before.
+    /// Records a grant. Returns true if its number named another user's order before.
     fn order(&mut self, number: u32, user: &str) -> bool {
         let before = self.orders.insert(number, user.to_owned());
         before.is_some_and(|before| before != user)
@@ -57,7 +58,7 @@ impl Scene {
         self.folder.path().join(name)
     }
 
-    /// Every campaign leaves memory as soon as it may.
+    /// Opens an engine that evicts every campaign as soon as it may.
     fn open(&self, path: &Path) -> Embedded {
         let options = EmbeddedOptions {
             keep_idle: Duration::ZERO,
@@ -70,7 +71,7 @@ impl Scene {
         Target::of(&self.setup)
     }
 
-    /// Users of a group claim, one after the other: the numbers of their orders.
+    /// Claims for the users of a group, one after the other. Returns the numbers of their orders.
     async fn claim(&self, engine: &Embedded, group: &str, count: u32, told: &mut Told) -> Vec<u32> {
         let mut numbers = Vec::new();
         for n in 0..count {
@@ -138,8 +139,8 @@ async fn open_sale(scene: &Scene, engine: &Embedded) {
     engine.submit(open).await.unwrap();
 }
 
-/// A backup before some grants is restored twice: where it was, and elsewhere, as where the disk is lost. What lives on
-/// beside them, as a copy that is tried out, names nothing that they name.
+/// One backup is restored to its old path and to two others, as after the loss of a disk or for a trial. No restored
+/// file reuses an id that another one has given.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restored_file_gives_no_id_again() {
     let (scene, engine) = scene(true).await;
@@ -170,7 +171,7 @@ async fn a_restored_file_gives_no_id_again() {
         let group = format!("round-{round}");
         let numbers = scene.claim(&engine, &group, 3, &mut told).await;
         assert_eq!(numbers, [numbers[0], numbers[0] + 1, numbers[0] + 2]);
-        // Orders of both sides of the gap are found, after a start and after they have left memory.
+        // Orders on both sides of the gap are found, after a start and after an eviction.
         engine.close();
         drop(engine);
         let engine = scene.open(&path);
@@ -200,7 +201,7 @@ async fn a_restored_file_gives_no_id_again() {
     }
 }
 
-/// Payments and the ends of holds find the orders on both sides of the gap.
+/// Payments and hold expiry find the orders on both sides of the gap.
 #[tokio::test(flavor = "multi_thread")]
 async fn orders_on_both_sides_of_the_gap_live_on() {
     let (scene, engine) = scene(true).await;
@@ -249,7 +250,7 @@ async fn orders_on_both_sides_of_the_gap_live_on() {
         scene.claim(&engine, "last", 1, &mut told).await,
         [numbers[1] + 1]
     );
-    // A second backup and restore skip from there.
+    // A second backup and restore skip further numbers.
     back_up(&path, &scene.path("c.db")).unwrap();
     let lost = scene.claim(&engine, "lost", 1, &mut told).await;
     engine.close();
@@ -261,7 +262,7 @@ async fn orders_on_both_sides_of_the_gap_live_on() {
     engine.close();
 }
 
-/// A sale that had not opened when the backup was made may have opened and granted since.
+/// A sale that was not open at the backup may have opened and granted since.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sale_that_opens_after_the_restore_skips_too() {
     let (scene, engine) = scene(false).await;

@@ -1,5 +1,5 @@
-//! A ledger alone on a file: what kind of file it is, how it is shared, and that one partition does not wait for
-//! another. What it does with entries is in the suite.
+//! Standalone ledger on a file: its kind, its lock, and independent partitions. The conformance suite covers
+//! settlement.
 
 use std::{
     future::poll_fn,
@@ -35,7 +35,7 @@ fn open_engine(path: &Path) -> Result<Embedded, StoreError> {
     Embedded::open(path, ManualClock::new(OPENS))
 }
 
-/// A sale with its log: opened, and one grant to each of so many users.
+/// A sale with its log: opened, and one grant to each of `grants` users.
 fn sold(n: u64, grants: u32) -> (Setup, Vec<Entry>) {
     let setup = sale(grants).setup(n);
     let (mut book, mut log) = (Book::new(), Vec::new());
@@ -96,7 +96,7 @@ async fn each_partition_has_its_position_and_its_waiters() {
         }));
     }
     assert_eq!(ledger.positions().await, Ok(Vec::new()));
-    // The second and the third partition go on; the first stands.
+    // The second and the third partition continue; the first waits.
     for n in [2, 1] {
         assert_eq!(ledger.settle(partition(n), &logs[n].1).await, Ok(5));
     }
@@ -117,7 +117,7 @@ async fn each_partition_has_its_position_and_its_waiters() {
     assert_eq!(ledger.settled(partition(2)).await, Ok(5));
 }
 
-/// While many partitions bring thousands of entries at once, what is asked for after them is done before most of them.
+/// While many partitions settle thousands of entries at once, a later request is done before most of them.
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_waits_for_the_partitions_backlog() {
     const RUNS: u16 = 12;
@@ -131,7 +131,7 @@ async fn nobody_waits_for_the_partitions_backlog() {
         |(n, (_, log)): (u16, &'static (Setup, Vec<Entry>))| ledger.settle(PartitionId(n), log);
     let logs: &'static [_] = logs.leak();
     let mut backlog: Vec<_> = (0..).zip(logs).map(settle).collect();
-    // The first poll puts it into the queue.
+    // The first poll queues the job.
     poll_fn(|context| {
         for run in &mut backlog {
             assert!(run.as_mut().poll(context).is_pending());
@@ -170,7 +170,7 @@ async fn what_is_settled_was_opened_there() {
     let (one, other, third) = (PartitionId(1), PartitionId(2), PartitionId(3));
     let first = ledger.settle(one, &spread(&log[..2], 2)).await;
     assert_eq!(first, Ok(2));
-    // Twice in one partition; over another number of parts; without its opening; a part too many.
+    // Twice in one partition; with another number of shards; without an opening; with a surplus shard.
     let mut again = spread(&log[..1], 2);
     again[0].seq = 3;
     refused(ledger.settle(one, &again).await, "is scheduled");
@@ -187,8 +187,8 @@ async fn what_is_settled_was_opened_there() {
     );
 }
 
-/// Another connection holds the file's write lock for longer than the writer waits: no change is confirmed, and once
-/// the lock is released, entries are settled once.
+/// Another connection holds the file's write lock for longer than the writer waits: no change is confirmed. Once the
+/// lock is released, entries are settled once.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_commit_is_uncertain_and_the_ledger_comes_back() {
     let folder = TempDir::new().unwrap();
@@ -224,7 +224,7 @@ async fn a_failed_commit_is_uncertain_and_the_ledger_comes_back() {
     assert_eq!(record.granted, 3);
 }
 
-/// What kill -9 leaves: the files as they are, with a write-ahead log that was never checkpointed.
+/// As after kill -9: the files as they are, with a write-ahead log that was never checkpointed.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_answered_is_in_the_files_at_once() {
     let folder = TempDir::new().unwrap();

@@ -1,4 +1,4 @@
-//! Campaigns whose time comes while the book does not have them.
+//! Campaigns that become due while they are evicted.
 
 use qiang_core::{
     book::{Command, Reply, Setup},
@@ -10,11 +10,11 @@ use super::*;
 use crate::writer::turns::{Engine, block_on, creation, fresh, outcome};
 
 const HOLD_MS: i64 = 60_000;
-/// More than are read without a break.
+/// More orders than one read takes without a pause.
 const ORDERS: u32 = ROWS_AT_ONCE as u32 + 4;
 
 impl Engine {
-    /// No campaign leaves unless the test says so.
+    /// An engine that evicts campaigns only when the test calls for it.
     fn unswept() -> Self {
         let mut engine = Self::open_without_readers(tempfile::TempDir::new().unwrap());
         engine.sweep_later();
@@ -32,7 +32,7 @@ impl Engine {
         creation.setup
     }
 
-    /// Has so many users order, all of it settled.
+    /// Makes orders of this many users and settles all of them.
     fn sell(&mut self, setup: &Setup, orders: u32) {
         let mut tickets: Vec<_> = (0..orders)
             .map(|n| self.claim(setup, &format!("user-{n}")))
@@ -62,7 +62,7 @@ impl Engine {
         self.writer.shared.book.read().has(setup.campaign.id)
     }
 
-    /// Campaigns that are sent for.
+    /// Campaigns whose reload is requested.
     fn sent_for(&self) -> Vec<CampaignId> {
         let errands = self.writer.shared.recalls.take();
         errands.iter().map(Errand::campaign).collect()
@@ -83,7 +83,7 @@ impl Engine {
         self.count("SELECT count(*) FROM events WHERE kind = 4")
     }
 
-    /// Reads a campaign as the thread does.
+    /// Reloads a campaign as the thread does.
     fn read(&self, setup: &Setup) -> Task {
         let id = setup.campaign.id;
         let loaded = recall::load(&self.reader, id, &mut || {}).unwrap();
@@ -91,7 +91,7 @@ impl Engine {
     }
 }
 
-/// An engine with a large sale that is not in memory, and a small one that is.
+/// An engine with an evicted large sale and a small sale in memory.
 fn cold_and_hot() -> (Engine, Setup, Setup) {
     let mut engine = Engine::unswept();
     let (cold, hot) = (engine.sale(1), engine.sale(2));
@@ -100,7 +100,7 @@ fn cold_and_hot() -> (Engine, Setup, Setup) {
     (engine, cold, hot)
 }
 
-/// Nobody waits until a large campaign is read that is due.
+/// No task waits for the reload of a large due campaign.
 #[test]
 fn the_writer_reads_no_large_campaign() {
     let (mut engine, cold, hot) = cold_and_hot();
@@ -111,13 +111,13 @@ fn the_writer_reads_no_large_campaign() {
     assert!(outcome(&mut claimed).grant().is_some());
     assert_eq!(engine.sent_for(), [cold.campaign.id]);
     assert_eq!((engine.whole(), engine.has(&cold)), (0, false));
-    // It is sent for once.
+    // Its reload is requested once.
     engine.turn();
     let mut again = engine.claim(&cold, "late");
     engine.turn();
     assert_eq!(engine.sent_for(), []);
     assert_eq!(engine.expired(), 0);
-    // What waited for it is decided behind what is due, and before the tick is answered.
+    // The waiting claim is decided after the due holds, and before the tick is answered.
     engine.push(engine.read(&cold));
     engine.turn();
     assert!(outcome(&mut again).grant().is_some());
@@ -129,7 +129,7 @@ fn the_writer_reads_no_large_campaign() {
     assert_eq!(engine.expired(), ORDERS);
 }
 
-/// Holds end although a read fails.
+/// Holds expire although a reload failed.
 #[test]
 fn what_could_not_be_read_is_due_again() {
     let (mut engine, cold, _) = cold_and_hot();
@@ -153,7 +153,7 @@ fn what_could_not_be_read_is_due_again() {
     }
 }
 
-/// A small campaign is read in the turn in which it is due.
+/// A small campaign is reloaded in the turn in which it is due.
 #[test]
 fn small_campaigns_are_read_with_the_tick() {
     let mut engine = Engine::unswept();
@@ -175,7 +175,7 @@ fn small_campaigns_are_read_with_the_tick() {
     assert_eq!(engine.sent_for(), []);
 }
 
-/// A campaign that is due soon would be read again for that.
+/// A campaign that is due soon would be reloaded for that.
 #[test]
 fn what_is_due_soon_stays() {
     let mut engine = Engine::unswept();

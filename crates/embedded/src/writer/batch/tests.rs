@@ -1,4 +1,4 @@
-//! Campaigns that are opened in the commit that enters them: where the ledger stands behind it. Reads beside claims.
+//! Campaigns opened in the commit that enters them: ledger position after it. Reads next to claims.
 
 use qiang_core::{
     campaign::Phase,
@@ -20,13 +20,13 @@ impl Engine {
         self.phase_of(creation).unwrap()
     }
 
-    /// None where there is no such campaign.
+    /// `None` if the campaign does not exist.
     fn phase_of(&self, creation: &Creation) -> Option<Phase> {
         let record = campaigns::campaign(&self.reader, creation.setup.campaign.id).unwrap();
         record.map(|record| record.phase)
     }
 
-    /// The last entry that is committed, and the last one that is settled, as the file has them and as the writer does.
+    /// Positions of the last committed and the last settled entry. Asserts that the file and the writer agree.
     fn places(&self) -> (Seq, Seq) {
         let head = self
             .count("SELECT coalesce(max(seq), 0) FROM events")
@@ -64,7 +64,7 @@ fn an_opening_is_settled_with_the_creation_where_nothing_is_before_it() {
     for entered in entered {
         assert_eq!(fresh(&engine.entered(entered)), Some(true));
     }
-    // A repetition opens nothing, and moves nothing.
+    // A repeated request opens nothing and settles nothing.
     let again = engine.enter(packets[0].clone());
     assert_eq!(fresh(&engine.entered(again)), Some(false));
     assert_eq!(engine.places(), (2, 2));
@@ -78,7 +78,7 @@ fn an_opening_is_settled_with_the_creation_where_nothing_is_before_it() {
     }
 }
 
-/// Nobody who claims waits for more than a batch has room for, however many small packets are sent at once.
+/// A claim waits for at most as many new packets as fit one batch, however many arrive at once.
 #[test]
 fn many_packets_are_entered_over_several_batches() {
     const SHARES: u32 = 1_000;
@@ -97,7 +97,7 @@ fn many_packets_are_entered_over_several_batches() {
         engine.turn();
         assert!(outcome(&mut ticket).grant().is_some());
         claims += 1;
-        // In the order in which they came.
+        // In order of arrival.
         while let Some(next) = entered.first_mut()
             && let Some(first) = one(next)
         {
@@ -154,7 +154,7 @@ fn an_opening_waits_for_what_is_in_the_log_before_it() {
     let entered = engine.enter(stock.clone());
     assert_eq!(fresh(&engine.entered(entered)), Some(true));
     assert_eq!(engine.places(), (1, 1));
-    // In the batch of a claim, and then behind one that is not settled.
+    // First in the batch of a claim, then after a claim that is not settled.
     for (n, is_one_batch) in [(2, true), (3, false)] {
         let packet = packet(n, 1_000, 10);
         let (head, settled) = engine.places();
@@ -188,7 +188,7 @@ fn what_is_refused_behind_a_change_leaves_the_openings_beside_it() {
         Err::<(), _>(StoreError::Refused(LedgerError::IdUsed))
     });
     engine.push(Task::Ledger(refused));
-    // An id that is a campaign's already, under another key.
+    // The id of an existing campaign under another key.
     let mut same_id = packet(3, 1_000, 10);
     same_id.setup = packets[0].setup.clone();
     let same_id = engine.enter(same_id);
@@ -202,7 +202,7 @@ fn what_is_refused_behind_a_change_leaves_the_openings_beside_it() {
     }
 }
 
-/// What is decided later, in the batch that a read comes with or in another one, is none of its business.
+/// Later decisions, in the batch of the read or in another one, do not affect its answer.
 #[test]
 fn a_read_is_answered_before_anything_else_is_decided() {
     let mut engine = Engine::new();
@@ -219,7 +219,7 @@ fn a_read_is_answered_before_anything_else_is_decided() {
         let tally = block_on(ticket).unwrap().unwrap();
         assert_eq!(tally.remaining, remaining);
     }
-    // Whoever only reads is no load that settlement gives way to.
+    // Reads are not load, so settlement does not yield to them.
     engine.settle();
     engine.writer.pace.idle();
     let (answer, ticket) = Ticket::new();

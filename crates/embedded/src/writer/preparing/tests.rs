@@ -1,4 +1,4 @@
-//! Large packets, with a writer whose turns are taken one by one.
+//! Large packets, with a writer whose turns the test takes one by one.
 
 use qiang_core::{
     event::Event,
@@ -19,7 +19,7 @@ use crate::{
 const SHARES: u32 = 20_000;
 
 impl Engine {
-    /// Takes turns until some of a large packet is written, and not all.
+    /// Takes turns until a part of a large packet's shares is written.
     fn begin(&mut self) {
         while self.shares() == 0 {
             self.turn();
@@ -27,19 +27,19 @@ impl Engine {
         assert!(self.shares() < SHARES);
     }
 
-    /// Takes turns until nothing is left to write or to take out.
+    /// Takes turns until no share is left to write or delete.
     fn rest(&mut self) {
         while self.writer.preparing.has_work() {
             self.turn();
         }
     }
 
-    /// Shares of packets with many, as committed.
+    /// Number of committed shares.
     fn shares(&self) -> u32 {
         self.count("SELECT count(*) FROM shares")
     }
 
-    /// Nothing of a packet is there, and its money is the sender's.
+    /// Asserts that nothing of a packet exists and its money is the sender's.
     fn assert_nothing_of(&self, creation: &Creation) {
         let id = creation.setup.campaign.id;
         let campaign = campaigns::campaign(&self.reader, id).unwrap();
@@ -54,7 +54,7 @@ impl Engine {
         assert_eq!(self.count("SELECT count(*) FROM preparations"), 0);
     }
 
-    /// All of a packet is there, and it hands out its shares.
+    /// Asserts that a packet is complete and grants its shares.
     fn assert_entered(&mut self, creation: &Creation, total: i64) {
         let setup = campaigns::setup_by_id(&self.reader, creation.setup.campaign.id).unwrap();
         assert_eq!(setup.as_ref(), Some(&creation.setup));
@@ -93,7 +93,7 @@ fn claims_are_committed_between_the_slices_of_a_large_packet() {
     };
     assert_eq!((fresh(&entered), written), (Some(true), SHARES));
     assert!(slices >= SHARES / LOAD_SHARES, "{slices} slices");
-    // Whoever claimed meanwhile is before the packet in the log, though it was asked for first.
+    // Claims that were decided in between precede the packet in the log, though the packet was requested first.
     let mut before = 0;
     let opened = |event: &Event| matches!(event, Event::Opened { .. });
     log::read(
@@ -127,7 +127,7 @@ fn a_crash_between_slices_leaves_nothing_and_the_key_is_free() {
         engine = engine.crash();
         engine.assert_nothing_of(&large);
     }
-    // Others are entered beside what is left, and do not get mixed up with it.
+    // Other packets are entered next to the abandoned shares and do not mix with them.
     let small = packet(2, 1_000, 10);
     let entered = engine.enter(small.clone());
     assert_eq!(fresh(&engine.entered(entered)), Some(true));
@@ -140,7 +140,7 @@ fn a_crash_between_slices_leaves_nothing_and_the_key_is_free() {
         (large.setup.campaign.id.uuid(), true)
     );
     engine.assert_entered(&large, 501_000);
-    // It was answered: from now on the key is this packet's, and nothing is written for a retry.
+    // The request was answered: the key now belongs to this packet, and a retry writes nothing.
     for _ in 0..2 {
         engine.rest();
         let again = engine.enter(large.clone());
@@ -181,7 +181,7 @@ fn what_the_sender_lacks_is_refused_and_leaves_nothing() {
     engine.assert_nothing_of(&dear);
     engine.assert_no_share_is_left();
 
-    // The money goes while the shares are written.
+    // The money is spent while the shares are written.
     let large = packet(2, FUNDS, SHARES);
     let entered = engine.enter(large.clone());
     engine.begin();
@@ -204,7 +204,7 @@ fn the_same_request_twice_at_once_is_one_packet() {
     let both = [(); 2].map(|()| engine.enter(large.clone()));
     let both = both.map(|entered| engine.entered(entered));
     assert_eq!(both.each_ref().map(fresh), [Some(true), Some(false)]);
-    // Another one under its key, and under its id.
+    // Another packet under the same key, and one with the same id.
     let mut other = packet(2, 400_000, SHARES);
     other.used.as_mut().unwrap().key = large.used.clone().unwrap().key;
     other.used.as_mut().unwrap().fingerprint = [2; 32];
@@ -219,7 +219,7 @@ fn the_same_request_twice_at_once_is_one_packet() {
     engine.assert_entered(&large, 500_000);
 }
 
-/// Many packets in one request are written as one large one is, and each is refused by itself.
+/// Many packets of one request are written like one large packet. Each is refused separately.
 #[test]
 fn a_batch_of_packets_is_written_before_it_is_entered() {
     let mut engine = Engine::new();
@@ -252,7 +252,7 @@ fn a_batch_of_packets_is_written_before_it_is_entered() {
     engine.assert_entered(&asked[2], 700_001);
 }
 
-/// A sale beside packets that are refused is entered all the same.
+/// A sale next to refused packets is still entered.
 #[test]
 fn what_is_new_without_shares_is_entered_too() {
     let mut engine = Engine::new();
@@ -281,7 +281,7 @@ fn a_commit_that_fails_between_slices_leaves_nothing() {
     let large = packet(1, 500_000, SHARES);
     let mut entered = engine.enter(large.clone());
     engine.begin();
-    // Somebody else has the file's lock, and the writer does not wait for it.
+    // Another connection holds the file's lock, and the writer does not wait for it.
     let other = Connection::open(engine.folder.path().join("qiang.db")).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     engine
@@ -308,7 +308,7 @@ fn a_commit_that_fails_between_slices_leaves_nothing() {
     engine.assert_no_share_is_left();
 }
 
-/// An engine that ends enters what it has accepted; one that is aborted refuses it.
+/// An engine that closes enters the accepted campaigns; an aborted one refuses them.
 #[test]
 fn the_end_of_the_writer_answers_what_waits() {
     for aborted in [false, true] {
@@ -349,7 +349,7 @@ fn what_is_new_is_listed_once_there_is_nothing_else_to_do() {
     let sql = "SELECT count(*) FROM owned";
     for _ in 0..10 {
         if engine.count(sql) == 0 {
-            engine.turn(); // nothing comes any more
+            engine.turn(); // // no further task arrives
         }
     }
     let sql = "SELECT count(*) FROM owned WHERE by = 'seller' AND campaign <= (SELECT campaign FROM listed)";

@@ -1,4 +1,4 @@
-//! What the gate answers behind a commit, and during one.
+//! Answers of the gate after a commit, and during one.
 
 use std::{
     pin::{Pin, pin},
@@ -9,7 +9,7 @@ use qiang_core::id::OrderId;
 
 use super::*;
 
-/// Behind the sell-out, whoever asks again for his grant does not keep the gate from answering those behind him.
+/// After the sell-out, replays of the winner do not keep the gate from answering the other claims.
 #[test]
 fn losers_between_replays_are_answered_without_a_decision() {
     const EACH: usize = 1_000;
@@ -35,15 +35,15 @@ fn losers_between_replays_are_answered_without_a_decision() {
         let expected = ["already_granted", "sold_out"][n % 2];
         assert_eq!(block_on(ticket).unwrap().outcome.name(), expected);
     }
-    // Each round decides one loser. The queue may have been taken in two turns.
+    // Each batch decides one loser. The writer may have taken the queue in two batches.
     let losers = (embedded.gate_answers().decided - before.decided) as usize - EACH;
     assert!(losers <= 10, "{losers} losers were decided");
     audit(&embedded, history);
     embedded.close();
 }
 
-/// Whoever reads while the last unit's grant is being committed is told what the commit makes of it, and of other
-/// campaigns at once what they are.
+/// A read during the commit of the last unit's grant is answered with the result of the commit. A read of another
+/// campaign is answered at once.
 #[test]
 fn a_read_waits_for_the_commit_under_way() {
     let directory = tempfile::tempdir().unwrap();
@@ -53,7 +53,7 @@ fn a_read_waits_for_the_commit_under_way() {
     let target = enter(&embedded, 1, sale(2), &mut history);
     let aside = enter(&embedded, 2, sale(2), &mut history);
     for sale in [target, aside] {
-        block_on(embedded.claim(sale.one("first"))).unwrap(); // in memory from now on
+        block_on(embedded.claim(sale.one("first"))).unwrap(); // // loads the campaign
     }
     let look = |user: &str| embedded.look(&target.one(user));
     let order = || {

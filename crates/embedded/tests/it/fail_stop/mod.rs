@@ -1,7 +1,7 @@
-//! When a commit fails, nothing is granted that is not kept; when the disk is well again, granting goes on.
+//! A failed commit grants nothing that is not kept; once the disk works again, granting continues.
 //!
-//! The full disk is a real one of some megabytes: the test starts itself again inside a mount namespace of its own,
-//! where anybody may mount such a disk. A machine that cannot do that fails the test.
+//! The full disk is a real one of some megabytes. The test starts itself again inside a mount namespace of its own,
+//! where every user may mount such a disk. On a machine without that right, the test fails.
 
 mod gate;
 mod held_up;
@@ -33,12 +33,12 @@ use qiang_testkit::{
 };
 use uuid::Uuid;
 
-/// In the child: where the small disk is.
+/// Environment of the child: path of the small disk.
 const DISK: &str = "QIANG_TEST_SMALL_DISK";
 const DISK_BYTES: usize = 48 << 20;
-/// What is taken away from the disk, and given back.
+/// Size of the file that fills the disk and is deleted later.
 const BALLAST_BYTES: usize = DISK_BYTES - (704 << 10);
-/// Claims at once: their commit alone is more than the ballast leaves.
+/// Concurrent claims: their commit alone needs more space than the ballast leaves.
 const CLAIMS: u64 = 12_000;
 
 fn open(path: &Path) -> Embedded {
@@ -71,16 +71,16 @@ fn claims(embedded: &Embedded, claims: impl Iterator<Item = book::Claim>) -> Vec
     claims.map(|claim| embedded.claim(claim)).collect()
 }
 
-/// Asks for everything again, all at once: one by one, each would be a commit of its own.
+/// Repeats all claims at once; one by one, each would be a commit of its own.
 fn retry(embedded: &Embedded, again: impl Iterator<Item = book::Claim>) -> Vec<Claimed> {
     let tickets = claims(embedded, again).into_iter();
     tickets.map(|ticket| block_on(ticket).unwrap()).collect()
 }
 
-/// Keeps the writer from committing by holding the file's write lock, for as long as the writer waits for it.
+/// Stops the writer's commits by holding the file's write lock, for as long as the writer waits for the lock.
 fn hold_up(path: &Path, embedded: &Embedded) -> rusqlite::Connection {
     while embedded.positions().0 != embedded.positions().1 && embedded.stopped().is_none() {
-        std::thread::sleep(Duration::from_millis(1)); // let it settle, so that nothing else is under way
+        std::thread::sleep(Duration::from_millis(1)); // // until the writer has settled everything
     }
     let other = rusqlite::Connection::open(path).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
@@ -102,7 +102,7 @@ fn audit(embedded: &Embedded, mut history: History) {
     drop(assert_sound(&history));
 }
 
-/// Starts this test again where a small disk can be mounted.
+/// Starts this test again in a namespace where it can mount a small disk.
 fn again_on_a_small_disk(test: &str) {
     let directory = tempfile::tempdir().unwrap();
     let script = format!(
@@ -128,7 +128,7 @@ fn again_on_a_small_disk(test: &str) {
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr),
     );
-    // Also if there were no test of that name, which counts as success.
+    // A missing test of that name would also count as success.
     let done = output.status.success() && out.contains("1 passed");
     assert!(done, "on the small disk: {}\n{out}\n{err}", output.status);
 }
@@ -141,7 +141,7 @@ fn small_disk(test: &str) -> Option<PathBuf> {
     disk
 }
 
-/// The answers to claims while the disk was full.
+/// Answers to claims while the disk was full.
 #[derive(Default)]
 struct Answers {
     granted: Vec<(book::Claim, u32, i64)>,
@@ -184,8 +184,8 @@ impl Answers {
     }
 }
 
-/// Sends claims whose commit cannot fit, and more right after them. Returns whether the engine was still down when all
-/// had been sent.
+/// Sends claims whose commit cannot fit, and more right after them. Returns whether the engine was still stopped after
+/// the last one.
 fn fill(
     embedded: &Embedded,
     path: &Path,
@@ -249,8 +249,8 @@ fn a_full_disk_gives_no_false_grant_and_heals() {
     let mut answers = Answers::default();
     answers.round(&embedded, packet, 0, 100);
     answers.round(&embedded, sale, 1, 100);
-    // The disk takes small commits until its last page is used, so that the engine may be up again before anybody
-    // has looked. Then it is filled once more.
+    // The disk takes small commits until its last page is used, so the engine may recover before the test looks. In
+    // that case the test fills the disk again.
     let seen_down = (0..20).any(|attempt| fill(&embedded, &path, sale, attempt, &mut answers));
     let (uncertain, unavailable) = (answers.uncertain, answers.unavailable);
     assert!(
@@ -262,7 +262,7 @@ fn a_full_disk_gives_no_false_grant_and_heals() {
         "the disk was not full from the start"
     );
 
-    // Everything that was granted is in the file, and nothing else says so.
+    // Every grant in an answer is in the file, and the file has no other grant.
     let log = block_on(embedded.read(PartitionId(0), 0, usize::MAX)).unwrap();
     let granted = log.iter().filter_map(|entry| match &entry.event {
         Event::Granted {
@@ -288,7 +288,7 @@ fn a_full_disk_gives_no_false_grant_and_heals() {
         };
         assert_eq!((grant.number, grant.amount_minor), (*number, *minor));
     }
-    // Whoever heard of a failure asks again: if the grant was kept all the same, it is that one.
+    // A user with an error repeats the claim. If the grant was kept, the answer is the same grant.
     let claimed = retry(&embedded, answers.failed.iter().cloned());
     for (claim, claimed) in answers.failed.iter().zip(claimed) {
         let grant = claimed.outcome.grant().copied().unwrap();
@@ -301,7 +301,7 @@ fn a_full_disk_gives_no_false_grant_and_heals() {
     embedded.close();
 }
 
-/// What a start finds may not be on disk yet: nothing is answered from it before a commit has gone behind it.
+/// The content that a start reads may not be on the disk yet. The engine answers from it only after a commit.
 #[test]
 fn nothing_is_served_from_a_file_that_takes_no_commit() {
     let Some(disk) = small_disk("nothing_is_served_from_a_file_that_takes_no_commit") else {
@@ -429,7 +429,7 @@ fn close_answers_what_was_accepted_and_refuses_the_rest() {
         block_on(handle.probe(PartitionId(0))),
         Err(EngineError::Stopping)
     );
-    handle.close(); // once more is once
+    handle.close(); // // a second close has no effect
     drop((embedded, handle));
 
     let embedded = open(&path);
@@ -459,7 +459,7 @@ fn abort_refuses_what_waits_and_keeps_what_was_answered() {
                     assert_eq!(claimed.outcome.name(), "granted");
                     "already_granted"
                 }
-                // Refused before it was decided: so it is decided now.
+                // Refused before the decision, so it is decided now.
                 Err(EngineError::Stopping) => "granted",
                 Err(other) => panic!("{other}"),
             };
