@@ -26,11 +26,11 @@ const POST: Statement = sql!("post");
 const HAS_DEPOSIT: Statement = sql!(both "SELECT posting FROM deposits WHERE id = $1");
 const ENTER_DEPOSIT: Statement = sql!(both "INSERT INTO deposits (id, posting) VALUES ($1, $2)");
 
-/// The columns id, owner, purpose, currency and balance.
+/// Columns of an account: id, owner, purpose, currency and balance.
 pub(crate) type AccountColumns = (i64, String, String, String, i64);
 
-/// Adds to accounts in the order in which they are given, opening those that are not there. Below zero is allowed for
-/// the outside alone. Returns their ids in the same order.
+/// Adds amounts to accounts in the given order, and creates missing accounts. Returns the ids in the same order. Only
+/// the outside account may get a negative balance.
 pub(crate) async fn credit<'a, D: Dialect>(
     conn: &mut D::Connection,
     accounts: &[(AccountKey<'a>, i64)],
@@ -48,7 +48,7 @@ pub(crate) async fn credit<'a, D: Dialect>(
     let credited: Vec<(i64, String)> = fetch_of::<D, _, 4>(conn, &CREDIT, &[], &rows).await?;
     let owners = || accounts.iter().map(|(key, _)| key.owner);
     if !credited.is_empty() {
-        // Rows come back in the order in which they went in; that is not taken on trust.
+        // The database returns rows in the order of the input. This is checked.
         if !credited.iter().map(|(_, owner)| owner).eq(owners()) {
             return Err(StoreError::damaged("accounts came back in another order"));
         }
@@ -62,7 +62,7 @@ pub(crate) async fn credit<'a, D: Dialect>(
     ids.ok_or_else(|| StoreError::damaged("an account is gone"))
 }
 
-/// The accounts of owners, in any order.
+/// Accounts of these owners, in any order.
 pub(crate) async fn accounts_of<D: Dialect>(
     conn: &mut D::Connection,
     owners: impl Iterator<Item = &str>,
@@ -71,7 +71,7 @@ pub(crate) async fn accounts_of<D: Dialect>(
     Ok(fetch_of::<D, _, 1>(conn, &ACCOUNTS_OF, &[], &owners).await?)
 }
 
-/// The ids of accounts by their [`AccountKey::columns`].
+/// Maps [`AccountKey::columns`] to account ids.
 pub(crate) fn by_key(accounts: &[AccountColumns]) -> HashMap<(&str, &str, &str), i64> {
     let accounts = accounts.iter();
     accounts
@@ -79,8 +79,8 @@ pub(crate) fn by_key(accounts: &[AccountColumns]) -> HashMap<(&str, &str, &str),
         .collect()
 }
 
-/// Moves the balances of accounts that are there, which are given by their ids in ascending order. Where nothing is to
-/// be added, an account is locked in its turn and not written: a packet's close takes up its escrow so.
+/// Changes the balances of existing accounts. `moves` are (id, amount) in ascending order of the ids. An account with
+/// the amount 0 is locked in order but not written; the close of a red packet locks its escrow in this way.
 pub(crate) async fn adjust<D: Dialect>(
     conn: &mut D::Connection,
     moves: &[(i64, i64)],
@@ -97,7 +97,7 @@ pub(crate) async fn adjust<D: Dialect>(
     Ok(check_all("accounts", adjusted, moved)?)
 }
 
-/// The id and the balance of an account, which nobody else moves until the transaction ends.
+/// Locks an account until the end of the transaction. Returns its id and its balance.
 pub(crate) async fn lock_account<D: Dialect>(
     conn: &mut D::Connection,
     account: AccountKey<'_>,
@@ -107,7 +107,7 @@ pub(crate) async fn lock_account<D: Dialect>(
     Ok(fetch_one::<D, _>(conn, &LOCK_ACCOUNT, &key).await?)
 }
 
-/// Writes postings.
+/// Inserts postings.
 pub(crate) async fn post<D: Dialect>(
     conn: &mut D::Connection,
     postings: &[PostingRow],
@@ -117,7 +117,7 @@ pub(crate) async fn post<D: Dialect>(
     Ok(())
 }
 
-/// Puts money from outside into a user's account, once per id.
+/// Deposits money from outside into a user's account, once per id.
 pub(crate) async fn deposit<D: Dialect>(
     conn: &mut D::Connection,
     now: Timestamp,
@@ -140,7 +140,7 @@ pub(crate) async fn deposit<D: Dialect>(
     };
     let credit = add::<D>(conn, account(user.as_str(), Purpose::User), amount.minor).await?;
     let debit = add::<D>(conn, account(OUTSIDE, Purpose::Outside), -amount.minor).await?;
-    // The outside owes what all users have together, so it would leave the range long before a user does.
+    // The outside account owes the sum of all users, so it leaves the range long before a user does.
     let room = -MONEY_MINOR_MAX..=MONEY_MINOR_MAX;
     if !room.contains(&credit.1) || !room.contains(&debit.1) {
         return Err(LedgerError::Overflow.into());
@@ -155,7 +155,7 @@ pub(crate) async fn deposit<D: Dialect>(
     post::<D>(conn, &[posting]).await
 }
 
-/// What all accounts of a currency have together.
+/// Sum of all accounts of a currency.
 pub(crate) async fn money_in<D: Dialect>(
     conn: &mut D::Connection,
     currency: Currency,
@@ -173,7 +173,7 @@ pub(crate) async fn money_in<D: Dialect>(
     Ok(own.map_or(0, |account| -account.4))
 }
 
-/// Adds to an account, opening it if need be; returns its id, and its balance afterwards.
+/// Adds an amount to an account, and creates the account if it is missing. Returns its id and its new balance.
 async fn add<D: Dialect>(
     conn: &mut D::Connection,
     account: AccountKey<'_>,
@@ -185,7 +185,7 @@ async fn add<D: Dialect>(
         .ok_or_else(|| StoreError::damaged("an account is gone"))
 }
 
-/// Everything a user has, one balance a currency.
+/// Balances of a user, one per currency.
 pub(crate) async fn balances<D: Dialect>(
     conn: &mut D::Connection,
     user: &UserId,

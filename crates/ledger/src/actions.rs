@@ -1,4 +1,4 @@
-//! Who changed what.
+//! Operation log: actions of operators and callers.
 
 use qiang_core::{
     ports::Action,
@@ -19,7 +19,7 @@ const LIST: Statement = sql!(both "SELECT id, at, actor, kind, subject, request_
 const STRIKE: Statement = sql!(both "DELETE FROM actions WHERE id = $1");
 const IS_THERE: Statement = sql!(both "SELECT at FROM actions WHERE id = $1");
 
-/// Whether an action was written down.
+/// Whether an action is recorded.
 pub(crate) async fn is_there<D: Dialect>(
     conn: &mut D::Connection,
     id: Uuid,
@@ -29,7 +29,7 @@ pub(crate) async fn is_there<D: Dialect>(
     Ok(found.is_some())
 }
 
-/// Writes an action down if something was changed; whether it was.
+/// Records an action if `is_changed`. Returns `is_changed`.
 pub(crate) async fn enter_if<D: Dialect>(
     conn: &mut D::Connection,
     is_changed: bool,
@@ -41,7 +41,7 @@ pub(crate) async fn enter_if<D: Dialect>(
     Ok(is_changed)
 }
 
-/// Writes an action down.
+/// Records an action.
 pub(crate) async fn enter<D: Dialect>(
     conn: &mut D::Connection,
     action: &Action,
@@ -60,7 +60,7 @@ pub(crate) async fn enter<D: Dialect>(
     Ok(())
 }
 
-/// Strikes an action that did not happen.
+/// Deletes the record of an action that was not carried out.
 pub(crate) async fn strike<D: Dialect>(
     conn: &mut D::Connection,
     id: Uuid,
@@ -70,7 +70,7 @@ pub(crate) async fn strike<D: Dialect>(
     Ok(())
 }
 
-/// The actions on a subject, a page of them.
+/// One page of the actions on a subject.
 pub(crate) async fn list<D: Dialect>(
     conn: &mut D::Connection,
     subject: &str,

@@ -17,7 +17,7 @@ const CHANGE: Statement =
     sql!(both "UPDATE engine SET engine = $1, location = $2, beats = beats + 1 WHERE engine = $3");
 const BEAT: Statement = sql!(both "UPDATE engine SET beats = beats + 1 WHERE engine = $1");
 
-/// The engine whose entries this handle brings; none where it is not fenced.
+/// Fence: the engine whose entries this handle settles; `None` if the handle is not fenced.
 #[derive(Debug, Default)]
 pub(crate) struct Fence(RwLock<Option<Arc<str>>>);
 
@@ -31,10 +31,10 @@ impl Fence {
     }
 }
 
-/// Refuses entries of an engine to which the ledger does not belong, in the transaction that settles them.
+/// Refuses entries of an engine to which the ledger does not belong. Runs in the transaction that settles the entries.
 ///
-/// A takeover may commit between this and the lock of the position. It moves positions far past everything that the
-/// engine before it had: either these entries are settled before that and it counts them, or they are behind the
+/// A takeover may commit between this check and the lock of the position. The takeover moves positions far past all
+/// entries of the old engine. If these entries are settled before it, it counts them. Otherwise they are before the new
 /// position and change nothing.
 pub(crate) async fn check<D: Dialect>(
     conn: &mut D::Connection,
@@ -53,7 +53,7 @@ pub(crate) async fn check<D: Dialect>(
     }
 }
 
-/// The engine that the ledger belongs to.
+/// The engine that the ledger belongs to; `None` if it has no engine yet.
 pub(crate) async fn find<D: Dialect>(
     conn: &mut D::Connection,
 ) -> Result<Option<EngineBinding>, StoreError> {
@@ -69,7 +69,7 @@ pub(crate) async fn find<D: Dialect>(
     )
 }
 
-/// Binds the ledger to another engine, unless another process was faster.
+/// Binds the ledger to another engine, unless another process was faster. Returns the engine after that.
 pub(crate) async fn bind<D: Dialect>(
     conn: &mut D::Connection,
     from: &str,
@@ -91,7 +91,7 @@ pub(crate) async fn bind<D: Dialect>(
     bound.ok_or_else(|| StoreError::damaged("the row of the engine is gone"))
 }
 
-/// Counts a sign of life.
+/// Increments the heartbeat of an engine. Returns false if the ledger belongs to another engine.
 pub(crate) async fn beat<D: Dialect>(
     conn: &mut D::Connection,
     engine: &str,

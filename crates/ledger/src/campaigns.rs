@@ -33,7 +33,7 @@ const CLAIMED_PACKETS: Statement = sql!("claimed_packets");
 const GRANTED_SHARES: Statement = sql!("granted_shares");
 const SETTLED_ORDERS: Statement = sql!(both include_str!("sql/settled_orders.sql"));
 
-/// Shares that are entered at once.
+/// Maximum shares inserted by one statement.
 const SHARES_AT_ONCE_MAX: usize = 16_384;
 
 impl FromColumns for CampaignRow {
@@ -98,8 +98,12 @@ pub(crate) async fn campaign_row<D: Dialect>(
     Ok(fetch_one::<D, _>(conn, &CAMPAIGN, &[id.into()]).await?)
 }
 
-/// Enters a campaign once per id: its row, its details, its audience if it has one, its shares, and the packet's total
-/// from the sender into escrow. Returns whether it was not there before.
+/// Enters a campaign once per id: row, details, audience if it has one, shares, and the red packet's total from the
+/// sender to escrow. Returns false if the campaign existed.
+///
+/// # Errors
+///
+/// The amount is out of range, or the sender lacks funds.
 pub(crate) async fn create<D: Dialect>(
     conn: &mut D::Connection,
     now: Timestamp,
@@ -156,7 +160,7 @@ pub(crate) async fn create<D: Dialect>(
     Ok(true)
 }
 
-/// Enters the shares of a packet; a lazy one's amounts are not known yet.
+/// Inserts the shares of a red packet. The amounts of a lazy packet are not known yet.
 async fn enter_shares<D: Dialect>(
     conn: &mut D::Connection,
     campaign_ref: i64,
@@ -188,7 +192,7 @@ pub(crate) async fn campaign<D: Dialect>(
     Ok(row.map(|row| row.record()).transpose()?)
 }
 
-/// Campaigns that no engine has taken up, oldest first.
+/// Campaigns that no engine has opened, oldest first.
 pub(crate) async fn drafts<D: Dialect>(
     conn: &mut D::Connection,
     after: Option<CampaignId>,
@@ -214,7 +218,7 @@ pub(crate) async fn setup<D: Dialect>(
     Ok(Some(setup_of(campaign, amounts.collect())?))
 }
 
-/// Packets that are not closed and whose shares are all claimed.
+/// Red packets with all shares claimed that are not closed.
 pub(crate) async fn claimed_packets<D: Dialect>(
     conn: &mut D::Connection,
     after: Option<CampaignId>,
@@ -223,7 +227,7 @@ pub(crate) async fn claimed_packets<D: Dialect>(
     ids_behind::<D>(conn, &CLAIMED_PACKETS, after, limit).await
 }
 
-/// Campaigns that are closed, whatever else their rows say.
+/// Campaigns that are closed, regardless of their other columns.
 pub(crate) async fn closed<D: Dialect>(
     conn: &mut D::Connection,
     after: Option<CampaignId>,
@@ -232,7 +236,7 @@ pub(crate) async fn closed<D: Dialect>(
     ids_behind::<D>(conn, &CLOSED, after, limit).await
 }
 
-/// A page of ids, in the order in which campaigns were created.
+/// One page of ids, in order of creation.
 async fn ids_behind<D: Dialect>(
     conn: &mut D::Connection,
     statement: &'static Statement,
@@ -246,7 +250,7 @@ async fn ids_behind<D: Dialect>(
     ids.iter().map(|(id,)| campaign_id(id)).collect()
 }
 
-/// The id of a campaign, as a column has it.
+/// Parses the id column of a campaign.
 pub(crate) fn campaign_id(text: &str) -> Result<CampaignId, StoreError> {
     let parsed = text.parse();
     parsed.map_err(|_| StoreError::damaged(format!("{text} is no campaign")))

@@ -1,8 +1,8 @@
-//! What a database has to offer: statements with values, and no logic. Whatever decides what is written is written
-//! once, above this trait.
+//! Dialect: the statements of a database and their values, without logic. All decisions are made once, above this
+//! trait.
 //!
-//! The functions work on a connection whose transaction somebody else began and will commit. None of them is ever
-//! cancelled half way on a connection that is used again.
+//! The functions use a connection with an open transaction; the caller commits it. If a function is cancelled half-way,
+//! its connection is not used again.
 
 use std::future::Future;
 
@@ -11,33 +11,33 @@ use sqlx::{Connection, Database, Result, error::DatabaseError};
 
 use crate::{error::contradiction, schema::Schema};
 
-/// What a database's error means for the work that met it.
+/// Meaning of a database error for the caller's work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Class {
-    /// The transaction was undone to let another one go on: once again.
+    /// The transaction was rolled back in favour of another one: retry it.
     Retry,
-    /// The rows refuse each other.
+    /// Rows contradict each other.
     Contradiction,
     /// A number left its range.
     Overflow,
-    /// Server or session take no writes, and the transaction is undone: the server may be a replica by now, or the
-    /// session began while the database was read-only and keeps that.
+    /// The server or the session is read-only, and the transaction is rolled back. The server may have become a
+    /// replica, or the session began while the database was read-only and stays so.
     ReadOnly,
-    /// The session ends, or has lost its state: a new one may do the same work.
+    /// The session ends or has lost its state: a new one may do the same work.
     Session,
-    /// Anything else: the server is full, or does not know the table.
+    /// Any other error: the server is full, or does not know the table.
     Other,
 }
 
-/// A statement, as each database writes it.
+/// Statement in the dialect of each database.
 #[derive(Debug)]
 pub(crate) struct Statement {
     pub(crate) postgres: &'static str,
     pub(crate) mysql: &'static str,
 }
 
-/// The statement in the files `postgres/sql/NAME.sql` and `mysql/sql/NAME.sql`; or, after `both`, a text that both
-/// databases take, with values as PostgreSQL writes them.
+/// Makes a [`Statement`] from the files `postgres/sql/NAME.sql` and `mysql/sql/NAME.sql`. After `both`, takes one text
+/// for both databases, with PostgreSQL's placeholders.
 macro_rules! sql {
     (both $text:expr) => {{
         const TEXT: &str = $text;
@@ -59,7 +59,7 @@ macro_rules! sql {
 }
 pub(crate) use sql;
 
-/// A statement with `? ` in place of `$1`, `$2` and so on, up to 9 values. Any other order does not compile.
+/// Replaces `$1`, `$2` and so on by `? `, for up to 9 values. Placeholders out of order do not compile.
 pub(crate) const fn unnumbered<const LENGTH: usize>(text: &str) -> [u8; LENGTH] {
     let bytes = text.as_bytes();
     let mut unnumbered = [b' '; LENGTH];
@@ -77,30 +77,30 @@ pub(crate) const fn unnumbered<const LENGTH: usize>(text: &str) -> [u8; LENGTH] 
     unnumbered
 }
 
-/// A statement with its values.
+/// Statement with its values.
 pub(crate) type Query<D> = sqlx::query::Query<'static, D, <D as Database>::Arguments>;
 
-/// A database whose tables the ledger knows.
+/// Database whose tables the ledger knows.
 pub(crate) trait Dialect: Schema {
-    /// Begins a transaction in which each statement sees what is committed.
+    /// Statement that begins a transaction in which each statement sees all committed rows.
     const BEGIN: &'static str;
 
-    /// How to connect to the database at a URL.
+    /// Parses the connection options of a URL.
     fn at(url: &str) -> Result<<Self::Connection as Connection>::Options>;
 
-    /// Whether two connections share sessions of the database, as those through PgBouncer do unless its mode is
-    /// `session`: what a session is set to, has prepared or has locked belongs to no connection then.
+    /// Whether two connections share sessions of the database. Connections through PgBouncer do, unless its mode is
+    /// `session`. Settings, prepared statements and locks of a session then belong to no connection.
     fn shares_sessions(
         at: &<Self::Connection as Connection>::Options,
     ) -> impl Future<Output = Result<bool>> + Send;
 
-    /// Prepares a new connection of the pool for its work.
+    /// Prepares a new connection of the pool.
     fn set_up(conn: &mut Self::Connection) -> impl Future<Output = Result<()>> + Send;
 
-    /// What an error of the database means.
+    /// Classifies an error of the database.
     fn class(error: &dyn DatabaseError) -> Class;
 
-    /// Which of the server's settings could lose commits, in words for the operator.
+    /// Warnings for the operator about server settings that can lose commits.
     fn durability_warnings(
         conn: &mut Self::Connection,
     ) -> impl Future<Output = Result<Vec<String>>> + Send;
@@ -111,38 +111,38 @@ pub(crate) trait Dialect: Schema {
         text: &'static str,
     ) -> impl Future<Output = Result<()>> + Send;
 
-    /// A statement that takes values.
+    /// Binds values to a statement.
     fn query(statement: &'static Statement, values: &[Value<'_>]) -> Query<Self>;
 
-    /// A statement that takes a few values and then rows, as many as [`Self::rows_at_once`] allows.
+    /// Binds a few values and then rows to a statement, at most [`Self::rows_at_once`] rows.
     fn query_of<const N: usize>(
         statement: &'static Statement,
         values: &[Value<'_>],
         rows: &[[Value<'_>; N]],
     ) -> Query<Self>;
 
-    /// How many of so many rows the next statement takes.
+    /// Number of rows that the next statement takes if `rows` are left.
     fn rows_at_once(rows: usize) -> usize;
 
-    /// Runs a query; returns how many rows it touched.
+    /// Runs a query. Returns the number of affected rows.
     fn touch(
         conn: &mut Self::Connection,
         query: Query<Self>,
     ) -> impl Future<Output = Result<u64>> + Send;
 
-    /// Runs a query, and returns its rows.
+    /// Runs a query. Returns its rows.
     fn fetch(
         conn: &mut Self::Connection,
         query: Query<Self>,
     ) -> impl Future<Output = Result<Vec<Self::Row>>> + Send;
 
-    /// Inserts a row, and returns the number that the database gave it.
+    /// Inserts a row. Returns the number that the database gave it.
     fn insert(
         conn: &mut Self::Connection,
         query: Query<Self>,
     ) -> impl Future<Output = Result<i64>> + Send;
 
-    /// Runs a statement; returns how many rows it touched.
+    /// Runs a statement. Returns the number of affected rows.
     fn execute(
         conn: &mut Self::Connection,
         statement: &'static Statement,
@@ -151,7 +151,7 @@ pub(crate) trait Dialect: Schema {
         Self::touch(conn, Self::query(statement, values))
     }
 
-    /// Runs a statement that takes rows; returns how many rows it touched.
+    /// Runs a statement that takes rows. Returns the number of affected rows.
     fn execute_rows<const N: usize>(
         conn: &mut Self::Connection,
         statement: &'static Statement,
@@ -167,22 +167,22 @@ pub(crate) trait Dialect: Schema {
         }
     }
 
-    /// Takes the next number for a posting that follows from no log entry. Whoever has it holds up the others until its
-    /// transaction ends: it is taken last.
+    /// Takes the next number for a posting without a log entry. The caller blocks other transactions until its own one
+    /// ends, so it takes the number last.
     fn next_direct(conn: &mut Self::Connection) -> impl Future<Output = Result<i64>> + Send;
 
-    /// How many of `given` shares were assigned, where the statement touched so many rows.
+    /// Number of the `given` shares that were assigned, computed from the affected rows.
     fn assigned(touched: u64, given: u64) -> u64;
 
-    /// The number in a column.
+    /// Reads a number from a column.
     fn int(row: &Self::Row, column: usize) -> Result<Option<i64>>;
-    /// The text in a column.
+    /// Reads text from a column.
     fn text(row: &Self::Row, column: usize) -> Result<Option<String>>;
-    /// The bytes in a column.
+    /// Reads bytes from a column.
     fn bytes(row: &Self::Row, column: usize) -> Result<Option<Vec<u8>>>;
 }
 
-/// Cuts a run of rows into pieces that one statement takes.
+/// Splits rows into pieces for one statement each.
 pub(crate) fn pieces<D: Dialect, T>(mut rows: &[T]) -> impl Iterator<Item = &[T]> {
     std::iter::from_fn(move || {
         let (piece, rest) = rows.split_at(D::rows_at_once(rows.len()));
@@ -191,7 +191,7 @@ pub(crate) fn pieces<D: Dialect, T>(mut rows: &[T]) -> impl Iterator<Item = &[T]
     })
 }
 
-/// Runs a statement, and reads its rows.
+/// Runs a statement and reads its rows.
 pub(crate) async fn fetch<D: Dialect, T: FromColumns>(
     conn: &mut D::Connection,
     statement: &'static Statement,
@@ -201,7 +201,7 @@ pub(crate) async fn fetch<D: Dialect, T: FromColumns>(
     rows.iter().map(read::<D, T>).collect()
 }
 
-/// The same for a statement that takes a few values and then rows.
+/// Runs a statement that takes a few values and then rows, and reads its rows.
 pub(crate) async fn fetch_of<D: Dialect, T: FromColumns, const N: usize>(
     conn: &mut D::Connection,
     statement: &'static Statement,
@@ -232,14 +232,14 @@ fn read<D: Dialect, T: FromColumns>(row: &D::Row) -> Result<T> {
     T::read(&mut Columns::<D> { row, next: 0 })
 }
 
-/// The columns of a row, from the first one on.
+/// Reader of the columns of a row, from the first one on.
 pub(crate) struct Columns<'r, D: Database> {
     row: &'r D::Row,
     next: usize,
 }
 
 impl<D: Dialect> Columns<'_, D> {
-    /// The next column.
+    /// Reads the next column.
     pub(crate) fn next<T: FromColumn>(&mut self) -> Result<T> {
         let column = self.next;
         self.next += 1;
@@ -247,7 +247,7 @@ impl<D: Dialect> Columns<'_, D> {
     }
 }
 
-/// What a column can be read as.
+/// Type that one column can be read as.
 pub(crate) trait FromColumn: Sized {
     fn read<D: Dialect>(row: &D::Row, column: usize) -> Result<Self>;
 }
@@ -272,7 +272,7 @@ from_column!(i64, int);
 from_column!(String, text);
 from_column!(Vec<u8>, bytes);
 
-/// What a row can be read as.
+/// Type that the columns of a row can be read as.
 pub(crate) trait FromColumns: Sized {
     fn read<D: Dialect>(columns: &mut Columns<'_, D>) -> Result<Self>;
 }

@@ -1,4 +1,4 @@
-//! Quarantined grants that are discarded.
+//! Discards of quarantined grants.
 
 use qiang_core::{
     event::{Entry, PartitionId, Seq},
@@ -23,7 +23,7 @@ const MARK: Statement =
 const END: Statement = sql!(both
     r#"UPDATE set_aside SET discard = 3 WHERE "partition" = $1 AND seq = $2 AND discard = 2"#);
 
-/// An entry that is kept: its text, how far it is discarded, the entry that it waits for, and how far that one is.
+/// Row of the quarantine: entry text, state of its discard, entry that it waits for, and the discard state of that one.
 type Kept = (String, i64, Option<i64>, Option<i64>);
 
 async fn kept_at<D: Dialect>(
@@ -35,7 +35,7 @@ async fn kept_at<D: Dialect>(
     Ok(fetch_one::<D, Kept>(conn, &DISCARD_AT, &values).await?)
 }
 
-/// Writes down that a grant is to be discarded; false if it is not in quarantine.
+/// Records that a grant must be discarded. Returns false if it is not in quarantine.
 pub(crate) async fn ask<D: Dialect>(
     conn: &mut D::Connection,
     partition: PartitionId,
@@ -61,7 +61,7 @@ pub(crate) async fn ask<D: Dialect>(
     Ok(true)
 }
 
-/// Grants that are being discarded, by partition and place.
+/// Grants with an unfinished discard, by partition and position.
 pub(crate) async fn list<D: Dialect>(
     conn: &mut D::Connection,
     limit: u32,
@@ -78,7 +78,7 @@ pub(crate) async fn list<D: Dialect>(
     rows.into_iter().map(discard).collect()
 }
 
-/// Takes a grant whose units are back, with every step of its order, out of the way; false if they are not back.
+/// Discards a grant and every later step of its order. Returns false if its units are not restocked yet.
 pub(crate) async fn discard<D: Dialect>(
     conn: &mut D::Connection,
     partition: PartitionId,
@@ -113,7 +113,7 @@ pub(crate) async fn discard<D: Dialect>(
     Ok(true)
 }
 
-/// What waited for a discarded grant has been redriven.
+/// Ends a discard: the entries that waited for the grant have been redriven.
 pub(crate) async fn end<D: Dialect>(
     conn: &mut D::Connection,
     partition: PartitionId,
@@ -124,7 +124,7 @@ pub(crate) async fn end<D: Dialect>(
     Ok(())
 }
 
-/// The discarded entries of a campaign, in all partitions.
+/// Discarded entries of a campaign in all partitions.
 pub(crate) async fn discarded<D: Dialect>(
     conn: &mut D::Connection,
     id: CampaignId,

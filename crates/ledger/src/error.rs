@@ -1,11 +1,11 @@
-//! What can go wrong with a database.
+//! Errors of the ledger's database.
 
 use qiang_core::{ports::LedgerError, rows::Contradiction};
 
-/// The ledger's database cannot be used.
+/// Error that opens the ledger's database.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Neither PostgreSQL nor MySQL nor MariaDB.
+    /// The URL names neither PostgreSQL nor MySQL nor MariaDB.
     #[error("a ledger's URL begins with postgres://, postgresql://, mysql:// or mariadb://")]
     Scheme,
     /// The URL does not parse.
@@ -14,7 +14,7 @@ pub enum OpenError {
     /// The server did not answer, or refused.
     #[error("the ledger's database is not available")]
     Unavailable(#[source] sqlx::Error),
-    /// A pooler in front of PostgreSQL hands each transaction to another session.
+    /// A pooler in front of PostgreSQL assigns each transaction to another session.
     #[error(
         "the ledger's URL leads to a pooler that changes sessions between transactions: set PgBouncer's pool_mode to \
          session for this database, or connect to PostgreSQL itself"
@@ -25,7 +25,7 @@ pub enum OpenError {
         "the ledger's schema is version {found}, and this program needs version {known}: run `qiang migrate`"
     )]
     TooOld {
-        /// The database's schema version; 0 if it has none.
+        /// Schema version of the database; 0 if it has none.
         found: u32,
         /// The version that this program understands.
         known: u32,
@@ -40,16 +40,16 @@ pub enum OpenError {
         /// The version that this program understands.
         known: u32,
     },
-    /// Somebody else migrates, and has not ended in time.
+    /// Another process is migrating and has not finished in time.
     #[error("somebody else is migrating the ledger, for longer than {seconds} s")]
     Busy {
-        /// How long was waited.
+        /// Wait in seconds.
         seconds: u64,
     },
 }
 
 impl OpenError {
-    /// Whether the database is down or busy, so that another attempt may succeed with the same settings.
+    /// Whether the database is down or busy, so that a retry with the same settings may succeed.
     #[must_use]
     pub fn is_outage(&self) -> bool {
         match self {
@@ -68,7 +68,7 @@ impl OpenError {
         }
     }
 
-    /// The same error, or the reason for it: where prepared statements are there twice or not at all, sessions change.
+    /// Classifies an error: duplicate or missing prepared statements mean that a pooler changes sessions.
     pub(crate) fn of(error: sqlx::Error) -> Self {
         match is_code(&error, &["42P05", "26000"]) {
             true => Self::Pooler,
@@ -77,30 +77,30 @@ impl OpenError {
     }
 }
 
-/// Whether the database gave an error one of these codes.
+/// Whether the database returned one of these error codes.
 pub(crate) fn is_code(error: &sqlx::Error, codes: &[&str]) -> bool {
     let code = error.as_database_error().and_then(|error| error.code());
     code.is_some_and(|code| codes.contains(&&*code))
 }
 
-/// Why a piece of work on the tables failed.
+/// Error of a piece of work on the tables.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StoreError {
-    /// The database, or the way to it, before the commit.
+    /// The database or the connection failed before the commit.
     #[error(transparent)]
     Sqlx(#[from] sqlx::Error),
-    /// The commit, or the way to its answer.
+    /// The commit, or the connection that carries its answer, failed.
     #[error("the commit failed")]
     Commit(#[source] sqlx::Error),
-    /// The work took longer than it may.
+    /// The work exceeded its time limit.
     #[error("the database took longer than {seconds} s")]
     TimedOut {
-        /// How long it may take.
+        /// Time limit in seconds.
         seconds: u64,
-        /// Whether the commit was under way.
+        /// Whether the commit was in flight.
         committing: bool,
     },
-    /// Somebody else entered the same row at the same moment: once again, and it will be found.
+    /// Another transaction entered the same row concurrently. A retry finds that row.
     #[error("somebody else entered the same row")]
     Raced,
     /// A rule of the ledger refused, or its rows contradict each other.
@@ -120,7 +120,7 @@ impl From<Contradiction> for StoreError {
     }
 }
 
-/// Takes a key that is there already for a race, which the next attempt sees the end of.
+/// Turns a duplicate key into [`StoreError::Raced`], because the next attempt finds the row.
 pub(crate) fn raced<T>(entered: sqlx::Result<T>) -> Result<T, StoreError> {
     entered.map_err(|error| match &error {
         sqlx::Error::Database(inner) if inner.is_unique_violation() => StoreError::Raced,
@@ -128,7 +128,7 @@ pub(crate) fn raced<T>(entered: sqlx::Result<T>) -> Result<T, StoreError> {
     })
 }
 
-/// Refuses it when a statement found fewer or more rows than it was given.
+/// Returns an error if a statement found fewer or more rows than it was given.
 pub(crate) fn check_all(what: &str, found: u64, given: usize) -> sqlx::Result<()> {
     match found == given as u64 {
         true => Ok(()),
@@ -138,7 +138,7 @@ pub(crate) fn check_all(what: &str, found: u64, given: usize) -> sqlx::Result<()
     }
 }
 
-/// Rows that contradict each other or what a program could have written.
+/// Error for rows that contradict each other or that no program can have written.
 pub(crate) fn contradiction(what: String) -> sqlx::Error {
     sqlx::Error::InvalidArgument(what)
 }

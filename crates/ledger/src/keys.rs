@@ -1,4 +1,4 @@
-//! What idempotency keys stand for.
+//! Idempotency keys and their bindings.
 
 use async_trait::async_trait;
 use qiang_core::{
@@ -188,7 +188,7 @@ impl<D: Dialect> KeyStore for SqlLedger<D> {
     }
 }
 
-/// Binds a key to `id`, or returns what it was bound to; refuses the same key with another fingerprint.
+/// Binds a key to `id`, or returns its earlier binding. Refuses a known key with another fingerprint.
 async fn bind<D: Dialect>(
     conn: &mut D::Connection,
     now: Timestamp,
@@ -210,8 +210,7 @@ async fn bind<D: Dialect>(
     Ok(KeyBinding { id, fresh: true })
 }
 
-/// Makes a deposit under its name and its key, if it has one; or returns the deposit that the key or the name stands
-/// for.
+/// Makes a deposit under its payment reference and its optional key, or returns the earlier deposit of either.
 async fn deposit_named<D: Dialect>(
     conn: &mut D::Connection,
     now: Timestamp,
@@ -236,7 +235,7 @@ async fn deposit_named<D: Dialect>(
     accounts::deposit::<D>(conn, now, id, to, by).await?;
     let text = id.to_string();
     let values = [reference.as_str().into(), text.as_str().into()];
-    // Another transaction may have named a deposit so since: the next attempt finds it.
+    // Another transaction may have used the reference in the meantime: the next attempt finds that deposit.
     raced(D::execute(conn, &NAME_DEPOSIT, &values).await)?;
     match used {
         Some(used) => bind::<D>(conn, now, used, id).await,
@@ -244,7 +243,7 @@ async fn deposit_named<D: Dialect>(
     }
 }
 
-/// What a key is bound to, if it is; refuses it with another fingerprint.
+/// Id to which a key is bound, if any. Refuses another fingerprint.
 async fn bound<D: Dialect>(
     conn: &mut D::Connection,
     used: &KeyUse,
@@ -255,8 +254,8 @@ async fn bound<D: Dialect>(
     Ok(bound.transpose()?)
 }
 
-/// Enters campaigns under their keys. Where there are several, a refused one is undone by itself; where there is one,
-/// with the transaction.
+/// Enters campaigns under their keys. If there are several, a refusal undoes only its own campaign; a refusal of a
+/// single campaign undoes the transaction.
 async fn create_all<D: Dialect>(
     conn: &mut D::Connection,
     now: Timestamp,
@@ -304,7 +303,7 @@ async fn create_under<D: Dialect>(
     Ok(binding)
 }
 
-/// Forgets keys that were bound before an instant, but for references of payments; returns how many.
+/// Deletes up to `limit` keys bound before an instant, except payment references. Returns the number deleted.
 async fn purge<D: Dialect>(
     conn: &mut D::Connection,
     before: Timestamp,

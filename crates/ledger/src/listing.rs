@@ -1,4 +1,4 @@
-//! What people see of campaigns: details, lists, the archive.
+//! Public view of campaigns: details, lists, archiving.
 
 use qiang_core::{
     campaign::{Details, DetailsChange, Phase},
@@ -41,7 +41,7 @@ const LIST_ROUNDS: Statement = sql!(
     both concat!(include_str!("sql/campaigns.sql"), include_str!("sql/list_rounds.sql"))
 );
 
-/// Enters the details of a campaign that was just entered. Every campaign has a row of them.
+/// Inserts the details of a new campaign. Every campaign has such a row.
 pub(crate) async fn enter<D: Dialect>(
     conn: &mut D::Connection,
     campaign_ref: i64,
@@ -61,7 +61,7 @@ pub(crate) async fn enter<D: Dialect>(
     Ok(())
 }
 
-/// Changes what people see of a campaign.
+/// Changes the details of a campaign.
 pub(crate) async fn describe<D: Dialect>(
     conn: &mut D::Connection,
     now: Timestamp,
@@ -93,7 +93,7 @@ pub(crate) async fn describe<D: Dialect>(
     Ok(())
 }
 
-/// Archives a campaign that is closed; tells whether it is archived.
+/// Archives a closed campaign. Returns whether it is archived.
 pub(crate) async fn archive<D: Dialect>(
     conn: &mut D::Connection,
     now: Timestamp,
@@ -102,10 +102,10 @@ pub(crate) async fn archive<D: Dialect>(
 ) -> Result<bool, StoreError> {
     let id = id.to_string();
     let values = [now.as_millis().into(), id.as_str().into()];
-    // Databases count a row that was found as touched, also where it stays as it is.
+    // Databases count a row that was found as affected, even if it does not change.
     let archived = D::execute(&mut *conn, &ARCHIVE, &values).await? > 0;
     if archived {
-        // Doing it again changes nothing.
+        // Keeps the first time: archiving is idempotent.
         D::execute(&mut *conn, &TOUCH_ARCHIVED, &[id.as_str().into()]).await?;
     }
     if let Some(action) = by.filter(|_| archived) {
@@ -114,13 +114,13 @@ pub(crate) async fn archive<D: Dialect>(
     Ok(archived)
 }
 
-/// A page of campaigns.
+/// One page of campaigns.
 pub(crate) async fn list<D: Dialect>(
     conn: &mut D::Connection,
     query: &CampaignQuery,
 ) -> Result<Vec<CampaignRecord>, StoreError> {
     let is_back = query.newest_first && query.product_id.is_none();
-    // Ids are made of digits and the letters up to f.
+    // Ids consist of digits and the letters a to f.
     let end = if is_back { "g" } else { "" };
     let after = query
         .after

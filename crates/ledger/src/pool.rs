@@ -1,5 +1,5 @@
-//! Work on a connection of the pool: in a task of its own that nobody cancels, in a transaction, within a bound of
-//! time, and again if the database rolled it back to let another transaction go on.
+//! Work on a connection of the pool: in a task that is never cancelled, in a transaction, and within a time limit.
+//! Repeated if the database rolled it back in favour of another transaction.
 
 use std::{
     pin::Pin,
@@ -19,46 +19,45 @@ use crate::{
     error::StoreError,
 };
 
-/// How often a piece of work is tried that the database rolls back for the sake of another one.
+/// Maximum attempts of work that the database rolls back in favour of other transactions.
 const ATTEMPTS_MAX: u32 = 12;
-/// How long to wait after the first such attempt; twice as long after each further one, up to the bound.
+/// Pause after the first such attempt. It doubles with each further one, up to the bound.
 const BACKOFF_FIRST: Duration = Duration::from_millis(1);
 const BACKOFF_MAX: Duration = Duration::from_millis(64);
-/// How many times longer than other work the entering of a campaign may take: a packet with millions of shares takes
-/// minutes.
+/// Factor of the time limit for entering campaigns: a red packet with millions of shares takes minutes.
 const ENTER_FACTOR: u32 = 15;
-/// How long a rollback may take before the connection is closed instead.
+/// Time limit of a rollback. After it, the connection is closed instead.
 const ROLLBACK_MAX: Duration = Duration::from_secs(5);
 
-/// What a piece of work makes of a connection.
+/// Future of the work on a connection.
 pub(crate) type Worked<'c, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'c>>;
 
-/// Whether a piece of work changes something.
+/// Kind of work, by its changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// It changes nothing, and each of its statements stands for itself.
+    /// Changes nothing; each of its statements is independent.
     Read,
-    /// All it does is one transaction.
+    /// One transaction.
     Write,
-    /// The same, and it may be a big one.
+    /// One transaction that may be large.
     Enter,
 }
 
-/// A pool, and how long one attempt may take on its connections.
+/// Connection pool with the time limit of one attempt.
 pub(crate) struct BoundedPool<D: Database> {
     pub(crate) pool: Pool<D>,
     pub(crate) work_max: Duration,
     pub(crate) outdated: Outdated,
 }
 
-/// Moment before which sessions are outdated: one of them could not write any longer, and the others began under the
-/// same server, in the same role. They are closed when they are next acquired, however busy the pool is.
+/// Moment before which all sessions are outdated: one of them could no longer write, and the others began with the same
+/// server in the same role. They are closed when they are next acquired, even if the pool is busy.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Outdated(Arc<Mutex<Option<Instant>>>);
 
 impl Outdated {
-    /// Outdates every session that is open now, after one failed that was acquired at a moment. Nothing changes if its
-    /// like were outdated since.
+    /// Outdates all open sessions after a session acquired at this moment has failed. Does nothing if its generation is
+    /// already outdated.
     fn outdate(&self, acquired_at: Instant) {
         let mut since = self.0.lock();
         if since.is_none_or(|since| since < acquired_at) {
@@ -92,8 +91,8 @@ impl<D: Database> BoundedPool<D> {
     }
 }
 
-/// A piece of work on `args`, and what it made. To the task that runs it all pieces are one type: a task and its bounds
-/// are compiled once a database instead of once a query, which halves the time that this crate takes to compile.
+/// Work on `args`, and its result. To the task that runs it, all work is one type. A task is then compiled once per
+/// database instead of once per query, which halves the compile time of this crate.
 struct Piece<A, F, T> {
     args: A,
     work: F,
@@ -121,11 +120,10 @@ where
     }
 }
 
-/// Runs a piece of work on `args` to its end, whatever becomes of the caller.
+/// Runs work on `args` to its end, even if the caller is cancelled.
 ///
-/// A transaction that is dropped half way can leave its connection in the pool with the transaction open. So the
-/// caller waits for a task that goes on without it; and a connection goes back to the pool only from where its state
-/// is known.
+/// A transaction that is dropped half-way can leave its connection in the pool with the transaction open. So the work
+/// runs in a task that continues without the caller. A connection returns to the pool only in a known state.
 pub(crate) async fn run<D: Dialect, A: Send + Sync + 'static, T: Send + 'static>(
     pool: &BoundedPool<D>,
     mode: Mode,
@@ -149,7 +147,7 @@ fn spawn<D: Dialect>(
         let mut had_new_session = false;
         loop {
             match once(&pool, mode, &*work).await {
-                // The sessions that were open are outdated by now: once more, in a new one.
+                // The sessions that were open are outdated now: try once more in a new one.
                 Err(error) if !had_new_session && needs_new_session::<D>(&error) => {
                     tracing::debug!(reason = chain(&error), "a session of the database failed");
                     had_new_session = true;
@@ -180,14 +178,14 @@ fn spawn<D: Dialect>(
 
 fn backoff(attempt: u32) -> Duration {
     let wait = BACKOFF_FIRST.saturating_mul(1 << (attempt - 1).min(10));
-    // Transactions that stood in each other's way should not come back at the same moment.
+    // Spreads the retries of transactions that conflicted.
     static TURNS: AtomicU32 = AtomicU32::new(0);
     let apart = TURNS.fetch_add(1, Ordering::Relaxed) % 8;
     wait.min(BACKOFF_MAX) + BACKOFF_FIRST.saturating_mul(apart)
 }
 
-/// A connection that goes back to the pool only by [`Session::give_back`]; otherwise it is closed, and the server rolls
-/// back what was open on it.
+/// Connection that returns to the pool only by [`Session::give_back`]. Otherwise it is closed, and the server rolls
+/// back its open transaction.
 struct Session<D: Database>(Option<PoolConnection<D>>);
 
 impl<D: Database> Session<D> {
@@ -204,7 +202,7 @@ impl<D: Database> Drop for Session<D> {
     }
 }
 
-/// One attempt.
+/// Makes one attempt.
 async fn once<D: Dialect>(
     pool: &BoundedPool<D>,
     mode: Mode,
@@ -254,7 +252,7 @@ async fn undone<D: Dialect>(conn: &mut D::Connection) -> bool {
     matches!(undone, Ok(Ok(())))
 }
 
-/// Whether the connection failed, as opposed to the work: the next piece of work fails on it as well.
+/// Whether the connection failed, not the work: the next work on it would fail too.
 fn is_connection_failure<D: Dialect>(error: &StoreError) -> bool {
     match error {
         StoreError::Sqlx(error) | StoreError::Commit(error) => {
@@ -272,7 +270,7 @@ fn is_connection_failure<D: Dialect>(error: &StoreError) -> bool {
     }
 }
 
-/// Whether the database refused because of the session: other sessions of its age are refused as well.
+/// Whether the database refused because of the session: it refuses other sessions of this age too.
 fn is_session_failure<D: Dialect>(error: &StoreError) -> bool {
     match error {
         StoreError::Sqlx(error) | StoreError::Commit(error) => is_of_session::<D>(error),
@@ -280,7 +278,7 @@ fn is_session_failure<D: Dialect>(error: &StoreError) -> bool {
     }
 }
 
-/// Whether the same work may succeed in a new session. After a commit nothing is done again: it may be kept.
+/// Whether the same work may succeed in a new session. After a commit nothing is repeated, because it may be kept.
 fn needs_new_session<D: Dialect>(error: &StoreError) -> bool {
     matches!(error, StoreError::Sqlx(error) if is_of_session::<D>(error))
 }
@@ -289,12 +287,12 @@ fn is_of_session<D: Dialect>(error: &sqlx::Error) -> bool {
     matches!(class::<D>(error), Some(Class::ReadOnly | Class::Session))
 }
 
-/// What the database says of an error, if it was the database that said it.
+/// Class of an error that the database returned; `None` for other errors.
 fn class<D: Dialect>(error: &sqlx::Error) -> Option<Class> {
     error.as_database_error().map(D::class)
 }
 
-/// Whether the work may well succeed the next time.
+/// Whether a retry may succeed.
 fn is_transient<D: Dialect>(error: &StoreError) -> bool {
     match error {
         StoreError::Sqlx(error) | StoreError::Commit(error) => {
@@ -305,7 +303,7 @@ fn is_transient<D: Dialect>(error: &StoreError) -> bool {
     }
 }
 
-/// The port's error.
+/// Converts to the port's error.
 fn into_ledger_error<D: Dialect>(error: StoreError) -> LedgerError {
     let reason = chain(&error);
     match error {
@@ -321,7 +319,7 @@ fn into_ledger_error<D: Dialect>(error: StoreError) -> LedgerError {
             }
         },
         StoreError::Commit(error) => match class::<D>(&error) {
-            // An answer, and the answer is no.
+            // The database answered and refused.
             Some(Class::Retry | Class::ReadOnly) => unavailable(&reason),
             Some(Class::Contradiction) => LedgerError::Damaged { reason },
             Some(Class::Overflow | Class::Session | Class::Other) | None => {
@@ -340,7 +338,7 @@ fn unavailable(reason: &str) -> LedgerError {
     LedgerError::Unavailable { reason }
 }
 
-/// Whether what a row holds could not be read.
+/// Whether the content of a row could not be read.
 fn is_bad_row(error: &sqlx::Error) -> bool {
     matches!(
         error,

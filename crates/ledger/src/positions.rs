@@ -1,5 +1,5 @@
-//! How far partitions are settled, as far as this process knows: whoever waits for a position is woken by what this
-//! process settles, and by one waiter that looks at what others do.
+//! Settled positions that this process knows. A caller that waits for a position is woken by settlement of this
+//! process, and by one waiter that polls the database for the settlement of others.
 
 use std::{
     collections::BTreeMap,
@@ -14,21 +14,20 @@ use qiang_core::{
 };
 use tokio::sync::{Mutex as AsyncMutex, watch};
 
-/// How often the database is asked for a position that somebody waits for, and another process may move.
+/// Interval of database queries for a position that another process may move.
 const POLL_EVERY: Duration = Duration::from_millis(20);
 
-/// What is known of one partition.
+/// Known position of one partition.
 #[derive(Debug)]
 pub(crate) struct Place {
     reached: watch::Sender<Seq>,
-    /// Held by the one waiter that asks the database.
+    /// Held by the one waiter that polls the database.
     asking: AsyncMutex<()>,
 }
 
 impl Place {
-    /// Publishes a position as it was just read or moved. It may be lower than the last one: a database that is
-    /// restored to an earlier moment goes back. A waiter who misses a position because an older one overtook it asks
-    /// again.
+    /// Publishes a position that was just read or moved. It may be lower than the last one, because a restored database
+    /// goes back. If an older position overtakes a newer one, a waiter that missed the newer one polls again.
     pub(crate) fn show(&self, seq: Seq) {
         self.reached.send_if_modified(|reached| {
             let further = seq > *reached;
@@ -37,8 +36,8 @@ impl Place {
         });
     }
 
-    /// Waits until `seq` is reached, at most `wait_max`; returns whether it is. `ask` asks the database, which is done
-    /// at least once if nobody else does it.
+    /// Waits until `seq` is reached, for at most `wait_max`. Returns whether it is reached. `ask` queries the database,
+    /// at least once unless another waiter does it.
     pub(crate) async fn wait<F>(
         &self,
         seq: Seq,
@@ -74,12 +73,12 @@ impl Place {
     }
 }
 
-/// The partitions that were settled or asked for; there are at most 65,536.
+/// Partitions that were settled or asked for: at most 65,536.
 #[derive(Debug, Default)]
 pub(crate) struct Positions(Mutex<BTreeMap<PartitionId, Arc<Place>>>);
 
 impl Positions {
-    /// What is known of a partition.
+    /// The known position of a partition.
     pub(crate) fn of(&self, partition: PartitionId) -> Arc<Place> {
         let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let place = places.entry(partition).or_insert_with(|| {

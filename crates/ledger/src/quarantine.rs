@@ -1,4 +1,4 @@
-//! Entries in quarantine: kept, counted and listed.
+//! Entries in quarantine: stored, counted and listed.
 
 use std::collections::{HashMap, HashSet};
 
@@ -29,7 +29,7 @@ const DELETE_QUARANTINED: Statement =
 const COUNT_QUARANTINED: Statement = sql!(both include_str!("sql/count_quarantined.sql"));
 const LIST_QUARANTINED: Statement = sql!("list_quarantined");
 
-/// What entries of campaigns by these ids have to wait for. Where nothing is in quarantine, that is one statement.
+/// Quarantined entries that block each of these campaigns. If nothing is in quarantine, this takes one statement.
 pub(crate) async fn blockers<D: Dialect>(
     conn: &mut D::Connection,
     partition: i64,
@@ -58,7 +58,7 @@ pub(crate) async fn blockers<D: Dialect>(
     Ok(blockers)
 }
 
-/// What is in quarantine of a campaign before a place.
+/// Quarantined entries of a campaign before a position.
 pub(crate) async fn blockers_before<D: Dialect>(
     conn: &mut D::Connection,
     partition: i64,
@@ -76,7 +76,7 @@ pub(crate) async fn blockers_before<D: Dialect>(
     Ok(blockers)
 }
 
-/// What is kept of a campaign in a partition before a place, and how far each entry is discarded.
+/// Quarantined entries of a campaign in a partition before a position, each with the state of its discard.
 pub(crate) async fn kept_of<D: Dialect>(
     conn: &mut D::Connection,
     values: &[Value<'_>; 3],
@@ -86,7 +86,7 @@ pub(crate) async fn kept_of<D: Dialect>(
     rows.into_iter().map(kept).collect()
 }
 
-/// Puts entries into quarantine.
+/// Quarantines entries.
 pub(crate) async fn put<D: Dialect>(
     conn: &mut D::Connection,
     partition: PartitionId,
@@ -97,7 +97,7 @@ pub(crate) async fn put<D: Dialect>(
     Ok(())
 }
 
-/// An entry that is in quarantine.
+/// Quarantined entry at a position.
 pub(crate) async fn get<D: Dialect>(
     conn: &mut D::Connection,
     partition: i64,
@@ -109,7 +109,7 @@ pub(crate) async fn get<D: Dialect>(
     Ok(entry.transpose()?)
 }
 
-/// Takes an entry out of quarantine.
+/// Removes an entry from the quarantine.
 pub(crate) async fn delete<D: Dialect>(
     conn: &mut D::Connection,
     partition: i64,
@@ -119,7 +119,7 @@ pub(crate) async fn delete<D: Dialect>(
     Ok(check_all("quarantined entries", deleted, 1)?)
 }
 
-/// Whether the grant of a campaign with this number is in quarantine.
+/// Whether the grant with this number is in quarantine.
 pub(crate) async fn has_grant<D: Dialect>(
     conn: &mut D::Connection,
     partition: PartitionId,
@@ -136,7 +136,7 @@ pub(crate) async fn has_grant<D: Dialect>(
     Ok(found.is_some())
 }
 
-/// How many entries of a partition are in quarantine.
+/// Number of quarantined entries of a partition.
 pub(crate) async fn count<D: Dialect>(
     conn: &mut D::Connection,
     partition: PartitionId,
@@ -150,7 +150,7 @@ pub(crate) async fn count<D: Dialect>(
     })
 }
 
-/// Entries in quarantine, by partition and place.
+/// Quarantined entries by partition and position.
 pub(crate) async fn list<D: Dialect>(
     conn: &mut D::Connection,
     after: Option<(PartitionId, Seq)>,

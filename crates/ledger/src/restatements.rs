@@ -1,4 +1,4 @@
-//! Repairs of campaigns' rows: facts of the engine in place of the ledger's.
+//! Repairs of campaign rows: replaces facts of the ledger with the engine's.
 
 use qiang_core::ports::Restatement;
 
@@ -15,12 +15,12 @@ const RESTATE: Statement = sql!(both include_str!("sql/restate_campaign.sql"));
 const RESTATE_CAMPAIGN_TERMS: Statement = sql!(both include_str!("sql/restate_campaign_terms.sql"));
 const RESTATE_TERMS: Statement = sql!(both include_str!("sql/restate_terms.sql"));
 
-/// Sets a campaign's row to other facts; false if the row or the position is not as it was seen.
+/// Writes other facts to a campaign's row. Returns false if the row or the position has changed since it was read.
 pub(crate) async fn restate<D: Dialect>(
     conn: &mut D::Connection,
     restatement: &Restatement,
 ) -> Result<bool, StoreError> {
-    // Locked in the order of settlement: the position, then the row.
+    // The order of locks is that of settlement: the position, then the row.
     let position = lock_position::<D>(conn, restatement.partition.0.into()).await?;
     let id = restatement.campaign.to_string();
     let locked = fetch_one::<D, (i64,)>(conn, &LOCK, &[id.as_str().into()]).await?;
@@ -40,7 +40,7 @@ pub(crate) async fn restate<D: Dialect>(
         let mut values = Vec::from(columns.of_terms());
         values.push(campaign.into());
         D::execute(conn, &RESTATE_CAMPAIGN_TERMS, &values).await?;
-        // A sale whose terms were never changed has no row there.
+        // A sale without changed terms has no row there.
         let revision = restatement.seen.terms_revision as i64;
         values.push(revision.into());
         if revision > 0 {

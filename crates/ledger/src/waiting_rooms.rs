@@ -1,4 +1,4 @@
-//! Which campaigns have a waiting room.
+//! Waiting rooms of campaigns.
 
 use qiang_core::id::CampaignId;
 
@@ -13,7 +13,7 @@ const ADD: Statement = Statement {
 };
 const FOUND: Statement = sql!(both "SELECT campaign FROM waiting_rooms WHERE campaign = $1");
 
-/// Gives a campaign a waiting room, once.
+/// Adds a waiting room to a campaign. Idempotent.
 pub(crate) async fn add<D: Dialect>(
     conn: &mut D::Connection,
     id: CampaignId,
@@ -22,7 +22,7 @@ pub(crate) async fn add<D: Dialect>(
     Ok(())
 }
 
-/// Whether a campaign has one.
+/// Whether a campaign has a waiting room.
 pub(crate) async fn has<D: Dialect>(
     conn: &mut D::Connection,
     id: CampaignId,

@@ -1,4 +1,4 @@
-//! Endpoints of webhooks, and the events that settlement and payouts write down for them.
+//! Webhook endpoints, and the webhook events that settlement and payouts record.
 
 use qiang_core::{
     campaign::Phase,
@@ -34,8 +34,8 @@ const EVENTS: Statement = sql!(both include_str!("sql/webhook_events.sql"));
 const RECORD: Statement = sql!(both include_str!("sql/record_webhook.sql"));
 const FORGET: Statement = sql!(both include_str!("sql/forget_webhook_events.sql"));
 
-/// Enters what webhooks are told. Whoever has taken places holds up the others until its transaction ends: this comes
-/// last, and so places are in the order of commits.
+/// Records webhook events. A transaction that has taken positions blocks others until it ends. So this step comes last,
+/// and positions are in order of commits.
 pub(crate) async fn tell<D: Dialect>(
     conn: &mut D::Connection,
     told: &[EventRow<'_>],
@@ -50,7 +50,7 @@ pub(crate) async fn tell<D: Dialect>(
                 Some((phase, returned, refunded)) if phase == Phase::Closed.name() => {
                     (row.quantity, row.amount) = (returned, refunded);
                 }
-                // Other parts of it are still open: the last one says it.
+                // Other shards are open; the last one reports it.
                 _ => continue,
             }
         }
@@ -74,7 +74,7 @@ pub(crate) async fn tell<D: Dialect>(
     Ok(())
 }
 
-/// Enters what webhooks are told of something that no entry says, if one of them may want to be.
+/// Records a webhook event that follows from no log entry, if an endpoint may want it.
 pub(crate) async fn tell_direct<D: Dialect>(
     conn: &mut D::Connection,
     campaign: CampaignId,
@@ -94,7 +94,7 @@ pub(crate) async fn tell_direct<D: Dialect>(
     }
 }
 
-/// Enters an endpoint once, unless there are enough.
+/// Adds an endpoint once. Returns false if the maximum is reached.
 pub(crate) async fn add<D: Dialect>(
     conn: &mut D::Connection,
     webhook: &Webhook,
@@ -140,7 +140,7 @@ async fn touch<D: Dialect>(
     Ok(D::execute(conn, statement, values).await? > 0)
 }
 
-/// Gives an endpoint another secret, once for an action.
+/// Replaces the secret of an endpoint, once per action.
 pub(crate) async fn rotate<D: Dialect>(
     conn: &mut D::Connection,
     id: Uuid,
@@ -169,7 +169,7 @@ pub(crate) async fn delete<D: Dialect>(
     actions::enter_if::<D>(conn, deleted, by).await
 }
 
-/// Has an endpoint tried again, and told once more what was decided since a time.
+/// Enables an endpoint again. With `since`, it receives the events decided from then on once more.
 pub(crate) async fn redrive<D: Dialect>(
     conn: &mut D::Connection,
     id: Uuid,
@@ -185,7 +185,7 @@ pub(crate) async fn redrive<D: Dialect>(
     actions::enter_if::<D>(conn, redriven, by).await
 }
 
-/// Gives an endpoint to a holder, unless somebody else has it.
+/// Leases an endpoint to a holder. Returns `None` if another holder has the lease or the endpoint is disabled.
 pub(crate) async fn lease<D: Dialect>(
     conn: &mut D::Connection,
     (id, holder): (Uuid, Uuid),
@@ -206,7 +206,7 @@ pub(crate) async fn lease<D: Dialect>(
     Ok(records.into_iter().find(|record| record.webhook.id == id))
 }
 
-/// Events behind a place.
+/// Events after a position.
 pub(crate) async fn events<D: Dialect>(
     conn: &mut D::Connection,
     after: i64,
@@ -218,7 +218,7 @@ pub(crate) async fn events<D: Dialect>(
     Ok(events?)
 }
 
-/// Writes down how far an endpoint has been told, if the holder has it.
+/// Records the delivery progress of an endpoint, if the holder has its lease.
 pub(crate) async fn record<D: Dialect>(
     conn: &mut D::Connection,
     (id, holder): (Uuid, Uuid),
@@ -241,7 +241,7 @@ pub(crate) async fn record<D: Dialect>(
     touch::<D>(conn, &RECORD, &values).await
 }
 
-/// Forgets events that everybody was told, and that were decided before a time.
+/// Deletes events that were decided before an instant and delivered to every enabled endpoint.
 pub(crate) async fn forget<D: Dialect>(
     conn: &mut D::Connection,
     before: Timestamp,

@@ -1,7 +1,7 @@
 //! MySQL and MariaDB.
 //!
-//! Rows travel as parameters of statements for several rows, which are prepared for a few sizes (`rows.rs`). Only
-//! what both servers understand is used: no `RETURNING`, no table value constructors.
+//! Rows are parameters of statements for several rows, which are prepared for a few sizes (`rows.rs`). The statements
+//! use only the common features of both servers: no `RETURNING`, no table value constructors.
 
 mod rows;
 mod schema;
@@ -19,7 +19,7 @@ use crate::{
     error::contradiction,
 };
 
-/// Statements that a connection keeps prepared: those with several rows count once for each size.
+/// Prepared statements per connection. A statement with several rows counts once per size.
 const STATEMENTS_MAX: usize = 160;
 
 impl Dialect for MySql {
@@ -34,7 +34,7 @@ impl Dialect for MySql {
             .disable_statement_logging())
     }
 
-    /// No proxy is known that would show it.
+    /// No known proxy shows it.
     async fn shares_sessions(_at: &MySqlConnectOptions) -> Result<bool> {
         Ok(false)
     }
@@ -52,7 +52,7 @@ impl Dialect for MySql {
             Some(1213 | 1020) => Class::Retry,
             // Out of range, as a column's value and as an expression's.
             Some(1264 | 1690) => Class::Overflow,
-            // `read_only` of the server and of its storage engine, and a session that takes no writes.
+            // `read_only` of the server and of its storage engine, and a read-only session.
             Some(1290 | 1836 | 1792) => Class::ReadOnly,
             // A shutdown, a killed or idle session, a node outside its cluster's majority, and a prepared statement
             // that a proxy lost.
@@ -126,7 +126,7 @@ impl Dialect for MySql {
             .await
     }
 
-    /// One that was assigned counts 2, any other 1.
+    /// An assigned row counts 2, any other 1.
     fn assigned(touched: u64, given: u64) -> u64 {
         touched.saturating_sub(given)
     }

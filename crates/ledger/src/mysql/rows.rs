@@ -1,11 +1,11 @@
-//! Statements that take several rows. In its file such a statement takes one, between the marks `/*rows … */` and
-//! `/*end*/`; the first mark also says what stands between two rows.
+//! Statements that take several rows. The file of such a statement has one row, between the marks `/*rows … */` and
+//! `/*end*/`. The first mark also contains the separator of two rows.
 
-/// How many rows a statement takes. A statement is prepared for each of these numbers, so there are few; a run of
-/// rows is cut into them, the largest first.
+/// Row counts of prepared statements, largest first. Each count needs a prepared statement, so there are few. Rows are
+/// split into pieces of these sizes.
 pub(super) const SIZES: [usize; 6] = [1_024, 256, 64, 16, 4, 1];
 
-/// A statement that takes several rows.
+/// Statement that takes several rows.
 struct Rows {
     head: &'static str,
     row: &'static str,
@@ -14,7 +14,7 @@ struct Rows {
 }
 
 impl Rows {
-    /// Reads the text of a statement's file; `None` if its marks are not in order.
+    /// Parses the text of a statement's file; `None` if its marks are not in order.
     fn parse(text: &'static str) -> Option<Self> {
         let (head, rest) = text.split_once("/*rows")?;
         let (between, rest) = rest.split_once("*/")?;
@@ -43,9 +43,9 @@ impl Rows {
     }
 }
 
-/// The text of a statement for so many rows.
+/// Text of a statement for `rows` rows.
 pub(super) fn text(file: &'static str, rows: usize) -> String {
-    // The marks are checked by a test, for every file.
+    // A test checks the marks of every file.
     Rows::parse(file).map_or_else(|| file.to_owned(), |statement| statement.text(rows))
 }
 

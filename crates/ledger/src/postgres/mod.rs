@@ -1,7 +1,7 @@
 //! PostgreSQL.
 //!
-//! Rows travel as one array a column, which `unnest` makes a table of: each statement is prepared once and takes any
-//! number of rows up to the bound.
+//! Rows are sent as one array per column, which `unnest` turns into a table. Each statement is prepared once and takes
+//! any number of rows up to the bound.
 
 mod schema;
 
@@ -19,9 +19,9 @@ use crate::{
     error::is_code,
 };
 
-/// Rows that one statement takes; more are written by several.
+/// Maximum rows per statement; more rows take several statements.
 const ROWS_MAX: usize = 16_384;
-/// Statements that a connection keeps prepared; there are fewer.
+/// Maximum prepared statements per connection; there are fewer.
 const STATEMENTS_MAX: usize = 64;
 
 impl Dialect for Postgres {
@@ -37,14 +37,14 @@ impl Dialect for Postgres {
             .disable_statement_logging())
     }
 
-    /// A session that both have, or that changes between transactions, is a pooler's. While one has a transaction open,
-    /// a pooler that has several sessions must give the other one another session.
+    /// A session that both connections have, or that changes between transactions, belongs to a pooler. While one
+    /// connection has an open transaction, a pooler with several sessions must give the other one another session.
     async fn shares_sessions(at: &PgConnectOptions) -> Result<bool> {
         let mut first = PgConnection::connect_with(at).await?;
         let mut second = PgConnection::connect_with(at).await?;
         let alone = session(&mut first).await?;
         if let Err(error) = Self::run(&mut second, Self::BEGIN).await {
-            // PgBouncer in the mode `statement` takes no transactions.
+            // PgBouncer in the mode `statement` refuses transactions.
             return if is_code(&error, &["08P01"]) {
                 Ok(true)
             } else {
@@ -58,7 +58,7 @@ impl Dialect for Postgres {
         }
         Self::run(&mut second, "COMMIT").await?;
         shared = shared || session(&mut second).await? != in_transaction;
-        // The session that was freed last is the next one that a pooler gives away.
+        // A pooler assigns the session that was freed last.
         shared = shared || session(&mut first).await? != alone;
         for conn in [first, second] {
             drop(conn.close().await);
@@ -117,7 +117,7 @@ impl Dialect for Postgres {
         })
     }
 
-    /// Takes the rows as an array for each of their columns.
+    /// Takes the rows as one array per column.
     fn query_of<const N: usize>(
         statement: &'static Statement,
         values: &[Value<'_>],
@@ -175,7 +175,7 @@ impl Dialect for Postgres {
     }
 }
 
-/// Number of the session that a connection has for a statement, asked without preparing one.
+/// Returns the session number of a connection, without preparing a statement.
 async fn session(conn: &mut PgConnection) -> Result<i32> {
     let asked = sqlx::raw_sql("SELECT pg_backend_pid()");
     conn.fetch_one(asked).await?.try_get(0)

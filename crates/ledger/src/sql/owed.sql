@@ -1,4 +1,4 @@
--- A refund counts also where its posting is gone, then as of the campaign's currency: that is null.
+-- A refund counts even if its posting is missing. Its currency is then null, which stands for the campaign's.
 SELECT outcome, amount, currency FROM payments WHERE campaign = $1 AND number = $2
 UNION ALL
 SELECT t.kind, t.amount, a.currency

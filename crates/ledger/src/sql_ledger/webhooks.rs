@@ -1,4 +1,4 @@
-//! The part of the port that webhooks use.
+//! The `WebhookStore` port.
 
 use async_trait::async_trait;
 use qiang_core::{

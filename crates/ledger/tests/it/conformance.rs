@@ -1,4 +1,4 @@
-//! The ledger passes the suite that all ledgers pass, on PostgreSQL and on MariaDB.
+//! Runs the conformance suite of all ledgers on PostgreSQL and on MariaDB.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use qiang_testkit::{
     ManualClock, conformance::standalone::LedgerSubject, ledger_conformance, quarantine_conformance,
 };
 
-/// A ledger in a database of its own, on a server that the cases share.
+/// Ledger in a database of its own, on a server that the cases share.
 struct InDatabase<S> {
     url: String,
     clock: Arc<ManualClock>,

@@ -1,4 +1,4 @@
-//! Servers that die and answers that get lost: what the ledger holds afterwards, and what the caller gets.
+//! Killed servers and lost answers: content of the ledger afterwards, and the caller's results.
 
 use std::{
     sync::{
@@ -28,7 +28,7 @@ async fn ledger(url: &str) -> Arc<dyn Ledger> {
     open(url, ManualClock::new(OPENS)).await
 }
 
-/// A ledger that gives up soon.
+/// Opens a ledger with short timeouts.
 async fn hasty(url: &str) -> Arc<dyn Ledger> {
     let options = LedgerOptions {
         acquire_max: Duration::from_secs(2),
@@ -43,8 +43,8 @@ fn cny(minor: i64) -> Money {
     Money::new(minor, currency())
 }
 
-/// The server is killed again and again while three partitions are settled. What was settled stays settled, and the
-/// rest is settled in the end, all of it once.
+/// The server is killed repeatedly while three partitions are settled. Settled entries stay settled, and all others are
+/// settled exactly once in the end.
 async fn a_killed_server_loses_and_doubles_nothing<S: Server>() {
     let server = S::start();
     let url = server.fresh().await;
@@ -102,7 +102,7 @@ async fn a_killed_server_loses_and_doubles_nothing<S: Server>() {
     audit::<S>(&url).await;
 }
 
-/// While the server is down the ledger says so, and goes on by itself when it is back.
+/// While the server is down, the ledger is unavailable. Once the server is up, it works again.
 async fn a_server_that_is_down_is_unavailable<S: Server>() {
     let server = S::start();
     let url = server.fresh().await;
@@ -124,7 +124,7 @@ async fn a_server_that_is_down_is_unavailable<S: Server>() {
     );
     unavailable(ledger.balances(&user("ann")).await.map(drop));
     let (partition, entry) = (history.partition, &history.log[0]);
-    // Nothing of this is a refusal: an outage quarantines no entry.
+    // An outage is no refusal, so it quarantines no entry.
     let aside = ledger.quarantine(partition, entry, "no").await;
     unavailable(aside.map(drop));
     unavailable(ledger.redrive(partition, 1).await.map(drop));
@@ -137,8 +137,8 @@ async fn a_server_that_is_down_is_unavailable<S: Server>() {
     audit::<S>(&url).await;
 }
 
-/// Nobody answers and nobody hangs up, in the middle of a transaction and before the next one: the work is given up
-/// within its bound, and so is the connection.
+/// The server neither answers nor disconnects, during a transaction and before the next one. The work ends within its
+/// time limit, and the connection is closed.
 async fn a_silent_server_is_given_up<S: Server>() {
     let server = S::shared();
     let url = server.fresh().await;
@@ -178,7 +178,7 @@ async fn a_silent_server_is_given_up<S: Server>() {
     audit::<S>(&url).await;
 }
 
-/// Work that waits longer than it may is given up, and its transaction with it.
+/// Work over its time limit is given up and its transaction is rolled back.
 async fn work_that_is_given_up_leaves_nothing_open<S: Server>() {
     let server = S::shared();
     let url = server.fresh().await;
@@ -207,7 +207,7 @@ async fn work_that_is_given_up_leaves_nothing_open<S: Server>() {
     audit::<S>(&url).await;
 }
 
-/// The commit is kept and its answer is lost: the caller hears that it is uncertain, and does it again for nothing.
+/// The commit is kept but its answer is lost: the caller gets an uncertain result, and a retry changes nothing.
 async fn a_commit_without_an_answer_is_uncertain<S: Server>() {
     let server = S::start();
     let url = server.fresh().await;
@@ -253,7 +253,7 @@ async fn a_commit_without_an_answer_is_uncertain<S: Server>() {
                 }
             })
             .await;
-            // What is kept may not be answered yet.
+            // A kept commit may not be answered yet.
             proxy.cut().await;
             proxy.pass().await;
         };
@@ -278,7 +278,7 @@ async fn a_commit_without_an_answer_is_uncertain<S: Server>() {
     assert_eq!(S::count(&url, "SELECT count(*) FROM deposits").await, 2);
 }
 
-/// A caller who goes away stops nothing: the work is done to its end, and no transaction stays open behind it.
+/// A cancelled call stops nothing: the work is completed, and no transaction stays open after it.
 async fn a_caller_who_goes_away_leaves_nothing_open<S: Server>() {
     let server = S::shared();
     let url = server.fresh().await;
@@ -300,7 +300,7 @@ async fn a_caller_who_goes_away_leaves_nothing_open<S: Server>() {
         .await;
     assert_eq!(reached, Ok(true));
 
-    // At every point at which a caller may go away, as far as chance finds them.
+    // Cancels calls at random points.
     let mut given = 0;
     for n in 0..200_u64 {
         let id = Uuid::from_u128(1_000 + u128::from(n));
@@ -324,8 +324,8 @@ async fn a_caller_who_goes_away_leaves_nothing_open<S: Server>() {
     audit::<S>(&url).await;
 }
 
-/// Sessions that begin while the database is read-only keep that. They are closed, so that the ledger writes again once
-/// new ones may, although every connection of the pool is in use all the time.
+/// Sessions that begin while the database is read-only stay read-only. The ledger closes them and writes again in new
+/// ones, although every connection of the pool is always in use.
 async fn a_database_that_was_read_only_is_written_again<S: Server>() {
     let server = S::start();
     let url = server.fresh().await;
@@ -341,7 +341,7 @@ async fn a_database_that_was_read_only_is_written_again<S: Server>() {
     }
 }
 
-/// Twice as many deposits at once as the pool has connections.
+/// Makes twice as many concurrent deposits as the pool has connections.
 async fn deposits_of(ledger: &Arc<dyn Ledger>, from: u128) -> Vec<Result<(), LedgerError>> {
     let at_once = (from..from + 8).map(|n| {
         let ledger = Arc::clone(ledger);
@@ -358,13 +358,13 @@ async fn deposits_of(ledger: &Arc<dyn Ledger>, from: u128) -> Vec<Result<(), Led
     deposited
 }
 
-/// A demoted primary refuses writes of the sessions that it had: all of them are closed, idle ones too, because the
-/// address may lead to another server by now.
+/// A demoted primary refuses writes of its old sessions. All of them are closed, idle ones too, because the address may
+/// lead to another server by now.
 #[tokio::test(flavor = "multi_thread")]
 async fn sessions_of_a_demoted_server_are_closed() {
     let server = <MariaDb as Server>::start();
     let url = server.fresh().await;
-    // The superuser writes to a replica as well.
+    // The superuser can also write to a replica.
     let app = "CREATE USER app@'%'; GRANT ALL ON *.* TO app@'%'; \
                 REVOKE SUPER, READ_ONLY ADMIN ON *.* FROM app@'%'";
     MariaDb::execute(&url, app).await;
@@ -381,7 +381,7 @@ async fn sessions_of_a_demoted_server_are_closed() {
         assert!(is_unavailable(&deposited), "{deposited:?}");
     }
     until("the old sessions to end", async || {
-        // The pool closes idle ones when they are acquired.
+        // The pool closes an idle session when it is acquired.
         drop(deposits_of(&ledger, 201).await);
         MariaDb::count(&url, FIRST).await > last
     })
@@ -392,7 +392,7 @@ async fn sessions_of_a_demoted_server_are_closed() {
     }
 }
 
-/// The server ends all sessions while they are in use: one after another the work is done in new ones.
+/// The server ends all sessions while they are in use: the work is done in new sessions.
 #[tokio::test(flavor = "multi_thread")]
 async fn ended_sessions_are_replaced() {
     let server = <Postgres as Server>::shared();
@@ -407,7 +407,7 @@ async fn ended_sessions_are_replaced() {
         });
         Postgres::count(&url, end).await;
         for deposited in deposits.await.unwrap() {
-            // A commit that was under way may be kept.
+            // A commit in flight may have been kept.
             let known = matches!(deposited, Ok(()) | Err(LedgerError::Uncertain { .. }));
             assert!(known || is_unavailable(&deposited), "{deposited:?}");
         }

@@ -1,5 +1,5 @@
-//! How many entries are settled a second. Not a test of anything: run by hand, optimised, one at a time:
-//! `cargo test --release -p qiang-ledger --features servers --test rates -- --ignored --nocapture --test-threads 1`
+//! Settlement rate in entries per second. A measurement, not a test: run it manually, optimised, one at a time: `cargo
+//! test --release -p qiang-ledger --features servers --test rates -- --ignored --nocapture --test-threads 1`
 
 use std::{sync::Arc, time::Instant};
 
@@ -19,7 +19,7 @@ use uuid::Uuid;
 /// Grants in each log.
 const GRANTS: u32 = 100_000;
 
-/// A log in which users who all differ claim from these campaigns in turn.
+/// Makes a log in which each user claims once, from these campaigns in turn.
 fn history(setups: &[Setup]) -> Vec<Entry> {
     let (mut book, mut log) = (Book::new(), Vec::new());
     for setup in setups {
@@ -38,7 +38,7 @@ fn history(setups: &[Setup]) -> Vec<Entry> {
     log
 }
 
-/// Settles one such log in each of `partitions` partitions at once.
+/// Settles one such log in each of `partitions` partitions concurrently.
 async fn measure<S: Server>(
     server: &S,
     what: &str,

@@ -1,4 +1,4 @@
-//! Settlement by several at once, in each other's way, and with entries that cannot be true.
+//! Concurrent settlement, conflicts of locks, and entries that contradict the ledger.
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,7 +23,7 @@ async fn ledger(url: &str) -> Arc<dyn Ledger> {
     open(url, ManualClock::new(OPENS)).await
 }
 
-/// Four workers, each with a ledger of its own, settle the same log in runs that overlap.
+/// Four workers, each with a ledger of its own, settle the same log in overlapping runs.
 async fn several_workers_settle_one_partition_once<S: Server>() {
     let server = S::shared();
     let url = server.fresh().await;
@@ -81,7 +81,7 @@ async fn partitions_with_the_same_users_are_settled_at_once<S: Server>() {
     audit::<S>(&url).await;
 }
 
-/// Somebody locks rows in the opposite order: the database undoes the settlement, and it is tried again.
+/// Another transaction locks rows in the opposite order: the database rolls back the settlement, and it is retried.
 async fn a_deadlock_is_tried_again<S: Server>() {
     let server = S::shared();
     let url = server.fresh().await;
@@ -112,7 +112,7 @@ async fn a_deadlock_is_tried_again<S: Server>() {
     audit::<S>(&url).await;
 }
 
-/// Entries of other partitions that cannot be true beside what is settled: each is refused, and leaves no trace.
+/// Entries of other partitions that contradict the settled ones: each is refused and leaves no trace.
 async fn what_contradicts_the_books_is_refused<S: Server>() {
     let server = S::shared();
     let url = server.fresh().await;
@@ -260,8 +260,8 @@ async fn what_contradicts_the_books_is_refused<S: Server>() {
     assert_eq!(granted, [1, 1, 3]);
 }
 
-/// A user gives an order back and takes another, and a late payment changes which of them has the units, all in one
-/// run: what stands at its end is what counts.
+/// In one run, a user cancels an order and gets another one, and a late payment changes which order has the units. The
+/// state at the end of the run counts.
 async fn one_run_may_pass_an_order_from_one_to_the_next<S: Server>() {
     let server = S::shared();
     let url = server.fresh().await;
@@ -287,7 +287,7 @@ async fn one_run_may_pass_an_order_from_one_to_the_next<S: Server>() {
         entry(2, granted(1)),
         entry(3, Event::Expired { number: 1 }),
         entry(4, granted(2)),
-        // Here the ledger has the first two orders; the rest comes in one run.
+        // The ledger has the first two orders here; the rest comes in one run.
         entry(5, Event::Cancelled { number: 2 }),
         entry(6, granted(3)),
         entry(7, Event::Cancelled { number: 3 }),
@@ -307,8 +307,8 @@ async fn one_run_may_pass_an_order_from_one_to_the_next<S: Server>() {
     assert_eq!(S::count(&url, states).await, 3);
 }
 
-/// Two parts of a campaign change at the same time, and neither transaction has seen the other one's commit when it
-/// writes its own part. The campaign's phase is that of both parts all the same.
+/// Two shards of a campaign change at the same time. Neither transaction sees the other one's commit when it writes its
+/// own shard. The campaign's phase still follows from both shards.
 async fn parts_that_change_at_once_are_both_seen<S: Server>() {
     let server = S::shared();
     let url = server.fresh().await;
@@ -358,7 +358,7 @@ async fn parts_that_change_at_once_are_both_seen<S: Server>() {
     ];
     let mut stranger = S::stranger(&url).await;
     for (seq, (event, phase)) in (4..).zip(rounds) {
-        // Both have written their part, and wait for the campaign's row.
+        // Both have written their shard and wait for the campaign's row.
         S::has(&mut stranger, "UPDATE campaigns SET owner = owner").await;
         let both = [0, 1].map(|partition| settle(partition, seq, event.clone()));
         until("both to wait", async || S::waiting(&url).await == 2).await;
@@ -372,7 +372,7 @@ async fn parts_that_change_at_once_are_both_seen<S: Server>() {
     audit::<S>(&url).await;
 }
 
-/// Whoever waits for a position hears of it when another process has settled it, and soon when its own has.
+/// A call that waits for a position returns once another process or its own one has settled it.
 async fn a_waiter_hears_of_what_others_settle<S: Server>() {
     let server = S::shared();
     let url = server.fresh().await;
@@ -399,7 +399,7 @@ async fn a_waiter_hears_of_what_others_settle<S: Server>() {
     }
 }
 
-/// The same deposit, the same key and the same campaign from many at once are one each.
+/// The same deposit, key and campaign from many concurrent callers are entered once.
 async fn what_many_enter_at_once_is_entered_once<S: Server>() {
     let server = S::shared();
     let url = server.fresh().await;
@@ -434,7 +434,7 @@ async fn what_many_enter_at_once_is_entered_once<S: Server>() {
     audit::<S>(&url).await;
 }
 
-/// A close to which nothing is left locks the escrow, and does not write it.
+/// A close with no remaining amount locks the escrow but does not write it.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_account_to_which_nothing_is_added_is_not_written() {
     let server = Postgres::shared();

@@ -1,5 +1,5 @@
--- Gives shares to users. A share that is free and has that amount counts 2; one that has not is left as it is and
--- counts 1, and so does one that is not there.
+-- Assigns shares to users. A free share with the same amount counts 2. Any other share stays as it is and counts 1, and
+-- so does a missing one.
 INSERT INTO shares (campaign, number, user, amount, granted_at)
 VALUES /*rows , */(?, ?, ?, ?, ?)/*end*/
 ON DUPLICATE KEY UPDATE

@@ -1,5 +1,5 @@
--- A campaign is spread once, while it is a draft, and over as many partitions as its other parts say. Of terms the
--- latest count. The server takes the assignments one after the other: what others read is set behind them.
+-- The shard count is set once, while the campaign is a draft, and must equal that of its other shards. The latest terms
+-- win. The server runs the assignments in order, so a column is assigned after the columns that read it.
 UPDATE (/*rows UNION ALL */
     SELECT CAST(? AS SIGNED) AS ref, CAST(? AS CHAR(16)) AS phase, CAST(? AS SIGNED) AS parts,
            CAST(? AS SIGNED) AS granted, CAST(? AS SIGNED) AS returned, CAST(? AS SIGNED) AS refunded,

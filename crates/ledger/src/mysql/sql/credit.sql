@@ -1,4 +1,4 @@
--- Adds to accounts in the order given, opening those that are not there. MariaDB tells their ids in that order.
+-- Adds amounts to accounts in the given order, and creates missing ones. MariaDB returns their ids in that order.
 INSERT INTO accounts (owner, purpose, currency, balance)
 VALUES /*rows , */(?, ?, ?, ?)/*end*/
 ON DUPLICATE KEY UPDATE balance = balance + VALUES(balance)

@@ -1,4 +1,4 @@
--- An order is on a page with all currencies that something is owed in: the limit counts orders.
+-- The limit counts orders: a page has all currencies in which a refund of an order is due.
 SELECT r.id, r.number, r.buyer, r.currency, r.due, r.paid
 FROM (
     SELECT c.ref, c.id, m.number, m.buyer, m.currency, CAST(sum(m.due) AS SIGNED) AS due,

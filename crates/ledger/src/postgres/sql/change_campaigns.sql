@@ -1,5 +1,5 @@
--- A campaign is spread once, while it is a draft, and over as many partitions as its other parts say. Of terms the
--- latest count.
+-- The shard count is set once, while the campaign is a draft, and must equal that of its other shards. The latest terms
+-- win.
 UPDATE campaigns c
 SET phase = coalesce(n.phase, c.phase), parts = coalesce(n.parts, c.parts), granted = c.granted + n.granted,
     returned = c.returned + n.returned, refunded = c.refunded + n.refunded, supply = c.supply + n.supply,

@@ -1,4 +1,4 @@
--- Without `MATERIALIZED` the planner would go through all campaigns in the order of their ids.
+-- Without `MATERIALIZED`, the planner would scan all campaigns in order of their ids.
 WITH ended AS MATERIALIZED (
     SELECT ref, id
     FROM campaigns

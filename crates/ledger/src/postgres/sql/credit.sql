@@ -1,4 +1,4 @@
--- Adds to accounts in the order given, opening those that are not there.
+-- Adds amounts to accounts in the given order, and creates missing ones.
 INSERT INTO accounts AS a (owner, purpose, currency, balance)
 SELECT m.owner, m.purpose, m.currency, m.amount
 FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[])

@@ -1,4 +1,4 @@
--- One row for each migration that this database has.
+-- One row per migration that was applied to this database.
 CREATE TABLE IF NOT EXISTS schema_version (
     version BIGINT PRIMARY KEY
 )

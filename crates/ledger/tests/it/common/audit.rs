@@ -1,4 +1,4 @@
-//! The ledger, proved from its rows alone: nothing here shares a line with what wrote them.
+//! Audit of the ledger from its rows alone. It shares no code with the crate.
 
 use super::Server;
 
@@ -108,7 +108,7 @@ const CHECKS: [(&str, &str); 17] = [
     ),
 ];
 
-/// Proves the ledger of a database, over one connection: a new one costs more than a query.
+/// Audits the ledger of a database over one connection: a new connection costs more than a query.
 pub(crate) async fn audit<S: Server>(url: &str) {
     let counts = S::counts(url, &CHECKS.map(|(_, sql)| sql)).await;
     for ((what, _), count) in CHECKS.into_iter().zip(counts) {

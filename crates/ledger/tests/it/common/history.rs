@@ -17,7 +17,7 @@ use qiang_testkit::{
 };
 use uuid::Uuid;
 
-/// A packet and a sale of one partition, and their log.
+/// A red packet and a sale of one partition, and their log.
 pub(crate) struct History {
     pub(crate) partition: PartitionId,
     pub(crate) setups: [Setup; 2],
@@ -25,8 +25,8 @@ pub(crate) struct History {
 }
 
 impl History {
-    /// A history in which `users` users come to both campaigns, in an order that differs from one partition to the
-    /// next, and do all that orders can go through; in the end everything is closed.
+    /// Makes a history in which `users` users claim from both campaigns, in an order that differs per partition. Orders
+    /// take every possible course. In the end both campaigns are closed.
     pub(crate) fn of(partition: u16, users: u32) -> Self {
         let n = u64::from(partition);
         let packet = red_packet(
@@ -44,7 +44,7 @@ impl History {
         for setup in &setups {
             ask(OPENS, Command::Open(Box::new(setup.clone())).into());
         }
-        // A step that has no divisor in common with the number of users visits each of them once.
+        // A step that is coprime to the number of users visits each user once.
         let step = (1..)
             .map(|k| 2 * n as u32 + 2 * k + 1)
             .find(|step| gcd(*step, users) == 1)
@@ -92,7 +92,7 @@ impl History {
         }
     }
 
-    /// Who got shares, in the order in which accounts are locked.
+    /// Users with shares, in the order in which accounts are locked.
     pub(crate) fn lucky(&self) -> Vec<String> {
         let packet = self.setups[0].campaign.id;
         let user = |entry: &Entry| match &entry.event {
@@ -110,7 +110,7 @@ impl History {
         self.log.len() as Seq
     }
 
-    /// Enters the campaigns, with the money that they need.
+    /// Enters the campaigns and deposits the money that they need.
     pub(crate) async fn enter(&self, ledger: &Arc<dyn Ledger>) {
         for (setup, n) in self.setups.iter().zip(0_u128..) {
             let minor = setup.campaign.funded_minor();
@@ -123,7 +123,7 @@ impl History {
         }
     }
 
-    /// Settles what is left, in runs of so many entries.
+    /// Settles the rest of the log in runs of `run` entries.
     pub(crate) async fn settle(&self, ledger: &Arc<dyn Ledger>, run: usize) {
         let settled = ledger.settled(self.partition).await.unwrap();
         for run in self.log[settled as usize..].chunks(run) {
@@ -132,7 +132,7 @@ impl History {
         assert_eq!(ledger.settled(self.partition).await, Ok(self.head()));
     }
 
-    /// What the log says must stand in the ledger: per campaign, units that users have and that went back.
+    /// Asserts that the ledger has, per campaign, the granted and returned units of the log.
     pub(crate) async fn check(&self, ledger: &Arc<dyn Ledger>) {
         let mut book = Book::new();
         for setup in &self.setups {

@@ -1,4 +1,4 @@
-//! Real database servers, and fresh ledgers on them.
+//! Real database servers, and new ledgers on them.
 
 pub(crate) mod audit;
 pub(crate) mod history;
@@ -15,54 +15,54 @@ use qiang_testkit::servers::{ServerProcess, mariadb, postgres};
 pub(crate) use qiang_testkit::servers::{mariadb::MariaDb, postgres::Postgres};
 use sqlx::Connection as _;
 
-/// A kind of database server.
+/// Kind of database server.
 pub(crate) trait Server:
     Deref<Target = ServerProcess> + Send + Sync + Sized + 'static
 {
     type Stranger: Send;
-    /// Whether a migration can be left half done.
+    /// Whether a failed migration can be left half done.
     const COMMITS_EACH_STATEMENT: bool;
-    /// Settings with as much memory as a server would have that is there for this alone.
+    /// Memory settings of a server with the machine to itself.
     const MEMORY: [&str; 2];
 
-    /// Statements that make every new session of a database read-only, and end that.
+    /// Statements that make every new session of a database read-only, and that revert it.
     const READ_ONLY: [&str; 2];
 
     fn start_with(settings: &[&str]) -> Self;
-    /// What spares the disk, for tests that no crash of the machine concerns: a shared server.
+    /// Settings of a shared server that reduce disk writes, for tests without machine crashes.
     const QUICK: &[&str];
-    /// The URL of a new database without tables.
+    /// URL of a new database without tables.
     fn empty(&self) -> String;
-    /// The only number that each query of a database returns.
+    /// Runs queries that return one number each. Returns the numbers.
     fn counts(url: &str, queries: &[&'static str]) -> impl Future<Output = Vec<i64>> + Send;
-    /// The only number that a query of a database returns.
+    /// Runs a query that returns one number.
     fn count(url: &str, sql: &'static str) -> impl Future<Output = i64> + Send {
         async move { Self::counts(url, &[sql]).await[0] }
     }
     /// Carries out statements on a connection of their own.
     fn execute(url: &str, sql: &str) -> impl Future<Output = ()> + Send;
-    /// A connection with an open transaction, which wins when it is in a deadlock with settlement.
+    /// Returns a connection with an open transaction that wins a deadlock with settlement.
     fn stranger(url: &str) -> impl Future<Output = Self::Stranger> + Send;
-    /// Does something in that transaction, which may wait for others.
+    /// Runs statements in that transaction. They may wait for others.
     fn has(stranger: &mut Self::Stranger, sql: &str) -> impl Future<Output = ()> + Send;
-    /// How many transactions of a database wait for a lock.
+    /// Number of transactions of a database that wait for a lock.
     fn waiting(url: &str) -> impl Future<Output = i64> + Send;
-    /// How many transactions are open in a database.
+    /// Number of open transactions of a database.
     fn transactions(url: &str) -> impl Future<Output = i64> + Send;
-    /// Lets no transaction that moves an account commit, until the stranger is let go.
+    /// Blocks the commit of every transaction that moves an account, until [`Self::let_commits_go`].
     fn hold_commits(url: &str) -> impl Future<Output = Self::Stranger> + Send;
     fn let_commits_go(stranger: Self::Stranger) -> impl Future<Output = ()> + Send;
-    /// How many commits wait.
+    /// Number of waiting commits.
     fn commits(url: &str) -> impl Future<Output = i64> + Send;
-    /// The server that the tests of this target share: it goes with the last of them that has it.
+    /// The server that the tests of this target share. It stops when the last test drops it.
     fn shared() -> Arc<Self>;
 
-    /// Starts one with the fixture's settings, which suit small tables.
+    /// Starts a server with the fixture's settings, which suit small tables.
     fn start() -> Self {
         Self::start_with(&[])
     }
 
-    /// The URL of a new database with the ledger's tables.
+    /// URL of a new database with the ledger's tables.
     fn fresh(&self) -> impl Future<Output = String> + Send {
         async {
             let url = self.empty();
@@ -72,13 +72,13 @@ pub(crate) trait Server:
     }
 }
 
-/// How long anything may take that is waited for.
+/// Time limit of every wait.
 pub(crate) const WAIT_MAX: Duration = Duration::from_secs(60);
 
-/// Between two looks. MariaDB's list of transactions is only made anew when nobody has read it for 100 ms.
+/// Interval between two checks. MariaDB refreshes its list of transactions only if it was not read for 100 ms.
 const LOOK_EVERY: Duration = Duration::from_millis(150);
 
-/// Looks until something is so.
+/// Waits until a condition is true.
 pub(crate) async fn until<F: Future<Output = bool>>(what: &str, look: impl Fn() -> F) {
     let whole = async {
         while !look().await {
@@ -89,14 +89,14 @@ pub(crate) async fn until<F: Future<Output = bool>>(what: &str, look: impl Fn() 
     assert!(seen.is_ok(), "waited in vain for {what}");
 }
 
-/// Few connections, for many tests run at once, and time to wait for them.
+/// Few connections, because many tests run at once, and a long wait for them.
 pub(crate) const OPTIONS: LedgerOptions = LedgerOptions {
     connections_max: 4,
     acquire_max: Duration::from_secs(30),
     work_max: WAIT_MAX,
 };
 
-/// A ledger with few connections: many tests run at once.
+/// Opens a ledger with few connections, because many tests run at once.
 pub(crate) async fn open(url: &str, clock: Arc<dyn Clock>) -> Arc<dyn Ledger> {
     qiang_ledger::open(url, clock, OPTIONS).await.unwrap()
 }
@@ -147,7 +147,7 @@ impl Server for Postgres {
 
     async fn stranger(url: &str) -> sqlx::PgConnection {
         let mut conn = sqlx::PgConnection::connect(url).await.unwrap();
-        // Whoever is the first to look for deadlocks finds it and gives way.
+        // The transaction that looks for deadlocks first finds it and is rolled back.
         Self::has(&mut conn, "SET deadlock_timeout = '300s'; BEGIN").await;
         conn
     }
@@ -238,7 +238,7 @@ impl Server for MariaDb {
     async fn stranger(url: &str) -> sqlx::MySqlConnection {
         Self::execute(url, "CREATE TABLE heavy (n INT PRIMARY KEY)").await;
         let mut conn = sqlx::MySqlConnection::connect(url).await.unwrap();
-        // The transaction that has written less gives way.
+        // The transaction with fewer changes is rolled back.
         let sql = "START TRANSACTION; INSERT INTO heavy SELECT seq FROM seq_1_to_20000";
         Self::has(&mut conn, sql).await;
         conn
