@@ -17,9 +17,9 @@ const SOURCES: &str = "crates/pages/browser";
 const SCRIPTS: &str = "crates/pages/assets";
 /// Tests that measure times, so they run alone.
 const MEASURE: [&str; 2] = ["lighthouse.test.mjs", "pages.test.mjs"];
-/// Folder of the README's pictures.
+/// Folder of the pictures of docs/guide/pages.md.
 const PICTURES: &str = "docs/pictures";
-/// Pictures in the README; the tests take more.
+/// Pictures on that page; the tests take more.
 const SHOWN: [&str; 22] = [
     "home",
     "sign-in",
@@ -62,7 +62,7 @@ pub(crate) fn install(root: &Path) -> Result<Done> {
     Ok(Done::Passed)
 }
 
-/// Tests the pages, and copies the pictures that the README shows.
+/// Tests the pages, and copies the pictures that docs/guide/pages.md shows.
 pub(crate) fn pictures(root: &Path) -> Result<()> {
     run(root)?;
     let (taken, kept) = (target(root)?.join("screenshots"), root.join(PICTURES));

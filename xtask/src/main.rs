@@ -1,5 +1,5 @@
-//! The project's commands: `cargo xtask test`, `faults`, `fuzz`, `tidy`, `deny`, `openapi`, `api`, `browser`,
-//! `pictures`, `upgrade`, `container`.
+//! The project's commands: `cargo xtask test`, `faults`, `fuzz`, `tidy`, `deny`, `openapi`, `docs`, `api`,
+//! `browser`, `pictures`, `upgrade`, `container`.
 
 mod api;
 mod browser;
@@ -68,12 +68,14 @@ enum Task {
     Deny,
     /// Write the OpenAPI document to docs/openapi.json
     Openapi,
+    /// Write the page of configuration keys, docs/reference/configuration.md
+    Docs,
     /// Check a running service against its OpenAPI document: validator, schemathesis, generated clients in two
     /// languages
     Api,
     /// Test the pages in a browser, and check the types of their scripts
     Browser,
-    /// Test the pages in a browser, and retake the README's pictures
+    /// Test the pages in a browser, and retake the pictures of docs/guide/pages.md
     Pictures,
     /// Replace nodes of an earlier version by this one while users buy
     Upgrade {

@@ -1,4 +1,4 @@
-//! Checks of Markdown: targets of relative links, and numbers and index of decisions.
+//! Checks of Markdown: targets of relative links, numbers and index of decisions, and the page of configuration keys.
 
 use std::collections::BTreeMap;
 
@@ -54,6 +54,15 @@ pub(super) fn check_decisions(tree: &Tree, breaches: &mut Vec<Breach>) {
         if !listed.iter().any(|(_, target)| target == name) {
             breach(format!("not linked in the index, {DECISIONS}README.md"));
         }
+    }
+}
+
+/// Checks that the page of configuration keys follows from the default configuration.
+pub(super) fn check_configuration(tree: &Tree, breaches: &mut Vec<Breach>) {
+    let expected = tree.text(SOURCE).map(page);
+    if tree.text(PAGE) != expected.as_deref() {
+        let what = format!("differs from {SOURCE}: run `cargo xtask docs`");
+        breaches.push(Breach::file(PAGE, what));
     }
 }
 
