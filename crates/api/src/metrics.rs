@@ -73,7 +73,7 @@ const RECONCILE_DIFFERENCES: Labelled = (
 );
 const RECONCILE_RAN: Labelled = (
     "qiang_reconcile_last_run_timestamp_seconds",
-    "When rows of engine and ledger were held against each other last, by partition",
+    "Time of the last comparison of rows of engine and ledger, by partition; none if nothing was compared",
 );
 const RECONCILE_PASSED: Labelled = (
     "qiang_reconcile_last_pass_timestamp_seconds",

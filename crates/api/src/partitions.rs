@@ -107,7 +107,7 @@ struct PartitionBody {
 struct ReconciliationBody {
     /// How many differences there are, by kind.
     differences: BTreeMap<&'static str, u64>,
-    /// When rows were compared last.
+    /// When rows were compared last. Absent: nothing was, for example because no campaign is live.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     ran_at: Option<When>,

@@ -378,7 +378,8 @@ impl From<Refusal> for Problem {
             Refusal::NothingAsked => ProblemKind::Invalid,
             Refusal::KeyReused => ProblemKind::KeyReused,
             Refusal::WaitsWithAnother => ProblemKind::AlreadyWaiting,
-            Refusal::Phase(_) | Refusal::Rules(CampaignError::HasOpened) => {
+            // Only reconciliation corrects a sale, and no request does.
+            Refusal::Phase(_) | Refusal::Rules(CampaignError::HasOpened) | Refusal::Changed => {
                 ProblemKind::PhaseConflict
             }
             Refusal::Order(_) | Refusal::TooManyPayments => ProblemKind::OrderConflict,

@@ -54,7 +54,7 @@ bodies! {
     PartitionReconciliation {
         /// Number of differences, by kind.
         differences: BTreeMap<String, u64>,
-        /// Time of the last comparison of rows.
+        /// Time of the last comparison of rows. `None` if none was compared, for example without live campaigns.
         #[serde(skip_serializing_if = "Option::is_none")]
         ran_at: Option<Timestamp>,
         /// Time at which all live campaigns had been compared.

@@ -57,7 +57,8 @@
 //!   amount. Fields `withheld`, `withheld_minor` and `withheld_shares` of the campaign's hash count what a repair has
 //!   withheld. `repaired` is the epoch of the last repair that wrote the counters. `stock` is the stock of a spread
 //!   sale, in its first shard. `opens` is the start of the window if it was changed; `starts` is the origin of
-//!   grant times. `terms` is the revision of window, limit and price. `behind` is 1 in the first shard while others
+//!   grant times. `terms` is the revision of window, limit and price. `before` are the terms before the last
+//!   change, with their revision, as in the log. `behind` is 1 in the first shard while others
 //!   may have earlier ones. `touched` is the last entry about a closed campaign. `buyers`, `paid`, `keyed` and `moving`
 //!   are the numbers of fields in `users`, in a sale's `payments` and `keys`, and in `transfers`: see `whole.lua`.
 //! - `P:{pNN}:c:ID:sums`, hash: the sums of the last 1000, 2000, … of these shares.

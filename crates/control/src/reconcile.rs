@@ -142,8 +142,6 @@ impl Found {
         self.logged
             .retain(|known| left.keys().any(|name| (name.0, name.1) == *known));
         self.walk += 1;
-        // Where nothing is live, no rows were compared, and this is when they would have been.
-        self.ran_at = Some(now);
         if not_compared.is_empty() {
             self.passed_at = Some(now);
         }
@@ -260,6 +258,7 @@ impl Reconciliation {
         match compared {
             CampaignComparison::Absent => {}
             CampaignComparison::Compared(compared) => {
+                found.ran_at = Some(self.clock.now());
                 let seen: BTreeSet<_> = compared.differences().into_iter().collect();
                 match walk.suspected_facts.take() {
                     None if !seen.is_empty() => {
@@ -341,7 +340,9 @@ impl Reconciliation {
             let seen: BTreeSet<_> = sample.differences.into_iter().filter(is_fault).collect();
             let mut found = self.monitor.0.lock();
             let found = found.entry(partition).or_default();
-            found.ran_at = Some(self.clock.now());
+            if sample.rows > 0 {
+                found.ran_at = Some(self.clock.now());
+            }
             match walk.suspected.take() {
                 None if !seen.is_empty() => {
                     walk.suspected = Some(seen);

@@ -21,7 +21,7 @@ use qiang_core::{
 use qiang_redis::{Inspection, Options, PartitionState, RedisEngine};
 use serde_json::json;
 
-pub use self::campaigns::{CampaignFindings, DifferingCampaign};
+pub use self::campaigns::{CampaignFindings, CampaignRepair, DifferingCampaign, RepairOutcome};
 use crate::{
     config::{Config, EngineKind},
     distributed::{

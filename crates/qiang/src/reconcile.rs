@@ -33,8 +33,9 @@ const DIFFERENCES: u8 = 1;
 ///
 /// A stock, price, window or phase that differs was changed on one side alone, by SQL for example. `--campaigns-from`
 /// says which side wins. With `engine` the ledger's row gets the engine's values. With `ledger` the engine gets the
-/// ledger's values by the commands of the API, with their checks. Without it nothing of campaigns is written, and a
-/// partition whose campaigns differ is not united.
+/// ledger's values by the commands of the API, with their checks; if another operator changed a campaign after it was
+/// compared, it is not repaired. Without it nothing of campaigns is written, and a partition whose campaigns differ is
+/// not united.
 ///
 /// Exits 0 when both agree, and 1 when differences remain, or something is not compared. What is in flight, in the log
 /// and not settled, is none.

@@ -5,7 +5,7 @@ use std::time::Instant;
 use futures_util::future::join_all;
 use qiang_connect::{memory_full, unavailable, unreadable};
 use qiang_core::{
-    book::{CampaignAction, Command, Refusal, Reply},
+    book::{CampaignAction, Command, Refusal, Reply, SaleCorrection},
     campaign::{
         AckLevel, CampaignError, Phase, STOCK_MAX, STOCK_PRICE_MINOR_MAX, Tally, Transition,
         TransitionError,
@@ -68,11 +68,26 @@ impl Node {
             Command::Cancel { order } => self.cancel(order).await.map(Reply::Cancelled),
             Command::Act { campaign, action } => self.act(campaign, action).await.map(Reply::Acted),
             Command::SetStock { campaign, stock } => {
-                self.set_stock(campaign, stock).await.map(Reply::Acted)
+                let changed = self.set_stock(campaign, stock, None).await;
+                changed.map(Reply::Acted)
             }
             Command::SetTerms { campaign, change } => {
-                self.set_terms(campaign, &change).await.map(Reply::Acted)
+                let changed = self.set_terms(campaign, &change, None).await;
+                changed.map(Reply::Acted)
             }
+            Command::Correct {
+                campaign,
+                correction,
+            } => match *correction {
+                SaleCorrection::Stock { expected, stock } => {
+                    let changed = self.set_stock(campaign, stock, Some(expected)).await;
+                    changed.map(Reply::Acted)
+                }
+                SaleCorrection::Terms { expected, change } => {
+                    let changed = self.set_terms(campaign, &change, Some(&expected)).await;
+                    changed.map(Reply::Acted)
+                }
+            },
             Command::Tick { events_max } => {
                 let list = self.partitions.list();
                 let ticks = list.iter().map(async |partition| {
@@ -90,7 +105,13 @@ impl Node {
     }
 
     /// Raises or lowers the stock of a sale in its first part; what that part lacks for it comes from the others first.
-    async fn set_stock(&self, campaign: CampaignId, stock: u64) -> Result<Tally, EngineError> {
+    /// If a stock is expected, a sale with another one is not changed.
+    async fn set_stock(
+        &self,
+        campaign: CampaignId,
+        stock: u64,
+        expected: Option<u64>,
+    ) -> Result<Tally, EngineError> {
         let meta = self.meta(campaign).await?;
         let meta = meta.ok_or(Refusal::UnknownCampaign)?;
         if meta.parts > 1 {
@@ -109,7 +130,11 @@ impl Node {
             let reply = self
                 .partitions
                 .change(home, &SET_STOCK, (campaign, ack), &|command| {
-                    command.arg(stock).arg(STOCK_MAX).arg(STOCK_PRICE_MINOR_MAX)
+                    command
+                        .arg(stock)
+                        .arg(STOCK_MAX)
+                        .arg(STOCK_PRICE_MINOR_MAX)
+                        .arg(expected.map_or_else(String::new, |stock| stock.to_string()))
                 })
                 .await;
             self.invalidate(campaign);
@@ -123,6 +148,7 @@ impl Node {
                     let transition = Transition::ChangeStock;
                     return Err(Refusal::Phase(TransitionError { from, transition }).into());
                 }
+                ("changed", _) => return Err(Refusal::Changed.into()),
                 ("rules", "limit") => return Err(Refusal::Rules(CampaignError::Limit).into()),
                 ("rules", "price") => return Err(Refusal::Rules(CampaignError::Price).into()),
                 ("rules", _) => return Err(Refusal::Rules(CampaignError::Stock).into()),

@@ -270,7 +270,9 @@ impl RedisEngine {
         let place = |partition| (partition, partitions.get(partition).min_head());
         let campaign = match command {
             // The first part decides for the others.
-            Command::SetStock { campaign, .. } | Command::SetTerms { campaign, .. } => {
+            Command::SetStock { campaign, .. }
+            | Command::SetTerms { campaign, .. }
+            | Command::Correct { campaign, .. } => {
                 return Ok(vec![self.home_position(*campaign)]);
             }
             Command::Tick { .. } => return Ok(Vec::new()),

@@ -9,7 +9,7 @@ use qiang_connect::{part_of, unavailable};
 use qiang_core::{
     admission::AdmissionBound,
     campaign::{Campaign, CampaignKind, Phase, Rules, Terms},
-    event::{Entry, PartitionId, Seq},
+    event::{Entry, Event, PartitionId, Seq},
     id::{CampaignId, PaymentRef, UserId},
     order::OrderState,
     ports::{EngineError, Ledger, LedgerError, SettledPart, SettledPayment, SettledRow},
@@ -249,6 +249,8 @@ pub(crate) struct Head {
     withheld_shares: String,
     pub(crate) stock: Option<u64>,
     pub(crate) terms: Option<Revised>,
+    /// Those before the last change, in the first part.
+    pub(crate) terms_before: Option<Revised>,
     repaired: Option<String>,
 }
 
@@ -264,6 +266,14 @@ pub(crate) fn terms_in(fields: &HashMap<String, String>) -> Option<Revised> {
             .and_then(|percent| AdmissionBound::from_percent(percent.try_into().ok()?).ok()),
     };
     Some((number("terms").unwrap_or(0) as Seq, terms))
+}
+
+/// The terms before the last change, as the log has terms.
+fn terms_before(text: &str) -> Option<Revised> {
+    match Event::from_text(&format!("terms_changed {text}")) {
+        Ok(Event::TermsChanged { revision, terms }) => Some((revision, terms)),
+        _ => None,
+    }
 }
 
 impl Head {
@@ -299,6 +309,7 @@ impl Head {
                 _ => unit("stock"),
             },
             terms: terms_in(fields),
+            terms_before: get("before").and_then(terms_before),
             repaired: get("repaired").map(str::to_owned),
             meta,
         })

@@ -11,8 +11,8 @@ use qiang_core::{
     admission::AdmissionBound,
     book::Refusal,
     campaign::{
-        AckLevel, CampaignError, Phase, STOCK_PRICE_MINOR_MAX, Tally, TermsChange, Transition,
-        TransitionError,
+        AckLevel, CampaignError, Phase, STOCK_PRICE_MINOR_MAX, Tally, Terms, TermsChange,
+        Transition, TransitionError,
     },
     event::{Event, PartitionId},
     id::CampaignId,
@@ -38,11 +38,13 @@ fn percent(admission: Option<AdmissionBound>) -> String {
 }
 
 impl Node {
-    /// Changes the terms of a sale in its first part, and has the others follow.
+    /// Changes the terms of a sale in its first part, and has the others follow. If terms are expected, a sale with
+    /// others is not changed.
     pub(crate) async fn set_terms(
         &self,
         campaign: CampaignId,
         change: &TermsChange,
+        expected: Option<&Terms>,
     ) -> Result<Tally, EngineError> {
         let meta = self.meta(campaign).await?;
         let meta = meta.ok_or(Refusal::UnknownCampaign)?;
@@ -50,7 +52,7 @@ impl Node {
             // A part that is still to be opened gets the terms that the campaign was made with.
             self.part_tallies(&meta).await?;
         }
-        let decide = || self.decide_terms(&meta, change, None);
+        let decide = || self.decide_terms(&meta, (change, expected), None);
         let reply = self.call_back((campaign, Need::Any), decide).await?;
         let rules = |error| Err(Refusal::Rules(error).into());
         match (reply.status.as_str(), reply.text().as_str()) {
@@ -59,6 +61,7 @@ impl Node {
                 let transition = Transition::ChangeTerms;
                 return Err(Refusal::Phase(TransitionError { from, transition }).into());
             }
+            ("changed", _) => return Err(Refusal::Changed.into()),
             ("rules", "opened") => return rules(CampaignError::HasOpened),
             ("rules", "past") => return rules(CampaignError::InThePast),
             ("rules", "window") => return rules(CampaignError::Window),
@@ -80,7 +83,7 @@ impl Node {
     /// Has all parts of a spread sale go by the terms of its first part.
     pub(crate) async fn follow_terms(&self, meta: &CampaignMeta) -> Result<(), EngineError> {
         let nothing = TermsChange::default();
-        let reply = self.decide_terms(meta, &nothing, None).await?;
+        let reply = self.decide_terms(meta, (&nothing, None), None).await?;
         let text = reply.found(Refusal::UnknownCampaign)?;
         let first = PartTally::parse(&text).ok_or_else(unreadable)?;
         let home = self.partitions.home(meta.id);
@@ -90,7 +93,7 @@ impl Node {
         let followed = join_all(others.map(|other| self.follow(meta, other, &first))).await;
         followed.into_iter().collect::<Result<(), _>>()?;
         let done = Some(first.revision);
-        let reply = self.decide_terms(meta, &nothing, done).await?;
+        let reply = self.decide_terms(meta, (&nothing, None), done).await?;
         reply.found(Refusal::UnknownCampaign).map(drop)
     }
 
@@ -127,11 +130,12 @@ impl Node {
         Ok(())
     }
 
-    /// `followed` is the revision that all parts have followed.
+    /// Changes terms in the first part, if that has the terms that are expected. `followed` is the revision that all
+    /// parts have followed.
     async fn decide_terms(
         &self,
         meta: &CampaignMeta,
-        change: &TermsChange,
+        (change, expected): (&TermsChange, Option<&Terms>),
         followed: Option<u64>,
     ) -> Result<ScriptReply, EngineError> {
         let home = self.partitions.home(meta.id);
@@ -150,6 +154,11 @@ impl Node {
                     .arg(Timestamp::MAX.as_millis())
                     .arg(followed.map_or_else(String::new, |revision| revision.to_string()))
                     .arg(percent(change.admission))
+                    .arg(millis(expected.map(|terms| terms.window.starts_at())))
+                    .arg(millis(expected.map(|terms| terms.window.ends_at())))
+                    .arg(text(expected.map(|terms| terms.per_user_limit.into())))
+                    .arg(text(expected.map(|terms| terms.unit_price_minor)))
+                    .arg(percent(expected.and_then(|terms| terms.admission)))
             })
             .await;
         self.invalidate(meta.id);

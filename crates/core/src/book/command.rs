@@ -1,7 +1,7 @@
 //! Commands to a book, and its replies.
 
 use crate::{
-    campaign::{Campaign, CampaignError, CampaignKind, Tally, TermsChange, TransitionError},
+    campaign::{Campaign, CampaignError, CampaignKind, Tally, Terms, TermsChange, TransitionError},
     id::{CampaignId, IdempotencyKey, OrderId, PaymentRef, UserId},
     order::{OrderState, OrderStepError, REFUNDS_DUE_MAX},
     outcome::Grant,
@@ -42,6 +42,25 @@ pub enum CampaignAction {
     Resume,
     /// End now, and give back what is left.
     Close,
+}
+
+/// A change of a sale that reconciliation makes: it is refused if the sale is not as it was compared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SaleCorrection {
+    /// Sets the stock.
+    Stock {
+        /// The stock that the sale must have.
+        expected: u64,
+        /// The stock that it gets.
+        stock: u64,
+    },
+    /// Changes terms.
+    Terms {
+        /// The terms that the sale must have.
+        expected: Terms,
+        /// What changes.
+        change: TermsChange,
+    },
 }
 
 /// Anything that a partition does beside deciding claims: those have [`Book::claim`](super::Book::claim) and
@@ -98,6 +117,13 @@ pub enum Command {
         /// What to change.
         change: TermsChange,
     },
+    /// Change stock or terms of a sale that is as reconciliation has compared it.
+    Correct {
+        /// The sale.
+        campaign: CampaignId,
+        /// What it must have, and what to change. In another state it is refused as [`Refusal::Changed`].
+        correction: Box<SaleCorrection>,
+    },
 }
 
 /// An order and whose it is.
@@ -128,7 +154,7 @@ pub enum Reply {
     Payment(PaymentOutcome, OrderView),
     /// To `Cancel`.
     Cancelled(OrderView),
-    /// To `Act`, `SetStock` and `SetTerms`: the campaign's numbers afterwards.
+    /// To `Act`, `SetStock`, `SetTerms` and `Correct`: the campaign's numbers afterwards.
     Acted(Tally),
     /// To `Tick`.
     Ticked {
@@ -177,4 +203,7 @@ pub enum Refusal {
     /// The campaign's rules do not allow it.
     #[error(transparent)]
     Rules(#[from] CampaignError),
+    /// The sale has other stock or terms than a correction expects.
+    #[error("another change of the sale came first")]
+    Changed,
 }

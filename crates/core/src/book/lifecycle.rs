@@ -1,6 +1,6 @@
 //! A campaign's life: opening, the operator's actions, and what the time makes due.
 
-use super::{Book, CampaignAction, Refusal, Setup, state::State};
+use super::{Book, CampaignAction, Refusal, SaleCorrection, Setup, state::State};
 use crate::{
     campaign::{Phase, Tally, TermsChange, Transition},
     event::{Entry, Event},
@@ -100,6 +100,29 @@ impl Book {
             self.record(now, id, Event::TermsChanged { revision, terms }, log);
         }
         self.tally(now, id).ok_or(Refusal::UnknownCampaign)
+    }
+
+    /// Changes stock or terms of a sale that has those which a correction expects.
+    pub(super) fn correct(
+        &mut self,
+        now: Timestamp,
+        id: CampaignId,
+        correction: &SaleCorrection,
+        log: &mut Vec<Entry>,
+    ) -> Result<Tally, Refusal> {
+        let state = self.campaigns.get(&id).ok_or(Refusal::UnknownCampaign)?;
+        let (Some(sale), Some(terms)) = (state.offer.sale(), state.terms()) else {
+            return Err(Refusal::UnknownCampaign);
+        };
+        match correction {
+            SaleCorrection::Stock { expected, stock } if *expected == sale.stock() => {
+                self.set_stock(now, id, *stock, log)
+            }
+            SaleCorrection::Terms { expected, change } if expected.are(&terms) => {
+                self.set_terms(now, id, change, log)
+            }
+            _ => Err(Refusal::Changed),
+        }
     }
 
     /// Ends the campaign if it has not ended, and gives back what is left.

@@ -21,7 +21,9 @@ use std::collections::BTreeSet;
 
 use hashbrown::HashMap;
 
-pub use self::command::{CampaignAction, Claim, Command, OrderView, Refusal, Reply, Setup};
+pub use self::command::{
+    CampaignAction, Claim, Command, OrderView, Refusal, Reply, SaleCorrection, Setup,
+};
 pub use self::excerpt::{Excerpt, Stored};
 pub use self::recall::{FormerGrant, Restored, Standing, Unsound};
 use self::{
@@ -153,6 +155,12 @@ impl Book {
                 .map(Reply::Acted),
             Command::SetTerms { campaign, change } => self
                 .set_terms(now, *campaign, change, log)
+                .map(Reply::Acted),
+            Command::Correct {
+                campaign,
+                correction,
+            } => self
+                .correct(now, *campaign, correction, log)
                 .map(Reply::Acted),
         }
     }

@@ -54,6 +54,13 @@ impl Terms {
         }
     }
 
+    /// Whether a sale's present terms are these. `None` stands for any admission.
+    #[must_use]
+    pub fn are(&self, present: &Self) -> bool {
+        let admission = self.admission.or(present.admission);
+        Self { admission, ..*self } == *present
+    }
+
     /// Puts them in the place of a sale's present ones. That they are possible was checked when they were decided.
     pub fn give(self, campaign: &mut Campaign) {
         if let Rules::Sale(sale) = &mut campaign.rules

@@ -8,7 +8,7 @@ use std::fmt;
 use super::compare::DifferenceKind;
 use crate::{
     admission::AdmissionBound,
-    campaign::{AckLevel, CampaignKind, Phase},
+    campaign::{AckLevel, CampaignKind, Phase, Terms},
     event::{Entry, Event, PartitionId, Seq},
     id::CampaignId,
     time::Window,
@@ -43,25 +43,40 @@ pub struct CampaignFacts {
 }
 
 impl CampaignFacts {
-    /// Applies an event of the campaign's log. Events about users' grants change nothing.
-    pub fn apply(&mut self, event: &Event) {
+    /// The same facts with these terms. Terms without an admission keep it.
+    #[must_use]
+    pub(super) fn with_terms(self, terms: &Terms) -> Self {
+        Self {
+            window: terms.window,
+            per_user_limit: terms.per_user_limit,
+            unit_price_minor: Some(terms.unit_price_minor),
+            admission: terms.admission.or(self.admission),
+            ..self
+        }
+    }
+
+    /// Whether the terms are those of the other facts, by value and by revision.
+    pub(super) fn has_terms_of(&self, other: &Self) -> bool {
+        let terms = |it: &Self| {
+            let values = (it.window, it.per_user_limit, it.unit_price_minor);
+            (values, it.admission, it.terms_revision)
+        };
+        terms(self) == terms(other)
+    }
+
+    /// Applies an event of the campaign's log, except to the supply. Events about users' grants change nothing.
+    fn apply(&mut self, event: &Event) {
         match event {
             Event::Opened { .. } | Event::Resumed => self.phase = Phase::Scheduled,
             Event::Paused => self.phase = Phase::Paused,
             Event::Ended => self.phase = Phase::Ended,
             Event::Closed { .. } => self.phase = Phase::Closed,
-            Event::StockChanged { units } => {
-                self.supply = self
-                    .supply
-                    .map(|supply| supply.saturating_add_signed(*units));
-            }
             // The ledger may have them from the log of another part.
             Event::TermsChanged { revision, terms } if *revision > self.terms_revision => {
-                self.terms_revision = *revision;
-                self.window = terms.window;
-                self.per_user_limit = terms.per_user_limit;
-                self.unit_price_minor = Some(terms.unit_price_minor);
-                self.admission = terms.admission.or(self.admission);
+                *self = Self {
+                    terms_revision: *revision,
+                    ..self.with_terms(terms)
+                };
             }
             _ => {}
         }
@@ -198,6 +213,12 @@ pub struct ComparedCampaign {
     pub row: CampaignFacts,
     /// The phase that follows from the settled phases of all parts: `row` has it. `None` if it was not read.
     pub parts_phase: Option<Phase>,
+    /// Units that users have, as the row counts them.
+    pub granted: u64,
+    /// Units by which entries in flight raise the stock; below 0 if they lower it.
+    pub units_in_flight: i64,
+    /// The terms before the engine's last change of them, with their revision. `None` if the engine does not know them.
+    pub terms_before: Option<(Seq, Terms)>,
     /// The position at which the row was read, and the end of the log.
     pub settled: (Seq, Seq),
 }
@@ -214,9 +235,16 @@ impl ComparedCampaign {
         settled: (Seq, Seq),
     ) -> Self {
         let mut ledger = CampaignFacts { phase, ..row };
+        let mut units_in_flight = 0_i64;
         for entry in in_flight.iter().filter(|entry| entry.campaign == campaign) {
             ledger.apply(&entry.event);
+            if let Event::StockChanged { units } = &entry.event {
+                units_in_flight = units_in_flight.saturating_add(*units);
+            }
         }
+        ledger.supply = row
+            .supply
+            .map(|supply| supply.saturating_add_signed(units_in_flight));
         Self {
             campaign,
             partition,
@@ -226,6 +254,9 @@ impl ComparedCampaign {
             ledger,
             row,
             parts_phase: None,
+            granted: 0,
+            units_in_flight,
+            terms_before: None,
             settled,
         }
     }
@@ -244,6 +275,7 @@ impl ComparedCampaign {
             ledger,
         };
         let mut found: Vec<_> = found.map(difference).collect();
+        found.extend(self.differences_before_a_change());
         // The row is changed by settlement in the same step as the parts.
         if let Some(phase) = self.parts_phase.filter(|phase| *phase != self.row.phase) {
             found.push(CampaignDifference {
@@ -254,6 +286,36 @@ impl ComparedCampaign {
             });
         }
         found
+    }
+
+    /// Whether a change of the terms is in the log and not settled.
+    pub(super) fn changes_terms_in_flight(&self) -> bool {
+        self.ledger.terms_revision > self.row.terms_revision
+    }
+
+    /// The row with the terms that it must have until a change in flight is settled; `None` if there is no such change,
+    /// or the engine does not know these terms.
+    pub(super) fn row_before_the_change(&self) -> Option<CampaignFacts> {
+        let is_of_the_row = |before: &(Seq, Terms)| before.0 == self.row.terms_revision;
+        let before = self.terms_before.filter(is_of_the_row)?;
+        let is_in_flight = self.changes_terms_in_flight();
+        is_in_flight.then(|| self.row.with_terms(&before.1))
+    }
+
+    /// Terms of the row that settlement of a change in flight would replace unseen: they are recorded as the terms that
+    /// orders were granted by.
+    fn differences_before_a_change(&self) -> Vec<CampaignDifference> {
+        let Some(before) = self.row_before_the_change() else {
+            return Vec::new();
+        };
+        let found = before.differences(&self.row).into_iter();
+        let found = found.map(|(kind, engine, ledger)| CampaignDifference {
+            kind,
+            campaign: self.campaign,
+            engine: format!("{engine} before a change in flight"),
+            ledger,
+        });
+        found.collect()
     }
 }
 
@@ -305,162 +367,5 @@ impl NotCompared {
     #[must_use]
     pub fn is_unreadable(&self) -> bool {
         matches!(self, Self::Unreadable(_) | Self::UnreadableElsewhere(_))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{campaign::Terms, time::Timestamp};
-
-    pub(super) fn window(ends_at: i64) -> Window {
-        let instant = Timestamp::from_millis;
-        Window::new(instant(1_000), instant(ends_at)).expect("a window")
-    }
-
-    pub(super) fn sale() -> CampaignFacts {
-        CampaignFacts {
-            kind: CampaignKind::Sale,
-            phase: Phase::Scheduled,
-            supply: Some(100),
-            total_minor: None,
-            window: window(9_000),
-            per_user_limit: 2,
-            unit_price_minor: Some(500),
-            hold_ms: 60_000,
-            admission: Some(AdmissionBound::from_percent(150).expect("a bound")),
-            ack: AckLevel::Memory,
-            terms_revision: 0,
-        }
-    }
-
-    pub(super) fn compared(
-        engine: CampaignFacts,
-        row: CampaignFacts,
-        in_flight: &[Entry],
-    ) -> ComparedCampaign {
-        let campaign = id();
-        let place = (campaign, PartitionId(0));
-        ComparedCampaign::new(place, (1, 0), (engine, row), row.phase, in_flight, (7, 9))
-    }
-
-    pub(super) fn id() -> CampaignId {
-        let id = "00000000-0001-7000-8000-000000000000".parse();
-        id.expect("an id")
-    }
-
-    fn entry(event: Event) -> Entry {
-        Entry {
-            seq: 8,
-            at: Timestamp::from_millis(2_000),
-            campaign: id(),
-            event,
-        }
-    }
-
-    fn kinds(compared: &ComparedCampaign) -> Vec<DifferenceKind> {
-        compared.differences().iter().map(|it| it.kind).collect()
-    }
-
-    #[test]
-    fn each_fact_that_differs_is_named() {
-        type Change = fn(&mut CampaignFacts);
-        let changes: [(DifferenceKind, Change); 9] = [
-            (DifferenceKind::PhaseDiffers, |it| it.phase = Phase::Paused),
-            (DifferenceKind::SupplyDiffers, |it| it.supply = Some(101)),
-            (DifferenceKind::WindowDiffers, |it| {
-                it.window = window(9_001)
-            }),
-            (DifferenceKind::LimitDiffers, |it| it.per_user_limit = 3),
-            (DifferenceKind::PriceDiffers, |it| {
-                it.unit_price_minor = Some(1)
-            }),
-            (DifferenceKind::HoldDiffers, |it| it.hold_ms = 1),
-            (DifferenceKind::AdmissionDiffers, |it| {
-                it.admission = Some(AdmissionBound::from(None));
-            }),
-            (DifferenceKind::AckDiffers, |it| it.ack = AckLevel::Replica),
-            (DifferenceKind::TermsRevisionDiffers, |it| {
-                it.terms_revision = 5
-            }),
-        ];
-        assert_eq!(kinds(&compared(sale(), sale(), &[])), []);
-        for (kind, change) in changes {
-            let mut row = sale();
-            change(&mut row);
-            assert_eq!(kinds(&compared(sale(), row, &[])), [kind]);
-            assert_eq!(kinds(&compared(row, sale(), &[])), [kind]);
-        }
-    }
-
-    #[test]
-    fn a_fact_that_one_side_does_not_state_is_not_compared() {
-        let part = CampaignFacts {
-            supply: None,
-            ..sale()
-        };
-        assert_eq!(kinds(&compared(part, sale(), &[])), []);
-    }
-
-    #[test]
-    fn a_change_in_flight_is_no_difference() {
-        let terms = Terms {
-            window: window(8_000),
-            per_user_limit: 4,
-            unit_price_minor: 400,
-            admission: None,
-        };
-        let flight = [
-            entry(Event::StockChanged { units: -10 }),
-            entry(Event::TermsChanged { revision: 8, terms }),
-            entry(Event::Paused),
-        ];
-        let engine = CampaignFacts {
-            phase: Phase::Paused,
-            supply: Some(90),
-            window: window(8_000),
-            per_user_limit: 4,
-            unit_price_minor: Some(400),
-            terms_revision: 8,
-            ..sale()
-        };
-        assert_eq!(kinds(&compared(engine, sale(), &flight)), []);
-        // What was changed by hand beside it is one.
-        let raised = CampaignFacts {
-            supply: Some(150),
-            ..sale()
-        };
-        let found = compared(engine, raised, &flight);
-        assert_eq!(kinds(&found), [DifferenceKind::SupplyDiffers]);
-        let opened = CampaignFacts {
-            phase: Phase::Draft,
-            ..sale()
-        };
-        let open = [entry(Event::Opened { parts: 1 })];
-        assert_eq!(kinds(&compared(sale(), opened, &open)), []);
-        assert_eq!(
-            kinds(&compared(sale(), opened, &[])),
-            [DifferenceKind::PhaseDiffers]
-        );
-    }
-
-    #[test]
-    fn a_part_that_has_not_followed_yet_has_other_terms() {
-        let row = CampaignFacts {
-            terms_revision: 6,
-            unit_price_minor: Some(400),
-            ..sale()
-        };
-        let part = |index| ComparedCampaign {
-            parts: 2,
-            index,
-            ..compared(sale(), row, &[])
-        };
-        assert_eq!(kinds(&part(1)), []);
-        let expected = [
-            DifferenceKind::PriceDiffers,
-            DifferenceKind::TermsRevisionDiffers,
-        ];
-        assert_eq!(kinds(&part(0)), expected);
     }
 }

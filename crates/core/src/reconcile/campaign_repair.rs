@@ -5,7 +5,7 @@ use super::{
     compare::DifferenceKind,
 };
 use crate::{
-    book::{CampaignAction, Command},
+    book::{CampaignAction, Command, SaleCorrection},
     campaign::{CampaignError, CampaignKind, Phase, Sale, Terms, TermsChange, Transition},
     money::{Currency, Money},
     time::Timestamp,
@@ -64,6 +64,23 @@ pub enum CampaignRefusal {
         /// Units that users have.
         granted: u64,
     },
+    /// The engine's stock without the changes in flight is less than users have.
+    #[error(
+        "without the changes in flight the stock is {stock}, and users have {granted} units: run again once they are \
+         settled"
+    )]
+    StockInFlight {
+        /// The engine's stock without the changes in flight.
+        stock: i64,
+        /// Units that users have.
+        granted: u64,
+    },
+    /// A change of the terms is in flight, and settles over the ledger's values.
+    #[error(
+        "a change of the terms is in flight, and settles over the ledger's values: set them over the API, or let the \
+         engine win"
+    )]
+    TermsInFlight,
     /// A rule of campaigns.
     #[error(transparent)]
     Rules(#[from] CampaignError),
@@ -77,7 +94,9 @@ pub enum CampaignRefusal {
     #[error("the engine refused: {0}")]
     Engine(String),
     /// The campaign changed since it was compared.
-    #[error("it changed since it was compared: try again")]
+    #[error(
+        "another change came first: check the campaign, and run the command again if it still differs"
+    )]
     Changed,
 }
 
@@ -135,17 +154,27 @@ impl ComparedCampaign {
     /// The first difference that is not repaired.
     pub fn restated_row(&self) -> Result<CampaignFacts, CampaignRefusal> {
         self.check()?;
-        let (engine, mut row) = (&self.engine, self.row);
+        let mut row = self.row;
+        let engine = &match self.row_before_the_change() {
+            // The change in flight settles on top of it.
+            Some(before) => CampaignFacts {
+                phase: self.engine.phase,
+                supply: self.engine.supply,
+                hold_ms: self.engine.hold_ms,
+                ack: self.engine.ack,
+                ..before
+            },
+            None if self.changes_terms_in_flight()
+                && self.kinds().iter().any(|it| it.is_of_terms()) =>
+            {
+                return Err(CampaignRefusal::TermsInFlight);
+            }
+            None => self.engine,
+        };
         for kind in self.kinds() {
             match kind {
                 DifferenceKind::PhaseDiffers => row.phase = engine.phase,
-                DifferenceKind::SupplyDiffers => {
-                    let in_flight = |(ledger, row): (u64, u64)| ledger as i64 - row as i64;
-                    let flying = self.ledger.supply.zip(self.row.supply).map(in_flight);
-                    let supply = engine.supply.zip(flying);
-                    row.supply =
-                        supply.map(|(supply, flying)| supply.saturating_add_signed(-flying));
-                }
+                DifferenceKind::SupplyDiffers => row.supply = self.supply_before_the_changes()?,
                 DifferenceKind::WindowDiffers => row.window = engine.window,
                 DifferenceKind::LimitDiffers => row.per_user_limit = engine.per_user_limit,
                 DifferenceKind::PriceDiffers => row.unit_price_minor = engine.unit_price_minor,
@@ -158,7 +187,26 @@ impl ComparedCampaign {
         Ok(row)
     }
 
-    /// The commands that bring the ledger's facts to the engine. `granted` is the number of units that users have.
+    /// The engine's stock without the changes in flight, which settle on top of it.
+    fn supply_before_the_changes(&self) -> Result<Option<u64>, CampaignRefusal> {
+        let Some(supply) = self.engine.supply else {
+            return Ok(None);
+        };
+        let (granted, stock) = (
+            self.granted,
+            i128::from(supply) - i128::from(self.units_in_flight),
+        );
+        match u64::try_from(stock) {
+            Ok(stock) if stock >= granted.max(1) => Ok(Some(stock)),
+            _ => Err(CampaignRefusal::StockInFlight {
+                stock: i64::try_from(stock).unwrap_or(i64::MIN),
+                granted,
+            }),
+        }
+    }
+
+    /// The commands that bring the ledger's facts to the engine. Each is refused if the sale was changed since.
+    /// `granted` is the number of units that users have.
     ///
     /// # Errors
     /// The first difference that no command repairs, or the rule by which the engine would refuse it.
@@ -179,10 +227,25 @@ impl ComparedCampaign {
                 return Err(CampaignRefusal::Fixed(kind));
             }
         }
+        if self.changes_terms_in_flight() && self.kinds().iter().any(|it| it.is_of_terms()) {
+            return Err(CampaignRefusal::TermsInFlight);
+        }
         let campaign = self.campaign;
+        let correct = |correction| Command::Correct {
+            campaign,
+            correction: Box::new(correction),
+        };
         let (stock, terms) = (self.stock(granted)?, self.terms(now, currency)?);
-        let set_stock = stock.map(|stock| Command::SetStock { campaign, stock });
-        let set_terms = terms.map(|change| Command::SetTerms { campaign, change });
+        let expected = self.engine.supply.unwrap_or(0);
+        let set_stock = stock.map(|stock| correct(SaleCorrection::Stock { expected, stock }));
+        let engine = &self.engine;
+        let expected = Terms {
+            window: engine.window,
+            per_user_limit: engine.per_user_limit,
+            unit_price_minor: engine.unit_price_minor.unwrap_or(0),
+            admission: engine.admission,
+        };
+        let set_terms = terms.map(|change| correct(SaleCorrection::Terms { expected, change }));
         // Limit and price have to fit the stock at every step.
         let mut commands: Vec<_> = match stock > self.engine.supply {
             true => set_stock.into_iter().chain(set_terms).collect(),
@@ -199,6 +262,7 @@ impl ComparedCampaign {
         let stock = self.ledger.supply.unwrap_or(0);
         match stock < granted {
             true => Err(CampaignRefusal::StockGranted { stock, granted }),
+            false if stock == 0 => Err(CampaignError::Stock.into()),
             false => Ok(Some(stock)),
         }
     }
@@ -255,154 +319,48 @@ impl ComparedCampaign {
         let campaign = self.campaign;
         Ok(Some(Command::Act { campaign, action }))
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{
-        event::{Entry, Event, PartitionId},
-        time::Window,
-    };
-
-    fn instant(millis: i64) -> Timestamp {
-        Timestamp::from_millis(millis)
-    }
-
-    fn sale() -> CampaignFacts {
-        CampaignFacts {
-            kind: CampaignKind::Sale,
-            phase: Phase::Scheduled,
-            supply: Some(100),
-            total_minor: None,
-            window: Window::new(instant(1_000), instant(9_000)).expect("a window"),
-            per_user_limit: 2,
-            unit_price_minor: Some(500),
-            hold_ms: 60_000,
-            admission: Some(None.into()),
-            ack: crate::campaign::AckLevel::Memory,
-            terms_revision: 0,
-        }
-    }
-
-    fn compared(
-        engine: CampaignFacts,
-        row: CampaignFacts,
-        in_flight: &[Entry],
-    ) -> ComparedCampaign {
-        let place = (id(), PartitionId(0));
-        ComparedCampaign::new(place, (1, 0), (engine, row), row.phase, in_flight, (7, 9))
-    }
-
-    fn id() -> crate::id::CampaignId {
-        let id = "00000000-0001-7000-8000-000000000000".parse();
-        id.expect("an id")
-    }
-
-    fn commands(found: &ComparedCampaign) -> Result<Vec<Command>, CampaignRefusal> {
-        found.commands(60, instant(2_000), "CNY".parse().expect("a currency"))
-    }
-
-    #[test]
-    fn the_row_gets_the_engines_facts_and_what_flies_settles_on_top() {
-        let flight = [Entry {
-            seq: 8,
-            at: instant(2_000),
-            campaign: id(),
-            event: Event::StockChanged { units: 20 },
-        }];
-        let engine = CampaignFacts {
-            supply: Some(120),
-            ..sale()
-        };
-        let row = CampaignFacts {
-            supply: Some(150),
-            phase: Phase::Paused,
-            unit_price_minor: Some(1),
-            ..sale()
-        };
-        let found = compared(engine, row, &flight);
-        assert_eq!(found.restated_row(), Ok(sale()));
-    }
-
-    #[test]
-    fn the_engine_gets_commands() {
-        let row = CampaignFacts {
-            supply: Some(150),
-            phase: Phase::Paused,
-            unit_price_minor: Some(1),
-            ..sale()
-        };
-        let campaign = id();
-        let change = TermsChange {
-            unit_price_minor: Some(1),
-            ..TermsChange::default()
-        };
-        let stock = 150;
-        let set_stock = Command::SetStock { campaign, stock };
-        let set_terms = Command::SetTerms { campaign, change };
-        let action = CampaignAction::Pause;
-        let pause = Command::Act { campaign, action };
-        let found = commands(&compared(sale(), row, &[]));
-        assert_eq!(found, Ok(vec![set_stock, set_terms, pause]));
-    }
-
-    #[test]
-    fn what_is_not_repaired_is_refused() {
-        let check = |change: fn(&mut CampaignFacts), by_engine: bool, by_ledger: bool| {
-            let mut row = sale();
-            change(&mut row);
-            let found = compared(sale(), row, &[]);
-            let got = (found.restated_row().is_ok(), commands(&found).is_ok());
-            assert_eq!(got, (by_engine, by_ledger), "{row:?}");
-        };
-        for phase in [Phase::Draft, Phase::Ended, Phase::Closed] {
-            let row = CampaignFacts { phase, ..sale() };
-            let found = compared(sale(), row, &[]);
-            let refused = matches!(found.restated_row(), Err(CampaignRefusal::Phase { .. }));
-            assert!(refused && commands(&found).is_err(), "{phase}");
-            let found = compared(row, sale(), &[]);
-            assert!(found.restated_row().is_err() && commands(&found).is_err());
-        }
-        check(|row| row.terms_revision = 3, false, false);
-        check(|row| row.hold_ms = 1, true, false);
-        // Users have 60 units.
-        check(|row| row.supply = Some(59), true, false);
-        check(|row| row.supply = Some(60), true, true);
-        // The sale has opened, and 1,500 is over.
-        let window = |from, upto| Window::new(instant(from), instant(upto)).expect("a window");
-        let early = CampaignFacts {
-            window: window(500, 9_000),
-            ..sale()
-        };
-        assert!(commands(&compared(sale(), early, &[])).is_err());
-        let over = CampaignFacts {
-            window: window(1_000, 1_500),
-            ..sale()
-        };
-        assert!(commands(&compared(sale(), over, &[])).is_err());
-        let packet = CampaignFacts {
-            kind: CampaignKind::RedPacket,
-            total_minor: Some(1_000),
-            ..sale()
-        };
-        let richer = CampaignFacts {
-            total_minor: Some(2_000),
-            ..packet
-        };
-        let found = compared(packet, richer, &[]);
-        assert_eq!(found.restated_row(), Err(CampaignRefusal::Money));
-        let part = ComparedCampaign {
-            parts: 2,
-            ..compared(
-                sale(),
-                CampaignFacts {
-                    phase: Phase::Paused,
-                    ..sale()
+    /// The present row with the ledger's facts back that commands did not bring to the engine. `restated` is the row
+    /// that the repair wrote before. A fact that was changed since stays. `None` if nothing is left to change.
+    #[must_use]
+    pub fn row_given_back(
+        &self,
+        restated: &CampaignFacts,
+        present: &CampaignFacts,
+        commands: &[Command],
+    ) -> Option<CampaignFacts> {
+        let (mut row, was) = (*present, &self.row);
+        for command in commands {
+            match command {
+                Command::Correct { correction, .. } => match &**correction {
+                    SaleCorrection::Stock { .. } if present.supply == restated.supply => {
+                        row.supply = was.supply;
+                    }
+                    SaleCorrection::Terms { .. } if present.has_terms_of(restated) => {
+                        (row.window, row.per_user_limit) = (was.window, was.per_user_limit);
+                        (row.unit_price_minor, row.admission) =
+                            (was.unit_price_minor, was.admission);
+                    }
+                    _ => {}
                 },
-                &[],
-            )
-        };
-        assert_eq!(part.restated_row(), Err(CampaignRefusal::PartPhase));
+                Command::Act { .. } if present.phase == restated.phase => row.phase = was.phase,
+                _ => {}
+            }
+        }
+        (row != *present).then_some(row)
+    }
+
+    /// Whether a row has all the ledger's facts again that the commands are about.
+    #[must_use]
+    pub fn has_given_back(&self, row: &CampaignFacts, commands: &[Command]) -> bool {
+        let was = &self.row;
+        commands.iter().all(|command| match command {
+            Command::Correct { correction, .. } => match &**correction {
+                SaleCorrection::Stock { .. } => row.supply == was.supply,
+                SaleCorrection::Terms { .. } => row.has_terms_of(was),
+            },
+            Command::Act { .. } => row.phase == was.phase,
+            _ => true,
+        })
     }
 }

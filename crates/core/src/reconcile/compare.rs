@@ -111,7 +111,7 @@ pub struct PartitionFindings {
     pub differences: Vec<(DifferenceKind, u64)>,
     /// Units that repairs withhold, as the ledger has it.
     pub withheld: u64,
-    /// When rows were compared last.
+    /// When rows or facts of a campaign were compared last; `None` if nothing was live since the process began.
     pub ran_at: Option<Timestamp>,
     /// When everything that is live had been compared.
     pub passed_at: Option<Timestamp>,

@@ -260,7 +260,8 @@ impl Writer {
             }
             Command::Act { campaign, .. }
             | Command::SetStock { campaign, .. }
-            | Command::SetTerms { campaign, .. } => *campaign,
+            | Command::SetTerms { campaign, .. }
+            | Command::Correct { campaign, .. } => *campaign,
             Command::Tick { .. } => return Missing::Nothing,
         };
         if book.has(id) {

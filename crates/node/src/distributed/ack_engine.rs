@@ -81,7 +81,10 @@ impl Engine for LedgerAckEngine {
         let Some(campaign) = campaign_of(&command).filter(|_| !is_kept_before(&command)) else {
             return self.distributed.engine.submit(command);
         };
-        let is_change = matches!(command, Command::SetStock { .. } | Command::SetTerms { .. });
+        let is_change = matches!(
+            command,
+            Command::SetStock { .. } | Command::SetTerms { .. } | Command::Correct { .. }
+        );
         let asks = self.distributed.engine.level_of(campaign);
         if !is_change && asks.is_some_and(|ack| ack != AckLevel::Ledger) {
             return self.distributed.engine.submit(command);

@@ -1,8 +1,8 @@
 //! Effects of commands in the ledger's rows.
 
 use qiang_core::{
-    book::{CampaignAction, Command, PaymentOutcome, Reply},
-    campaign::{Phase, Terms},
+    book::{CampaignAction, Command, PaymentOutcome, Reply, SaleCorrection},
+    campaign::{Phase, Terms, TermsChange},
     id::{CampaignId, OrderId},
     order::OrderState,
     ports::{Ledger, LedgerError},
@@ -17,7 +17,8 @@ pub(crate) fn campaign_of(command: &Command) -> Option<CampaignId> {
         }
         Command::Act { campaign, .. }
         | Command::SetStock { campaign, .. }
-        | Command::SetTerms { campaign, .. } => Some(*campaign),
+        | Command::SetTerms { campaign, .. }
+        | Command::Correct { campaign, .. } => Some(*campaign),
         Command::Tick { .. } => None,
     }
 }
@@ -69,16 +70,31 @@ pub(crate) async fn has_effect(
                 (CampaignAction::Resume, phase) => phase != Phase::Paused,
             }))
         }
-        Command::SetStock { campaign, stock } => {
-            let record = ledger.campaign(*campaign).await?;
-            Ok(record.is_some_and(|record| record.campaign.supply() == *stock))
-        }
-        Command::SetTerms { campaign, change } => {
-            let record = ledger.campaign(*campaign).await?;
-            let terms = record.and_then(|record| Terms::of(&record.campaign));
-            Ok(terms.is_some_and(|terms| change.is_in(&terms)))
-        }
+        Command::SetStock { campaign, stock } => has_stock(ledger, *campaign, *stock).await,
+        Command::SetTerms { campaign, change } => has_terms(ledger, *campaign, change).await,
+        Command::Correct {
+            campaign,
+            correction,
+        } => match &**correction {
+            SaleCorrection::Stock { stock, .. } => has_stock(ledger, *campaign, *stock).await,
+            SaleCorrection::Terms { change, .. } => has_terms(ledger, *campaign, change).await,
+        },
     }
+}
+
+async fn has_stock(ledger: &dyn Ledger, id: CampaignId, stock: u64) -> Result<bool, LedgerError> {
+    let record = ledger.campaign(id).await?;
+    Ok(record.is_some_and(|record| record.campaign.supply() == stock))
+}
+
+async fn has_terms(
+    ledger: &dyn Ledger,
+    id: CampaignId,
+    change: &TermsChange,
+) -> Result<bool, LedgerError> {
+    let record = ledger.campaign(id).await?;
+    let terms = record.and_then(|record| Terms::of(&record.campaign));
+    Ok(terms.is_some_and(|terms| change.is_in(&terms)))
 }
 
 /// Whether the ledger has an order in this state.

@@ -1,14 +1,17 @@
 //! Facts of campaigns, such as phase, stock and terms: compared with the ledger, and repaired from the side that the
 //! operator names.
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::{Duration, Instant},
+};
 
 use qiang_core::{
-    book::{CampaignAction, Command},
+    book::{CampaignAction, Command, Refusal, SaleCorrection},
     campaign::Tally,
-    event::PartitionId,
+    event::{PartitionId, Seq},
     id::CampaignId,
-    ports::{ActionKind, Engine as _, EngineError, Restatement, SampleEngine as _},
+    ports::{ActionKind, Engine as _, EngineError, EventLog as _, Restatement, SampleEngine as _},
     reconcile::{
         CampaignComparison, CampaignDifference, CampaignFacts, CampaignRefusal, CampaignSource,
         ComparedCampaign, NotCompared,
@@ -18,9 +21,9 @@ use qiang_redis::PartitionState;
 use serde_json::{Value, json};
 
 use super::{AGAIN_AFTER, Maintenance};
-use crate::operator::Operator;
+use crate::{ledger_ack::campaign_of, operator::Operator};
 
-/// Commands of a repair are sent this soon after the comparison, or not at all: the campaign may have been changed
+/// Commands of a repair are sent this soon after the comparison, or not at all: users may have been granted units
 /// since.
 const COMMANDS_WITHIN: Duration = Duration::from_secs(3);
 /// Times that a campaign is compared which changes, or whose entries are not settled, and the pause between.
@@ -30,6 +33,8 @@ const COMPARE_PAUSE: Duration = Duration::from_millis(20);
 const LOOK_FOR_MAX: u32 = 3;
 /// Entries that may be settled after a refusal before the row is set back: the row itself has to be as it was left.
 const SETTLED_SINCE_MAX: u64 = 10_000;
+/// How long a repair waits until the ledger shows what the engine has taken over.
+const SETTLED_WITHIN: Duration = Duration::from_secs(5);
 
 /// A campaign whose facts differ.
 #[derive(Debug)]
@@ -47,6 +52,33 @@ pub struct CampaignFindings {
     pub differing: Vec<DifferingCampaign>,
     /// Campaigns that are not compared, and why; all of the partition where none is named.
     pub not_compared: Vec<(Option<CampaignId>, NotCompared)>,
+}
+
+/// What a repair of a campaign's facts has done.
+#[derive(Debug, Default)]
+pub struct CampaignRepair {
+    /// Changes that were made, in their order, as text.
+    pub applied: Vec<String>,
+    /// The partition and the entry with which the ledger has all changes of the engine. `None` if there are none.
+    pub settled_with: Option<(PartitionId, Seq)>,
+    /// Whether the ledger's row has lost values that the engine did not take over. The operation log has them.
+    pub is_overwritten: bool,
+    /// Result.
+    pub outcome: RepairOutcome,
+}
+
+/// Result of a repair of a campaign's facts.
+#[derive(Debug, Default)]
+pub enum RepairOutcome {
+    /// One side has got the other's values.
+    Repaired,
+    /// Both sides agree, because another change came first. Nothing was written.
+    #[default]
+    Agreed,
+    /// It was not repaired, or not wholly.
+    Refused(CampaignRefusal),
+    /// Redis or the ledger did not answer.
+    Failed(anyhow::Error),
 }
 
 impl CampaignFindings {
@@ -138,35 +170,80 @@ impl Maintenance {
         Ok(Err(reason))
     }
 
-    /// Repairs a campaign's facts from one side. The inner error says why nothing was written.
-    ///
-    /// # Errors
-    /// When Redis or the ledger does not answer. What was asked for is in the record of actions then.
+    /// Repairs a campaign's facts from one side. A campaign that was only settled since is compared again, and repaired
+    /// if it differs in the same way. One that was changed since is left to the operator.
     pub async fn repair_campaign(
         &self,
         compared: &ComparedCampaign,
         source: CampaignSource,
         by: &Operator,
-    ) -> anyhow::Result<Result<(), CampaignRefusal>> {
+    ) -> CampaignRepair {
+        let mut repair = CampaignRepair::default();
+        repair.outcome = match self.repair_steps(compared, source, by, &mut repair).await {
+            Ok(outcome) => outcome,
+            Err(error) => RepairOutcome::Failed(error),
+        };
+        repair
+    }
+
+    async fn repair_steps(
+        &self,
+        compared: &ComparedCampaign,
+        source: CampaignSource,
+        by: &Operator,
+        repair: &mut CampaignRepair,
+    ) -> anyhow::Result<RepairOutcome> {
+        let (partition, campaign) = (compared.partition, compared.campaign);
+        let differences = compared.differences();
         let mut compared = compared.clone();
         for _ in 0..COMPARE_MAX {
             let began = Instant::now();
             let repaired = match source {
-                CampaignSource::Engine => self.restate(&compared, source, by).await?.map(drop),
-                CampaignSource::Ledger => self.command(&compared, began, by).await?,
+                CampaignSource::Engine => {
+                    let restated = self.restate(&compared, source, by).await?;
+                    restated.map(|row| {
+                        let changed = facts_json(&row, &compared.row);
+                        repair.applied.push(text_of(&changed));
+                    })
+                }
+                CampaignSource::Ledger => self.command(&compared, began, by, repair).await?,
             };
-            if repaired != Err(CampaignRefusal::Changed) {
-                return Ok(repaired);
+            match repaired {
+                Ok(()) => return Ok(RepairOutcome::Repaired),
+                Err(CampaignRefusal::Changed) if repair.applied.is_empty() => {}
+                Err(refused) => return Ok(RepairOutcome::Refused(refused)),
             }
-            // It was settled or changed since the comparison: what differs now may be something else.
-            let (partition, campaign) = (compared.partition, compared.campaign);
             match self.compare_campaign(partition, campaign).await? {
-                Ok(Some(again)) => compared = again,
-                Ok(None) => return Ok(Ok(())),
-                Err(_) => break,
+                Ok(Some(again)) if again.differences() == differences => compared = again,
+                Ok(None) => return Ok(RepairOutcome::Agreed),
+                // Another change came first: what differs now may be meant.
+                Ok(Some(_)) | Err(_) => break,
             }
         }
-        Ok(Err(CampaignRefusal::Changed))
+        Ok(RepairOutcome::Refused(CampaignRefusal::Changed))
+    }
+
+    /// Waits until the ledger has these entries. Returns partitions whose settlement is pending after a bounded time.
+    ///
+    /// # Errors
+    /// If the ledger does not answer.
+    pub async fn pending_settlement(
+        &self,
+        entries: &BTreeMap<PartitionId, Seq>,
+    ) -> anyhow::Result<BTreeSet<PartitionId>> {
+        let until = Instant::now() + SETTLED_WITHIN;
+        loop {
+            let mut pending = BTreeSet::new();
+            for (partition, entry) in entries {
+                if self.ledger.settled(*partition).await? < *entry {
+                    pending.insert(*partition);
+                }
+            }
+            if pending.is_empty() || Instant::now() >= until {
+                return Ok(pending);
+            }
+            tokio::time::sleep(COMPARE_PAUSE).await;
+        }
     }
 
     /// Sets the ledger's row to the engine's facts; returns the row then.
@@ -203,12 +280,13 @@ impl Maintenance {
     }
 
     /// Has the engine take over the ledger's facts. The ledger's row goes back to the engine's facts first: what the
-    /// commands change settles on top of it.
+    /// commands change settles on top of it. The engine refuses a command if the sale was changed since the comparison.
     async fn command(
         &self,
         compared: &ComparedCampaign,
         began: Instant,
         by: &Operator,
+        repair: &mut CampaignRepair,
     ) -> anyhow::Result<Result<(), CampaignRefusal>> {
         let campaign = compared.campaign;
         let now = self.engine.server_time(compared.partition).await?;
@@ -227,60 +305,110 @@ impl Maintenance {
             Ok(restated) => restated,
             Err(refused) => return Ok(Err(refused)),
         };
-        for (n, command) in commands.into_iter().enumerate() {
-            if began.elapsed() > COMMANDS_WITHIN {
-                if n == 0 {
-                    self.set_back(compared, restated, by).await?;
-                }
-                return Ok(Err(CampaignRefusal::Changed));
-            }
-            let (kind, detail) = action_of(&command);
-            let action = by.action(kind, campaign, &detail);
-            self.ledger.record(&action).await?;
-            by.log(&action);
-            let Err(error) = self.engine.submit(command).await else {
-                continue;
+        repair.is_overwritten = true;
+        for (n, command) in commands.iter().enumerate() {
+            let failed = match began.elapsed() > COMMANDS_WITHIN {
+                true => Err(CampaignRefusal::Changed),
+                false => self.submit_correction(command, by, repair).await?,
             };
-            if matches!(error, EngineError::Uncertain { .. }) {
-                return Err(error.into());
+            if let Err(refused) = failed {
+                let left = &commands[n..];
+                repair.is_overwritten = !self.give_back(compared, &restated, left, by).await?;
+                return Ok(Err(refused));
             }
-            self.ledger.strike(action.id).await?;
-            if n == 0 {
-                self.set_back(compared, restated, by).await?;
-            }
-            return match error {
-                EngineError::Refused(refusal) => {
-                    Ok(Err(CampaignRefusal::Engine(refusal.to_string())))
-                }
-                error => Err(error.into()),
-            };
         }
+        repair.is_overwritten = false;
         Ok(Ok(()))
     }
 
-    /// Gives a row back the facts that the engine has refused: they are reported, and not lost. A row that was changed
-    /// since stays.
-    async fn set_back(
+    /// Submits one command, recorded before. An outcome that is uncertain is an error, and its record stays.
+    async fn submit_correction(
+        &self,
+        command: &Command,
+        by: &Operator,
+        repair: &mut CampaignRepair,
+    ) -> anyhow::Result<Result<(), CampaignRefusal>> {
+        let Some(campaign) = campaign_of(command) else {
+            return Ok(Ok(()));
+        };
+        let (kind, detail) = action_of(command);
+        let action = by.action(kind, campaign, &detail);
+        self.ledger.record(&action).await?;
+        by.log(&action);
+        let Err(error) = self.engine.submit(command.clone()).await else {
+            repair.applied.push(match kind {
+                ActionKind::Change => text_of(&detail),
+                other => other.name().to_owned(),
+            });
+            let home = self.engine.home_position(campaign).0;
+            repair.settled_with = Some((home, self.engine.head(home).await?));
+            return Ok(Ok(()));
+        };
+        if matches!(error, EngineError::Uncertain { .. }) {
+            let text = match kind {
+                ActionKind::Change => text_of(&detail),
+                other => other.name().to_owned(),
+            };
+            let doubt = format!("it is not known whether the engine took this: {text}");
+            return Err(anyhow::Error::from(error).context(doubt));
+        }
+        self.ledger.strike(action.id).await?;
+        Ok(Err(match error {
+            EngineError::Refused(Refusal::Changed) => CampaignRefusal::Changed,
+            other => CampaignRefusal::Engine(other.to_string()),
+        }))
+    }
+
+    /// Gives the row back the ledger's facts of commands that the engine did not take: they are reported, and not lost.
+    /// Returns whether the row has them all again: a fact that was changed since stays.
+    async fn give_back(
         &self,
         compared: &ComparedCampaign,
-        restated: CampaignFacts,
+        restated: &CampaignFacts,
+        commands: &[Command],
         by: &Operator,
-    ) -> anyhow::Result<()> {
-        let detail = json!({ "campaigns_from": "ledger", "refused": true });
-        let (from, upto) = compared.settled;
-        let restatement = Restatement {
-            campaign: compared.campaign,
-            partition: compared.partition,
-            settled: (from, upto.saturating_add(SETTLED_SINCE_MAX)),
-            seen: restated,
-            becomes: compared.row,
-            action: by.action(ActionKind::Change, compared.campaign, &detail),
-        };
-        if self.ledger.restate(&restatement).await? {
-            by.log(&restatement.action);
+    ) -> anyhow::Result<bool> {
+        for _ in 0..COMPARE_MAX {
+            let position = self.ledger.settled(compared.partition).await?;
+            let Some(record) = self.ledger.campaign(compared.campaign).await? else {
+                return Ok(false);
+            };
+            let seen = record.facts();
+            let Some(becomes) = compared.row_given_back(restated, &seen, commands) else {
+                return Ok(false);
+            };
+            let detail = json!({
+                "campaigns_from": "ledger",
+                "refused": true,
+                "is": facts_json(&becomes, &seen),
+            });
+            let restatement = Restatement {
+                campaign: compared.campaign,
+                partition: compared.partition,
+                settled: (position, position.saturating_add(SETTLED_SINCE_MAX)),
+                seen,
+                becomes,
+                action: by.action(ActionKind::Change, compared.campaign, &detail),
+            };
+            if self.ledger.restate(&restatement).await? {
+                by.log(&restatement.action);
+                return Ok(compared.has_given_back(&becomes, commands));
+            }
+            tokio::time::sleep(COMPARE_PAUSE).await;
         }
-        Ok(())
+        Ok(false)
     }
+}
+
+/// The changes of an operation's detail, as text: `stock 150, per_user_limit 2`.
+fn text_of(detail: &Value) -> String {
+    let fields = detail.as_object().into_iter().flatten();
+    let changes = fields.filter(|(name, value)| *name != "campaigns_from" && !value.is_null());
+    let text = |(name, value): (&String, &Value)| match value {
+        Value::String(value) => format!("{name} {value}"),
+        other => format!("{name} {other}"),
+    };
+    changes.map(text).collect::<Vec<_>>().join(", ")
 }
 
 /// How a command is recorded.
@@ -291,19 +419,20 @@ fn action_of(command: &Command) -> (ActionKind, Value) {
             ..
         } => (ActionKind::Pause, json!({ "campaigns_from": "ledger" })),
         Command::Act { .. } => (ActionKind::Resume, json!({ "campaigns_from": "ledger" })),
-        Command::SetStock { stock, .. } => {
-            let detail = json!({ "campaigns_from": "ledger", "stock": stock });
-            (ActionKind::Change, detail)
-        }
-        Command::SetTerms { change, .. } => {
-            let detail = json!({
-                "campaigns_from": "ledger",
-                "starts_at_ms": change.starts_at.map(|at| at.as_millis()),
-                "ends_at_ms": change.ends_at.map(|at| at.as_millis()),
-                "per_user_limit": change.per_user_limit,
-                "unit_price_minor": change.unit_price_minor,
-                "admission_percent": change.admission.map(|bound| bound.percent()),
-            });
+        Command::Correct { correction, .. } => {
+            let detail = match &**correction {
+                SaleCorrection::Stock { stock, .. } => {
+                    json!({ "campaigns_from": "ledger", "stock": stock })
+                }
+                SaleCorrection::Terms { change, .. } => json!({
+                    "campaigns_from": "ledger",
+                    "starts_at_ms": change.starts_at.map(|at| at.as_millis()),
+                    "ends_at_ms": change.ends_at.map(|at| at.as_millis()),
+                    "per_user_limit": change.per_user_limit,
+                    "unit_price_minor": change.unit_price_minor,
+                    "admission_percent": change.admission.map(|bound| bound.percent()),
+                }),
+            };
             (ActionKind::Change, detail)
         }
         _ => (ActionKind::Change, json!({ "campaigns_from": "ledger" })),

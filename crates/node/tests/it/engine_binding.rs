@@ -11,7 +11,7 @@ use qiang_core::{
     time::Timestamp,
 };
 use qiang_node::{
-    Backend, Operator, SystemClock,
+    Backend, SystemClock,
     config::{Config, EngineKind},
     maintenance::Maintenance,
 };
@@ -252,9 +252,9 @@ async fn ledger_moves_to_another_redis_by_command() {
         on_database(&redis, "old", &url),
         on_database(&redis, "new", &url),
     );
-    let by = Operator::new("ann".parse().unwrap(), &new).unwrap();
+    let by = crate::corrections::operator();
     let adopt = async |config: &Config| {
-        Maintenance::adopt(config, std::sync::Arc::new(SystemClock), &by).await
+        Maintenance::adopt(config, std::sync::Arc::new(SystemClock), by).await
     };
     let node = Backend::open(&old).await.unwrap();
     let target = open_sale(&node, STOCK).await;

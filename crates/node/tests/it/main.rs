@@ -9,6 +9,8 @@ mod client;
 #[cfg(feature = "servers")]
 mod conformance;
 #[cfg(feature = "servers")]
+mod corrections;
+#[cfg(feature = "servers")]
 mod engine_binding;
 mod http;
 #[cfg(feature = "servers")]

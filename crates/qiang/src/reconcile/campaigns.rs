@@ -9,10 +9,13 @@ use qiang_core::{
 };
 use qiang_node::{
     Operator,
-    maintenance::{CampaignFindings, Maintenance},
+    maintenance::{CampaignFindings, Maintenance, RepairOutcome},
 };
 
-use super::found::{CampaignRow, Found, NotComparedRow, RefusedCampaign, RepairedCampaign};
+use super::found::{
+    AgreedCampaign, CampaignRow, Found, NotComparedRow, PendingCampaign, RefusedCampaign,
+    RepairedCampaign,
+};
 
 /// What is known of the campaigns of each partition.
 pub(super) struct Campaigns(BTreeMap<PartitionId, CampaignFindings>);
@@ -50,34 +53,60 @@ impl Campaigns {
         found: &mut Found,
     ) -> anyhow::Result<()> {
         let mut changed = BTreeSet::new();
+        // The last entry of each partition that the ledger has to settle.
+        let mut entries = BTreeMap::new();
+        let mut unsettled = Vec::new();
         for (partition, findings) in &self.0 {
             for differing in &findings.differing {
                 changed.insert(*partition);
                 let compared = &differing.compared;
-                let repaired = maintenance.repair_campaign(compared, source, by).await;
+                let repair = maintenance.repair_campaign(compared, source, by).await;
+                if let Some((home, entry)) = repair.settled_with {
+                    entries.insert(home, entry);
+                    unsettled.push((home, compared.campaign));
+                }
                 let (partition, campaign) = (partition.0, compared.campaign.to_string());
-                match repaired {
-                    // The other campaigns are repaired and listed all the same.
-                    Err(error) => found.refused.push(RefusedCampaign {
-                        partition,
-                        campaign,
-                        reason: format!("{error:#}"),
-                    }),
-                    Ok(Ok(())) => found.repaired_campaigns.push(RepairedCampaign {
+                let is_overwritten = repair.is_overwritten;
+                let refused = |campaign, reason| RefusedCampaign {
+                    partition,
+                    campaign,
+                    reason,
+                    applied: repair.applied.clone(),
+                    is_overwritten,
+                };
+                match repair.outcome {
+                    // The other campaigns are still repaired and listed.
+                    RepairOutcome::Failed(error) => {
+                        found.refused.push(refused(campaign, format!("{error:#}")));
+                    }
+                    RepairOutcome::Repaired => found.repaired_campaigns.push(RepairedCampaign {
                         partition,
                         campaign,
                         from: source.name(),
+                        applied: repair.applied,
                     }),
-                    // It follows its first part: what differs afterwards is told below.
-                    Ok(Err(CampaignRefusal::NotFirst)) => {}
-                    Ok(Err(refused)) => found.refused.push(RefusedCampaign {
+                    RepairOutcome::Agreed => found.agreed_campaigns.push(AgreedCampaign {
                         partition,
                         campaign,
-                        reason: refused.to_string(),
+                        is_overwritten,
                     }),
+                    // It follows its first part: what differs afterwards is told below.
+                    RepairOutcome::Refused(CampaignRefusal::NotFirst) => {}
+                    RepairOutcome::Refused(reason) => {
+                        found.refused.push(refused(campaign, reason.to_string()));
+                    }
                 }
             }
         }
+        let pending = maintenance.pending_settlement(&entries).await?;
+        unsettled.retain(|(home, _)| pending.contains(home));
+        found.pending_campaigns = unsettled
+            .into_iter()
+            .map(|(home, campaign)| PendingCampaign {
+                partition: home.0,
+                campaign: campaign.to_string(),
+            })
+            .collect();
         for partition in changed {
             self.compare_again(maintenance, partition, None).await?;
         }
@@ -87,6 +116,8 @@ impl Campaigns {
             partition: differing.compared.partition.0,
             campaign: differing.compared.campaign.to_string(),
             reason: CampaignRefusal::NotFirst.to_string(),
+            applied: Vec::new(),
+            is_overwritten: false,
         }));
         Ok(())
     }

@@ -11,6 +11,9 @@ use qiang_core::{
 };
 use serde::Serialize;
 
+/// Where to find values that a row has lost.
+const OVERWRITTEN: &str =
+    "the ledger's row has the engine's values now, and the operation log has those before";
 /// What to do where campaigns differ and nobody has said which side wins.
 const CHOOSE: &str = "say which side wins by --campaigns-from engine or --campaigns-from ledger";
 
@@ -26,7 +29,11 @@ pub(super) struct Found {
     pub(super) missing_in_ledger: Vec<MissingCampaign>,
     /// Campaigns whose facts one side has taken from the other.
     pub(super) repaired_campaigns: Vec<RepairedCampaign>,
-    /// Campaigns whose facts were not repaired.
+    /// Campaigns whose sides agree because another change came first.
+    pub(super) agreed_campaigns: Vec<AgreedCampaign>,
+    /// Campaigns whose repair the ledger does not show yet.
+    pub(super) pending_campaigns: Vec<PendingCampaign>,
+    /// Campaigns whose facts were not repaired, or not wholly.
     pub(super) refused: Vec<RefusedCampaign>,
     /// Partitions that were not united because campaigns differ or cannot be read.
     pub(super) undecided: Vec<u16>,
@@ -71,6 +78,22 @@ pub(super) struct RepairedCampaign {
     pub(super) partition: u16,
     pub(super) campaign: String,
     pub(super) from: &'static str,
+    /// Changes that were made, in their order.
+    pub(super) applied: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct AgreedCampaign {
+    pub(super) partition: u16,
+    pub(super) campaign: String,
+    /// Whether the ledger's row has lost values.
+    pub(super) is_overwritten: bool,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct PendingCampaign {
+    pub(super) partition: u16,
+    pub(super) campaign: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -78,6 +101,10 @@ pub(super) struct RefusedCampaign {
     pub(super) partition: u16,
     pub(super) campaign: String,
     pub(super) reason: String,
+    /// Changes that were made before, in their order. They stay.
+    pub(super) applied: Vec<String>,
+    /// Whether the ledger's row has lost values that the engine did not take over.
+    pub(super) is_overwritten: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -110,7 +137,10 @@ impl Found {
 
     /// Whether anything was changed.
     pub(super) fn has_repaired(&self) -> bool {
-        !self.repaired.is_empty() || !self.repaired_campaigns.is_empty()
+        let has_applied = |row: &RefusedCampaign| !row.applied.is_empty();
+        !self.repaired.is_empty()
+            || !self.repaired_campaigns.is_empty()
+            || self.refused.iter().any(has_applied)
     }
 
     pub(super) fn add(&mut self, partition: PartitionId, differences: Vec<Difference>) {
@@ -208,16 +238,49 @@ impl Found {
         for row in &self.repaired_campaigns {
             writeln!(
                 out,
-                "partition {}: campaign {} repaired from the {}",
-                row.partition, row.campaign, row.from
+                "partition {}: campaign {} repaired from the {}: {}",
+                row.partition,
+                row.campaign,
+                row.from,
+                row.applied.join(", ")
+            )?;
+        }
+        for row in &self.agreed_campaigns {
+            let lost = match row.is_overwritten {
+                true => format!("; {OVERWRITTEN}"),
+                false => String::new(),
+            };
+            writeln!(
+                out,
+                "partition {}: campaign {} not repaired: both sides agree, because another change came first{lost}",
+                row.partition, row.campaign
+            )?;
+        }
+        for row in &self.pending_campaigns {
+            writeln!(
+                out,
+                "partition {}: campaign {}: settlement is pending, and the ledger shows the values after it",
+                row.partition, row.campaign
             )?;
         }
         for row in &self.refused {
+            let verb = if row.applied.is_empty() {
+                "not repaired"
+            } else {
+                "not wholly repaired"
+            };
             writeln!(
                 out,
-                "partition {}: campaign {} not repaired: {}",
+                "partition {}: campaign {} {verb}: {}",
                 row.partition, row.campaign, row.reason
             )?;
+            if !row.applied.is_empty() {
+                let applied = row.applied.join(", ");
+                writeln!(out, "    the engine has taken over, and keeps: {applied}")?;
+            }
+            if row.is_overwritten {
+                writeln!(out, "    {OVERWRITTEN}")?;
+            }
         }
         for partition in &self.undecided {
             let differs = |row: &CampaignRow| row.partition == *partition;

@@ -1,10 +1,11 @@
 -- Raises or lowers the stock of a sale. Of a spread one this happens in the first part alone, which knows the stock of
 -- all: units that come are there, and units that go are taken from there. The same stock again changes nothing.
 -- KEYS as in prelude.lua
--- ARGV[1..6] as in prelude.lua, ARGV[7] the stock, ARGV[8] the largest stock, ARGV[9] the largest price of all of it
+-- ARGV[1..6] as in prelude.lua, ARGV[7] the stock, ARGV[8] the largest stock, ARGV[9] the largest price of all of it,
+-- ARGV[10] the stock that the sale must have, or empty
 -- Replies: {"ok", tally}, {"unknown", ""}, {"refused", phase}, {"rules", stock, limit or price: what is broken};
 -- {"short", "UNITS STOCK"}, how many units have to be here first, and the present stock;
--- {"old", ""} where an earlier release has opened a spread sale
+-- {"old", ""} where an earlier release has opened a spread sale; {"changed", ""} where the sale has another stock
 -- luacheck: read globals c now int answer phase_at put record tally finish
 -- luacheck: globals gate
 if c.kind ~= 'sale' then
@@ -16,6 +17,9 @@ if c.parts == 1 then
   stock = c.supply + c.withheld
 elseif not stock then
   return {'old', ''}
+end
+if (tonumber(ARGV[10]) or stock) ~= stock then
+  return {'changed', ''}
 end
 if wanted ~= stock then
   local phase = phase_at(now)

@@ -4,13 +4,19 @@
 -- KEYS as in prelude.lua
 -- ARGV[1..6] as in prelude.lua, ARGV[7..10] start, end, limit and price, each empty if it stays, ARGV[11] the largest
 -- price of the whole stock, ARGV[12] the latest instant, ARGV[13] the revision up to which all parts have followed, or
--- empty, ARGV[14] the admission in percent, empty if it stays
+-- empty, ARGV[14] the admission in percent, empty if it stays, ARGV[15..19] start, end, limit, price and admission that
+-- the sale must have, each empty if any is right
 -- Replies: {"ok", tally}, {"unknown", ""}, {"refused", phase}, {"old", ""} where an earlier release has opened a spread
--- sale, {"rules", opened, past, window, limit or price: what is broken}
+-- sale, {"rules", opened, past, window, limit or price: what is broken}, {"changed", ""} where it has other terms
 -- luacheck: read globals seq c now int answer phase_at put record reschedule tally finish terms_text
 -- luacheck: globals gate
 if c.kind ~= 'sale' then
   return {'unknown', ''}
+end
+for i, present in ipairs({c.opens, c.ends, c.limit, c.price, c.admit}) do
+  if (tonumber(ARGV[14 + i]) or present) ~= present then
+    return {'changed', ''}
+  end
 end
 local opens, ends = tonumber(ARGV[7]) or c.opens, tonumber(ARGV[8]) or c.ends
 local limit, price = tonumber(ARGV[9]) or c.limit, tonumber(ARGV[10]) or c.price
@@ -38,6 +44,8 @@ if opens ~= c.opens or ends ~= c.ends or limit ~= c.limit or price ~= c.price
   elseif price < 0 or price * stock > tonumber(ARGV[11]) then
     return {'rules', 'price'}
   end
+  -- Reconciliation compares the ledger's row with them, while the change is not settled.
+  put('before', terms_text())
   put('opens', opens)
   put('ends', ends)
   put('limit', limit)

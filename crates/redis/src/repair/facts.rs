@@ -2,7 +2,8 @@
 //!
 //! The row is read between two equal reads of the ledger's position, so it is the row at that position. Entries of the
 //! log from there to its end are applied to it. The engine's facts are read before and after the log, and the
-//! partition's term is checked last, so that an engine that has lost entries is not compared.
+//! partition's term is checked last, so that an engine that has lost entries is not compared. The phases of all parts
+//! of a spread campaign are settled at other positions: they are read before and after the row of the campaign.
 
 use qiang_core::{
     campaign::{CampaignKind, Phase},
@@ -77,10 +78,18 @@ pub(super) async fn compare(
     };
     let parts_phase = match place {
         (1, _) | (_, 1..) => None,
-        (parts, 0) => parts_phase(partitions, ledger, campaign, parts).await?,
+        (parts, 0) => {
+            let row_phase = settled.part.record.phase;
+            match parts_phase(partitions, ledger, (campaign, parts), row_phase).await? {
+                Some(phase) => Some(phase),
+                None => return Ok(Unsettled(NotCompared::Changing)),
+            }
+        }
     };
     let compared = |in_flight: &[Entry], end: Seq| ComparedCampaign {
         parts_phase,
+        granted: settled.part.record.granted,
+        terms_before: head.terms_before,
         ..ComparedCampaign::new(
             (campaign, partition),
             place,
@@ -208,21 +217,29 @@ async fn read_log(
     })
 }
 
-/// The phase of a spread campaign by the settled phases of its parts.
+/// The phase of a spread campaign by the settled phases of its parts, if the campaign's row was in `row_phase` at the
+/// same moment. `None` if one of them changed in between: settlement changes a part and the row in one transaction.
 async fn parts_phase(
     partitions: &Partitions,
     ledger: &dyn Ledger,
-    campaign: CampaignId,
-    parts: u16,
+    (campaign, parts): (CampaignId, u16),
+    row_phase: Phase,
 ) -> Result<Option<Phase>, EngineError> {
-    let mut opened = Vec::new();
-    for index in 0..parts {
-        let partition = partitions.of_part(campaign, index);
-        let part = ledger.settled_part(campaign, partition).await;
-        let phase = part.map_err(of_ledger)?.map(|part| part.phase);
-        opened.extend(phase.filter(|phase| *phase != Phase::Draft));
-    }
-    Ok(Some(Phase::of_parts(parts.into(), &opened)))
+    let read = async || {
+        let mut phases = Vec::with_capacity(parts.into());
+        for index in 0..parts {
+            let partition = partitions.of_part(campaign, index);
+            let part = ledger.settled_part(campaign, partition).await;
+            let phase = part.map_err(of_ledger)?.map(|part| part.phase);
+            phases.extend(phase.filter(|phase| *phase != Phase::Draft));
+        }
+        Ok::<_, EngineError>(phases)
+    };
+    let before = read().await?;
+    let row = ledger.campaign(campaign).await.map_err(of_ledger)?;
+    let is_same_row = row.is_some_and(|row| row.phase == row_phase);
+    let is_one_moment = is_same_row && read().await? == before;
+    Ok(is_one_moment.then(|| Phase::of_parts(parts.into(), &before)))
 }
 
 /// Whether entries about a campaign are in quarantine.

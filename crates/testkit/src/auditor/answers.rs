@@ -98,7 +98,8 @@ fn answer(expected: &ExpectedLedger, command: &Command, reply: &Reply) -> Result
         (
             Command::Act { campaign, .. }
             | Command::SetStock { campaign, .. }
-            | Command::SetTerms { campaign, .. },
+            | Command::SetTerms { campaign, .. }
+            | Command::Correct { campaign, .. },
             Reply::Acted(tally),
         ) => {
             account(expected, *campaign)?;

@@ -13,6 +13,7 @@ pub mod amounts;
 mod any_subject;
 pub mod audiences;
 pub mod clock;
+pub mod corrections;
 pub mod downtimes;
 pub mod free;
 pub mod gate;
@@ -176,6 +177,8 @@ macro_rules! engine_conformance {
             terms::the_limit_is_raised_and_lowered,
             terms::orders_keep_the_price_at_which_they_were_granted,
             terms::a_change_is_refused_or_made_once,
+            corrections::a_correction_is_made_if_the_sale_is_as_compared,
+            corrections::a_correction_does_not_overwrite_another_change,
             terms::who_is_held_back_goes_by_the_present_stock_and_limit,
             orders::a_hold_expires_and_its_units_are_sold_again,
             orders::a_hold_ends_on_its_millisecond,
@@ -290,6 +293,8 @@ macro_rules! engine_conformance {
             terms::the_limit_is_raised_and_lowered,
             terms::orders_keep_the_price_at_which_they_were_granted,
             terms::a_change_is_refused_or_made_once,
+            corrections::a_correction_is_made_if_the_sale_is_as_compared,
+            corrections::a_correction_does_not_overwrite_another_change,
             amounts::another_amount_is_owed_back_and_pays_nothing,
             amounts::another_amount_reinstates_nothing,
             amounts::money_for_a_free_order_is_owed_back,

@@ -60,7 +60,8 @@ impl Task {
                 | Command::Return { order } => Some(order.campaign),
                 Command::Act { campaign, .. }
                 | Command::SetStock { campaign, .. }
-                | Command::SetTerms { campaign, .. } => Some(*campaign),
+                | Command::SetTerms { campaign, .. }
+                | Command::Correct { campaign, .. } => Some(*campaign),
             },
         }
     }

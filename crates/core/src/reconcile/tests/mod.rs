@@ -2,6 +2,8 @@
 
 mod all_lost;
 mod amounts;
+mod campaign_repairs;
+mod campaigns;
 mod closed;
 mod free;
 mod histories;

@@ -160,7 +160,7 @@ async fn sigusr1_has_reconcilers_run() {
     let runs = async || {
         let metrics = node.get("/metrics").await;
         let text = String::from_utf8_lossy(&metrics.body).into_owned();
-        let ran = |line: &&str| line.starts_with("qiang_reconcile_last_run_timestamp_seconds{");
+        let ran = |line: &&str| line.starts_with("qiang_reconcile_last_pass_timestamp_seconds{");
         let runs: BTreeSet<_> = text.lines().filter(ran).map(str::to_owned).collect();
         runs
     };

@@ -96,12 +96,18 @@ async fn what_was_changed_by_hand_is_brought_over(kind: LedgerKind, side: &str) 
     assert_eq!((code, differences(&found)), (Some(0), vec![]), "{found:#}");
     let repaired = found["repaired_campaigns"].as_array().unwrap();
     assert_eq!(repaired.len(), CHANGES.len(), "{found:#}");
+    // Nothing settles at the moment.
+    let by_ledger = side == "ledger";
+    let pending = found["pending_campaigns"].as_array().unwrap().len();
+    assert_eq!(pending, if by_ledger { CHANGES.len() } else { 0 });
+    let raised = repaired.iter().find(|it| it["campaign"] == json!(sales[0]));
+    let stock = if by_ledger { "stock 150" } else { "supply 100" };
+    assert_eq!(raised.unwrap()["applied"], json!([stock]), "{found:#}");
     let (code, found) = reconcile(&ledger, &[]);
     assert_eq!((code, differences(&found)), (Some(0), vec![]), "{found:#}");
 
     let mut node = Node::start_again(node, &ledger).await;
     node.settled().await;
-    let by_ledger = side == "ledger";
     let get = async |sale: &str| {
         let path = format!("/v1/sales/{sale}");
         let token = super::node::token("ann", "claim");
@@ -199,4 +205,66 @@ async fn refusals_in_postgres() {
 #[tokio::test(flavor = "multi_thread")]
 async fn refusals_in_mariadb() {
     what_cannot_be_brought_over_is_refused(LedgerKind::MariaDb).await;
+}
+
+const SPREAD: [(&str, &str); 2] = [
+    ("QIANG__REDIS__SPREAD_FROM", "2"),
+    ("QIANG__REDIS__SPREAD_OVER", "3"),
+];
+
+/// A sale over several partitions, beside a node that serves it and settles: the repair waits until the ledger shows
+/// the values.
+async fn a_spread_sale_is_repaired(side: &str) {
+    let ledger = TestLedger::new(LedgerKind::Postgres);
+    let node = Node::start_with(&ledger, &SPREAD).await;
+    let sales = open(&node).await;
+    node.settled().await;
+    let (code, found) = reconcile(&ledger, &[]);
+    assert_eq!((code, differences(&found)), (Some(0), vec![]), "{found:#}");
+    let sale = &sales[0];
+    ledger
+        .run(&change(sale, "supply = 150, unit_price = 77"), 1)
+        .await;
+    let differ = ["price_differs", "supply_differs"];
+    let expected: Vec<_> = differ.map(|kind| (sale.clone(), kind.to_owned())).into();
+    let (code, found) = reconcile(&ledger, &[]);
+    // Each other part has the price that the row does not have.
+    let mut kinds = differences(&found);
+    kinds.dedup();
+    assert_eq!((code, kinds), (Some(1), expected), "{found:#}");
+
+    let repair = ["--repair", "--campaigns-from", side, "--as", "ann"];
+    let (code, found) = reconcile(&ledger, &repair);
+    assert_eq!((code, differences(&found)), (Some(0), vec![]), "{found:#}");
+    assert_eq!(found["pending_campaigns"], json!([]), "{found:#}");
+    assert_eq!(found["refused"], json!([]), "{found:#}");
+    let repaired = found["repaired_campaigns"].as_array().unwrap();
+    assert_eq!(repaired.len(), 1, "{found:#}");
+    let path = format!("/v1/sales/{sale}");
+    let token = super::node::token("ann", "claim");
+    let got = crate::common::call(node.addr, "GET", &path, Some(&token), &[], None).await;
+    let (stock, price) = match side {
+        "ledger" => (150, json!(77)),
+        _ => (STOCK, got.json()["unit_price"]["amount"].clone()),
+    };
+    assert_eq!(got.json()["stock"], json!(stock));
+    assert_eq!(got.json()["unit_price"]["amount"], price);
+    assert_ne!(price, json!(0));
+    let updated = format!(
+        "UPDATE campaigns SET updated_at = updated_at WHERE supply = {stock} AND id = '{sale}'"
+    );
+    ledger.run(&updated, 1).await;
+    node.settled().await;
+    let (code, report) = ledger.audit(&node);
+    assert_eq!(code, Some(0), "{report:#}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_engine_wins_of_a_spread_sale() {
+    a_spread_sale_is_repaired("engine").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_ledger_wins_of_a_spread_sale() {
+    a_spread_sale_is_repaired("ledger").await;
 }

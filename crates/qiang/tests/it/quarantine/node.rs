@@ -219,6 +219,11 @@ impl Drop for Node {
 
 impl Node {
     pub(crate) async fn start(ledger: &TestLedger) -> Self {
+        Self::start_with(ledger, &[]).await
+    }
+
+    /// Starts a node with these variables.
+    pub(crate) async fn start_with(ledger: &TestLedger, env: &[(&str, &str)]) -> Self {
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = free.local_addr().unwrap();
         drop(free);
@@ -240,6 +245,7 @@ impl Node {
             .env("QIANG__REDIS__PREFIX", &ledger.prefix)
             .env("QIANG__REDIS__RETAIN_MS", "0")
             .env("QIANG__REDIS__PARTITIONS", PARTITIONS.to_string())
+            .envs(env.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::null());
         let child = command.spawn().unwrap();

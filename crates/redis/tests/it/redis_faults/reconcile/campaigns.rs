@@ -9,8 +9,8 @@ use qiang_core::{
     event::PartitionId,
     id::UserId,
     ports::{
-        Action, ActionKind, CampaignStore as _, EventLog as _, RepairStore as _, Restatement,
-        SampleEngine as _, SettlementStore as _,
+        Action, ActionKind, CampaignStore as _, EventLog as _, QuarantineStore as _,
+        RepairStore as _, Restatement, SampleEngine as _, SettlementStore as _,
     },
     reconcile::{
         CampaignComparison, CampaignFacts, CampaignRefusal, ComparedCampaign, NotCompared,
@@ -223,4 +223,110 @@ async fn a_halted_partition_is_not_compared() {
         tokio::time::sleep(SHORT_PAUSE).await;
         found = compare(&world, home, target).await;
     }
+}
+
+/// A price that was set by SQL while a change of the terms is in flight: settlement would replace it unseen.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_row_changed_under_a_change_of_the_terms_is_named() {
+    for spread in [false, true] {
+        let mut world = World::new(spread).await;
+        let target = world.campaign(sale(STOCK)).await;
+        world.settle().await;
+        let home = home(&world, target);
+        let before = row(&world, target).await;
+        change_terms(&world, target).await;
+        assert_eq!(kinds(&compared(&world, home, target).await), []);
+        let edited = CampaignFacts {
+            unit_price_minor: Some(7),
+            ..before
+        };
+        change(&world, target, edited).await;
+        let found = compared(&world, home, target).await;
+        assert_eq!(kinds(&found), [DifferenceKind::PriceDiffers], "{spread}");
+        assert_eq!(found.restated_row(), Ok(before));
+        let now = qiang_testkit::campaign::OPENS;
+        let currency = qiang_testkit::campaign::currency();
+        let commands = found.commands(0, now, currency);
+        assert_eq!(commands, Err(CampaignRefusal::TermsInFlight));
+        change(&world, target, before).await;
+        assert_eq!(kinds(&compared(&world, home, target).await), []);
+        world.settle().await;
+        assert_eq!(kinds(&compared(&world, home, target).await), []);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_campaign_with_entries_in_quarantine_is_not_compared() {
+    let mut world = World::new(false).await;
+    let target = world.campaign(sale(STOCK)).await;
+    world.settle().await;
+    let home = home(&world, target);
+    let campaign = target.id;
+    let stock = u64::from(STOCK) + 70;
+    let command = Command::SetStock { campaign, stock };
+    world.harness.submit(0, command).await.unwrap();
+    let position = world.books.ledger.settled(home).await.unwrap();
+    let read = world.harness.nodes[0].read(home, position, 1).await;
+    let entry = read.unwrap().remove(0);
+    let aside = world.books.ledger.quarantine(home, &entry, "asked for");
+    assert_eq!(aside.await, Ok(entry.seq));
+    let found = compare(&world, home, target).await;
+    let quarantined = CampaignComparison::NotCompared(NotCompared::Quarantined);
+    assert_eq!(found, quarantined);
+}
+
+/// A campaign whose hash makes no sense keeps no other one from being compared, and the pass is not a whole one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_walk_goes_past_a_campaign_that_cannot_be_read() {
+    let mut world = World::new(false).await;
+    let mut targets = Vec::new();
+    for _ in 0..3 {
+        targets.push(world.campaign(sale(STOCK)).await);
+    }
+    world.settle().await;
+    assert_eq!(world.pass().await, Counts::default());
+    let before = passed_at(&world.monitor);
+    // Campaigns are walked through in the order of their ids.
+    targets.sort_by_key(|target| target.id);
+    let broken = targets[0];
+    let home_of_broken = home(&world, broken);
+    let plant = Plant::new(hash(&world, home_of_broken, broken), "ends", |_| {
+        Some("nonsense".to_owned())
+    });
+    for target in &targets[1..] {
+        let facts = row(&world, *target).await;
+        let raised = CampaignFacts {
+            supply: facts.supply.map(|supply| supply + 5),
+            ..facts
+        };
+        change(&world, *target, raised).await;
+    }
+    let until = Instant::now() + PASS_MAX;
+    while counts(&world.monitor) != one(DifferenceKind::SupplyDiffers, 2) {
+        assert!(Instant::now() < until, "{:?}", counts(&world.monitor));
+        // What cannot be read is an error of the step.
+        drop(world.reconciliation.reconcile().await);
+    }
+    let findings = world.monitor.findings();
+    let of_broken = findings.iter().find(|it| it.partition == home_of_broken);
+    let passed_before = before.iter().max().copied().flatten();
+    assert!(of_broken.unwrap().passed_at <= passed_before);
+    plant.undo();
+    assert_eq!(world.pass().await, one(DifferenceKind::SupplyDiffers, 2));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pass_without_campaigns_is_no_run() {
+    let mut world = World::new(false).await;
+    world.pass().await;
+    let runs = |world: &World| {
+        let findings = world.monitor.findings();
+        let runs = findings.iter().filter(|it| it.ran_at.is_some());
+        runs.count()
+    };
+    assert_eq!(runs(&world), 0);
+    world.campaign(sale(STOCK)).await;
+    world.settle().await;
+    world.pass().await;
+    assert_eq!(runs(&world), 1, "one partition has the campaign");
 }
