@@ -9,7 +9,7 @@ use qiang_core::{
     id::{OrderId, PaymentRef, UserId},
     money::Money,
     payment::{PaymentPolicy, PaymentState, Received},
-    ports::{ActionKind, KeyUse},
+    ports::{Action, ActionKind, KeyUse},
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -30,6 +30,10 @@ const CLOCKS_DIFFER_MS_MAX: i64 = 60_000;
 /// Characters of one field of an unreadable report in a log line.
 const SHOWN_CHARS_MAX: usize = 160;
 
+/// Actions on an order that are read for earlier reports of a payment, at a time and how often.
+const REPORTS_PAGE: u32 = 100;
+const REPORT_PAGES_MAX: usize = 10;
+
 /// A payment as it is reported, for an order that the path or the body names.
 pub(crate) struct Paid {
     pub(crate) reference: PaymentRef,
@@ -47,6 +51,20 @@ struct Named {
 }
 
 impl Named {
+    /// Logs that a payment was reported with other money before the ledger has it.
+    fn log_unsettled(&self, earlier: Money) -> ReportedAmount {
+        tracing::warn!(
+            order = %self.order,
+            payment = %self.payment,
+            amount = self.money.minor,
+            currency = self.money.currency.code(),
+            earlier_amount = earlier.minor,
+            earlier_currency = earlier.currency.code(),
+            "a payment was reported again with other money before settlement, the money of one report is kept"
+        );
+        ReportedAmount::Differs
+    }
+
     /// Logs that nothing of a report is kept. A failure of the service is logged elsewhere, and the report is repeated.
     fn log_refusal(&self, problem: &Problem) {
         if problem.kind_status().is_client_error() {
@@ -60,6 +78,17 @@ impl Named {
             );
         }
     }
+}
+
+/// The money in the record of a report, if it is one of this payment.
+fn money_of_report(detail: &str, payment: &PaymentRef) -> Option<Money> {
+    let detail: Value = serde_json::from_str(detail).ok()?;
+    let is_same = detail["reference"] == payment.as_str();
+    let minor = detail["amount"].as_i64().filter(|_| is_same)?;
+    Some(Money::new(
+        minor,
+        detail["currency"].as_str()?.parse().ok()?,
+    ))
 }
 
 /// Parses the body of a report. Logs one that cannot be read, with its fields as they are written.
@@ -209,7 +238,10 @@ impl App {
                 };
                 let amount = match is_first {
                     true => ReportedAmount::of(PaymentState::new(outcome, received)),
-                    false => self.compare_repeated(&named, outcome, price).await,
+                    false => {
+                        self.compare_repeated(&named, (outcome, price), &action)
+                            .await
+                    }
                 };
                 self.metrics.payment_reported(outcome, amount);
                 Ok(PaymentBody {
@@ -226,10 +258,17 @@ impl App {
     async fn compare_repeated(
         &self,
         named: &Named,
-        outcome: PaymentOutcome,
-        price: Money,
+        (outcome, price): (PaymentOutcome, Money),
+        action: &Action,
     ) -> ReportedAmount {
-        let recorded = self.recorded_money(named, outcome, price).await;
+        let recorded = match self.recorded_money(named, outcome, price).await {
+            Ok(None) => match self.money_reported_before(named, action).await {
+                Ok(Some(earlier)) => return named.log_unsettled(earlier),
+                Ok(None) => Ok(None),
+                Err(problem) => Err(problem),
+            },
+            recorded => recorded,
+        };
         let recorded = recorded.inspect_err(|problem| {
             tracing::warn!(
                 order = %named.order,
@@ -238,7 +277,7 @@ impl App {
                 "cannot read a recorded payment, its repeated report is not compared with it"
             );
         });
-        // A payment that the ledger does not have yet counts as it is reported.
+        // A payment that the ledger does not have yet counts as it is reported: no report had other money.
         let recorded = recorded.ok().flatten().unwrap_or(named.money);
         if recorded == named.money {
             let received = match recorded == price {
@@ -257,6 +296,35 @@ impl App {
             "a payment was reported again with other money, nothing of that is kept"
         );
         ReportedAmount::Differs
+    }
+
+    /// Other money of an earlier report of the same payment, by the operation log: it has each report before the engine
+    /// does. `None` if all had the same money.
+    async fn money_reported_before(
+        &self,
+        named: &Named,
+        action: &Action,
+    ) -> Result<Option<Money>, Problem> {
+        let (subject, mut after) = (named.order.to_string(), None);
+        for _ in 0..REPORT_PAGES_MAX {
+            let page = self
+                .ports
+                .ledger
+                .actions(&subject, after, REPORTS_PAGE)
+                .await?;
+            let others = page
+                .iter()
+                .filter(|it| it.kind == ActionKind::Pay && it.id != action.id);
+            let mut money = others.filter_map(|it| money_of_report(&it.detail, &named.payment));
+            if let Some(other) = money.find(|money| *money != named.money) {
+                return Ok(Some(other));
+            }
+            match page.last() {
+                Some(last) if page.len() == REPORTS_PAGE as usize => after = Some(last.id),
+                _ => break,
+            }
+        }
+        Ok(None)
     }
 
     /// The money of a recorded payment; `None` if the ledger does not have the payment yet. A payment that paid the

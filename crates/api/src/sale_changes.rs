@@ -6,9 +6,13 @@ use axum::response::Response;
 use qiang_core::{
     admission::{AdmissionBound, BadAdmissionRatio},
     book::{Command, Reply},
-    campaign::{CampaignKind, Description, DetailsChange, ImageUrl, Phase, Tally, TermsChange},
+    campaign::{
+        CampaignError, CampaignKind, Description, DetailsChange, ImageUrl, Phase, Tally,
+        TermsChange,
+    },
     id::{CampaignId, ProductId},
     money::Currency,
+    payment::PaymentPolicy,
     ports::{Action, ActionKind, CampaignRecord, WithheldRecord},
     time::Timestamp,
 };
@@ -47,7 +51,8 @@ pub(crate) struct SaleChange {
     #[serde(skip_serializing_if = "Option::is_none")]
     per_user_limit: Option<u32>,
     /// The price of one unit, in the sale's currency, for orders from then on. Others keep the price at which they were
-    /// granted.
+    /// granted. A sale that accepts more than its price has a price of at least 1; one with a `payment_tolerance` has a
+    /// price above it.
     #[serde(skip_serializing_if = "Option::is_none")]
     unit_price: Option<MoneyBody>,
     /// Users that are admitted to a decision at a time for each 100 units that are left: 100 to 10,000, or 0 for no
@@ -132,6 +137,20 @@ impl SaleChange {
             }
         }
         changed
+    }
+
+    /// Refuses a price that does not fit the sale's payment policy, which never changes.
+    fn check_policy(&self, policy: PaymentPolicy) -> Result<(), Problem> {
+        match self
+            .unit_price
+            .is_none_or(|price| policy.fits(price.amount))
+        {
+            true => Ok(()),
+            false => {
+                let why = CampaignError::PaymentPolicy.to_string();
+                Err(Problem::invalid_at("#/unit_price/amount", why))
+            }
+        }
     }
 
     fn check_currency(&self, sold_in: Currency) -> Result<(), Problem> {
@@ -269,6 +288,7 @@ impl Change for SalePatch {
         let (app, campaign) = (&self.call.app, self.call.id);
         let (record, tally) = app.record(campaign, CampaignKind::Sale).await?;
         self.request.check_currency(record.campaign.currency())?;
+        self.request.check_policy(record.campaign.payment_policy)?;
         let detail = self.request.changed();
         let action = self.call.action_begun(begun, ActionKind::Change, &detail);
         let Some(command) = self.command.clone() else {

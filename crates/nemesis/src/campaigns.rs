@@ -13,7 +13,7 @@ use tokio::sync::RwLock;
 
 use crate::{
     client::{Nodes, Request, Verb},
-    history::{Campaign, Level, Window},
+    history::{Campaign, Level, Policy, TOLERANCE_MINOR, Window},
     installation::program::SPREAD_FROM,
 };
 
@@ -42,6 +42,8 @@ pub(crate) struct Form {
     pub(crate) limit: u32,
     pub(crate) hold_s: u32,
     pub(crate) rule: &'static str,
+    /// Of a sale.
+    pub(crate) policy: Policy,
     /// When claims are accepted; otherwise at once, for a day.
     pub(crate) window: Option<Window>,
 }
@@ -56,6 +58,7 @@ impl Form {
             limit: 1,
             hold_s: HOLDS_S[1],
             rule: "",
+            policy: Policy::Owed,
             window: None,
         }
     }
@@ -84,6 +87,7 @@ impl Form {
             limit: if is_packet { 1 } else { LIMIT },
             hold_s: HOLDS_S[random.random_range(0..HOLDS_S.len())],
             rule: rules[random.random_range(0..rules.len())],
+            policy: Policy::ALL[random.random_range(0..Policy::ALL.len())],
             window: None,
         }
     }
@@ -203,9 +207,12 @@ impl Campaigns {
                 "split": { "rule": form.rule }, "ack": form.level.name() });
             ("/v1/red-packets", sender, body, total)
         } else {
-            let body = json!({ "title": name, "stock": form.supply, "per_user_limit": form.limit,
+            let mut body = json!({ "title": name, "stock": form.supply, "per_user_limit": form.limit,
                 "unit_price": money(UNIT_MINOR), "hold_seconds": form.hold_s,
-                "ack": form.level.name() });
+                "ack": form.level.name(), "payment_policy": form.policy.name() });
+            if form.policy == Policy::Within {
+                body["payment_tolerance"] = money(TOLERANCE_MINOR);
+            }
             ("/v1/sales", seller, body, UNIT_MINOR)
         };
         if let Some(window) = form.window {
@@ -221,6 +228,7 @@ impl Campaigns {
             supply: form.supply,
             minor,
             limit: form.limit,
+            policy: form.policy,
             window: form.window,
         };
         self.nodes.history().add_campaign(campaign.clone());

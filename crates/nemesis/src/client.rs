@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::sync::{RwLock, RwLockWriteGuard};
 
 use crate::{
-    history::{Answer, Attempt, Grant, History, Level, OperationId},
+    history::{Answer, Attempt, Grant, History, Level, OperationId, paid_minor},
     installation::program::SECRET,
 };
 
@@ -249,7 +249,7 @@ impl Request {
     /// The payment of an order, which `seller` reports.
     pub(crate) fn pay(campaign: &str, order: &Grant, reference: &str, seller: &str) -> Self {
         let body = Some(json!({ "reference": reference, "amount": {
-            "amount": order.amount, "currency": "CNY" } }));
+            "amount": paid_minor(order), "currency": "CNY" } }));
         Self {
             body,
             ..Self::order(campaign, order.number, "payment", seller)

@@ -52,8 +52,49 @@ pub(crate) struct Campaign {
     pub(crate) minor: i64,
     /// Units that one user may have.
     pub(crate) limit: u32,
+    pub(crate) policy: Policy,
     /// When claims are accepted, if that was asked for.
     pub(crate) window: Option<Window>,
+}
+
+/// Largest difference that [`Policy::Within`] accepts, in minor units. It is below every price.
+pub(crate) const TOLERANCE_MINOR: i64 = 3;
+
+/// Which amounts pay an order of a sale, beside its price.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Policy {
+    Owed,
+    Over,
+    Within,
+}
+
+impl Policy {
+    pub(crate) const ALL: [Self; 3] = [Self::Owed, Self::Over, Self::Within];
+
+    /// Its name in the API.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Owed => "owed",
+            Self::Over => "accept_over",
+            Self::Within => "accept_with_tolerance",
+        }
+    }
+
+    /// Whether a payment of this much above the price pays an order.
+    pub(crate) fn accepts(self, difference: i64) -> bool {
+        difference == 0
+            || match self {
+                Self::Owed => false,
+                Self::Over => difference > 0,
+                Self::Within => difference.abs() <= TOLERANCE_MINOR,
+            }
+    }
+}
+
+/// What a payment of an order brings, in minor units: mostly its price, and by turns a little more or less.
+pub(crate) fn paid_minor(order: &Grant) -> i64 {
+    const DIFFERENCES: [i64; 8] = [0, 0, 2, 0, -2, 0, 5, 0];
+    order.amount + DIFFERENCES[order.number as usize % DIFFERENCES.len()]
 }
 
 /// From when on, and before when, claims are accepted: milliseconds since 1970.
@@ -119,7 +160,12 @@ pub(crate) enum Wish {
     /// A share, or units of a sale. Who claims again in a campaign wants more.
     Claim { user: String, quantity: u32 },
     /// The payment of an order.
-    Pay { number: u32, reference: String },
+    Pay {
+        number: u32,
+        reference: String,
+        /// Minor units that were paid.
+        amount: i64,
+    },
     /// The cancellation of an order.
     Cancel { number: u32 },
     /// The return of a paid order.

@@ -14,7 +14,7 @@ use tokio::{sync::Semaphore, task::JoinHandle};
 use crate::{
     campaigns::Campaigns,
     client::{Nodes, Request},
-    history::{Answer, Campaign, Grant, OperationId, Wish},
+    history::{Answer, Campaign, Grant, OperationId, Wish, paid_minor},
 };
 
 /// Users who come in a second.
@@ -151,7 +151,13 @@ impl Shared {
         let (wish, request) = if choice < PAY {
             let reference = format!("payment-{}-{number}-{user}", campaign.id);
             let request = Request::pay(&campaign.id, grant, &reference, self.nodes.seller());
-            (Wish::Pay { number, reference }, request)
+            let amount = paid_minor(grant);
+            let wish = Wish::Pay {
+                number,
+                reference,
+                amount,
+            };
+            (wish, request)
         } else if choice < PAY + CANCEL {
             let request = Request::cancel(&campaign.id, number, user);
             (Wish::Cancel { number }, request)

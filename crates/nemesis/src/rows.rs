@@ -50,8 +50,8 @@ pub(crate) struct Rows {
     pub(crate) grants: BTreeMap<(String, u32), GrantRow>,
     pub(crate) campaigns: BTreeMap<String, CampaignRow>,
     pub(crate) engine: BTreeMap<String, EngineRow>,
-    /// Campaign, number, reference, outcome.
-    pub(crate) payments: BTreeSet<(String, u32, String, String)>,
+    /// Campaign, number, reference, outcome, minor units.
+    pub(crate) payments: BTreeSet<(String, u32, String, String, i64)>,
     /// What users can spend, without the sender and the seller.
     pub(crate) balances: BTreeMap<String, i64>,
     /// Payments that are owed back to users.
@@ -77,7 +77,7 @@ const CAMPAIGNS: &str =
     "SELECT c.id, c.phase, c.supply, c.granted, c.returned, c.refunded, coalesce(a.balance, 0)
     FROM campaigns c LEFT JOIN accounts a ON a.owner = c.id AND a.purpose = 'escrow'";
 
-const PAYMENTS: &str = "SELECT c.id, p.number, p.payment, p.outcome FROM payments p
+const PAYMENTS: &str = "SELECT c.id, p.number, p.payment, p.outcome, p.amount FROM payments p
     JOIN campaigns c ON c.ref = p.campaign";
 
 const REFUNDS: &str = "SELECT c.id, p.source, p.amount FROM postings p
@@ -117,12 +117,13 @@ impl Rows {
             rows.campaigns.insert(id.to_owned(), row);
         }
         for line in sql(PAYMENTS)?.lines() {
-            let [id, number, payment, outcome] = columns(line)?;
+            let [id, number, payment, outcome, amount] = columns(line)?;
             let row = (
                 id.to_owned(),
                 number_in(number, line)?,
                 payment.to_owned(),
                 outcome.to_owned(),
+                number_in(amount, line)?,
             );
             rows.payments.insert(row);
         }
@@ -187,7 +188,7 @@ mod tests {
         let text = |statement: &str| match statement {
             GRANTS => "c1|7|ann|1|350|granted\nc2|1|bob|2|200|held".to_owned(),
             CAMPAIGNS => "c1|scheduled|10|1|0|0|650".to_owned(),
-            PAYMENTS => "c2|1|ref-1|paid".to_owned(),
+            PAYMENTS => "c2|1|ref-1|paid|203".to_owned(),
             REFUNDS => "c1|2|70\nc1|-1|5".to_owned(),
             _ => "sender|user|5\nshop|user|200\nann|user|350\nc1|escrow|650\nbob|refunds_due|3\n\
                 outside|outside|-1208"

@@ -9,7 +9,7 @@ const POINTERS = {
   title: "/title", stock: "/stock", price: "/unit_price/amount", currency: "/unit_price/currency",
   limit: "/per_user_limit", hold: "/hold_seconds", starts: "/starts_at", ends: "/ends_at",
   description: "/description", product: "/product_id", picture: "/image_url", seller: "/seller",
-  passphrase: "/audience/passphrase",
+  passphrase: "/audience/passphrase", policy: "/payment_policy", tolerance: "/payment_tolerance",
 };
 const FIELDS = /** @type {(keyof typeof POINTERS)[]} */ (Object.keys(POINTERS));
 const VISIBLE = /^[!-~]{1,128}$/;
@@ -28,8 +28,8 @@ function minor(text, currency) {
 
 /** The request that the form stands for, and what is wrong with it, by field. */
 function read() {
-  const [title, stock, price, currency, limit, hold, starts, ends, description, product, picture, seller, passphrase] =
-    FIELDS.map((id) => field(id).value.trim());
+  const [title, stock, price, currency, limit, hold, starts, ends, description, product, picture, seller, passphrase,
+    policy, tolerance] = FIELDS.map((id) => field(id).value.trim());
   /** @type {Partial<Record<keyof typeof POINTERS, string>>} */
   const bad = {};
   const length = (/** @type {string} */ text) => [...text].length;
@@ -42,6 +42,11 @@ function read() {
   if (!isCurrency) bad.currency = "bad_currency";
   if (!Number.isSafeInteger(amount)) bad.price = "bad_price";
   else if (!bad.stock && BigInt(amount) * BigInt(units) > Number.MAX_SAFE_INTEGER) bad.price = "bad_total";
+  const isTolerant = policy === "accept_with_tolerance";
+  const difference = isCurrency ? minor(tolerance, currency) : 0;
+  if (policy !== "owed" && amount === 0) bad.policy = "bad_policy";
+  // Without a price or a currency there is nothing to compare with.
+  else if (isTolerant && !bad.price && !bad.currency && !(difference < amount)) bad.tolerance = "bad_tolerance";
   if (!(whole(limit) >= 1 && whole(limit) <= Math.min(units || 0, 2 ** 32 - 1))) bad.limit = "bad_limit";
   if (!(whole(hold) >= 1 && whole(hold) * 60 < 2 ** 32)) bad.hold = "bad_hold";
   if (ends && !(new Date(ends) > begin && Date.parse(ends) > Date.now())) bad.ends = "bad_ends";
@@ -57,6 +62,8 @@ function read() {
     ...(starts && { starts_at: begin.toISOString() }),
     ...(ends && !bad.ends && { ends_at: new Date(ends).toISOString() }),
     ...(description && { description }), ...(product && { product_id: product }),
+    ...(policy !== "owed" && { payment_policy: policy }),
+    ...(isTolerant && { payment_tolerance: { amount: difference, currency } }),
     ...(picture && { image_url: picture }), ...(seller && { seller }), ...(passphrase && { audience: { passphrase } }),
     ...(field("ticket").checked && { requirements: ["ticket"] }), ...(field("line").checked && { waiting_room: true }),
   };
@@ -76,6 +83,7 @@ function salePage() {
   const touched = new Set();
   const check = () => {
     const { body, bad } = read();
+    element("tolerance-line").hidden = field("policy").value !== "accept_with_tolerance";
     for (const id of FIELDS) if (touched.has(id)) mark(id, bad[id] ? say(bad[id]) : "");
     return { body, wrong: FIELDS.filter((id) => bad[id]) };
   };
@@ -85,6 +93,8 @@ function salePage() {
     show(outcome, "");
     check();
   });
+  // A browser may have kept what was chosen.
+  check();
   let isAsking = false;
   let [sent, key] = ["", ""];
   form.addEventListener("submit", async (event) => {

@@ -65,12 +65,21 @@ test("an operator opens a sale, watches it, pauses, changes its stock and closes
   await says(page, "#price-bad", "amount");
   await page.fill("#ends", "2020-01-01T00:00");
   await says(page, "#ends-bad", "not in the past");
+  // The tolerance is asked for where there is one.
+  assert.equal(await page.isVisible("#tolerance"), false);
+  await page.selectOption("#policy", "accept_with_tolerance");
+  assert.equal(await page.isVisible("#tolerance"), true);
+  await page.fill("#price", "9.99");
+  await page.fill("#tolerance", "9.99");
+  await says(page, "#tolerance-bad", "less than the price");
+  await page.fill("#price", "9.999");
   await picture(page, "desk-sale");
   await assertAccessible(page);
   await page.click("#create");
   await says(page, "#outcome", "Correct what is marked");
   await page.fill("#limit", "2");
   await page.fill("#price", "9.99");
+  await page.fill("#tolerance", "0.05");
   await page.fill("#ends", "");
   await page.click("#create");
   await page.waitForURL(/\/admin\/sales\/[0-9a-f-]{36}$/);
@@ -79,6 +88,9 @@ test("an operator opens a sale, watches it, pauses, changes its stock and closes
   assert.equal(opened.seller, "olga");
   assert.deepEqual(opened.unit_price, { amount: 999, currency: "CNY" });
   assert.equal(opened.per_user_limit, 2);
+  assert.equal(opened.payment_policy, "accept_with_tolerance");
+  assert.deepEqual(opened.payment_tolerance, { amount: 5, currency: "CNY" });
+  await says(page, "#policy", "small differences (± ¥0.05)");
   await says(page, "#phase", "live");
   await says(page, "#actions li", "olga created it");
 

@@ -12,6 +12,7 @@ use crate::{
     Pages, assets,
     desk_texts::Texts,
     language::Language,
+    money::money,
     next_path,
     session::{is_operator, may, scopes},
     views::{Asked, Frame, Nothing, plain, text},
@@ -105,6 +106,8 @@ struct Campaign<'a> {
     /// Its page for everybody.
     page: String,
     is_sale: bool,
+    /// Which payments of another amount a sale accepts.
+    policy: Option<String>,
     /// What forbids to lead it.
     lacks: Option<String>,
     sees_actions: bool,
@@ -120,6 +123,18 @@ fn frame(
     let texts = Texts::of(Language::of(asked.language.as_deref(), headers));
     facts["desk"] = json!(texts);
     (Frame::new(asked, headers, session, facts), texts)
+}
+
+/// A sale's payment policy, with its tolerance.
+fn policy_of(sale: &Value, desk: &Texts) -> String {
+    match text(sale, "payment_policy") {
+        "accept_over" => desk.policy_accept_over.to_owned(),
+        "accept_with_tolerance" => {
+            let tolerance = money(&sale["payment_tolerance"]);
+            format!("{} (± {tolerance})", desk.policy_accept_with_tolerance)
+        }
+        _ => desk.policy_owed.to_owned(),
+    }
 }
 
 impl Pages {
@@ -186,6 +201,7 @@ impl Pages {
             owner,
             page: format!("/{letter}/{id}"),
             is_sale,
+            policy: is_sale.then(|| policy_of(&campaign, desk)),
             lacks: (!leads).then(|| desk.not_you.replace("{scope}", needed)),
             sees_actions,
             campaign: &campaign,

@@ -51,6 +51,12 @@ texts! {
     currency: "Currency", "币种";
     limit: "Limit a user", "每人限购";
     hold: "Minutes to pay", "付款时限（分钟）";
+    payment_policy: "Payments of another amount", "与应付金额不同的付款";
+    policy_owed: "Refund them", "一律退款";
+    policy_accept_over: "Accept more than the price", "接受高于应付金额的付款";
+    policy_accept_with_tolerance: "Accept small differences", "接受小额差异";
+    tolerance: "Largest difference", "最大差额";
+    tolerance_help: "Above and below the price. Nothing accepted is refunded.", "高于或低于应付金额均可。接受的款项不退差额。";
     starts: "Starts", "开始时间";
     ends: "Ends", "结束时间";
     starts_help: "Your time. Empty: now.", "你的本地时间。留空：立即开始。";
@@ -74,6 +80,8 @@ texts! {
     bad_total: "Stock and price together are too much.", "库存与单价相乘过大。";
     bad_limit: "1 up to the stock.", "1 到库存数。";
     bad_hold: "A whole number of minutes, 1 or more.", "1 或以上的整数分钟。";
+    bad_policy: "A sale without a price refunds each payment.", "免费的秒杀只能一律退款。";
+    bad_tolerance: "An amount of this currency, less than the price of one.", "该币种的金额，须小于单价。";
     bad_ends: "After the start, and not in the past.", "晚于开始时间且不早于现在。";
     check_fields: "Correct what is marked.", "请更正标出的内容。";
     created: "Opened.", "已创建。";

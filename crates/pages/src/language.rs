@@ -187,6 +187,10 @@ texts! {
     come_back: "Units may come back: when orders are not paid", "若有人未付款，名额会回来";
     came_back: "{remaining} came back!", "有 {remaining} 件回来了！";
     limit: "At most {limit} for each", "每人限购 {limit} 件";
+    accepts_over: "If you pay more than the price, the difference is not refunded.", "多付的差额不予退还。";
+    accepts_within:
+        "A payment of up to {tolerance} more or less pays the order. The difference is not refunded.",
+        "付款金额相差不超过 {tolerance} 即视为已付款，差额不予退还。";
     limit_reached: "You have as many as you may", "已达限购数量";
     again_later: "Many are asking. Try again.", "人太多了，请再试。";
     too_often: "You are asking too often. Wait a moment, then try again.", "操作太频繁，请稍后再试。";

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::{
     Pages,
+    language::Texts,
     money::money,
     views::{Asked, Frame, escape, plain, text},
 };
@@ -28,6 +29,8 @@ struct Sale<'a> {
     sale: &'a Value,
     image: Option<&'a str>,
     price: String,
+    /// Which payments of another amount pay an order, if any do.
+    policy: Option<String>,
 }
 
 pub(crate) async fn page(
@@ -66,9 +69,22 @@ pub(crate) async fn page(
         frame: &frame,
         image: sale["image_url"].as_str(),
         price: money(&sale["unit_price"]),
+        policy: policy_of(&sale, frame.texts),
         sale: &sale,
     };
     frame.answer(&page, StatusCode::OK)
+}
+
+/// What buyers must know about payments of another amount; `None` if each is refunded.
+fn policy_of(sale: &Value, texts: &Texts) -> Option<String> {
+    match text(sale, "payment_policy") {
+        "accept_over" => Some(texts.accepts_over.to_owned()),
+        "accept_with_tolerance" => {
+            let tolerance = money(&sale["payment_tolerance"]);
+            Some(texts.accepts_within.replace("{tolerance}", &tolerance))
+        }
+        _ => None,
+    }
 }
 
 impl Pages {

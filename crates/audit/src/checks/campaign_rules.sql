@@ -15,6 +15,10 @@ WHERE NOT CASE kind
         AND (payment_policy IS NULL OR payment_policy IN ('owed', 'accept_over', 'accept_with_tolerance'))
         AND (payment_policy IS 'accept_with_tolerance') = (payment_tolerance IS NOT NULL)
         AND coalesce(payment_tolerance, 0) >= 0
+        -- A later price may be one of an earlier version, which did not compare it.
+        AND (coalesce(payment_policy, 'owed') = 'owed'
+             OR coalesce((SELECT t.unit_price FROM sale_terms t WHERE t.campaign = campaigns.ref AND t.revision = 0),
+                         unit_price) > coalesce(payment_tolerance, 0))
     ELSE 0
 END
    OR supply < 1

@@ -8,6 +8,7 @@ use crate::{
     book::{CampaignAction, Command, SaleCorrection},
     campaign::{CampaignError, CampaignKind, Phase, Sale, Terms, TermsChange, Transition},
     money::{Currency, Money},
+    payment::PaymentPolicy,
     time::Timestamp,
     words::words,
 };
@@ -206,7 +207,7 @@ impl ComparedCampaign {
     }
 
     /// The commands that bring the ledger's facts to the engine. Each is refused if the sale was changed since.
-    /// `granted` is the number of units that users have.
+    /// `granted` is the number of units that users have, `policy` the sale's payment policy.
     ///
     /// # Errors
     /// The first difference that no command repairs, or the rule by which the engine would refuse it.
@@ -214,7 +215,7 @@ impl ComparedCampaign {
         &self,
         granted: u64,
         now: Timestamp,
-        currency: Currency,
+        (currency, policy): (Currency, PaymentPolicy),
     ) -> Result<Vec<Command>, CampaignRefusal> {
         self.check()?;
         let is_packet = self.engine.kind == CampaignKind::RedPacket;
@@ -229,6 +230,11 @@ impl ComparedCampaign {
         }
         if self.changes_terms_in_flight() && self.kinds().iter().any(|it| it.is_of_terms()) {
             return Err(CampaignRefusal::TermsInFlight);
+        }
+        if self.differs(DifferenceKind::PriceDiffers)
+            && !policy.fits(self.ledger.unit_price_minor.unwrap_or(0))
+        {
+            return Err(CampaignError::PaymentPolicy.into());
         }
         let campaign = self.campaign;
         let correct = |correction| Command::Correct {

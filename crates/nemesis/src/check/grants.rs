@@ -51,8 +51,13 @@ pub(super) fn check(evidence: &Evidence, rows: &Rows, findings: &mut Findings) {
             Wish::Claim { user, .. } => {
                 claim(evidence, operation, user, rows, findings);
             }
-            Wish::Pay { number, reference } => {
-                payment(evidence, operation, *number, reference, rows, findings);
+            Wish::Pay {
+                number,
+                reference,
+                amount,
+            } => {
+                let paid = (*number, &**reference, *amount);
+                payment(evidence, operation, paid, rows, findings);
             }
             Wish::Cancel { number } => {
                 let gone = (&Answer::Cancelled, "cancelled");
@@ -322,8 +327,7 @@ fn changed_payments(evidence: &Evidence, operation: &Operation, findings: &mut F
 fn payment(
     evidence: &Evidence,
     operation: &Operation,
-    number: u32,
-    reference: &str,
+    (number, reference, amount): (u32, &str, i64),
     rows: &Rows,
     findings: &mut Findings,
 ) {
@@ -337,6 +341,7 @@ fn payment(
         number,
         reference.to_owned(),
         (*outcome).to_owned(),
+        amount,
     );
     if !rows.payments.contains(&row) {
         findings.judge(Breach::Lost, evidence.excuses(attempt, level), || {

@@ -108,7 +108,7 @@ fn orders(evidence: &Evidence, rows: &Rows, findings: &mut Findings) {
         wanted.insert((operation.campaign.as_str(), *number, what));
     }
     let mut paid: BTreeMap<(&str, u32), usize> = BTreeMap::new();
-    for (campaign, number, _, outcome) in &rows.payments {
+    for (campaign, number, _, outcome, _) in &rows.payments {
         if outcome != "refund_due" {
             *paid.entry((campaign, *number)).or_default() += 1;
         }

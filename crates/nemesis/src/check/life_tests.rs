@@ -39,7 +39,7 @@ fn over() -> (Evidence, Rows) {
         ..order
     };
     rows.grants.insert(key(SALE, 3), returned);
-    let payment = (SALE.to_owned(), 3, "ref".to_owned(), "paid".to_owned());
+    let payment = (SALE.to_owned(), 3, "ref".to_owned(), "paid".to_owned(), 50);
     rows.payments.insert(payment);
     rows.refunds_due.insert("eve".to_owned(), 50);
     for (id, supply) in [(PACKET, 10), (SALE, 12)] {
@@ -136,7 +136,13 @@ fn orders_that_ended_otherwise_are_found() {
     let not_owed = |_: &mut Evidence, rows: &mut Rows| rows.refunds_due.clear();
     check(not_owed, &[(Breach::Money, 1)]);
     let twice = |_: &mut Evidence, rows: &mut Rows| {
-        let other = (SALE.to_owned(), 1, "other".to_owned(), "paid".to_owned());
+        let other = (
+            SALE.to_owned(),
+            1,
+            "other".to_owned(),
+            "paid".to_owned(),
+            50,
+        );
         rows.payments.insert(other);
     };
     check(twice, &[(Breach::Money, 2)]);

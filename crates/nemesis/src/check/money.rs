@@ -49,6 +49,25 @@ pub(super) fn check(evidence: &Evidence, rows: &Rows, findings: &mut Findings) {
         }
     }
     accounts(evidence, rows, funded, refunded, findings);
+    accepted(evidence, rows, findings);
+}
+
+/// An order is paid by amounts alone that its sale accepts.
+fn accepted(evidence: &Evidence, rows: &Rows, findings: &mut Findings) {
+    for (campaign, number, reference, outcome, amount) in &rows.payments {
+        let grant = rows.grants.get(&(campaign.clone(), *number));
+        let Some((grant, sale)) = grant.zip(evidence.campaigns.get(campaign)) else {
+            continue;
+        };
+        let is_accepted = sale.policy.accepts(amount - grant.amount);
+        if outcome != "refund_due" && !is_accepted {
+            let text = format!(
+                "payment {reference} of {amount} is {outcome}: order {campaign}-{number} costs {}",
+                grant.amount
+            );
+            findings.violation(Breach::Money, text);
+        }
+    }
 }
 
 /// How many entries of the log faults can have taken so that nobody can name them: one for each request that was under
@@ -128,15 +147,15 @@ fn accounts(evidence: &Evidence, rows: &Rows, funded: i64, refunded: i64, findin
     }
     let mut sold = 0;
     let mut owed: BTreeMap<&str, i64> = BTreeMap::new();
-    for (campaign, number, _, outcome) in &rows.payments {
+    for (campaign, number, _, outcome, amount) in &rows.payments {
         let Some(grant) = rows.grants.get(&(campaign.clone(), *number)) else {
             continue;
         };
         // What was paid for and returned is owed back like what buys nothing.
         if outcome == "refund_due" || grant.state == "returned" {
-            *owed.entry(&grant.user).or_default() += grant.amount;
+            *owed.entry(&grant.user).or_default() += amount;
         } else {
-            sold += grant.amount;
+            sold += amount;
         }
     }
     if rows.seller != sold {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    history::{Answer, Campaign, Grant, LossWindow, Operation, Wish},
+    history::{Answer, Campaign, Grant, LossWindow, Operation, Policy, Wish},
     rows::{CampaignRow, EngineRow, GrantRow},
 };
 
@@ -23,6 +23,7 @@ pub(super) fn sound() -> (Evidence, Rows) {
             supply: 10,
             minor,
             limit: 1,
+            policy: Policy::Within,
             window: None,
         };
         evidence.campaigns.insert(id.to_owned(), campaign);
@@ -76,8 +77,7 @@ pub(super) fn sound() -> (Evidence, Rows) {
         rows.campaigns.insert(id.to_owned(), row);
         rows.engine.insert(id.to_owned(), engine);
     }
-    let payment = (SALE.to_owned(), 1, "ref".to_owned(), "paid".to_owned());
-    rows.payments.insert(payment);
+    rows.payments.insert(payment("ref", "paid", 50));
     rows.balances.insert("ann".to_owned(), 300);
     rows.seller = 50;
     (evidence, rows)
@@ -123,6 +123,12 @@ pub(super) fn claim(campaign: &str, user: &str, answers: &[Answer]) -> Operation
     }
 }
 
+/// A payment of order 1 in the rows.
+fn payment(reference: &str, outcome: &str, amount: i64) -> (String, u32, String, String, i64) {
+    let (reference, outcome) = (reference.to_owned(), outcome.to_owned());
+    (SALE.to_owned(), 1, reference, outcome, amount)
+}
+
 pub(super) fn pay(number: u32, outcomes: &[&str]) -> Operation {
     let answers: Vec<Answer> = outcomes
         .iter()
@@ -133,6 +139,7 @@ pub(super) fn pay(number: u32, outcomes: &[&str]) -> Operation {
         wish: Wish::Pay {
             number,
             reference: "ref".to_owned(),
+            amount: 50,
         },
         attempts: attempts(&answers),
     }
@@ -319,6 +326,48 @@ fn lost_payments_and_cancellations_are_found() {
         rows.grants.get_mut(&key(SALE, 2)).unwrap().state = "expired".to_owned();
     };
     check(cancellation, &[(Breach::Lost, 1)]);
+}
+
+/// The sale accepts differences of up to 3 minor units.
+#[test]
+fn payments_that_the_sale_does_not_accept_are_found() {
+    let paid = |amount: i64| {
+        move |evidence: &mut Evidence, rows: &mut Rows| {
+            rows.payments.clear();
+            rows.payments.insert(payment("ref", "paid", amount));
+            rows.seller = amount;
+            let operation = &mut evidence.operations[4];
+            let (number, reference) = (1, "ref".to_owned());
+            operation.wish = Wish::Pay {
+                number,
+                reference,
+                amount,
+            };
+        }
+    };
+    check(paid(53), &[]);
+    check(paid(47), &[]);
+    check(paid(54), &[(Breach::Money, 1)]);
+    check(paid(46), &[(Breach::Money, 1)]);
+    // The seller has the price instead of what was paid.
+    let price = |evidence: &mut Evidence, rows: &mut Rows| {
+        paid(52)(evidence, rows);
+        rows.seller = 50;
+    };
+    check(price, &[(Breach::Money, 1)]);
+    // The ledger has another amount than the one that was reported.
+    let other = |_: &mut Evidence, rows: &mut Rows| {
+        rows.payments.clear();
+        rows.payments.insert(payment("ref", "paid", 51));
+        rows.seller = 51;
+    };
+    check(other, &[(Breach::Lost, 1)]);
+    // Money that buys nothing is owed back as it arrived.
+    let owed = |_: &mut Evidence, rows: &mut Rows| {
+        rows.payments.insert(payment("more", "refund_due", 60));
+        rows.refunds_due.insert("bob".to_owned(), 50);
+    };
+    check(owed, &[(Breach::Money, 1)]);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::{
     campaigns::Form,
-    history::Level,
+    history::{Level, Policy},
     plan::{Fault, Kind, NODES, Target},
 };
 
@@ -208,6 +208,7 @@ impl Draw {
                 limit: 1,
                 hold_s: HOLD_S,
                 rule,
+                policy: Policy::Owed,
                 window: None,
             };
             let campaign = life.add(form, end);
@@ -230,11 +231,17 @@ impl Draw {
         );
         let spread = self.random.random_range(SPREAD_FROM..SPREAD_FROM + 6);
         let spread_changes = self.random.random_range(0..3);
-        for (supply, limit, users, changes) in [
-            (one, 1, one + 2..2 * one + 8, 0),
-            (more, 3, more / 2..more + 8, 0),
-            (changed, 2, changed..changed + 14, 4),
-            (spread, 3, spread / 2..spread, spread_changes),
+        for (supply, limit, users, changes, policy) in [
+            (one, 1, one + 2..2 * one + 8, 0, Policy::Owed),
+            (more, 3, more / 2..more + 8, 0, Policy::Over),
+            (changed, 2, changed..changed + 14, 4, Policy::Within),
+            (
+                spread,
+                3,
+                spread / 2..spread,
+                spread_changes,
+                Policy::Within,
+            ),
         ] {
             let form = Form {
                 is_packet: false,
@@ -243,6 +250,7 @@ impl Draw {
                 limit,
                 hold_s: HOLD_S,
                 rule: "",
+                policy,
                 window: None,
             };
             let end = self.end();

@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use super::plan::{Change, Course, Visit};
 use crate::{
     client::{Nodes, Request},
-    history::{Answer, Campaign, Grant, Wish},
+    history::{Answer, Campaign, Grant, Wish, paid_minor},
 };
 
 /// How long somebody without an answer goes on asking.
@@ -170,7 +170,11 @@ impl Stage {
         let (id, number) = (&campaign.id, grant.number);
         let reference = format!("{which}-{id}-{number}-{user}");
         let request = Request::pay(id, grant, &reference, self.nodes.seller());
-        let wish = Wish::Pay { number, reference };
+        let wish = Wish::Pay {
+            number,
+            reference,
+            amount: paid_minor(grant),
+        };
         self.ask(id, wish, visit.node, &request, visit.asks_again)
             .await;
     }

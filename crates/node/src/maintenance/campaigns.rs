@@ -295,7 +295,8 @@ impl Maintenance {
         let (Some(tally), Some(record)) = (tally, record) else {
             return Ok(Err(CampaignRefusal::Changed));
         };
-        let commands = compared.commands(tally.granted, now, record.campaign.currency());
+        let campaign_rules = (record.campaign.currency(), record.campaign.payment_policy);
+        let commands = compared.commands(tally.granted, now, campaign_rules);
         let commands = match commands {
             Ok(commands) => commands,
             Err(refused) => return Ok(Err(refused)),

@@ -52,6 +52,7 @@ async fn api(request: Request) -> Response {
         "id": ID, "title": BAD, "description": BAD, "sender": "ann", "seller": "ann", "state": state, "total": money,
         "remaining": money, "refunded": money, "unit_price": money, "shares": 5, "commitment": "c0ffee",
         "requirements": [], "per_user_limit": 1, "split": { "rule": "equal" }, "balances": [],
+        "payment_policy": "accept_with_tolerance", "payment_tolerance": { "amount": 5, "currency": "CNY" },
     });
     for list in ["sales", "red_packets"] {
         campaign[list] = json!([campaign.clone()]);
@@ -321,5 +322,42 @@ async fn a_page_that_scopes_do_not_reach_says_so_and_shows_nothing() {
         assert!(page.text.contains("id=\"lacks\""), "{lacking}");
         let links = attributes(&page.text, "href");
         assert!(!links.contains(lacking), "{lacking}: {links:?}");
+    }
+}
+
+/// Sellers choose which payments of another amount they accept. Their page and the buyers' show the choice, in the
+/// language that is asked for.
+#[tokio::test]
+async fn the_payment_policy_of_a_sale_is_offered_and_shown() {
+    let scopes = Some("campaigns:write+campaigns:write:any");
+    let form = get("/admin/sales/new", scopes).await;
+    let options = elements(&form.text, "option");
+    for policy in ["owed", "accept_over", "accept_with_tolerance"] {
+        let value = format!("value=\"{policy}\"");
+        let found = options
+            .iter()
+            .filter(|(attributes, _)| attributes.contains(&value));
+        assert_eq!(found.count(), 1, "{policy}");
+    }
+    for (language, offered, desk, shop) in [
+        (
+            "en",
+            "Refund them",
+            "Accept small differences (± ¥0.05)",
+            "up to ¥0.05 more or less",
+        ),
+        (
+            "zh",
+            "一律退款",
+            "接受小额差异 (± ¥0.05)",
+            "相差不超过 ¥0.05",
+        ),
+    ] {
+        let form = get(&format!("/admin/sales/new?language={language}"), scopes).await;
+        assert!(form.text.contains(offered), "{language}");
+        let own = get(&format!("/admin/sales/{ID}?language={language}"), scopes).await;
+        assert!(own.text.contains(desk), "{language}");
+        let public = get(&format!("/s/{ID}?language={language}"), None).await;
+        assert!(public.text.contains(shop), "{language}");
     }
 }

@@ -124,5 +124,13 @@ pub(crate) fn breaches() -> Vec<(&'static str, &'static [&'static str], String)>
             &["campaign_rules"],
             sql("UPDATE campaigns SET payment_tolerance = 1 WHERE ref = @held"),
         ),
+        (
+            "a tolerance that is not below the first price",
+            &["campaign_rules"],
+            sql(
+                "UPDATE campaigns SET payment_policy = 'accept_with_tolerance', payment_tolerance = 1000000 \
+                 WHERE ref = @held",
+            ),
+        ),
     ]
 }

@@ -45,6 +45,7 @@ fn no_world_breaks_an_invariant() {
         assert!(faults.iter().all(|count| *count > 5), "{faults:?}");
         // A world has about ten orders, of which a quarter expires: 30 to 70 are to be expected in 20 worlds.
         assert!(all.expired > 10, "{} orders have expired", all.expired);
+        assert!(all.accepted > 5, "{} payments were accepted", all.accepted);
         let lives = [all.left, all.recalled, all.late_retries, all.seeds_shown];
         assert!(lives.iter().all(|count| *count > 50), "{lives:?}");
     }

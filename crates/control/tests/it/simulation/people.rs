@@ -4,22 +4,26 @@ use std::time::Duration;
 
 use qiang_core::{
     admission::AdmissionBound,
-    book::{CampaignAction, Claim, Command, Setup},
+    book::{CampaignAction, Claim, Command, Reply, Setup},
     campaign::TermsChange,
-    id::{CampaignId, OrderId, PaymentRef},
+    id::{CampaignId, PaymentRef},
+    money::Money,
     outcome::{Grant, Outcome},
-    payment::Received,
+    payment::{PaymentOutcome, PaymentPolicy, Received},
     ports::{Engine as _, EngineError, Ticket},
     split::Commitment,
 };
 use qiang_testkit::{
     auditor::{Exchange, Reveal},
-    campaign::Target,
+    campaign::{Target, currency},
     simulation::Draw,
 };
 use tokio::time::{sleep, timeout};
 
 use crate::simulation::world::World;
+
+/// What a payment brings above the price, by turns: most orders are paid by their price.
+const DIFFERENCES: [i64; 6] = [0, 4, 0, -4, 0, 9];
 
 /// How long somebody waits for an answer before asking again.
 const PATIENCE: Duration = Duration::from_millis(400);
@@ -88,6 +92,9 @@ impl World {
             let submit = || self.engine.submit(command.clone());
             match self.ask(draw, submit).await {
                 Some(Ok(reply)) => {
+                    if is_accepted(command, &reply) {
+                        self.count(|numbers| numbers.accepted += 1);
+                    }
                     self.note(Exchange::Command(command.clone(), Ok(reply)));
                     return true;
                 }
@@ -98,22 +105,23 @@ impl World {
         false
     }
 
-    pub(crate) async fn user(self, n: u64, targets: Vec<Target>, mut draw: Draw) {
+    pub(crate) async fn user(self, n: u64, targets: Vec<(Target, PaymentPolicy)>, mut draw: Draw) {
         for _ in 0..6 {
             Self::millis(&mut draw, 60_000).await;
-            let target = targets[draw.below(targets.len() as u64) as usize];
+            let (target, policy) = targets[draw.below(targets.len() as u64) as usize];
             let claim = target.keyed(&format!("user-{n}"), 1, &format!("key-{}", draw.below(2)));
             let times = 1 + draw.below(2);
             let outcome = self.claim(&mut draw, &claim, times).await;
             let grant = outcome.as_ref().and_then(Outcome::grant).copied();
             if let Some(grant) = grant.filter(|grant| grant.order.is_some()) {
-                self.order(n, grant.order_id(), &mut draw).await;
+                self.order(n, &grant, policy, &mut draw).await;
             }
         }
     }
 
     /// Pays or cancels; what was paid is sometimes returned.
-    async fn order(&self, n: u64, order: OrderId, draw: &mut Draw) {
+    async fn order(&self, n: u64, grant: &Grant, policy: PaymentPolicy, draw: &mut Draw) {
+        let order = grant.order_id();
         let cancels = draw.once_in(4);
         Self::millis(draw, 60_000).await;
         if cancels {
@@ -123,11 +131,15 @@ impl World {
         // The report of a payment may come late.
         let paid_at = draw.once_in(2).then(|| self.clock.truth());
         let payment = format!("payment-{n}-{}", order.number);
+        let turn = (n + u64::from(order.number)) % DIFFERENCES.len() as u64;
+        let price = Money::new(grant.amount_minor, currency());
+        let arrived = Money::new(price.minor + DIFFERENCES[turn as usize], currency());
+        let received = Received::new(arrived, price, policy);
         let pay = Command::Pay {
             order,
             payment: PaymentRef::new(&payment).unwrap(),
             paid_at,
-            received: Received::Price,
+            received,
         };
         if paid_at.is_some() {
             Self::millis(draw, 20_000).await;
@@ -228,4 +240,17 @@ impl World {
         }
         breaches
     }
+}
+
+/// Whether an order was paid by another amount than its price.
+fn is_accepted(command: &Command, reply: &Reply) -> bool {
+    let is_other = matches!(
+        command,
+        Command::Pay {
+            received: Received::Accepted(_),
+            ..
+        }
+    );
+    let pays = |outcome: &PaymentOutcome| *outcome != PaymentOutcome::RefundDue;
+    is_other && matches!(reply, Reply::Payment(outcome, _) if pays(outcome))
 }

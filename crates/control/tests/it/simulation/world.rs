@@ -16,6 +16,7 @@ use qiang_core::{
     book::Setup,
     campaign::{RedPacket, Rules},
     id::CampaignId,
+    payment::PaymentPolicy,
     ports::{EventLog, Ledger},
     split::{Commitment, Entropy, Parts, Secret, SplitRule},
 };
@@ -33,6 +34,8 @@ use crate::fakes::{
 
 /// Campaigns of a world.
 pub(crate) const CAMPAIGNS: u64 = 5;
+/// Below every price that a seller sets.
+const TOLERANCE_MINOR: i64 = 5;
 /// Minor units that the owner of all campaigns begins with.
 pub(crate) const DEPOSIT_MINOR: i64 = 1_000_000;
 const USERS: u64 = 12;
@@ -75,6 +78,8 @@ pub(crate) struct Numbers {
     pub(crate) recalled: u64,
     /// Grants that were asked for again when all was over.
     pub(crate) late_retries: u64,
+    /// Orders that were paid by another amount than their price.
+    pub(crate) accepted: u64,
     pub(crate) seeds_shown: u64,
 }
 
@@ -93,6 +98,7 @@ impl Numbers {
         self.left += other.left;
         self.recalled += other.recalled;
         self.late_retries += other.late_retries;
+        self.accepted += other.accepted;
         self.seeds_shown += other.seeds_shown;
     }
 }
@@ -113,7 +119,13 @@ fn setups(draw: &mut Draw) -> Vec<Setup> {
         let builder = match n % 3 {
             0 => red_packet(1_000, 4 + draw.below(8) as u32, SplitRule::Lazy { min: 1 }),
             1 => red_packet(900, 6, SplitRule::DoubleAverage { min: 2 }),
-            _ => sale(5 + draw.below(20) as u32).limit(2).hold_ms(40_000),
+            _ => sale(5 + draw.below(20) as u32)
+                .limit(2)
+                .hold_ms(40_000)
+                .payment_policy(match n {
+                    2 => PaymentPolicy::AcceptOver,
+                    _ => PaymentPolicy::AcceptWithTolerance(TOLERANCE_MINOR),
+                }),
         };
         let builder = builder.seed(draw.below(256) as u8);
         let mut setup = builder.window(opens, open_ms).setup(n);
@@ -178,7 +190,8 @@ impl World {
         let published = published(&setups);
         let ledger = world.ledger(&setups, draw.fork());
         let (host, settlements) = world.control(&ledger);
-        let targets: Vec<Target> = setups.iter().map(Target::of).collect();
+        let target = |setup| (Target::of(setup), setup.campaign.payment_policy);
+        let targets: Vec<_> = setups.iter().map(target).collect();
         let mut people: Vec<JoinHandle<()>> = Vec::new();
         for n in 0..USERS {
             let (world, targets) = (world.clone(), targets.clone());

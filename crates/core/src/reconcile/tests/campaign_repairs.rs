@@ -9,16 +9,17 @@ use crate::{
     campaign::{CampaignError, CampaignKind, Phase, Terms, TermsChange},
     event::Event,
     money::Currency,
+    payment::PaymentPolicy,
     reconcile::{CampaignFacts, CampaignRefusal, ComparedCampaign, DifferenceKind},
     time::Window,
 };
 
-fn currency() -> Currency {
-    "CNY".parse().unwrap()
+fn rules(policy: PaymentPolicy) -> (Currency, PaymentPolicy) {
+    ("CNY".parse().unwrap(), policy)
 }
 
 fn commands(found: &ComparedCampaign) -> Result<Vec<Command>, CampaignRefusal> {
-    found.commands(60, at(2_000), currency())
+    found.commands(60, at(2_000), rules(PaymentPolicy::Owed))
 }
 
 fn correct(correction: SaleCorrection) -> Command {
@@ -155,7 +156,7 @@ fn a_row_below_what_is_in_flight_is_restated_exactly() {
     let granted = 60;
     let refused = CampaignRefusal::StockGranted { stock: 0, granted };
     assert_eq!(commands(&found), Err(refused));
-    let nobody = found.commands(0, at(2_000), currency());
+    let nobody = found.commands(0, at(2_000), rules(PaymentPolicy::Owed));
     assert_eq!(nobody, Err(CampaignError::Stock.into()));
 }
 
@@ -259,4 +260,29 @@ fn a_row_gets_back_what_was_not_brought_over() {
     };
     assert_eq!(back(other, &all), Some(expected));
     assert_eq!(back(other, &all[1..]), None);
+}
+
+/// A price that was set by SQL does not reach an engine if the sale's payment policy does not allow it.
+#[test]
+fn a_price_that_the_payment_policy_does_not_allow_is_refused() {
+    let found = |price| {
+        let row = CampaignFacts {
+            unit_price_minor: Some(price),
+            ..sale()
+        };
+        compared(sale(), row, &[])
+    };
+    let refused = Err(CampaignError::PaymentPolicy.into());
+    let within = PaymentPolicy::AcceptWithTolerance(5);
+    for (policy, price, is_refused) in [
+        (PaymentPolicy::Owed, 0, false),
+        (PaymentPolicy::AcceptOver, 0, true),
+        (PaymentPolicy::AcceptOver, 1, false),
+        (within, 5, true),
+        (within, 6, false),
+    ] {
+        let commands = found(price).commands(60, at(2_000), rules(policy));
+        assert_eq!(commands == refused, is_refused, "{policy:?} {price}");
+        assert_eq!(commands.is_err(), is_refused, "{policy:?} {price}");
+    }
 }

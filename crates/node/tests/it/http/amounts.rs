@@ -235,3 +235,48 @@ async fn a_payment_policy_fits_its_sale() {
     assert!((400..500).contains(&reply.status), "{reply:?}");
     service.stop().await;
 }
+
+/// A price stays one that the sale's payment policy allows: the policy never changes.
+#[tokio::test]
+async fn a_price_that_the_payment_policy_does_not_allow_is_refused() {
+    let service = Service::start().await;
+    let operator = service.operator();
+    let with = async |policy: &'static str, tolerance: Value| {
+        let adjust = |body: &mut Value| {
+            body["payment_policy"] = json!(policy);
+            if !tolerance.is_null() {
+                body["payment_tolerance"] = tolerance;
+            }
+        };
+        service.sale(9, adjust).await
+    };
+    let tolerant = with("accept_with_tolerance", money(5, "CNY")).await;
+    let generous = with("accept_over", Value::Null).await;
+    for (sale, price, is_refused) in [
+        (&tolerant, 5, true),
+        (&tolerant, 0, true),
+        (&tolerant, 6, false),
+        (&generous, 0, true),
+        (&generous, 1, false),
+    ] {
+        let path = format!("/v1/sales/{sale}");
+        let body = json!({ "unit_price": money(price, "CNY") });
+        let reply = call(
+            service.addr,
+            "PATCH",
+            &path,
+            Some(&operator),
+            &[],
+            Some(body),
+        )
+        .await;
+        if is_refused {
+            reply.assert_problem(422, "invalid");
+            let pointer = reply.json()["errors"][0]["pointer"].clone();
+            assert_eq!(pointer, json!("#/unit_price/amount"), "{reply:?}");
+        } else {
+            assert_eq!(reply.status, 200, "{reply:?}");
+        }
+    }
+    service.stop().await;
+}

@@ -203,3 +203,35 @@ async fn a_retry_after_a_redis_that_did_not_answer_is_answered() {
     assert_eq!(node.seen("/state/phase").await, json!("live"));
     node.stop().await;
 }
+
+/// Other money under the same reference is counted before the ledger has the first payment, as it is after that.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn other_money_of_an_unsettled_payment_is_counted() {
+    let node = Node::start(|config| config.settlement.inside = false).await;
+    let path = format!("/v1/sales/{}/orders", node.sale);
+    let order = node.ask("POST", &path, None, None).await.text("order");
+    let report = async |amount: i64| {
+        let path = format!("/v1/orders/{order}/payment");
+        let money = json!({ "amount": amount, "currency": "CNY" });
+        let body = json!({ "reference": "p-1", "amount": money });
+        let reply = node.ask("POST", &path, None, Some(body)).await;
+        assert_eq!(reply.status, 200, "{reply:?}");
+    };
+    let counted = async || {
+        let metrics = call(node.running.addr(), "GET", "/metrics", None, &[], None).await;
+        let text = String::from_utf8_lossy(&metrics.body).into_owned();
+        let lines = text
+            .lines()
+            .filter(|line| line.contains("amount=\"differs\""));
+        let number = |line: &str| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap();
+        lines.map(number).sum::<u64>()
+    };
+    // It is owed back, and its money is what counts.
+    for amount in [1, 1] {
+        report(amount).await;
+    }
+    assert_eq!(counted().await, 0);
+    report(2).await;
+    assert_eq!(counted().await, 1);
+    assert_eq!(node.ledger.settled(PARTITION).await, Ok(0));
+}

@@ -8,6 +8,7 @@ use qiang_core::{
     campaign::{Phase, TermsChange},
     event::PartitionId,
     id::UserId,
+    payment::PaymentPolicy,
     ports::{
         Action, ActionKind, CampaignStore as _, EventLog as _, QuarantineStore as _,
         RepairStore as _, Restatement, SampleEngine as _, SettlementStore as _,
@@ -245,8 +246,8 @@ async fn a_row_changed_under_a_change_of_the_terms_is_named() {
         assert_eq!(kinds(&found), [DifferenceKind::PriceDiffers], "{spread}");
         assert_eq!(found.restated_row(), Ok(before));
         let now = qiang_testkit::campaign::OPENS;
-        let currency = qiang_testkit::campaign::currency();
-        let commands = found.commands(0, now, currency);
+        let rules = (qiang_testkit::campaign::currency(), PaymentPolicy::Owed);
+        let commands = found.commands(0, now, rules);
         assert_eq!(commands, Err(CampaignRefusal::TermsInFlight));
         change(&world, target, before).await;
         assert_eq!(kinds(&compared(&world, home, target).await), []);
