@@ -5,23 +5,26 @@
 //! on each primary: see [`hash_tags`](qiang_core::hash_tags). `P` is the installation's prefix, `qiang` unless
 //! configured:
 //!
-//! - `P:{pNN}:partition`, hash: `count` of partitions, `epoch` of this state, `seq` of the last log entry, `list`
-//!   where records also go into the queue. Of the term: its number `term`, the replication id `server` of its primary,
-//!   the entry `began` after which it began, `terms` with number, beginning and server of the last ones. `open` is the
-//!   term as calls state it, while they are carried out; until then `since` when nodes have been reporting, and
+//! - `P:{pNN}:partition`, hash: `count` of partitions, `epoch` of this state, `seq` of the last log entry, `list` where
+//!   records also go into the queue. Of the term: its number `term`, the replication id `server` of its primary, the
+//!   entry `began` after which it began, `terms` with number, beginning and server of the last ones. `open` is the term
+//!   as calls state it, while they are carried out; until then `since` when nodes have been reporting, and
 //!   `alive_from`, the sighting from which on a node is waited for. `halted` is the reason while nothing is granted,
-//!   `lost_from` and `lost_to` are the entries that were lost. `past` is the epochs that this one continues, each with
-//!   its last entry. Of campaigns that have left: no entry behind `left` is about any of them, and none was created
-//!   after `left_created`, in milliseconds. The end of a halt raises both to what there was by then. `enrolled` is 1
-//!   once those that an earlier release has closed are in `closed`. `up` is when a node said last that it serves the
-//!   partition, in milliseconds; `installation` and `engine` are those that the ledger names. `downs` is from when to
-//!   when none did, the 64 newest such times, oldest first. While it is repaired, `repairer` is the process that does
-//!   so until `repair_until`; `repair_since` is the loss and when it was found, and `repair_unnamed` what the first
-//!   attempt found, from before it moves the log or the ledger. `call:NODE:CONNECTION` is the number of the
-//!   connection's last call that changed something, and when that was, so that a call that is sent again is not carried
-//!   out again; it goes an hour after the node has left, or is forgotten. `damaged:ID` is of a campaign whose keys do
-//!   not belong together: `?`, or the last entry that may be about it once its keys are gone, see `damage.lua`.
-//!   `recalled` is what campaigns take beyond `maxmemory` that were brought back since `recalled_since`, in bytes.
+//!   `lost_from` and `lost_to` are the entries that were lost, and `gap_from` is the epoch and the first unsettled
+//!   entry that was deleted from the log. `ledger_position` is the highest position that the ledger ever had, as far as
+//!   entries were trimmed or campaigns have left: an entry after it that the log lacks was deleted by hand. `past` is
+//!   the epochs that this one continues, each with its last entry. Of campaigns that have left: no entry behind `left`
+//!   is about any of them, and none was created after `left_created`, in milliseconds. The end of a halt raises both to
+//!   what there was by then. `enrolled` is 1 once those that an earlier release has closed are in `closed`. `up` is
+//!   when a node said last that it serves the partition, in milliseconds; `installation` and `engine` are those that
+//!   the ledger names. `downs` is from when to when none did, the 64 newest such times, oldest first. While it is
+//!   repaired, `repairer` is the process that does so until `repair_until`; `repair_since` is the loss and when it was
+//!   found, and `repair_unnamed` what the first attempt found, from before it moves the log or the ledger.
+//!   `call:NODE:CONNECTION` is the number of the connection's last call that changed something, and when that was, so
+//!   that a call that is sent again is not carried out again; it goes an hour after the node has left, or is forgotten.
+//!   `damaged:ID` is of a campaign whose keys do not belong together: `?`, or the last entry that may be about it once
+//!   its keys are gone, see `damage.lua`. `recalled` is what campaigns take beyond `maxmemory` that were brought back
+//!   since `recalled_since`, in bytes.
 //! - `P:{pNN}:nodes`, hash: node → milliseconds of its last sighting, the term in which it has reported, the last entry
 //!   it has observed; and when it was found not to have been seen for an hour. An hour after that it is forgotten.
 //! - `P:{pNN}:log`, stream: the log. A record holds the entries of one step; its id is the sequence number of the last.

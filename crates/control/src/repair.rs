@@ -60,6 +60,7 @@ impl PartitionRepair {
 
     async fn look(&mut self) -> Result<(), EngineError> {
         let partition = self.partition;
+        self.engine.halt_log_gap(partition).await?;
         if self.engine.has_lost(partition).await? {
             let repaired = self.engine.repair(partition, &*self.ledger, false).await?;
             if let RepairState::Repaired(report) = repaired {

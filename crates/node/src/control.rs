@@ -442,6 +442,9 @@ impl ByHand {
 async fn repair(redis: &Maintenance, dry: bool) -> anyhow::Result<RunReport> {
     let mut report = RunReport::default();
     for partition in redis.partitions() {
+        if !dry {
+            redis.engine().halt_log_gap(partition).await?;
+        }
         if !redis.engine().has_lost(partition).await? {
             continue;
         }

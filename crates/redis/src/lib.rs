@@ -5,9 +5,9 @@
 //! are combined into the next one. `lua/` has the scripts.
 //!
 //! Connections are those of `qiang-connect`. Modules import only those before them: scripts; meta, reply, record;
-//! clock, partitions, ticking; waiting_lines; tally, transfer, kept, snapshot; places, batcher, admission, gate,
-//! recalls, openings, node; downtimes; damage, claims, orders, open, open_together, commands, offer, rebuild; tasks,
-//! engine, log, repair, recall, retire, waiting.
+//! clock, partitions, ticking; waiting_lines; tally, transfer, kept, log_gap, snapshot; places, batcher, admission,
+//! gate, recalls, openings, node; downtimes; damage, claims, orders, open, open_together, commands, offer, rebuild;
+//! tasks, engine, log, repair, recall, retire, waiting.
 
 mod admission;
 mod batcher;
@@ -20,6 +20,7 @@ mod engine;
 mod gate;
 mod kept;
 mod log;
+mod log_gap;
 mod meta;
 #[cfg(all(test, feature = "servers"))]
 mod model;

@@ -10,7 +10,8 @@ use tokio::time::Instant;
 
 use crate::{
     engine::RedisEngine,
-    record::{Record, decode, unreadable},
+    log_gap::LogGap,
+    record::{Record, cut_at_gap, decode, unreadable},
     transport,
 };
 
@@ -80,6 +81,16 @@ impl EventLog for RedisEngine {
         self.node.partitions.get(partition).awaits_replicas()
     }
 
+    fn note_log_gap(&self, partition: PartitionId, first: Seq, last: Seq) {
+        let epoch = self.node.partitions.get(partition).epoch();
+        let gap = LogGap {
+            epoch: epoch.unwrap_or_default(),
+            first,
+            last,
+        };
+        self.node.log_gap(partition).set(gap);
+    }
+
     async fn release(&self, partition: PartitionId, upto: Seq) -> Result<(), LedgerError> {
         self.node.kept(partition).release(upto);
         let mut reader = self.node.readers[usize::from(partition.0)].lock().await;
@@ -123,6 +134,7 @@ impl RedisEngine {
                 break;
             }
         }
+        cut_at_gap(&mut entries);
         entries.truncate(limit);
         Ok(entries)
     }

@@ -24,6 +24,7 @@ use crate::{
     batcher::{Batch, ClaimBatcher, PendingClaim},
     gate::Gate,
     kept::KeptAnswers,
+    log_gap::LogGapNote,
     meta::CampaignMeta,
     openings::Openings,
     partitions::Partitions,
@@ -58,6 +59,8 @@ pub(crate) struct Node {
     /// One a partition.
     kept: Vec<KeptAnswers>,
     /// One a partition.
+    log_gaps: Vec<LogGapNote>,
+    /// One a partition.
     served: Vec<Served>,
     /// Grants that the ledger has to confirm.
     pub(crate) unconfirmed: Unconfirmed,
@@ -82,6 +85,11 @@ impl Node {
                 .iter()
                 .map(|_| KeptAnswers::default())
                 .collect(),
+            log_gaps: partitions
+                .list()
+                .iter()
+                .map(|_| LogGapNote::default())
+                .collect(),
             served: partitions.list().iter().map(|_| Served::new()).collect(),
             unconfirmed: Unconfirmed::default(),
             batchers: partitions.list().iter().map(batcher).collect(),
@@ -105,6 +113,11 @@ impl Node {
     /// What this node has answered in a partition, and the ledger does not have yet.
     pub(crate) fn kept(&self, partition: PartitionId) -> &KeptAnswers {
         &self.kept[usize::from(partition.0)]
+    }
+
+    /// The gap that settlement has found in a partition's log.
+    pub(crate) fn log_gap(&self, partition: PartitionId) -> &LogGapNote {
+        &self.log_gaps[usize::from(partition.0)]
     }
 
     /// When this node has said last that it serves a partition.

@@ -21,6 +21,15 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Entries that one call puts there.
 const CHUNK: usize = 1_000;
 
+/// Fields of a partition that tell its loss.
+type LossFields = (
+    Option<String>,
+    Option<Seq>,
+    Option<Seq>,
+    Option<String>,
+    Option<String>,
+);
+
 /// What a partition has lost, as its hash says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Loss {
@@ -32,6 +41,9 @@ pub(crate) struct Loss {
     pub(crate) epoch: String,
     /// Why the partition has halted.
     pub(crate) reason: String,
+    /// Nodes give what they have answered from this entry on: the first one that is lost, or that is missing from
+    /// the log.
+    pub(crate) answers_from: Seq,
 }
 
 impl Loss {
@@ -74,7 +86,7 @@ async fn offer_once(node: &Node, partition: PartitionId, attempt: u64) -> Result
         return Ok(());
     }
     node.partitions.get(partition).all_kept().await;
-    let (entries, all_from) = node.kept(partition).since(loss.from);
+    let (entries, all_from) = node.kept(partition).since(loss.answers_from);
     let texts: Vec<String> = entries.iter().map(Entry::to_text).collect();
     let mut chunks: Vec<&[String]> = texts.chunks(CHUNK).collect();
     if chunks.is_empty() {
@@ -118,6 +130,9 @@ impl<'a> Offer<'a> {
 
     /// Whether it is about this loss, or an earlier form of it that has grown since.
     fn is_about(&self, loss: &Loss) -> bool {
+        if loss.answers_from < loss.from && self.loss == loss.name() {
+            return true;
+        }
         let to = self.loss.split_once('-').map(|(_, to)| to.parse());
         to.is_some_and(|to| to.is_ok_and(|to: Seq| to >= loss.from))
     }
@@ -128,14 +143,19 @@ impl Partitions {
     pub(crate) async fn loss(&self, partition: PartitionId) -> Result<Option<Loss>, EngineError> {
         let mut command = redis::cmd("HMGET");
         command.arg(self.keys().partition(partition));
-        command.arg(&["halted", "lost_from", "lost_to", "epoch"]);
-        type Fields = (Option<String>, Option<Seq>, Option<Seq>, Option<String>);
-        let (halted, from, to, epoch): Fields = self.query_unfenced(partition, &command).await?;
+        command.arg(&["halted", "lost_from", "lost_to", "epoch", "gap_from"]);
+        let fields = self.query_unfenced(partition, &command).await?;
+        let (halted, from, to, epoch, gap_from): LossFields = fields;
         let loss = from.zip(to).zip(halted);
+        let epoch = epoch.unwrap_or_default();
+        let gap_from = gap_from.as_deref().and_then(|text| text.split_once(' '));
+        let gap_from = gap_from.filter(|(gap_epoch, _)| *gap_epoch == epoch);
+        let gap_from = gap_from.and_then(|(_, from)| from.parse::<Seq>().ok());
         Ok(loss.map(|((from, to), reason)| Loss {
+            answers_from: gap_from.map_or(from, |gap_from| gap_from.min(from)),
             from,
             to,
-            epoch: epoch.unwrap_or_default(),
+            epoch,
             reason,
         }))
     }

@@ -183,11 +183,11 @@ impl<'a> Rebuild<'a> {
         self.put(key, "clear", 0, &none).await
     }
 
-    /// Has the log go on behind this entry.
+    /// Has the log continue after this entry, which is the ledger's position.
     pub(crate) async fn move_end(&self, end: Seq) -> Result<(), EngineError> {
         let key = self.partitions.keys().partition(self.partition);
-        self.put(&key, "set", 0, &["seq".to_owned(), end.to_string()])
-            .await
+        let fields = ["seq", "ledger_position"].map(|field| [field.to_owned(), end.to_string()]);
+        self.put(&key, "set", 0, fields.as_flattened()).await
     }
 
     /// Leaves the repair to whoever comes next.

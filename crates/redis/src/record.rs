@@ -24,6 +24,18 @@ pub(crate) fn unreadable(partition: PartitionId, id: &str) -> LedgerError {
     LedgerError::Damaged { reason }
 }
 
+/// Drops entries behind the first gap: records between two others may have been deleted.
+pub(crate) fn cut_at_gap(entries: &mut Vec<Entry>) {
+    let next = entries.iter().skip(1);
+    let gap = entries
+        .iter()
+        .zip(next)
+        .position(|(entry, next)| next.seq != entry.seq + 1);
+    if let Some(last) = gap {
+        entries.truncate(last + 1);
+    }
+}
+
 /// The entries of one record.
 pub(crate) fn decode(id: &str, fields: &[(String, Value)]) -> Option<Vec<Entry>> {
     let last: Seq = id.split('-').next()?.parse().ok()?;

@@ -9,10 +9,10 @@
 //!    what was over: it is taken at its word only where an operator asks for the repair. The ledger writes the repair
 //!    down, and its position moves past everything that is lost: whoever still brings one of the lost entries finds it
 //!    settled.
-//! 4. Every live campaign of the partition is read on both sides and united by [`qiang_core::reconcile`]. The ledger
-//!    writes down what is withheld (`journal.rs`). Rows that Redis lacks are written, then the campaign's numbers, then
-//!    entries that neither log nor ledger has. What a part of a spread campaign has follows from what the others have
-//!    (`parts.rs`, `spread.rs`).
+//! 4. Every live campaign of the partition is read on both sides and united by [`qiang_core::reconcile`], and closed
+//!    ones with entries that the ledger does not have (`late_campaigns.rs`). The ledger writes down what is withheld
+//!    (`journal.rs`). Rows that Redis lacks are written, then the campaign's numbers, then entries that neither log nor
+//!    ledger has. What a part of a spread campaign has follows from what the others have (`parts.rs`, `spread.rs`).
 //! 5. `repair_end` makes a new epoch and ends the halt.
 //!
 //! Each step states what it wants to be so. A repair that breaks off is done again, by whoever comes next, from what is
@@ -23,6 +23,7 @@ mod damage;
 mod facts;
 mod group;
 mod journal;
+mod late_campaigns;
 mod missing;
 mod operator;
 mod parts;
@@ -51,6 +52,7 @@ use crate::{
     engine::RedisEngine,
     offer::Loss,
     rebuild::{Noted, Rebuild},
+    record::cut_at_gap,
     snapshot::of_ledger,
 };
 
@@ -72,6 +74,8 @@ struct Evidence {
     quarantined: stock::Changes,
     /// Campaigns of which everything is written again.
     damaged: BTreeSet<CampaignId>,
+    /// Closed campaigns that entries which the ledger does not have may be about.
+    late: BTreeSet<CampaignId>,
 }
 
 #[async_trait]
@@ -86,6 +90,16 @@ impl RepairEngine for RedisEngine {
                 self.node.kept(partition.id).release_in(&term, *seq);
             }
         }
+    }
+
+    async fn halt_log_gap(&self, partition: PartitionId) -> Result<(), EngineError> {
+        let partitions = &self.node.partitions;
+        if partitions.state(partition) == PartitionState::Open
+            && let Some(gap) = self.node.log_gap(partition).take()
+        {
+            partitions.halt_log_gap(partition, &gap).await?;
+        }
+        Ok(())
     }
 
     async fn has_lost(&self, partition: PartitionId) -> Result<bool, EngineError> {
@@ -179,8 +193,9 @@ impl RedisEngine {
         // An attempt before this one has moved both ends past everything.
         let found = before.as_ref();
         let (log_end, in_ledger) = found.map_or((head, settled), |(it, _)| (it.head, it.settled));
+        let late = self.late_campaigns(partition, (log_end, in_ledger)).await?;
         let damaged = self
-            .drop_damaged(rebuild, ledger, in_ledger >= log_end)
+            .drop_damaged(rebuild, ledger, in_ledger >= log_end, &late)
             .await?;
         let kept = partitions.kept(partition, loss).await?;
         let now = partitions.time(partition).await?;
@@ -226,6 +241,7 @@ impl RedisEngine {
             kept: by_campaign(kept),
             quarantined: stock::in_quarantine(partition, ledger).await?,
             damaged,
+            late,
             journal: Journal::read(ledger, partition, &noted.epoch).await?,
             noted,
         })
@@ -233,17 +249,22 @@ impl RedisEngine {
 
     /// Refuses a ledger that was set back behind what has left the partition, and that the log cannot bring there: it
     /// would have campaigns granted anew that were over, and nobody else knows what they had granted.
+    ///
+    /// The end of a halt raises `left` past the entries that its repair has appended. If these are deleted before they
+    /// are settled, the ledger cannot get there, though it was not set back. So the ledger's highest position is
+    /// enough: a campaign that leaves raises both.
     async fn check_ledger(
         &self,
         partition: PartitionId,
         ledger: &dyn Ledger,
     ) -> Result<(), EngineError> {
         let settled = self.settle_rest(partition, ledger).await?;
-        let mut get = redis::cmd("HGET");
-        get.arg(self.node.partitions.keys().partition(partition))
-            .arg("left");
-        let left = self.node.partitions.query_unfenced(partition, &get);
-        let left: Option<Seq> = left.await?;
+        let mut get = redis::cmd("HMGET");
+        get.arg(self.node.partitions.keys().partition(partition));
+        get.arg(&["left", "ledger_position"]);
+        let found = self.node.partitions.query_unfenced(partition, &get).await?;
+        let (left, position): (Option<Seq>, Option<Seq>) = found;
+        let left = left.map(|left| position.map_or(left, |position| left.min(position)));
         match left.filter(|left| settled < *left) {
             None => Ok(()),
             Some(left) => Err(unavailable(format!(
@@ -263,11 +284,12 @@ impl RedisEngine {
     ) -> Result<Seq, EngineError> {
         let mut settled = ledger.settled(partition).await.map_err(of_ledger)?;
         loop {
-            let entries = self
+            let mut entries = self
                 .node
                 .partitions
                 .entries_behind(partition, settled)
                 .await?;
+            cut_at_gap(&mut entries);
             if entries.first().is_none_or(|entry| entry.seq != settled + 1) {
                 return Ok(settled);
             }

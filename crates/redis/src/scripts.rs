@@ -64,6 +64,7 @@ scripts! {
     ADMIT = "admit", AT_MAXMEMORY "prelude", "admit";
     DAMAGE = "damage", AT_MAXMEMORY "prelude", "damage";
     HALT = "halt", AT_MAXMEMORY "prelude", "halt";
+    HALT_LOG_GAP = "halt_log_gap", AT_MAXMEMORY "prelude", "halt_log_gap";
     PROBE = "probe", "prelude", "probe";
     TRANSFER_OUT = "transfer_out", AT_MAXMEMORY "prelude", "downtimes", "whole", "campaign", "transfer_out";
     TRANSFER_IN = "transfer_in", AT_MAXMEMORY "prelude", "downtimes", "whole", "campaign", "transfer_in";

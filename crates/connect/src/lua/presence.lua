@@ -214,6 +214,7 @@ if not p.epoch then
   end
   put('epoch', ARGV[13])
   put('seq', '0')
+  put('ledger_position', '0')
   begin(1, now)
   open()
 end

@@ -293,8 +293,16 @@ impl PartitionConsumer {
         limit: usize,
         wait_max: Duration,
     ) -> Result<Vec<Entry>, LedgerError> {
+        // In this order: a log that grows meanwhile is not mistaken for one with a gap.
+        let head = self.log.head(self.partition).await?;
         let run = self.log.read(self.partition, after, limit).await?;
         match run.first() {
+            None if head > after && !self.log.awaits_replicas(self.partition) => {
+                match self.gaps.confirmed(after) {
+                    true => Err(gone(after, head)),
+                    false => Ok(run),
+                }
+            }
             None => {
                 sleep(wait_max.min(LOOK_EVERY)).await;
                 Ok(run)

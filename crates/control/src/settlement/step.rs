@@ -81,7 +81,10 @@ pub async fn settle_once(
         // Unless somebody else has settled meanwhile what is not there any more.
         let settled = ledger.settled(partition).await.map_err(StepError::Ledger)?;
         return match settled == before {
-            true => Err(StepError::Log(LedgerError::LogGone { first, last })),
+            true => {
+                log.note_log_gap(partition, first, last);
+                Err(StepError::Log(LedgerError::LogGone { first, last }))
+            }
             false => Ok(idle(settled, head.max(settled))),
         };
     }
@@ -109,6 +112,9 @@ pub async fn settle_via(
     let partition = consumer.partition;
     let (before, head) = ends(&*consumer.log, ledger, partition).await?;
     let taken = consumer.take(before, limit, wait_max).await;
+    if let Err(LedgerError::LogGone { first, last }) = taken {
+        consumer.log.note_log_gap(partition, first, last);
+    }
     let entries = taken.map_err(|error| log_error(error, before))?;
     if entries.is_empty() {
         return Ok(idle(before, head));

@@ -71,7 +71,8 @@ pub enum LedgerError {
         /// Where it ends now.
         head: Seq,
     },
-    /// The log no longer has what the ledger lacks: the ledger was set back further than the log keeps what is settled.
+    /// The log no longer has what the ledger lacks: the ledger was set back further than the log keeps what is settled,
+    /// or unsettled entries were deleted.
     #[error("entries {first} to {last} are gone from the log: run `qiang reconcile --repair`")]
     LogGone {
         /// The first entry that is gone.

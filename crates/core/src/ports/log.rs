@@ -33,6 +33,11 @@ pub trait EventLog: Send + Sync + 'static {
     /// to know.
     fn note_settled(&self, _partition: PartitionId, _settled: Seq) {}
 
+    /// Notes that entries `first` to `last` follow the ledger's position and that the log no longer has them. A process
+    /// that repairs halts the partition ([`RepairEngine::halt_log_gap`](super::RepairEngine::halt_log_gap)); otherwise
+    /// they stay unsettled.
+    fn note_log_gap(&self, _partition: PartitionId, _first: Seq, _last: Seq) {}
+
     /// Whether the last read ended before the log does, because what follows is not kept for good yet: replicas do not
     /// have it.
     fn awaits_replicas(&self, _partition: PartitionId) -> bool {

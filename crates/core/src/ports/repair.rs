@@ -44,7 +44,16 @@ pub trait RepairEngine: EventLog {
     /// The ledger has these partitions up to these entries: nothing has to be kept of them for a repair.
     fn release_kept(&self, settled: &[(PartitionId, Seq)]);
 
-    /// Whether a partition is halted because something is lost.
+    /// Halts a partition if settlement has noted a gap in its log ([`EventLog::note_log_gap`]), and the ledger never
+    /// had the entries: they were deleted by hand, and a repair restores them.
+    ///
+    /// # Errors
+    /// When the engine does not answer.
+    async fn halt_log_gap(&self, _partition: PartitionId) -> Result<(), EngineError> {
+        Ok(())
+    }
+
+    /// Whether a partition is halted because something is lost. Changes nothing.
     ///
     /// # Errors
     /// When the engine does not answer.

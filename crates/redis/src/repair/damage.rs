@@ -48,12 +48,13 @@ fn keys_of(keys: &KeySpace, partition: PartitionId, campaign: CampaignId) -> Vec
 impl RedisEngine {
     /// Removes the keys of campaigns that are damaged, so that they are rebuilt as the ledger has them; returns these
     /// campaigns. Where the ledger lacks entries of one, or has some in quarantine, rows that Redis can still read stay
-    /// and are united with the ledger's.
+    /// and are united with the ledger's. `late` are closed campaigns that the repair unites, too.
     pub(super) async fn drop_damaged(
         &self,
         rebuild: &Rebuild<'_>,
         ledger: &dyn Ledger,
         is_settled: bool,
+        late: &BTreeSet<CampaignId>,
     ) -> Result<BTreeSet<CampaignId>, EngineError> {
         let (partition, partitions) = (rebuild.partition, &self.node.partitions);
         let mut names = redis::cmd("HKEYS");
@@ -61,8 +62,9 @@ impl RedisEngine {
         let names: Vec<String> = partitions.query_unfenced(partition, &names).await?;
         let noted = names.iter().filter_map(|name| name.strip_prefix(NOTED));
         let mut damaged: BTreeSet<CampaignId> = noted.filter_map(|id| id.parse().ok()).collect();
-        let live = self.live_campaigns(partition, ledger).await?;
-        for campaigns in live.chunks(LOOK_AT) {
+        let mut looked_at = self.live_campaigns(partition, ledger).await?;
+        looked_at.extend(late);
+        for campaigns in looked_at.chunks(LOOK_AT) {
             let keys = campaigns.iter();
             let keys = keys.flat_map(|campaign| keys_of(partitions.keys(), partition, *campaign));
             let look = eval(&LOOK, &keys.collect::<Vec<_>>());

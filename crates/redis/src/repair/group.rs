@@ -60,7 +60,8 @@ impl RedisEngine {
         let mut next = vec![partition];
         let mut known: BTreeMap<CampaignId, Option<u16>> = BTreeMap::new();
         while let Some(partition) = next.pop().filter(|_| !others.is_empty()) {
-            for campaign in self.live_campaigns(partition, ledger).await? {
+            let loss = &group[&partition];
+            for campaign in self.campaigns_to_repair(partition, ledger, loss).await? {
                 let parts = match known.get(&campaign) {
                     Some(parts) => *parts,
                     None => {
@@ -171,6 +172,7 @@ impl RedisEngine {
             campaigns.extend(live);
             campaigns.extend(evidence.kept.keys());
             campaigns.extend(&evidence.damaged);
+            campaigns.extend(&evidence.late);
         }
         let mut reports: Vec<RepairReport> = evidence
             .iter()

@@ -102,6 +102,7 @@ mod tests {
             to,
             epoch: String::new(),
             reason: String::new(),
+            answers_from: from,
         }
     }
 

@@ -6,9 +6,6 @@
 -- ARGV[1] the last settled entry; ARGV[2] our consumer group; ARGV[3] for how many milliseconds settled records are
 -- kept; ARGV[4] how many bytes the log may take while they are
 -- Replies: how many records were forgotten
-if redis.call('EXISTS', KEYS[1]) == 0 then
-  return 0
-end
 -- Marks at a time, about: one spans this part of the time that records are kept.
 local MARKS = 64
 local settled, retain = tonumber(ARGV[1]), tonumber(ARGV[3])
@@ -19,6 +16,23 @@ end
 
 local function place(id)
   return tonumber(string.match(id, '^%d+'))
+end
+
+-- Forgets the records up to an entry, and keeps the highest position that the ledger ever had: an entry after it that
+-- the log lacks was deleted by hand. At `maxmemory` Redis refuses a write that takes memory only until the script has
+-- made another write. So XTRIM is always first, even if it finds nothing, and the position is never refused.
+local function forget(upto)
+  local count = redis.call('XTRIM', KEYS[1], 'MINID', int(upto + 1) .. '-0')
+  local p = redis.call('HMGET', KEYS[3], 'ledger_position', 'seq')
+  local known, position = tonumber(p[1]) or 0, math.min(settled, tonumber(p[2]) or 0)
+  if position > known then
+    redis.call('HSET', KEYS[3], 'ledger_position', int(position))
+  end
+  return count
+end
+
+if redis.call('EXISTS', KEYS[1]) == 0 then
+  return forget(0)
 end
 
 local function mark(index)
@@ -82,9 +96,6 @@ if retain > 0 then
     upto = math.min(upto, settled)
   end
 end
-if upto == 0 then
-  return 0
-end
 for _, fields in ipairs(redis.call('XINFO', 'GROUPS', KEYS[1])) do
   local group = {}
   for n = 1, #fields, 2 do
@@ -98,4 +109,4 @@ for _, fields in ipairs(redis.call('XINFO', 'GROUPS', KEYS[1])) do
     end
   end
 end
-return redis.call('XTRIM', KEYS[1], 'MINID', int(upto + 1) .. '-0')
+return forget(upto)

@@ -78,6 +78,10 @@ pub(crate) struct FakeLog {
     pub(crate) silent: Mutex<Vec<PartitionId>>,
     /// Up to where replicas have all partitions, if they do not have everything.
     pub(crate) replicated: Mutex<Option<Seq>>,
+    /// Entries up to this one were trimmed by hand.
+    pub(crate) trimmed_to: Mutex<Seq>,
+    /// Gaps that were noted.
+    pub(crate) gaps: Mutex<Vec<(PartitionId, Seq, Seq)>>,
 }
 
 impl FakeLog {
@@ -91,6 +95,8 @@ impl FakeLog {
             releases_fail: Mutex::new(0),
             silent: Mutex::default(),
             replicated: Mutex::default(),
+            trimmed_to: Mutex::default(),
+            gaps: Mutex::default(),
         })
     }
 
@@ -143,7 +149,12 @@ impl EventLog for FakeLog {
         self.well()?;
         let head = self.parts.lock().unwrap()[&partition].head;
         let end = self.replicated.lock().unwrap().unwrap_or(head).min(head);
+        let after = after.max(*self.trimmed_to.lock().unwrap());
         Ok((after + 1..=end).take(limit).map(entry).collect())
+    }
+
+    fn note_log_gap(&self, partition: PartitionId, first: Seq, last: Seq) {
+        self.gaps.lock().unwrap().push((partition, first, last));
     }
 
     fn awaits_replicas(&self, partition: PartitionId) -> bool {

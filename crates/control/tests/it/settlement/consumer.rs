@@ -245,3 +245,18 @@ async fn a_log_that_ends_too_early_is_lost() {
     let mut fixture = Fixture::new(None, 4);
     assert_eq!(fixture.take(7).await, Err(LedgerError::LogLost { head: 4 }));
 }
+
+/// While the log stands in for a transport, only its end shows that entries are missing.
+#[tokio::test(start_paused = true)]
+async fn log_without_its_last_entries_is_not_taken_for_settled() {
+    let mut fixture = Fixture::new(Some(DELAY), 4);
+    *fixture.transport.fails.lock().unwrap() = true;
+    while fixture.take(0).await.is_err() {
+        sleep(WAIT).await;
+    }
+    assert_eq!(fixture.take(2).await, Ok(vec![3, 4]));
+    *fixture.log.trimmed_to.lock().unwrap() = 4;
+    assert_eq!(fixture.take(2).await, Ok(Vec::new()), "it may be settled");
+    let gone = Err(LedgerError::LogGone { first: 3, last: 4 });
+    assert_eq!(fixture.take(2).await, gone);
+}

@@ -145,6 +145,30 @@ async fn a_log_that_has_lost_entries_is_not_settled() {
     assert_eq!(ledger.attempts.lock().unwrap().len(), 0);
 }
 
+#[tokio::test]
+async fn unsettled_entries_missing_from_the_log_are_noted() {
+    let (log, ledger) = (FakeLog::new(&[3]), FakeLedger::new());
+    let step = || settle_once(&*log, &*ledger, PartitionId(3), 4);
+    log.ends_at(3, 6);
+    assert_eq!(step().await.unwrap().settled, 4);
+    // Settled ones may be missing.
+    *log.trimmed_to.lock().unwrap() = 4;
+    log.ends_at(3, 9);
+    assert_eq!(step().await.unwrap().settled, 8);
+    assert_eq!(*log.gaps.lock().unwrap(), []);
+    log.ends_at(3, 14);
+    for trimmed_to in [12, 14] {
+        *log.trimmed_to.lock().unwrap() = trimmed_to;
+        let gone = LedgerError::LogGone {
+            first: 9,
+            last: trimmed_to,
+        };
+        assert_eq!(step().await, Err(StepError::Log(gone)));
+    }
+    let gaps = [12, 14].map(|last| (PartitionId(3), 9, last));
+    assert_eq!(*log.gaps.lock().unwrap(), gaps);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_signal_is_enough_and_without_one_it_looks_by_itself() {
     let (log, ledger) = (FakeLog::new(&[0, 7]), FakeLedger::new());

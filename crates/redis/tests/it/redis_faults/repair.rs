@@ -4,6 +4,9 @@
 mod closed;
 mod damage;
 mod late;
+mod late_campaigns;
+mod ledger_position;
+mod log_gap;
 mod repeated;
 mod stock;
 mod terms;

@@ -171,7 +171,7 @@ async fn the_keys_of_a_sale() {
 
 impl World {
     /// The number of a user's order of the sale.
-    async fn buy(&self, user: &str) -> u32 {
+    pub(super) async fn buy(&self, user: &str) -> u32 {
         let claimed = self.harness.ask_all(vec![self.sale.one(user)]).await;
         claimed[0].1.outcome.grant().unwrap().number
     }
@@ -187,12 +187,14 @@ impl World {
         }
     }
 
+    pub(super) fn order(&self, number: u32) -> OrderId {
+        let campaign = self.sale.id;
+        OrderId { campaign, number }
+    }
+
     /// Pays an order, once a node answers.
-    async fn pay(&self, number: u32) {
-        let order = OrderId {
-            campaign: self.sale.id,
-            number,
-        };
+    pub(super) async fn pay(&self, number: u32) {
+        let order = self.order(number);
         let until = Instant::now() + REPAIRED_MAX;
         loop {
             let command = Command::Pay {
@@ -213,7 +215,7 @@ impl World {
     }
 
     /// Settles in the background, as a worker does.
-    fn settling(&self) -> tokio::task::JoinHandle<()> {
+    pub(super) fn settling(&self) -> tokio::task::JoinHandle<()> {
         let (node, ledger) = (self.harness.nodes[1].clone(), Arc::clone(&self.ledger));
         tokio::spawn(async move {
             loop {

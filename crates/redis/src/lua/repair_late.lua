@@ -1,0 +1,14 @@
+-- Finds closed campaigns that entries after the ledger's position may be about. One without `touched` was written by a
+-- repair, whose entries follow.
+-- KEYS[1..] campaigns
+-- ARGV[1] the ledger's position
+-- Replies: the places of these campaigns among KEYS
+local position, found = tonumber(ARGV[1]), {}
+for place, key in ipairs(KEYS) do
+  local c = redis.pcall('HMGET', key, 'phase', 'touched')
+  local touched = tonumber(c[2] or nil)
+  if c[1] and not (touched and touched <= position) then
+    found[#found + 1] = place
+  end
+end
+return found
