@@ -8,10 +8,10 @@ macro_rules! impl_repairs {
             use qiang_core::{
                 event::{PartitionId, Seq},
                 ports::{LedgerError, RepairRecord, RepairStore, Restatement, WithheldRecord},
-                reconcile::PartFacts,
+                reconcile::{DeletedOrders, PartFacts},
             };
             use $crate::{
-                ledger::{repairs, restatements},
+                ledger::{order_restoration, repairs, restatements},
                 ledger_host::{SqliteLedgerHost, job},
                 reader::query,
             };
@@ -42,6 +42,14 @@ macro_rules! impl_repairs {
                 ) -> Result<(), LedgerError> {
                     job(self, 0, move |context| {
                         repairs::recount(context.conn, partition, &part, units)
+                    })
+                    .await
+                }
+
+                async fn restore_orders(&self, deleted: &DeletedOrders) -> Result<(), LedgerError> {
+                    let deleted = deleted.clone();
+                    job(self, 0, move |context| {
+                        order_restoration::restore(context.conn, &deleted)
                     })
                     .await
                 }

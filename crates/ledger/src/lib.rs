@@ -19,6 +19,7 @@ mod histories;
 mod keys;
 mod listing;
 mod mysql;
+mod order_restoration;
 mod payouts;
 mod pool;
 mod positions;

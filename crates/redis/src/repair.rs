@@ -26,6 +26,7 @@ mod journal;
 mod late_campaigns;
 mod missing;
 mod operator;
+mod order_restoration;
 mod parts;
 mod sample;
 pub(crate) mod sides;
@@ -47,7 +48,7 @@ use qiang_core::{
 use tokio::sync::Mutex;
 
 pub use self::sides::Inspection;
-use self::{journal::Journal, sides::BothSides};
+use self::{journal::Journal, order_restoration::OrderRestoration, sides::BothSides};
 use crate::{
     engine::RedisEngine,
     offer::Loss,
@@ -76,6 +77,7 @@ struct Evidence {
     damaged: BTreeSet<CampaignId>,
     /// Closed campaigns that entries which the ledger does not have may be about.
     late: BTreeSet<CampaignId>,
+    restoration: OrderRestoration,
 }
 
 #[async_trait]
@@ -242,6 +244,7 @@ impl RedisEngine {
             quarantined: stock::in_quarantine(partition, ledger).await?,
             damaged,
             late,
+            restoration: OrderRestoration::of(loss, &noted, end),
             journal: Journal::read(ledger, partition, &noted.epoch).await?,
             noted,
         })

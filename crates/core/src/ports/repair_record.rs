@@ -6,7 +6,7 @@ use super::{Action, LedgerError};
 use crate::{
     event::{PartitionId, Seq},
     id::CampaignId,
-    reconcile::{CampaignFacts, PartFacts},
+    reconcile::{CampaignFacts, DeletedOrders, PartFacts},
     time::Timestamp,
 };
 
@@ -128,6 +128,11 @@ pub trait RepairStore: Send + Sync + 'static {
         part: PartFacts,
         units: u64,
     ) -> Result<(), LedgerError>;
+
+    /// Puts back the rows of orders that were settled and deleted by hand: the order, its payments, and postings that
+    /// the journal lacks. Rows that are there stay. Counts stay as well: [`recount`](Self::recount) follows. An account
+    /// moves by a posting if its balance is what its postings say; otherwise its balance still has the money.
+    async fn restore_orders(&self, deleted: &DeletedOrders) -> Result<(), LedgerError>;
 
     /// Sets a campaign's row, and its terms of the same revision, to other facts, and records the action, in one
     /// transaction. The campaign's time of change becomes the action's unless it is later already. Returns whether it

@@ -13,6 +13,7 @@
 mod campaign;
 mod campaign_repair;
 mod compare;
+mod deleted_orders;
 mod repair;
 mod rows;
 mod spread;
@@ -25,6 +26,7 @@ pub use self::{
     },
     campaign_repair::{CampaignRefusal, CampaignSource},
     compare::{Difference, DifferenceKind, PartitionFindings, compare},
+    deleted_orders::{DeletedOrder, DeletedOrders, deleted_orders},
     repair::{EnginePart, PartFacts, Repair, Survey, Withheld},
     rows::{GoneBack, GrantRow, PartRows},
     spread::SpreadSurvey,

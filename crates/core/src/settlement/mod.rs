@@ -13,6 +13,7 @@
 mod bisect;
 mod discard;
 mod life;
+mod order_restoration;
 mod orders;
 mod plan;
 mod postings;
@@ -28,6 +29,9 @@ pub use self::{
     bisect::{Bisect, REFUSED_MAX, check_refused},
     discard::{Discarded, NOT_AN_ORDER},
     life::SpreadCampaign,
+    order_restoration::{
+        RemainingOrderColumns, RemainingPaymentColumns, RemainingPostingColumns, RemainingRows,
+    },
     orders::wanted_orders,
     plan::{Close, Plan},
     rows::{

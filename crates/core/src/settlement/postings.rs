@@ -38,6 +38,20 @@ impl<'a> Planner<'a> {
         known: &KnownCampaign,
         entry: &Entry,
         kind: &'static str,
+        accounts: (usize, usize),
+        amount: i64,
+        number: Option<i64>,
+    ) -> Result<(), Contradiction> {
+        let place = (entry.seq as i64, entry.at.as_millis());
+        self.post_at(known, place, kind, accounts, amount, number)
+    }
+
+    /// A movement of money with a place in the log and a time, in milliseconds.
+    pub(super) fn post_at(
+        &mut self,
+        known: &KnownCampaign,
+        (seq, at): (i64, i64),
+        kind: &'static str,
         (debit, credit): (usize, usize),
         amount: i64,
         number: Option<i64>,
@@ -47,20 +61,20 @@ impl<'a> Planner<'a> {
             *sum = amount
                 .and_then(|amount| sum.checked_add(amount))
                 .ok_or_else(|| {
-                    let reason = format!("entry {} moves more than there can be", entry.seq);
+                    let reason = format!("entry {seq} moves more than there can be");
                     Contradiction::new(reason)
                 })?;
         }
         self.plan.postings.push(PostingRow {
             source: self.source,
-            seq: entry.seq as i64,
+            seq,
             kind,
             debit: debit as i64,
             credit: credit as i64,
             amount,
             campaign: Some(known.campaign_ref),
             number,
-            at: entry.at.as_millis(),
+            at,
         });
         Ok(())
     }

@@ -13,6 +13,7 @@ pub(crate) mod keys;
 pub(crate) mod known;
 pub(crate) mod listed;
 pub(crate) mod listing;
+pub(crate) mod order_restoration;
 pub(crate) mod payouts;
 pub(crate) mod preparations;
 pub(crate) mod quarantine;

@@ -4,11 +4,11 @@ use async_trait::async_trait;
 use qiang_core::{
     event::{PartitionId, Seq},
     ports::{LedgerError, RepairRecord, RepairStore, Restatement, WithheldRecord},
-    reconcile::PartFacts,
+    reconcile::{DeletedOrders, PartFacts},
 };
 
 use super::SqlLedger;
-use crate::{dialect::Dialect, pool::Mode, recounts, repairs, restatements};
+use crate::{dialect::Dialect, order_restoration, pool::Mode, recounts, repairs, restatements};
 
 #[async_trait]
 impl<D: Dialect> RepairStore for SqlLedger<D> {
@@ -34,6 +34,13 @@ impl<D: Dialect> RepairStore for SqlLedger<D> {
     ) -> Result<(), LedgerError> {
         self.run(Mode::Write, part, move |conn, part| {
             Box::pin(recounts::recount::<D>(conn, partition, part, units))
+        })
+        .await
+    }
+
+    async fn restore_orders(&self, deleted: &DeletedOrders) -> Result<(), LedgerError> {
+        self.run(Mode::Write, deleted.clone(), |conn, deleted| {
+            Box::pin(order_restoration::restore::<D>(conn, deleted))
         })
         .await
     }

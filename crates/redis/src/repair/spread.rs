@@ -15,7 +15,7 @@ use qiang_core::{
 use super::{
     APPEND_MAX, Evidence,
     group::Held,
-    of_ledger,
+    of_ledger, order_restoration,
     parts::{Elsewhere, Lost},
     sides::BothSides,
     stock::Stock,
@@ -83,6 +83,7 @@ impl RedisEngine {
             if !has_happened {
                 return Ok(Vec::new()); // It is opened as any other draft.
             }
+            self.restore(held, ledger, &mut members, evidence).await?;
             recount(held, ledger, &mut members, evidence).await?;
             let terms = LastTerms::of(&members, evidence, None);
             let (own, part) = (&evidence[first], &members[0].1);
@@ -143,6 +144,7 @@ impl RedisEngine {
         (mut members, lost, elsewhere): (Vec<Member>, &[Lost], &Elsewhere),
         evidence: &[Evidence],
     ) -> Result<Vec<(usize, Repair)>, EngineError> {
+        self.restore(held, ledger, &mut members, evidence).await?;
         recount(held, ledger, &mut members, evidence).await?;
         for ((place, part), (partition, _)) in members.iter_mut().zip(lost) {
             self.remember_all(*partition, part).await?;
@@ -212,6 +214,21 @@ impl RedisEngine {
         try_join_all(written).await?;
         let places = members.iter().map(|(place, _)| *place);
         Ok(places.zip(repairs).collect())
+    }
+
+    /// Puts back rows that were deleted from the ledger.
+    async fn restore(
+        &self,
+        held: &[Held<'_>],
+        ledger: &dyn Ledger,
+        members: &mut [Member],
+        evidence: &[Evidence],
+    ) -> Result<(), EngineError> {
+        let rows: Vec<_> = evidence
+            .iter()
+            .map(|evidence| &evidence.restoration)
+            .collect();
+        order_restoration::restore(held, ledger, &self.node.partitions, members, &rows).await
     }
 
     /// Counts what a part withholds, or was sending to another one, among what it remembers.

@@ -8,7 +8,7 @@ use qiang_core::{
         BindingStore, EngineBinding, LedgerError, ReconcileStore, RepairRecord, RepairStore,
         Restatement, SettledPart, SettledPayment, SettledRow, WithheldRecord,
     },
-    reconcile::PartFacts,
+    reconcile::{DeletedOrders, PartFacts},
 };
 
 use super::{FakeLedger, broken};
@@ -86,6 +86,10 @@ impl RepairStore for FakeLedger {
     }
 
     async fn recount(&self, _: PartitionId, _: PartFacts, _: u64) -> Result<(), LedgerError> {
+        Err(broken())
+    }
+
+    async fn restore_orders(&self, _: &DeletedOrders) -> Result<(), LedgerError> {
         Err(broken())
     }
 

@@ -5,6 +5,7 @@ mod amounts;
 mod campaign_repairs;
 mod campaigns;
 mod closed;
+mod deleted_orders;
 mod free;
 mod histories;
 mod spread;

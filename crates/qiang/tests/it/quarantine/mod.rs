@@ -4,6 +4,7 @@
 
 mod after_repair;
 mod by_hand;
+mod deleted_orders;
 mod discard;
 mod engine_file;
 mod node;

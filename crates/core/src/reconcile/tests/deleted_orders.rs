@@ -1,0 +1,108 @@
+//! Which orders count as deleted from the ledger.
+
+use super::*;
+
+fn facts(limit: Option<u32>) -> PartFacts {
+    PartFacts {
+        campaign: id(),
+        kind: CampaignKind::Sale,
+        limit,
+        hold_ms: 60_000,
+        fixed_shares: false,
+        parts: 1,
+        index: 0,
+    }
+}
+
+fn engine(text: &str, supply: u64) -> EnginePart {
+    EnginePart {
+        rows: rows(text),
+        shares: Vec::new(),
+        supply,
+        funded_minor: 0,
+        numbered: 100,
+    }
+}
+
+/// Number, state and payments of each.
+fn found(orders: &[DeletedOrder]) -> String {
+    let order = |it: &DeletedOrder| {
+        let payments = it
+            .payments
+            .iter()
+            .map(|(payment, state)| match state.outcome {
+                PaymentOutcome::RefundDue => format!(" -{payment}"),
+                _ => format!(" {payment}"),
+            });
+        let payments: String = payments.collect();
+        format!("{} {}{payments}", it.number, it.row.state)
+    };
+    let orders: Vec<_> = orders.iter().map(order).collect();
+    orders.join(", ")
+}
+
+#[test]
+fn settled_orders_that_the_ledger_lacks_are_deleted_ones() {
+    let check = |ours: &str, ledger: &str, settled: &str, unsettled: &str| {
+        for (is_settled, expected) in [(true, settled), (false, unsettled)] {
+            let engine = engine(ours, 100);
+            let orders = deleted_orders(&facts(Some(2)), &engine, &rows(ledger), is_settled);
+            assert_eq!(found(&orders), expected, "{ours} | {ledger}");
+        }
+    };
+    let both = "1 ann 1 held, 2 bob 2 paid p1";
+    check(both, both, "", "");
+    check(both, "1 ann 1 held", "2 paid p1", "");
+    check(both, "", "1 held, 2 paid p1", "");
+    // A step that the ledger lacks is an entry, if it is not settled.
+    check("1 ann 1 paid p1", "1 ann 1 held", "", "");
+    check("1 ann 1 expired", "1 ann 1 held", "", "");
+    // A payment alone is missing.
+    check("1 ann 1 paid p1", "1 ann 1 paid", "1 paid p1", "");
+    check(
+        "1 ann 1 cancelled -p1",
+        "1 ann 1 cancelled",
+        "1 cancelled -p1",
+        "",
+    );
+    // Another user has the number.
+    check("1 ann 1 paid p1", "1 bob 1 paid", "", "");
+    // The limit and the stock are kept.
+    check("1 ann 1 held, 2 ann 1 held", "3 ann 1 held", "1 held", "");
+    check(
+        "1 ann 1 cancelled, 2 ann 1 expired",
+        "3 ann 2 held",
+        "1 cancelled, 2 expired",
+        "",
+    );
+    let few = deleted_orders(
+        &facts(None),
+        &engine("1 ann 1 held, 2 ann 1 held", 2),
+        &rows("3 bob 1 held"),
+        true,
+    );
+    assert_eq!(found(&few), "1 held");
+}
+
+/// The ledger has payments of orders that it does not have.
+#[test]
+fn payments_that_are_left_tell_that_an_order_was_settled() {
+    let check = |ours: &str, payment: &str, outcome: PaymentOutcome, expected: &str| {
+        let mut ledger = rows("");
+        let key = (1, PaymentRef::new(payment).unwrap());
+        ledger.payments.insert(key, outcome.into());
+        for is_settled in [true, false] {
+            let orders = deleted_orders(&facts(None), &engine(ours, 100), &ledger, is_settled);
+            assert_eq!(found(&orders), expected, "{ours} | {payment}");
+        }
+    };
+    use PaymentOutcome::{Paid, RefundDue};
+    check("1 ann 1 paid p1", "p1", Paid, "1 paid p1");
+    check("1 ann 1 paid p1", "p2", RefundDue, "1 paid p1 -p2");
+    // The engine has lost the payment.
+    check("1 ann 1 held", "p1", Paid, "1 paid p1");
+    // Both sides contradict each other: the repair decides.
+    check("1 ann 1 paid p1", "p1", RefundDue, "");
+    check("1 ann 1 paid p1", "p2", Paid, "");
+    check("1 ann 1 cancelled", "p1", Paid, "");
+}

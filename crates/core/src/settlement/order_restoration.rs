@@ -1,0 +1,390 @@
+//! The plan that puts deleted orders back: rows that the ledger lacks, and postings that its journal lacks. Counts do
+//! not change.
+
+use super::{
+    plan::{Plan, Planner},
+    rows::{KnownCampaign, NewOrder, PaymentRow},
+};
+use crate::{
+    id::{IdempotencyKey, PaymentRef},
+    money::Money,
+    order::OrderState,
+    payment::{PaymentOutcome, PaymentState},
+    reconcile::{DeletedOrder, DeletedOrders},
+    rows::{Contradiction, OUTSIDE, Purpose},
+};
+
+/// Columns of an order that is still there: number and `updated_at`.
+pub type RemainingOrderColumns = (i64, i64);
+/// Columns of a payment that is still there: number, payment and `at`.
+pub type RemainingPaymentColumns = (i64, String, i64);
+/// Columns of a posting of an order that is still there: number, kind, amount, currency of the account that gets it,
+/// and `at`.
+pub type RemainingPostingColumns = (i64, String, i64, Option<String>, i64);
+
+/// Rows about deleted orders that the ledger still has.
+#[derive(Debug, Clone, Default)]
+pub struct RemainingRows {
+    /// Orders.
+    pub orders: Vec<RemainingOrderColumns>,
+    /// Payments.
+    pub payments: Vec<RemainingPaymentColumns>,
+    /// Postings of the kinds `payment`, `refund_due` and `return`.
+    pub postings: Vec<RemainingPostingColumns>,
+}
+
+/// Postings of one order that no payment or return has taken yet.
+struct RemainingPostings<'r>(Vec<&'r RemainingPostingColumns>);
+
+impl RemainingPostings<'_> {
+    /// Takes a posting of this kind and money, made at this time if that is known; returns when it was made.
+    fn take(&mut self, kind: &str, money: Money, at: Option<i64>) -> Option<i64> {
+        let is_it = |it: &&RemainingPostingColumns| {
+            let currency = it.3.as_deref().unwrap_or(money.currency.code());
+            (it.1.as_str(), it.2, currency) == (kind, money.minor, money.currency.code())
+                && at.is_none_or(|at| it.4 == at)
+        };
+        let place = self.0.iter().position(is_it)?;
+        Some(self.0.swap_remove(place).4)
+    }
+}
+
+/// A payment of an order that is put back.
+struct Payment<'a> {
+    payment: &'a PaymentRef,
+    state: PaymentState,
+    money: Money,
+    /// The time of its row, if that is there.
+    known_at: Option<i64>,
+    /// The time of its posting, if that is there.
+    posted_at: Option<i64>,
+}
+
+impl Payment<'_> {
+    fn pays(&self) -> bool {
+        self.state.outcome != PaymentOutcome::RefundDue
+    }
+
+    /// The kind of its posting.
+    fn kind(&self) -> &'static str {
+        match self.pays() {
+            true => "payment",
+            false => "refund_due",
+        }
+    }
+}
+
+/// Postings that are to be made again, in the places that they get.
+struct Journal {
+    place: i64,
+}
+
+impl<'a> Plan<'a> {
+    /// Works out what puts orders back of which `left` is still there. A row that is there stays as it is.
+    ///
+    /// # Errors
+    /// When the postings move more money than there can be.
+    pub fn restore_orders(
+        known: &'a KnownCampaign,
+        deleted: &'a DeletedOrders,
+        left: &RemainingRows,
+    ) -> Result<Self, Contradiction> {
+        let campaigns = std::slice::from_ref(known);
+        let mut planner = Planner::new(deleted.partition, campaigns, &[]);
+        let mut journal = Journal {
+            place: deleted.place as i64,
+        };
+        for order in &deleted.orders {
+            planner.put_back(known, order, deleted, left, &mut journal)?;
+        }
+        Ok(planner.into_plan())
+    }
+}
+
+impl<'a> Planner<'a> {
+    fn put_back(
+        &mut self,
+        known: &'a KnownCampaign,
+        order: &'a DeletedOrder,
+        deleted: &DeletedOrders,
+        left: &RemainingRows,
+        journal: &mut Journal,
+    ) -> Result<(), Contradiction> {
+        let (row, number) = (&order.row, i64::from(order.number));
+        let own = left.postings.iter().filter(|it| it.0 == number);
+        let mut postings = RemainingPostings(own.collect());
+        let updated_at = left.orders.iter().find(|it| it.0 == number).map(|it| it.1);
+        let now = deleted.now.max(row.granted_at).as_millis();
+        let price = Money::new(row.amount_minor, known.currency);
+        let known_at = |payment: &PaymentRef| {
+            let mut payments = left.payments.iter();
+            let found = payments.find(|it| it.0 == number && it.1 == payment.as_str());
+            found.map(|it| it.2)
+        };
+        let mut payments: Vec<_> = order
+            .payments
+            .iter()
+            .map(|(payment, state)| Payment {
+                payment,
+                state: *state,
+                money: state.received.money(price),
+                known_at: known_at(payment),
+                posted_at: None,
+            })
+            .collect();
+        // Payments that are there have the postings of their times. Any other posting of the same money counts too:
+        // money that has moved never moves again.
+        for payment in payments.iter_mut().filter(|it| it.known_at.is_some()) {
+            payment.posted_at = postings.take(payment.kind(), payment.money, payment.known_at);
+        }
+        payments.sort_by_key(|it| it.known_at.is_none());
+        for payment in payments.iter_mut().filter(|it| it.posted_at.is_none()) {
+            payment.posted_at = postings.take(payment.kind(), payment.money, None);
+        }
+        let mut paid_at = None;
+        for it in payments {
+            let pays = it.pays();
+            let of_order = updated_at.filter(|_| pays && row.state == OrderState::Paid);
+            let said = order.paid_at(it.payment).map(|at| at.as_millis());
+            let at = it.known_at.or(it.posted_at).or(of_order).or(said);
+            let at = at.unwrap_or(now);
+            if pays {
+                paid_at = Some(at);
+            }
+            if it.known_at.is_none() {
+                self.plan.payments.push(PaymentRow {
+                    campaign: known.campaign_ref,
+                    number,
+                    payment: it.payment.as_str(),
+                    outcome: it.state.outcome.name(),
+                    amount: it.money.minor,
+                    at,
+                    currency: it.state.received.other().map(|it| it.currency.code()),
+                });
+            }
+            if it.posted_at.is_none() && it.money.minor > 0 {
+                let (owner, purpose) = match pays {
+                    true => (known.owner.as_str(), Purpose::User),
+                    false => (row.user.as_str(), Purpose::RefundsDue),
+                };
+                let debit = self.account_in(it.money.currency, OUTSIDE, Purpose::Outside);
+                let credit = self.account_in(it.money.currency, owner, purpose);
+                let posting = (it.kind(), number, at);
+                journal.post(self, known, posting, (debit, credit), it.money.minor)?;
+            }
+        }
+        let ended_at = order.ended_at(row.state).map(|at| at.as_millis());
+        let hold_until = row.granted_at.plus_millis(known.hold_ms).as_millis();
+        let mut at = match row.state {
+            OrderState::Held => row.granted_at.as_millis(),
+            OrderState::Paid => paid_at.unwrap_or(now),
+            OrderState::Expired => ended_at.unwrap_or(hold_until),
+            OrderState::Cancelled | OrderState::Returned => ended_at.unwrap_or(now),
+        };
+        if row.state == OrderState::Returned && price.minor > 0 {
+            let exact = updated_at.and_then(|_| postings.take("return", price, updated_at));
+            match exact.or_else(|| postings.take("return", price, None)) {
+                Some(posted_at) => at = posted_at,
+                None => {
+                    at = updated_at.unwrap_or(at);
+                    let debit = self.account(known, &known.owner, Purpose::User);
+                    let credit = self.account(known, row.user.as_str(), Purpose::RefundsDue);
+                    let accounts = (debit, credit);
+                    journal.post(self, known, ("return", number, at), accounts, price.minor)?;
+                }
+            }
+        }
+        if updated_at.is_some() {
+            return Ok(());
+        }
+        self.orders.add(NewOrder {
+            campaign: known.campaign_ref,
+            number,
+            user: row.user.as_str(),
+            quantity: i64::from(row.quantity),
+            amount: row.amount_minor,
+            state: row.state,
+            one_per_user: known.one_per_user,
+            granted_at: row.granted_at.as_millis(),
+            hold_until,
+            updated_at: at,
+            key: row.key.as_ref().map(IdempotencyKey::as_str),
+        })
+    }
+}
+
+impl Journal {
+    fn post(
+        &mut self,
+        planner: &mut Planner<'_>,
+        known: &KnownCampaign,
+        (kind, number, at): (&'static str, i64, i64),
+        accounts: (usize, usize),
+        amount: i64,
+    ) -> Result<(), Contradiction> {
+        let place = (self.place, at);
+        self.place += 1;
+        planner.post_at(known, place, kind, accounts, amount, Some(number))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::{
+        campaign::{CampaignKind, Phase},
+        event::{Entry, PartitionId},
+        id::UserId,
+        reconcile::GrantRow,
+        time::Timestamp,
+    };
+
+    const SALE: &str = "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f81";
+    const PRICE: i64 = 50;
+
+    fn known() -> KnownCampaign {
+        KnownCampaign {
+            campaign_ref: 3,
+            id: SALE.parse().expect("an id"),
+            name: SALE.to_owned(),
+            kind: CampaignKind::Sale,
+            owner: "owner".to_owned(),
+            currency: "CNY".parse().expect("a currency"),
+            one_per_user: true,
+            hold_ms: 1_000,
+            parts: 1,
+            phase: Phase::Scheduled,
+            part: None,
+            watched: false,
+        }
+    }
+
+    /// Order 1 of ann, granted at 100, of a ledger where it is 900.
+    fn deleted(state: OrderState, payments: &[(&str, PaymentOutcome)]) -> DeletedOrders {
+        let payment = |(payment, outcome): &(&str, PaymentOutcome)| {
+            (
+                PaymentRef::new(payment).expect("a reference"),
+                (*outcome).into(),
+            )
+        };
+        let order = DeletedOrder {
+            number: 1,
+            row: GrantRow {
+                user: UserId::new("ann").expect("a user"),
+                quantity: 1,
+                amount_minor: PRICE,
+                granted_at: Timestamp::from_millis(100),
+                key: None,
+                state,
+            },
+            payments: BTreeMap::from_iter(payments.iter().map(payment)),
+            entries: Vec::new(),
+        };
+        DeletedOrders {
+            partition: PartitionId(2),
+            campaign: SALE.parse().expect("an id"),
+            orders: vec![order],
+            place: 7,
+            now: Timestamp::from_millis(900),
+        }
+    }
+
+    fn posted(kind: &str, at: i64) -> RemainingPostingColumns {
+        (1, kind.to_owned(), PRICE, Some("CNY".to_owned()), at)
+    }
+
+    /// The plan in words: orders, payments and postings, each with its time, and what accounts get.
+    fn plan(deleted: &DeletedOrders, left: &RemainingRows) -> String {
+        let known = known();
+        let plan = Plan::restore_orders(&known, deleted, left).expect("a plan");
+        assert!(plan.campaigns.is_empty() && plan.told.is_empty());
+        let orders = plan.new_orders.iter();
+        let orders = orders.map(|it| format!("{} {}", it.state, it.updated_at));
+        let payments = plan.payments.iter();
+        let payments = payments.map(|it| format!("{} {} {}", it.payment, it.outcome, it.at));
+        let postings = plan.postings.iter();
+        let postings = postings.map(|it| format!("{}/{} {} {}", it.source, it.seq, it.kind, it.at));
+        let accounts = plan.accounts.iter().filter(|(_, amount)| *amount != 0);
+        let accounts = accounts.map(|(key, amount)| format!("{} {amount}", key.owner));
+        let all: Vec<String> = orders
+            .chain(payments)
+            .chain(postings)
+            .chain(accounts)
+            .collect();
+        all.join(", ")
+    }
+
+    use PaymentOutcome::{Paid, RefundDue};
+
+    #[test]
+    fn money_that_has_moved_does_not_move_again() {
+        let paid = deleted(OrderState::Paid, &[("p", Paid)]);
+        let payments = vec![(1, "p".to_owned(), 300)];
+        let postings = vec![posted("payment", 300)];
+        let mut left = RemainingRows {
+            payments,
+            postings,
+            ..RemainingRows::default()
+        };
+        assert_eq!(plan(&paid, &left), "paid 300");
+        // Its time is found in the journal.
+        left.payments.clear();
+        assert_eq!(plan(&paid, &left), "paid 300, p paid 300");
+        left.orders = vec![(1, 300)];
+        assert_eq!(plan(&paid, &left), "p paid 300");
+        // Nothing is left of it.
+        let all = "paid 900, p paid 900, 2/7 payment 900, owner 50, outside -50";
+        assert_eq!(plan(&paid, &RemainingRows::default()), all);
+        // The payment is there, and its posting is not.
+        left = RemainingRows {
+            payments: vec![(1, "p".to_owned(), 300)],
+            ..RemainingRows::default()
+        };
+        let again = "paid 300, 2/7 payment 300, owner 50, outside -50";
+        assert_eq!(plan(&paid, &left), again);
+        // A posting with another time is the same money.
+        left.postings = vec![posted("payment", 299)];
+        assert_eq!(plan(&paid, &left), "paid 300");
+        // Postings of another order are not.
+        left.postings[0].0 = 2;
+        assert_eq!(plan(&paid, &left), again);
+    }
+
+    #[test]
+    fn the_log_says_when_steps_were_made() {
+        let mut orders = deleted(OrderState::Returned, &[("p", Paid), ("q", RefundDue)]);
+        let all = "returned 900, p paid 900, q refund_due 900, 2/7 payment 900, 2/8 refund_due 900, 2/9 return 900, \
+                   ann 100, outside -100";
+        assert_eq!(plan(&orders, &RemainingRows::default()), all);
+        let events = ["paid 1 p", "refund_due 1 q", "returned 1"];
+        let entry = |(seq, event): (i64, &str)| {
+            Entry::from_text(&format!("{seq} {} {SALE} {event}", seq * 100)).expect("an entry")
+        };
+        orders.orders[0].entries = (2..).zip(events).map(entry).collect();
+        let all = "returned 400, p paid 200, q refund_due 300, 2/7 payment 200, 2/8 refund_due 300, 2/9 return 400, \
+                   ann 100, outside -100";
+        assert_eq!(plan(&orders, &RemainingRows::default()), all);
+        let left = RemainingRows {
+            postings: vec![posted("refund_due", 301), posted("return", 401)],
+            ..RemainingRows::default()
+        };
+        let some =
+            "returned 401, p paid 200, q refund_due 301, 2/7 payment 200, owner 50, outside -50";
+        assert_eq!(plan(&orders, &left), some);
+    }
+
+    #[test]
+    fn orders_without_payments_have_the_times_of_their_states() {
+        let check = |state, expected| {
+            assert_eq!(
+                plan(&deleted(state, &[]), &RemainingRows::default()),
+                expected
+            );
+        };
+        check(OrderState::Held, "held 100");
+        check(OrderState::Cancelled, "cancelled 900");
+        check(OrderState::Expired, "expired 1100");
+    }
+}

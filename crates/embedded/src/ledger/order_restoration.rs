@@ -1,0 +1,68 @@
+//! Rows of orders that were deleted by hand, put back before a repair.
+
+use qiang_core::{
+    reconcile::DeletedOrders,
+    rows::AccountKey,
+    settlement::{
+        Plan, RemainingOrderColumns, RemainingPaymentColumns, RemainingPostingColumns,
+        RemainingRows,
+    },
+};
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use super::settle;
+use crate::error::StoreError;
+
+/// Puts back what the ledger lacks of orders. Doing it again changes nothing.
+pub(crate) fn restore(conn: &Connection, deleted: &DeletedOrders) -> Result<(), StoreError> {
+    let numbers = || deleted.orders.iter().map(|order| order.number);
+    let (Some(first), Some(last)) = (numbers().min(), numbers().max()) else {
+        return Ok(());
+    };
+    let campaigns = settle::known_campaigns(conn, deleted.partition, &[deleted.campaign])?;
+    let Some(known) = campaigns.first() else {
+        return Ok(());
+    };
+    let left = remaining_rows(conn, (known.campaign_ref, first, last))?;
+    let mut plan = Plan::restore_orders(known, deleted, &left)?;
+    for (account, amount) in &mut plan.accounts {
+        if !is_balanced(conn, *account)? {
+            *amount = 0;
+        }
+    }
+    settle::write(conn, deleted.partition, plan, &campaigns)
+}
+
+fn remaining_rows(conn: &Connection, range: (i64, u32, u32)) -> Result<RemainingRows, StoreError> {
+    let mut orders = conn.prepare_cached(
+        "SELECT number, updated_at FROM orders WHERE campaign = ?1 AND number BETWEEN ?2 AND ?3",
+    )?;
+    let orders = orders.query_map(range, |row| RemainingOrderColumns::try_from(row))?;
+    let mut payments = conn.prepare_cached(
+        "SELECT number, payment, at FROM payments WHERE campaign = ?1 AND number BETWEEN ?2 AND ?3",
+    )?;
+    let payments = payments.query_map(range, |row| RemainingPaymentColumns::try_from(row))?;
+    let mut postings = conn.prepare_cached(
+        "SELECT p.number, p.kind, p.amount, a.currency, p.at \
+         FROM postings p LEFT JOIN accounts a ON a.id = p.credit \
+         WHERE p.campaign = ?1 AND p.number BETWEEN ?2 AND ?3 AND p.kind IN ('payment', 'refund_due', 'return')",
+    )?;
+    let postings = postings.query_map(range, |row| RemainingPostingColumns::try_from(row))?;
+    Ok(RemainingRows {
+        orders: orders.collect::<Result<_, _>>()?,
+        payments: payments.collect::<Result<_, _>>()?,
+        postings: postings.collect::<Result<_, _>>()?,
+    })
+}
+
+/// Whether an account's balance is what its postings say; an account that is not there has none.
+fn is_balanced(conn: &Connection, account: AccountKey<'_>) -> Result<bool, StoreError> {
+    let mut statement = conn.prepare_cached(
+        "SELECT a.balance = coalesce((SELECT sum(amount) FROM postings WHERE credit = a.id), 0) \
+         - coalesce((SELECT sum(amount) FROM postings WHERE debit = a.id), 0) \
+         FROM accounts a WHERE a.owner = ?1 AND a.purpose = ?2 AND a.currency = ?3",
+    )?;
+    let (owner, purpose, currency) = account.columns();
+    let balanced = statement.query_row(params![owner, purpose, currency], |row| row.get(0));
+    Ok(balanced.optional()?.unwrap_or(true))
+}

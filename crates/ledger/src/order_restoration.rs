@@ -1,0 +1,65 @@
+//! Rows of orders that were deleted by hand, put back before a repair.
+
+use qiang_core::{
+    reconcile::DeletedOrders,
+    rows::{AccountKey, Value},
+    settlement::{
+        Plan, RemainingOrderColumns, RemainingPaymentColumns, RemainingPostingColumns,
+        RemainingRows,
+    },
+};
+
+use crate::{
+    dialect::{Dialect, Statement, fetch, fetch_one, sql},
+    error::StoreError,
+    settle,
+};
+
+const REMAINING_ORDERS: Statement = sql!(both include_str!("sql/remaining_orders.sql"));
+const REMAINING_PAYMENTS: Statement = sql!(both include_str!("sql/remaining_payments.sql"));
+const REMAINING_POSTINGS: Statement = sql!(both include_str!("sql/remaining_postings.sql"));
+const POSTED_BALANCE: Statement = sql!("posted_balance");
+
+/// Puts back what the ledger lacks of orders. Doing it again changes nothing.
+pub(crate) async fn restore<D: Dialect>(
+    conn: &mut D::Connection,
+    deleted: &DeletedOrders,
+) -> Result<(), StoreError> {
+    let numbers = || deleted.orders.iter().map(|order| order.number);
+    let (Some(first), Some(last)) = (numbers().min(), numbers().max()) else {
+        return Ok(());
+    };
+    let source = i64::from(deleted.partition.0);
+    // From here on nobody else settles the partition, or puts its rows back.
+    settle::lock_position::<D>(conn, source).await?;
+    let id = deleted.campaign.to_string();
+    let campaigns = settle::known_campaigns::<D>(conn, source, &[id]).await?;
+    let Some(known) = campaigns.first() else {
+        return Ok(());
+    };
+    let range = [known.campaign_ref, first.into(), last.into()].map(Value::from);
+    let left = RemainingRows {
+        orders: fetch::<D, RemainingOrderColumns>(conn, &REMAINING_ORDERS, &range).await?,
+        payments: fetch::<D, RemainingPaymentColumns>(conn, &REMAINING_PAYMENTS, &range).await?,
+        postings: fetch::<D, RemainingPostingColumns>(conn, &REMAINING_POSTINGS, &range).await?,
+    };
+    let mut plan = Plan::restore_orders(known, deleted, &left)?;
+    for (account, amount) in &mut plan.accounts {
+        if !is_balanced::<D>(conn, *account).await? {
+            *amount = 0;
+        }
+    }
+    settle::write::<D>(conn, deleted.partition, plan).await
+}
+
+/// Whether an account's balance is what its postings say; an account that is not there has none.
+async fn is_balanced<D: Dialect>(
+    conn: &mut D::Connection,
+    account: AccountKey<'_>,
+) -> Result<bool, StoreError> {
+    let (owner, purpose, currency) = account.columns();
+    let key = [owner.into(), purpose.into(), currency.into()];
+    // One statement sees both as of one moment.
+    let found = fetch_one::<D, (i64, i64)>(conn, &POSTED_BALANCE, &key).await?;
+    Ok(found.is_none_or(|(balance, posted)| balance == posted))
+}

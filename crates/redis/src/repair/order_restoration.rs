@@ -1,0 +1,162 @@
+//! Rows of orders that were deleted from the ledger by hand: put back before a repair unites a campaign, so that they
+//! are not entries again.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use qiang_core::{
+    event::{Entry, PartitionId, Seq},
+    id::CampaignId,
+    ports::{EngineError, Ledger, LedgerError},
+    reconcile::{DeletedOrder, DeletedOrders, deleted_orders},
+};
+use tokio::sync::Mutex;
+
+use super::{EPOCH_GAP, group::Held, of_ledger, sides::BothSides};
+use crate::{offer::Loss, partitions::Partitions, rebuild::Noted};
+
+/// Orders that are put back in one transaction.
+const ORDERS_AT_ONCE: usize = 10_000;
+/// Entries in quarantine that are read at a time.
+const QUARANTINE_PAGE: u32 = 1_000;
+
+/// What a repair knows about rows that the ledger should have.
+pub(super) struct OrderRestoration {
+    /// Whether the ledger had settled everything that the engine has when the repair began.
+    is_settled: bool,
+    /// Places in the log for postings that are missing: after all entries of the epoch before, and before all of the
+    /// next one. The next free one, and the last one.
+    places: Mutex<(Seq, Seq)>,
+}
+
+impl OrderRestoration {
+    /// What was noted when the repair of a loss began; `end` is up to where it has moved the ledger's position.
+    pub(super) fn of(loss: &Loss, noted: &Noted, end: Seq) -> Self {
+        let is_whole = loss.to < loss.from && loss.answers_from == loss.from;
+        Self {
+            is_settled: is_whole && !loss.epoch.is_empty() && noted.settled >= noted.head,
+            places: Mutex::new((end.saturating_sub(EPOCH_GAP) + 1, end)),
+        }
+    }
+
+    /// Takes so many places; none where there are not as many.
+    async fn take(&self, count: u64) -> Option<Seq> {
+        let mut places = self.places.lock().await;
+        let (next, last) = *places;
+        places.0 = next.checked_add(count).filter(|next| *next <= last)?;
+        Some(next)
+    }
+}
+
+/// Puts back what the ledger lacks of settled orders, and notes it among the ledger's rows of each part. Rows that
+/// cannot be put back stop no repair: the orders are entered again, as if they had not been settled.
+pub(super) async fn restore(
+    held: &[Held<'_>],
+    ledger: &dyn Ledger,
+    partitions: &Partitions,
+    members: &mut [(usize, BothSides)],
+    rows: &[&OrderRestoration],
+) -> Result<(), EngineError> {
+    for (place, part) in members {
+        let (rebuild, rows) = (&held[*place].rebuild, rows[*place]);
+        let facts = &part.facts;
+        let mut orders = deleted_orders(facts, &part.engine, &part.ledger, rows.is_settled);
+        if orders.is_empty() {
+            continue;
+        }
+        let (partition, campaign) = (rebuild.partition, facts.campaign);
+        let waiting = in_quarantine(ledger, partition, campaign).await?;
+        orders.retain(|order| !waiting.contains(&order.number));
+        find_entries(partitions, partition, campaign, &mut orders).await?;
+        for orders in orders.chunks(ORDERS_AT_ONCE) {
+            let postings = orders.iter().map(DeletedOrder::postings_max).sum();
+            let Some(first) = rows.take(postings).await else {
+                tracing::warn!(%campaign, "too many orders were deleted from the ledger: they are entered again");
+                break;
+            };
+            let deleted = DeletedOrders {
+                partition,
+                campaign,
+                orders: orders.to_vec(),
+                place: first,
+                now: part.now,
+            };
+            rebuild.check().await?;
+            match ledger.restore_orders(&deleted).await {
+                Err(error @ (LedgerError::Damaged { .. } | LedgerError::Overflow)) => {
+                    tracing::warn!(%campaign, %error, "orders that were deleted from the ledger cannot be put back");
+                    continue;
+                }
+                restored => restored.map_err(of_ledger)?,
+            }
+            tracing::warn!(
+                partition = partition.0,
+                %campaign,
+                orders = orders.len(),
+                "orders that were deleted from the ledger are put back"
+            );
+            for order in orders {
+                let payments = order.payments.iter();
+                let payments = payments.map(|(it, state)| ((order.number, it.clone()), *state));
+                part.ledger.payments.extend(payments);
+                let known = part.ledger.grants.entry(order.number);
+                known.or_insert_with(|| order.row.clone());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Numbers of the orders about which entries are in quarantine: their rows come from there.
+async fn in_quarantine(
+    ledger: &dyn Ledger,
+    partition: PartitionId,
+    campaign: CampaignId,
+) -> Result<BTreeSet<u32>, EngineError> {
+    let (mut numbers, mut after) = (BTreeSet::new(), (partition, 0));
+    loop {
+        let page = ledger.list_quarantined(Some(after), QUARANTINE_PAGE).await;
+        let page = page.map_err(of_ledger)?;
+        let is_last = page.len() < QUARANTINE_PAGE as usize;
+        for it in page {
+            if it.partition != partition {
+                return Ok(numbers);
+            }
+            after.1 = it.entry.seq;
+            if it.entry.campaign == campaign {
+                numbers.extend(it.entry.event.number());
+            }
+        }
+        if is_last {
+            return Ok(numbers);
+        }
+    }
+}
+
+/// Finds the entries of orders that the log still keeps.
+async fn find_entries(
+    partitions: &Partitions,
+    partition: PartitionId,
+    campaign: CampaignId,
+    orders: &mut [DeletedOrder],
+) -> Result<(), EngineError> {
+    let mut found: BTreeMap<u32, Vec<Entry>> = BTreeMap::new();
+    let wanted: BTreeSet<u32> = orders.iter().map(|order| order.number).collect();
+    let mut after = 0;
+    loop {
+        let entries = partitions.entries_behind(partition, after).await?;
+        let Some(last) = entries.last() else { break };
+        after = last.seq;
+        for entry in entries {
+            let number = entry.event.number();
+            if let Some(number) = number.filter(|it| wanted.contains(it))
+                && entry.campaign == campaign
+            {
+                found.entry(number).or_default().push(entry);
+            }
+        }
+    }
+    for order in orders {
+        order.entries = found.remove(&order.number).unwrap_or_default();
+    }
+    Ok(())
+}
