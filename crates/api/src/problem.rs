@@ -406,7 +406,8 @@ impl From<LedgerError> for Problem {
             }
             LedgerError::Unavailable { .. }
             | LedgerError::LogLost { .. }
-            | LedgerError::LogGone { .. } => {
+            | LedgerError::LogGone { .. }
+            | LedgerError::StaleRepairAttempt { .. } => {
                 Self::new(ProblemKind::Unavailable, "").caused_by(chain(&error))
             }
             LedgerError::Uncertain { .. } => {

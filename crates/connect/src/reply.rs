@@ -57,6 +57,12 @@ impl ScriptReply {
         self.status == "lost"
     }
 
+    /// Whether the script refused a step because it knows of a later one.
+    #[must_use]
+    pub fn is_stale(&self) -> bool {
+        self.status == "stale"
+    }
+
     /// Whether the script did what it was called for.
     #[must_use]
     pub fn is_ok(&self) -> bool {

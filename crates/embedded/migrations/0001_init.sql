@@ -471,3 +471,10 @@ CREATE TABLE probe (
     id INTEGER PRIMARY KEY CHECK (id = 0),
     at INTEGER NOT NULL
 ) STRICT;
+
+-- Attempts at repairs: of each partition the last one. The ledger accepts the writes of no other.
+CREATE TABLE repair_attempts (
+    partition INTEGER PRIMARY KEY,
+    number    INTEGER NOT NULL CHECK (number > 0),
+    repairer  TEXT    NOT NULL
+) STRICT;

@@ -80,14 +80,14 @@ macro_rules! impl_ledger {
                 ports::{
                     Action, AudienceStore, CampaignQuery, CampaignRecord, CampaignStore, Creation,
                     Discard, GrantRecord, KeyStore as _, LedgerError, QuarantineCount,
-                    QuarantineStore, QuarantinedEntry, ReconcileStore, SettledPart, SettledPayment,
-                    SettledRow, SettlementStore, WaitingRoomStore,
+                    QuarantineStore, QuarantinedEntry, ReconcileStore, RepairAttempt, SettledPart,
+                    SettledPayment, SettledRow, SettlementStore, WaitingRoomStore,
                 },
             };
             use $crate::{
                 ledger::{
-                    audiences, campaigns, discards, listing, quarantine, reconcile, settle,
-                    waiting_rooms,
+                    audiences, campaigns, discards, listing, quarantine, reconcile, repairs,
+                    settle, waiting_rooms,
                 },
                 ledger_host::{SqliteLedgerHost, job},
                 reader::query,
@@ -275,15 +275,17 @@ macro_rules! impl_ledger {
 
                 async fn settle_past(
                     &self,
-                    partition: PartitionId,
+                    attempt: &RepairAttempt,
                     position: Seq,
                     entries: &[Entry],
                     upto: Seq,
                 ) -> Result<Seq, LedgerError> {
+                    let (attempt, partition) = (attempt.clone(), attempt.partition);
                     self.admit(partition)?;
                     let (entries, gap) = (entries.to_vec(), (position, upto));
                     job(self, entries.len().max(1), move |context| {
                         let conn = context.conn;
+                        repairs::check_attempt(conn, &attempt)?;
                         let position = settle::settle_past(conn, partition, &entries, gap)?;
                         context.done.moved.push((partition, position));
                         Ok(position)

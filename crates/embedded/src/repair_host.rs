@@ -7,7 +7,10 @@ macro_rules! impl_repairs {
             use async_trait::async_trait;
             use qiang_core::{
                 event::{PartitionId, Seq},
-                ports::{LedgerError, RepairRecord, RepairStore, Restatement, WithheldRecord},
+                ports::{
+                    LedgerError, RepairAttempt, RepairRecord, RepairStore, Restatement,
+                    WithheldRecord,
+                },
                 reconcile::{DeletedOrders, PartFacts},
             };
             use $crate::{
@@ -18,38 +21,64 @@ macro_rules! impl_repairs {
 
             #[async_trait]
             impl RepairStore for $host {
-                async fn begin_repair(&self, repair: &RepairRecord) -> Result<(), LedgerError> {
-                    let repair = repair.clone();
+                async fn last_attempt(&self, partition: PartitionId) -> Result<u64, LedgerError> {
+                    let last = move |conn: &_| repairs::last_attempt(conn, partition);
+                    query(self.readers(), last).await
+                }
+
+                async fn claim_repair(&self, attempt: &RepairAttempt) -> Result<(), LedgerError> {
+                    let attempt = attempt.clone();
                     job(self, 0, move |context| {
-                        repairs::begin(context.conn, &repair)
+                        repairs::claim(context.conn, &attempt)
                     })
                     .await
                 }
 
-                async fn withhold(&self, withheld: &WithheldRecord) -> Result<(), LedgerError> {
-                    let withheld = withheld.clone();
+                async fn begin_repair(
+                    &self,
+                    repair: &RepairRecord,
+                    attempt: &RepairAttempt,
+                ) -> Result<(), LedgerError> {
+                    let (repair, attempt) = (repair.clone(), attempt.clone());
                     job(self, 0, move |context| {
-                        repairs::withhold(context.conn, &withheld)
+                        repairs::begin(context.conn, &repair, &attempt)
+                    })
+                    .await
+                }
+
+                async fn withhold(
+                    &self,
+                    withheld: &WithheldRecord,
+                    attempt: &RepairAttempt,
+                ) -> Result<(), LedgerError> {
+                    let (withheld, attempt) = (withheld.clone(), attempt.clone());
+                    job(self, 0, move |context| {
+                        repairs::withhold(context.conn, &withheld, &attempt)
                     })
                     .await
                 }
 
                 async fn recount(
                     &self,
-                    partition: PartitionId,
                     part: PartFacts,
                     units: u64,
+                    attempt: &RepairAttempt,
                 ) -> Result<(), LedgerError> {
+                    let attempt = attempt.clone();
                     job(self, 0, move |context| {
-                        repairs::recount(context.conn, partition, &part, units)
+                        repairs::recount(context.conn, &part, units, &attempt)
                     })
                     .await
                 }
 
-                async fn restore_orders(&self, deleted: &DeletedOrders) -> Result<(), LedgerError> {
-                    let deleted = deleted.clone();
+                async fn restore_orders(
+                    &self,
+                    deleted: &DeletedOrders,
+                    attempt: &RepairAttempt,
+                ) -> Result<(), LedgerError> {
+                    let (deleted, attempt) = (deleted.clone(), attempt.clone());
                     job(self, 0, move |context| {
-                        order_restoration::restore(context.conn, &deleted)
+                        order_restoration::restore(context.conn, &deleted, &attempt)
                     })
                     .await
                 }
@@ -66,13 +95,13 @@ macro_rules! impl_repairs {
 
                 async fn finish_repair(
                     &self,
-                    partition: PartitionId,
                     epoch: &str,
                     upto: Seq,
+                    attempt: &RepairAttempt,
                 ) -> Result<(), LedgerError> {
-                    let epoch = epoch.to_owned();
+                    let (epoch, attempt) = (epoch.to_owned(), attempt.clone());
                     job(self, 0, move |context| {
-                        repairs::finish(context.conn, partition, &epoch, upto)
+                        repairs::finish(context.conn, &epoch, upto, &attempt)
                     })
                     .await
                 }

@@ -12,7 +12,7 @@ use crate::{
     dialect::{Dialect, Statement, fetch, fetch_one, sql},
     error::StoreError,
     quarantine::kept_of,
-    settle,
+    settle, settled_positions,
 };
 
 const DISCARD_AT: Statement = sql!(both include_str!("sql/discard_at.sql"));
@@ -46,7 +46,7 @@ pub(crate) async fn ask<D: Dialect>(
         return Ok(false);
     }
     // From here on nobody else settles this partition, or redrives its entries.
-    settle::lock_position::<D>(conn, source).await?;
+    settled_positions::lock_position::<D>(conn, source).await?;
     let Some((text, discard, waits_for, before)) = kept_at::<D>(conn, source, at).await? else {
         return Ok(false);
     };
@@ -89,7 +89,7 @@ pub(crate) async fn discard<D: Dialect>(
         return Ok(true);
     }
     // Whoever is here first is done when the other one reads the row.
-    settle::lock_position::<D>(conn, source).await?;
+    settled_positions::lock_position::<D>(conn, source).await?;
     let kept = kept_at::<D>(conn, source, at).await?;
     let asked = kept.filter(|(_, discard, _, _)| *discard == DiscardState::Asked as i64);
     let Some((text, ..)) = asked else {

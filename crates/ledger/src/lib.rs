@@ -31,6 +31,7 @@ mod repairs;
 mod restatements;
 mod schema;
 mod settle;
+mod settled_positions;
 mod sql_ledger;
 mod waiting_rooms;
 mod webhooks;

@@ -1,6 +1,7 @@
 //! Rows of orders that were deleted by hand, put back before a repair.
 
 use qiang_core::{
+    ports::RepairAttempt,
     reconcile::DeletedOrders,
     rows::{AccountKey, Value},
     settlement::{
@@ -12,7 +13,7 @@ use qiang_core::{
 use crate::{
     dialect::{Dialect, Statement, fetch, fetch_one, sql},
     error::StoreError,
-    settle,
+    repairs, settle,
 };
 
 const REMAINING_ORDERS: Statement = sql!(both include_str!("sql/remaining_orders.sql"));
@@ -24,14 +25,15 @@ const POSTED_BALANCE: Statement = sql!("posted_balance");
 pub(crate) async fn restore<D: Dialect>(
     conn: &mut D::Connection,
     deleted: &DeletedOrders,
+    attempt: &RepairAttempt,
 ) -> Result<(), StoreError> {
     let numbers = || deleted.orders.iter().map(|order| order.number);
     let (Some(first), Some(last)) = (numbers().min(), numbers().max()) else {
         return Ok(());
     };
     let source = i64::from(deleted.partition.0);
-    // From here on nobody else settles the partition, or puts its rows back.
-    settle::lock_position::<D>(conn, source).await?;
+    // This locks the partition's position: no other process settles it, or restores its rows, before the commit.
+    repairs::check_attempt::<D>(conn, attempt).await?;
     let id = deleted.campaign.to_string();
     let campaigns = settle::known_campaigns::<D>(conn, source, &[id]).await?;
     let Some(known) = campaigns.first() else {

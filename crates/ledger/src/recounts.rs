@@ -2,7 +2,7 @@
 
 use qiang_core::{
     campaign::{CampaignKind, Phase},
-    event::PartitionId,
+    ports::RepairAttempt,
     reconcile::PartFacts,
     rows::Value,
     settlement::CampaignChange,
@@ -11,7 +11,7 @@ use qiang_core::{
 use crate::{
     dialect::{Dialect, Statement, fetch_one, sql},
     error::StoreError,
-    settle,
+    repairs, settle,
 };
 
 const HELD_UNITS: Statement = sql!("held_units");
@@ -24,18 +24,18 @@ type CountedRow = (i64, Option<i64>, Option<String>);
 /// they were read.
 pub(crate) async fn recount<D: Dialect>(
     conn: &mut D::Connection,
-    partition: PartitionId,
     part: &PartFacts,
     units: u64,
+    attempt: &RepairAttempt,
 ) -> Result<(), StoreError> {
-    let source = i64::from(partition.0);
+    let source = i64::from(attempt.partition.0);
     let seen = missing_units::<D>(conn, source, part, Some(units as i64)).await?;
     if seen.is_none() {
         // As most campaigns are: nothing is locked, and no row is read.
         return Ok(());
     }
-    // From here on nobody else settles the partition.
-    settle::lock_position::<D>(conn, source).await?;
+    // From here on nobody else settles the partition, or takes over its repair.
+    repairs::check_attempt::<D>(conn, attempt).await?;
     let shares = (part.kind == CampaignKind::RedPacket).then_some(units as i64);
     match missing_units::<D>(conn, source, part, shares).await? {
         Some(change) => settle::change_counts::<D>(conn, source, &change).await,

@@ -2,7 +2,7 @@
 
 use qiang_core::{
     event::{PartitionId, Seq},
-    ports::{RepairRecord, WithheldRecord},
+    ports::{LedgerError, RepairAttempt, RepairRecord, WithheldRecord},
     rows::{RepairColumns, WithheldColumns, WithheldNumbersColumns},
     settlement::ClosedPart,
     time::Timestamp,
@@ -12,8 +12,16 @@ use crate::{
     campaigns::campaign_row,
     dialect::{Dialect, Statement, fetch, fetch_one, sql},
     error::StoreError,
+    settled_positions,
 };
 
+const LAST_ATTEMPT: Statement =
+    sql!(both r#"SELECT number, repairer FROM repair_attempts WHERE "partition" = $1"#);
+const DELETE_ATTEMPT: Statement =
+    sql!(both r#"DELETE FROM repair_attempts WHERE "partition" = $1"#);
+const ENTER_ATTEMPT: Statement = sql!(
+    both r#"INSERT INTO repair_attempts ("partition", number, repairer) VALUES ($1, $2, $3)"#
+);
 const ENTER_REPAIR: Statement = sql!(both include_str!("sql/enter_repair.sql"));
 const ENTER_WITHHELD: Statement = sql!(both include_str!("sql/enter_withheld.sql"));
 const ENTER_WITHHELD_NUMBERS: Statement = sql!("enter_withheld_numbers");
@@ -48,11 +56,82 @@ async fn is_finished<D: Dialect>(
     Ok(found.is_some())
 }
 
-/// Writes a repair down as one that has begun. One that is finished stays so, unless it has more to repair now.
+/// Number and repairer of a partition's last attempt; 0 and empty if there was none.
+async fn last<D: Dialect>(
+    conn: &mut D::Connection,
+    partition: PartitionId,
+) -> Result<(u64, String), StoreError> {
+    let partition = [i64::from(partition.0).into()];
+    let found = fetch_one::<D, (i64, String)>(conn, &LAST_ATTEMPT, &partition).await?;
+    let known = |(number, repairer): (i64, String)| (number.max(0).unsigned_abs(), repairer);
+    Ok(found.map(known).unwrap_or_default())
+}
+
+/// Number of a partition's last attempt; 0 if there was none.
+pub(crate) async fn last_attempt<D: Dialect>(
+    conn: &mut D::Connection,
+    partition: PartitionId,
+) -> Result<u64, StoreError> {
+    let (number, _) = last::<D>(conn, partition).await?;
+    Ok(number)
+}
+
+/// Whether this is the partition's last attempt, and the number of that one. The partition's position is locked until
+/// the transaction ends, so that no other attempt is claimed before.
+async fn is_last<D: Dialect>(
+    conn: &mut D::Connection,
+    attempt: &RepairAttempt,
+) -> Result<(bool, u64), StoreError> {
+    settled_positions::lock_position::<D>(conn, attempt.partition.0.into()).await?;
+    let (number, repairer) = last::<D>(conn, attempt.partition).await?;
+    let is_last = number == attempt.number && repairer == attempt.repairer;
+    Ok((is_last, number))
+}
+
+/// Refuses any attempt but the last one, and locks the partition's position.
+pub(crate) async fn check_attempt<D: Dialect>(
+    conn: &mut D::Connection,
+    attempt: &RepairAttempt,
+) -> Result<(), StoreError> {
+    match is_last::<D>(conn, attempt).await? {
+        (true, _) => Ok(()),
+        (false, _) => Err(stale(attempt)),
+    }
+}
+
+fn stale(attempt: &RepairAttempt) -> StoreError {
+    let partition = attempt.partition.0;
+    LedgerError::StaleRepairAttempt { partition }.into()
+}
+
+/// Makes an attempt the last one if it follows the last one so far.
+pub(crate) async fn claim<D: Dialect>(
+    conn: &mut D::Connection,
+    attempt: &RepairAttempt,
+) -> Result<(), StoreError> {
+    // Of two attempts with one number the second waits here, and finds the first.
+    let (is_last, last) = is_last::<D>(conn, attempt).await?;
+    if is_last {
+        return Ok(());
+    }
+    if last + 1 != attempt.number {
+        return Err(stale(attempt));
+    }
+    let partition = i64::from(attempt.partition.0);
+    D::execute(conn, &DELETE_ATTEMPT, &[partition.into()]).await?;
+    let (number, repairer) = (attempt.number as i64, attempt.repairer.as_str());
+    let values = [partition.into(), number.into(), repairer.into()];
+    D::execute(conn, &ENTER_ATTEMPT, &values).await?;
+    Ok(())
+}
+
+/// Records that a repair has begun. A repair that is finished stays so, unless it has more to repair now.
 pub(crate) async fn begin<D: Dialect>(
     conn: &mut D::Connection,
     repair: &RepairRecord,
+    attempt: &RepairAttempt,
 ) -> Result<(), StoreError> {
+    check_attempt::<D>(conn, attempt).await?;
     if is_finished::<D>(conn, (repair.partition, &repair.epoch), repair.lost_to).await? {
         return Ok(());
     }
@@ -71,11 +150,12 @@ pub(crate) async fn begin<D: Dialect>(
 /// Records that a repair is finished, and with it the unfinished ones that it followed.
 pub(crate) async fn finish<D: Dialect>(
     conn: &mut D::Connection,
-    partition: PartitionId,
     epoch: &str,
     upto: Seq,
+    attempt: &RepairAttempt,
 ) -> Result<(), StoreError> {
-    let (upto, partition) = (upto as i64, i64::from(partition.0));
+    check_attempt::<D>(conn, attempt).await?;
+    let (upto, partition) = (upto as i64, i64::from(attempt.partition.0));
     let values = [upto.into(), upto.into(), partition.into(), epoch.into()];
     D::execute(conn, &FINISH, &values).await?;
     D::execute(conn, &END_OTHERS, &[partition.into()]).await?;
@@ -86,7 +166,9 @@ pub(crate) async fn finish<D: Dialect>(
 pub(crate) async fn withhold<D: Dialect>(
     conn: &mut D::Connection,
     withheld: &WithheldRecord,
+    attempt: &RepairAttempt,
 ) -> Result<(), StoreError> {
+    check_attempt::<D>(conn, attempt).await?;
     if is_finished::<D>(conn, (withheld.partition, &withheld.epoch), 0).await? {
         return Ok(());
     }

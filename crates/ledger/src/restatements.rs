@@ -7,7 +7,7 @@ use crate::{
     campaigns::campaign_row,
     dialect::{Dialect, Statement, fetch_one, sql},
     error::StoreError,
-    settle::lock_position,
+    settled_positions::lock_position,
 };
 
 const LOCK: Statement = sql!(both "SELECT ref FROM campaigns WHERE id = $1 FOR UPDATE");

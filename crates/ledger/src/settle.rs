@@ -26,15 +26,13 @@ use qiang_core::{
 use crate::{
     accounts::{accounts_of, adjust, by_key, credit, lock_account, post},
     campaigns::{campaign_row, has_campaign},
-    dialect::{Dialect, Statement, fetch, fetch_of, fetch_one, sql},
+    dialect::{Dialect, Statement, fetch, fetch_of, sql},
     error::{StoreError, check_all},
-    quarantine, repairs, webhooks,
+    quarantine, repairs,
+    settled_positions::{lock_position, move_position, position},
+    webhooks,
 };
 
-const POSITIONS: Statement = sql!(both include_str!("sql/positions.sql"));
-const LOCK_POSITION: Statement = sql!(both include_str!("sql/lock_position.sql"));
-const ENTER_POSITION: Statement = sql!("enter_position");
-const MOVE_POSITION: Statement = sql!(both include_str!("sql/move_position.sql"));
 const KNOWN_CAMPAIGNS: Statement = sql!("known_campaigns");
 const KNOWN_ORDERS: Statement = sql!("known_orders");
 const ASSIGN_SHARES: Statement = sql!("assign_shares");
@@ -51,55 +49,6 @@ const LOOSEN_ORDER: Statement =
 const ENTER_FIRST_TERMS: Statement = sql!("enter_first_terms");
 const ENTER_TERMS: Statement = sql!("enter_terms");
 const CHANGE_CAMPAIGNS: Statement = sql!("change_campaigns");
-
-/// The positions of partitions with numbers from `first` to `last`, in the order of their numbers.
-pub(crate) async fn positions<D: Dialect>(
-    conn: &mut D::Connection,
-    (first, last): (PartitionId, PartitionId),
-) -> Result<Vec<(PartitionId, Seq)>, StoreError> {
-    let range = [i64::from(first.0).into(), i64::from(last.0).into()];
-    let rows = fetch::<D, (i64, i64)>(conn, &POSITIONS, &range).await?;
-    let position = |(partition, seq): (i64, i64)| {
-        let bad = |_| StoreError::damaged(format!("partition {partition} is settled up to {seq}"));
-        let partition = PartitionId(partition.try_into().map_err(bad)?);
-        Ok((partition, seq.try_into().map_err(bad)?))
-    };
-    rows.into_iter().map(position).collect()
-}
-
-/// The position of one partition; 0 for one of which nothing is settled.
-pub(crate) async fn position<D: Dialect>(
-    conn: &mut D::Connection,
-    partition: PartitionId,
-) -> Result<Seq, StoreError> {
-    let found = positions::<D>(conn, (partition, partition)).await?;
-    Ok(found.first().map_or(0, |(_, seq)| *seq))
-}
-
-/// The position of a partition, which nobody else settles until the transaction ends.
-pub(crate) async fn lock_position<D: Dialect>(
-    conn: &mut D::Connection,
-    partition: i64,
-) -> Result<Seq, StoreError> {
-    let partition = [partition.into()];
-    let mut found = fetch_one::<D, (i64,)>(conn, &LOCK_POSITION, &partition).await?;
-    if found.is_none() {
-        D::execute(conn, &ENTER_POSITION, &partition).await?;
-        found = fetch_one::<D, (i64,)>(conn, &LOCK_POSITION, &partition).await?;
-    }
-    let (seq,) = found.ok_or_else(|| StoreError::damaged("a partition has no position"))?;
-    Ok(seq as Seq)
-}
-
-async fn move_position<D: Dialect>(
-    conn: &mut D::Connection,
-    partition: i64,
-    seq: Seq,
-) -> Result<(), StoreError> {
-    let values = [(seq as i64).into(), partition.into()];
-    let moved = D::execute(conn, &MOVE_POSITION, &values).await?;
-    Ok(check_all("positions", moved, 1)?)
-}
 
 /// Settles entries, skipping those at or before the position. They must follow it without a gap. Those that have to
 /// wait for one in quarantine go into quarantine behind it. Returns the position afterwards.

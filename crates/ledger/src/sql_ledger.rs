@@ -17,7 +17,8 @@ use qiang_core::{
     ports::{
         AccountStore, Action, ActionStore, AudienceStore, Balance, CampaignQuery, CampaignRecord,
         CampaignStore, Clock, Discard, GrantRecord, LedgerError, QuarantineCount, QuarantineStore,
-        QuarantinedEntry, ReconcileStore, SettledPart, SettledPayment, SettledRow, SettlementStore,
+        QuarantinedEntry, ReconcileStore, RepairAttempt, SettledPart, SettledPayment, SettledRow,
+        SettlementStore,
     },
     time::Timestamp,
 };
@@ -31,7 +32,7 @@ use crate::{
     discards, listing,
     pool::{self, BoundedPool, Mode, Worked},
     positions::Positions,
-    quarantine, reconcile, settle,
+    quarantine, reconcile, repairs, settle, settled_positions,
 };
 
 /// A ledger in a database.
@@ -264,13 +265,15 @@ impl<D: Dialect> AudienceStore for SqlLedger<D> {
 #[async_trait]
 impl<D: Dialect> SettlementStore for SqlLedger<D> {
     async fn settled(&self, partition: PartitionId) -> Result<Seq, LedgerError> {
-        let position = self.read(move |conn| Box::pin(settle::position::<D>(conn, partition)));
+        let position =
+            self.read(move |conn| Box::pin(settled_positions::position::<D>(conn, partition)));
         Ok(self.show(partition, position.await?))
     }
 
     async fn positions(&self) -> Result<Vec<(PartitionId, Seq)>, LedgerError> {
         let all = (PartitionId(0), PartitionId(u16::MAX));
-        let positions = self.read(move |conn| Box::pin(settle::positions::<D>(conn, all)));
+        let positions =
+            self.read(move |conn| Box::pin(settled_positions::positions::<D>(conn, all)));
         let positions = positions.await?;
         for (partition, position) in &positions {
             self.positions.of(*partition).show(*position);
@@ -301,16 +304,18 @@ impl<D: Dialect> SettlementStore for SqlLedger<D> {
 
     async fn settle_past(
         &self,
-        partition: PartitionId,
+        attempt: &RepairAttempt,
         position: Seq,
         entries: &[Entry],
         upto: Seq,
     ) -> Result<Seq, LedgerError> {
-        let args = (self.fence.get(), entries.to_vec());
-        let settled = self.run(Mode::Write, args, move |conn, (fence, entries)| {
+        let partition = attempt.partition;
+        let args = (self.fence.get(), attempt.clone(), entries.to_vec());
+        let settled = self.run(Mode::Write, args, move |conn, (fence, attempt, entries)| {
             let gap = (position, upto);
             Box::pin(async move {
                 engine::check::<D>(conn, fence.as_deref()).await?;
+                repairs::check_attempt::<D>(conn, attempt).await?;
                 settle::settle_past::<D>(conn, partition, entries, gap).await
             })
         });

@@ -115,7 +115,10 @@ mod tests {
         money::Money,
         outcome::Order,
         payment::Received,
-        ports::{CampaignStore as _, QuarantineStore as _, SettlementStore as _},
+        ports::{
+            CampaignStore as _, QuarantineStore as _, RepairAttempt, RepairStore as _,
+            SettlementStore as _,
+        },
     };
     use qiang_embedded::SqliteLedger;
     use qiang_testkit::{
@@ -170,6 +173,18 @@ mod tests {
             assert_eq!(settled, Ok(seq));
         }
 
+        /// Moves the ledger's position past lost entries, as a repair does.
+        async fn skip(&self, position: Seq, upto: Seq) -> Result<Seq, LedgerError> {
+            let attempt = RepairAttempt {
+                partition: PARTITION,
+                number: 1,
+                repairer: "r".to_owned(),
+            };
+            self.ledger.claim_repair(&attempt).await?;
+            let past = self.ledger.settle_past(&attempt, position, &[], upto);
+            past.await
+        }
+
         /// What is answered to a user who was granted number 1 in this entry.
         async fn confirmed(&self, name: &str, seq: Seq) -> Result<(), String> {
             let grant = Grant {
@@ -209,7 +224,7 @@ mod tests {
         let case = Case::new().await;
         let late = case.confirmed("ann", 2).await.unwrap_err();
         assert!(late.contains("in time"), "{late}");
-        let past = case.ledger.settle_past(PARTITION, 1, &[], 2).await;
+        let past = case.skip(1, 2).await;
         assert_eq!(past, Ok(2));
         let lost = case.confirmed("ann", 2).await.unwrap_err();
         assert!(lost.contains("may be lost"), "{lost}");
@@ -244,7 +259,7 @@ mod tests {
         assert_eq!(confirmed(5, 1).await, Ok(()));
         let late = confirmed(4, 2).await.unwrap_err();
         assert!(late.contains("in time"), "{late}");
-        assert_eq!(case.ledger.settle_past(PARTITION, 1, &[], 2).await, Ok(2));
+        assert_eq!(case.skip(1, 2).await, Ok(2));
         let lost = confirmed(4, 2).await.unwrap_err();
         assert!(lost.contains("otherwise"), "{lost}");
         case.settle(3, Event::StockChanged { units: -1 }).await;
@@ -305,7 +320,7 @@ mod tests {
 
         let received = Received::Other(Money::new(1, currency()));
         let due = PaymentOutcome::RefundDue;
-        assert_eq!(case.ledger.settle_past(PARTITION, 3, &[], 4).await, Ok(4));
+        assert_eq!(case.skip(3, 4).await, Ok(4));
         let lost = confirmed("one", received, due, 4).await.unwrap_err();
         assert!(lost.contains("otherwise"), "{lost}");
         let event = Event::RefundDue {

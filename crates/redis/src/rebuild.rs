@@ -132,6 +132,11 @@ impl<'a> Rebuild<'a> {
         }
     }
 
+    /// The random name of this attempt.
+    pub(crate) fn name(&self) -> &str {
+        &self.token
+    }
+
     /// The repairer's token, on the server on which the repair was begun.
     pub(crate) fn token(&self) -> &str {
         self.held.get().unwrap_or(&self.token)

@@ -2,7 +2,8 @@
 //! answered and keep, and Redis' own rows, and grants again under a new epoch.
 //!
 //! 1. One process takes the repair for itself (`repair_begin`), and those of all partitions that have lost parts of the
-//!    same spread campaigns (`group.rs`). The partitions are halted, so nothing else is written.
+//!    same spread campaigns (`group.rs`). The partitions are halted, so nothing else is written. The ledger numbers the
+//!    attempt, and accepts no writes of earlier ones.
 //! 2. All nodes have put what they answered past the end of the log into `answers` (`offer.rs`), or have been silent
 //!    for longer than the grace.
 //! 3. What the log still has is settled. A ledger that is then behind what has left Redis was set back, and has as open
@@ -42,16 +43,15 @@ use qiang_connect::{PartitionState, new_epoch, unavailable};
 use qiang_core::{
     event::{Entry, PartitionId, Seq},
     id::CampaignId,
-    ports::{EngineError, Ledger, LedgerError, RepairEngine, RepairState},
+    ports::{EngineError, Ledger, LedgerError, RepairAttempt, RepairEngine, RepairState},
     reconcile::{Difference, compare},
 };
 use tokio::sync::Mutex;
 
 pub use self::sides::Inspection;
-use self::{journal::Journal, order_restoration::OrderRestoration, sides::BothSides};
+use self::{group::Held, journal::Journal, order_restoration::OrderRestoration, sides::BothSides};
 use crate::{
     engine::RedisEngine,
-    offer::Loss,
     rebuild::{Noted, Rebuild},
     record::cut_at_gap,
     snapshot::of_ledger,
@@ -123,7 +123,7 @@ impl RepairEngine for RedisEngine {
             return Ok(RepairState::Whole);
         };
         let group = self.group(partition, loss, ledger).await?;
-        let Some(held) = self.hold(group, at_once).await? else {
+        let Some(held) = self.hold(group, ledger, at_once).await? else {
             return Ok(RepairState::Waiting);
         };
         let repaired = self.repair_held(&held, ledger, at_once).await;
@@ -183,11 +183,15 @@ impl RedisEngine {
     /// there, nobody settles an entry of the lost ones any more that he has read before.
     async fn evidence(
         &self,
-        rebuild: &Rebuild<'_>,
+        held: &Held<'_>,
         ledger: &dyn Ledger,
-        loss: &Loss,
-        all: bool,
     ) -> Result<Evidence, EngineError> {
+        let Held {
+            rebuild,
+            attempt,
+            loss,
+            all,
+        } = held;
         let (partition, partitions) = (rebuild.partition, &self.node.partitions);
         let head = partitions.log_end(partition).await?;
         let settled = self.settle_rest(partition, ledger).await?;
@@ -210,7 +214,7 @@ impl RedisEngine {
                     .map_or((head, settled), |it| (it.head, it.settled));
                 let named = kept.iter().map(|entry| entry.seq).collect();
                 let missing = missing::of(ledger, partition, loss, places, before.as_ref()).await?;
-                let unnamed = missing.unnamed(&named, all);
+                let unnamed = missing.unnamed(&named, *all);
                 let (epoch, tried) = match before {
                     Some(it) if it.unnamed == unnamed => (it.epoch, it.tried),
                     Some(mut it) => {
@@ -233,10 +237,11 @@ impl RedisEngine {
                 found
             }
         };
-        journal::begin(ledger, partition, loss, &noted, now).await?;
-        self.settle_behind_gap(partition, ledger, true).await?;
+        journal::begin(ledger, held, &noted, now).await?;
+        self.settle_after_gap(ledger, attempt, Some(rebuild))
+            .await?;
         let end = head.max(settled).max(loss.to);
-        let end = skip_to(ledger, partition, end, Some(rebuild)).await?;
+        let end = skip_to(ledger, attempt, end, Some(rebuild)).await?;
         rebuild.move_end(end).await?;
         Ok(Evidence {
             end: Mutex::new(end),
@@ -313,14 +318,15 @@ impl RedisEngine {
 const EPOCH_GAP: Seq = 1 << 20;
 
 /// Moves the ledger's position forward over entries that are lost, and the [`EPOCH_GAP`]: none of them is settled from
-/// then on, whoever still brings one. A repairer does so only while the repair is its own: the position must not pass
-/// what another one has appended.
+/// then on, whichever process still brings one. The position must not pass entries that another process has appended:
+/// the ledger accepts the last attempt alone, and a repairer also asks Redis whether the repair is its own.
 async fn skip_to(
     ledger: &dyn Ledger,
-    partition: PartitionId,
+    attempt: &RepairAttempt,
     seq: Seq,
     repairer: Option<&Rebuild<'_>>,
 ) -> Result<Seq, EngineError> {
+    let partition = attempt.partition;
     let seq = seq.saturating_add(EPOCH_GAP);
     loop {
         // Where another process has settled something since, it is tried again from there.
@@ -331,7 +337,7 @@ async fn skip_to(
         if let Some(rebuild) = repairer {
             rebuild.check().await?;
         }
-        let moved = ledger.settle_past(partition, position, &[], seq).await;
+        let moved = ledger.settle_past(attempt, position, &[], seq).await;
         moved.map_err(of_ledger)?;
     }
 }

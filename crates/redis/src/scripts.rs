@@ -68,7 +68,7 @@ scripts! {
     PROBE = "probe", "prelude", "probe";
     TRANSFER_OUT = "transfer_out", AT_MAXMEMORY "prelude", "downtimes", "whole", "campaign", "transfer_out";
     TRANSFER_IN = "transfer_in", AT_MAXMEMORY "prelude", "downtimes", "whole", "campaign", "transfer_in";
-    TRANSFER_SHUT = "transfer_shut", AT_MAXMEMORY "prelude", "downtimes", "whole", "campaign", "transfer_shut";
+    REJECT_TRANSFERS = "reject_transfers", AT_MAXMEMORY "prelude", "downtimes", "whole", "campaign", "reject_transfers";
     TRANSFER_END = "transfer_end", AT_MAXMEMORY "prelude", "downtimes", "whole", "campaign", "transfer_end";
 }
 

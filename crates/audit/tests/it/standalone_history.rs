@@ -8,7 +8,10 @@ use qiang_core::{
     id::{IdempotencyKey, OrderId, PaymentRef},
     money::Money,
     payment::{PaymentPolicy, Received},
-    ports::{Clock as _, KeyUse, Ledger, NumberRange, Payout, RepairRecord, WithheldRecord},
+    ports::{
+        Clock as _, KeyUse, Ledger, NumberRange, Payout, RepairAttempt, RepairRecord,
+        WithheldRecord,
+    },
     split::SplitRule,
 };
 use qiang_testkit::{
@@ -213,6 +216,11 @@ fn withhold(world: &World) {
         reason: "Redis has lost the entries 3 to 4 of the log".to_owned(),
         upto: None,
     };
+    let attempt = RepairAttempt {
+        partition,
+        number: 1,
+        repairer: "r".to_owned(),
+    };
     let withheld = WithheldRecord {
         partition,
         epoch: epoch.clone(),
@@ -223,9 +231,10 @@ fn withhold(world: &World) {
         released_at: None,
     };
     world.runtime.block_on(async {
-        world.ledger.begin_repair(&repair).await.unwrap();
-        world.ledger.withhold(&withheld).await.unwrap();
-        let finished = world.ledger.finish_repair(partition, &epoch, 4);
+        world.ledger.claim_repair(&attempt).await.unwrap();
+        world.ledger.begin_repair(&repair, &attempt).await.unwrap();
+        world.ledger.withhold(&withheld, &attempt).await.unwrap();
+        let finished = world.ledger.finish_repair(&epoch, 4, &attempt);
         finished.await.unwrap();
     });
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use uuid::Uuid;
 
-use super::Action;
+use super::{Action, RepairAttempt};
 use crate::{
     book::Setup,
     campaign::{Campaign, CampaignKind, Details, DetailsChange, Phase, Tally},
@@ -79,6 +79,14 @@ pub enum LedgerError {
         first: Seq,
         /// The last one.
         last: Seq,
+    },
+    /// Another process has claimed a later attempt at the repair of a partition.
+    #[error(
+        "this attempt to repair partition {partition} is over: another process has taken over the repair"
+    )]
+    StaleRepairAttempt {
+        /// The partition.
+        partition: u16,
     },
     /// What is in the database contradicts itself.
     #[error("the ledger is damaged: {reason}")]
@@ -406,10 +414,11 @@ pub trait SettlementStore: Send + Sync + 'static {
 
     /// Settles entries that stand in for those between `position` and `upto` that are gone from the log: what somebody
     /// knows of them, with places in between that ascend. Then the position is `upto`. If the position is not
-    /// `position` any more, nothing changes. Returns the position afterwards.
+    /// `position` any more, nothing changes. Returns the position afterwards, or [`LedgerError::StaleRepairAttempt`]
+    /// unless the attempt is the partition's last one.
     async fn settle_past(
         &self,
-        partition: PartitionId,
+        attempt: &RepairAttempt,
         position: Seq,
         entries: &[Entry],
         upto: Seq,

@@ -14,6 +14,7 @@ mod operator;
 mod payout;
 mod reconcile;
 mod repair;
+mod repair_attempt;
 mod repair_record;
 mod retire;
 mod sample;
@@ -44,6 +45,7 @@ pub use self::{
     payout::{Owed, OwedOrder, OwedQuery, PaidOut, Payout, PayoutKind, PayoutStore},
     reconcile::{ReconcileStore, SettledPart, SettledPayment, SettledRow},
     repair::{RepairEngine, RepairReport, RepairState},
+    repair_attempt::RepairAttempt,
     repair_record::{NumberRange, RepairRecord, RepairStore, Restatement, WithheldRecord},
     retire::{RetireEngine, Retired},
     sample::{Sample, SampleCursor, SampleEngine},

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::{Action, LedgerError};
+use super::{Action, LedgerError, RepairAttempt};
 use crate::{
     event::{PartitionId, Seq},
     id::CampaignId,
@@ -105,34 +105,61 @@ pub struct Restatement {
 }
 
 /// The ledger's record of repairs.
+///
+/// Methods that take a [`RepairAttempt`] return [`LedgerError::StaleRepairAttempt`], and change nothing, unless it is
+/// the partition's last one.
 #[async_trait]
 pub trait RepairStore: Send + Sync + 'static {
+    /// Number of the last attempt at a repair of a partition; 0 if there was none. A process reads it before it takes
+    /// the repair in the engine, so that it cannot claim an attempt after another process has taken over.
+    async fn last_attempt(&self, partition: PartitionId) -> Result<u64, LedgerError>;
+
+    /// Makes this attempt the partition's last one. A process does so before it reads what it repairs from. Returns
+    /// [`LedgerError::StaleRepairAttempt`] unless the number follows the last attempt's, or this is the last attempt
+    /// already.
+    async fn claim_repair(&self, attempt: &RepairAttempt) -> Result<(), LedgerError>;
+
     /// Records a repair as unfinished, before it changes anything. A repair that was recorded before begins again. If
-    /// it is finished and has no more to repair, nothing changes: the step is a late one of a process that was stopped.
+    /// it is finished and has no more to repair, nothing changes.
     /// What unfinished repairs of the partition withhold is dropped: this one finds it again. Their records stay
     /// unfinished until a repair is finished, so that a further loss in between knows which entries they miss.
-    async fn begin_repair(&self, repair: &RepairRecord) -> Result<(), LedgerError>;
+    async fn begin_repair(
+        &self,
+        repair: &RepairRecord,
+        attempt: &RepairAttempt,
+    ) -> Result<(), LedgerError>;
 
     /// Writes down what a repair withholds of a campaign, before it does so, in place of what was written down for
     /// this repair and campaign. Nothing changes if the repair is finished.
-    async fn withhold(&self, withheld: &WithheldRecord) -> Result<(), LedgerError>;
+    async fn withhold(
+        &self,
+        withheld: &WithheldRecord,
+        attempt: &RepairAttempt,
+    ) -> Result<(), LedgerError>;
 
     /// Sets the count of units that users have of a campaign, or of the part that the partition has of it, to what the
     /// rows say: rows that were deleted or changed by hand are still counted as they were. A repair does so before it
     /// adds rows, which are counted when they are settled. Units returned by a closed campaign change by the opposite
     /// amount. `units` is what users had of the part when its rows were read; orders are counted anew by the ledger
-    /// where that differs.
+    /// where that differs. Counts that agree already need no attempt.
     async fn recount(
         &self,
-        partition: PartitionId,
         part: PartFacts,
         units: u64,
+        attempt: &RepairAttempt,
     ) -> Result<(), LedgerError>;
 
     /// Puts back the rows of orders that were settled and deleted by hand: the order, its payments, and postings that
     /// the journal lacks. Rows that are there stay. Counts stay as well: [`recount`](Self::recount) follows. An account
     /// moves by a posting if its balance is what its postings say; otherwise its balance still has the money.
-    async fn restore_orders(&self, deleted: &DeletedOrders) -> Result<(), LedgerError>;
+    ///
+    /// # Errors
+    /// [`LedgerError::StaleRepairAttempt`] if another attempt was claimed since.
+    async fn restore_orders(
+        &self,
+        deleted: &DeletedOrders,
+        attempt: &RepairAttempt,
+    ) -> Result<(), LedgerError>;
 
     /// Sets a campaign's row, and its terms of the same revision, to other facts, and records the action, in one
     /// transaction. The campaign's time of change becomes the action's unless it is later already. Returns whether it
@@ -143,9 +170,9 @@ pub trait RepairStore: Send + Sync + 'static {
     /// repairs of the partition end with it, at their `lost_to`.
     async fn finish_repair(
         &self,
-        partition: PartitionId,
         epoch: &str,
         upto: Seq,
+        attempt: &RepairAttempt,
     ) -> Result<(), LedgerError>;
 
     /// Writes down that everything which is withheld in a partition can be had again. Where a campaign closes,

@@ -1,6 +1,7 @@
 //! Rows of orders that were deleted by hand, put back before a repair.
 
 use qiang_core::{
+    ports::RepairAttempt,
     reconcile::DeletedOrders,
     rows::AccountKey,
     settlement::{
@@ -10,11 +11,16 @@ use qiang_core::{
 };
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::settle;
+use super::{repairs, settle};
 use crate::error::StoreError;
 
 /// Puts back what the ledger lacks of orders. Doing it again changes nothing.
-pub(crate) fn restore(conn: &Connection, deleted: &DeletedOrders) -> Result<(), StoreError> {
+pub(crate) fn restore(
+    conn: &Connection,
+    deleted: &DeletedOrders,
+    attempt: &RepairAttempt,
+) -> Result<(), StoreError> {
+    repairs::check_attempt(conn, attempt)?;
     let numbers = || deleted.orders.iter().map(|order| order.number);
     let (Some(first), Some(last)) = (numbers().min(), numbers().max()) else {
         return Ok(());

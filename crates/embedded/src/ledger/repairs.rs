@@ -3,7 +3,7 @@
 use qiang_core::{
     campaign::CampaignKind,
     event::{PartitionId, Seq},
-    ports::{RepairRecord, WithheldRecord},
+    ports::{LedgerError, RepairAttempt, RepairRecord, WithheldRecord},
     reconcile::PartFacts,
     rows::{RepairColumns, WithheldColumns, WithheldNumbersColumns},
     settlement::ClosedPart,
@@ -28,8 +28,66 @@ fn is_finished(
         .query_row(values, |row| row.get(0))?)
 }
 
-/// Writes a repair down as one that has begun. One that is finished stays so, unless it has more to repair now.
-pub(crate) fn begin(conn: &Connection, repair: &RepairRecord) -> Result<(), StoreError> {
+/// Number and repairer of a partition's last attempt; 0 and empty if there was none.
+fn last(conn: &Connection, partition: PartitionId) -> Result<(u64, String), StoreError> {
+    let sql = "SELECT number, repairer FROM repair_attempts WHERE partition = ?1";
+    let mut statement = conn.prepare_cached(sql)?;
+    let found = statement.query_row([partition.0], |row| {
+        Ok((row.get::<_, i64>(0)?.max(0).unsigned_abs(), row.get(1)?))
+    });
+    Ok(found.optional()?.unwrap_or_default())
+}
+
+/// Number of a partition's last attempt; 0 if there was none.
+pub(crate) fn last_attempt(conn: &Connection, partition: PartitionId) -> Result<u64, StoreError> {
+    let (number, _) = last(conn, partition)?;
+    Ok(number)
+}
+
+/// Whether this is the partition's last attempt, and the number of that one.
+fn is_last(conn: &Connection, attempt: &RepairAttempt) -> Result<(bool, u64), StoreError> {
+    let (number, repairer) = last(conn, attempt.partition)?;
+    let is_last = number == attempt.number && repairer == attempt.repairer;
+    Ok((is_last, number))
+}
+
+/// Refuses any attempt but the last one.
+pub(crate) fn check_attempt(conn: &Connection, attempt: &RepairAttempt) -> Result<(), StoreError> {
+    match is_last(conn, attempt)? {
+        (true, _) => Ok(()),
+        (false, _) => Err(stale(attempt)),
+    }
+}
+
+fn stale(attempt: &RepairAttempt) -> StoreError {
+    let partition = attempt.partition.0;
+    StoreError::Refused(LedgerError::StaleRepairAttempt { partition })
+}
+
+/// Makes an attempt the last one if it follows the last one so far.
+pub(crate) fn claim(conn: &Connection, attempt: &RepairAttempt) -> Result<(), StoreError> {
+    let (is_last, last) = is_last(conn, attempt)?;
+    if is_last {
+        return Ok(());
+    }
+    if last + 1 != attempt.number {
+        return Err(stale(attempt));
+    }
+    let sql =
+        "INSERT OR REPLACE INTO repair_attempts (partition, number, repairer) VALUES (?1, ?2, ?3)";
+    let (number, repairer) = (attempt.number as i64, &attempt.repairer);
+    conn.prepare_cached(sql)?
+        .execute(params![attempt.partition.0, number, repairer])?;
+    Ok(())
+}
+
+/// Records that a repair has begun. A repair that is finished stays so, unless it has more to repair now.
+pub(crate) fn begin(
+    conn: &Connection,
+    repair: &RepairRecord,
+    attempt: &RepairAttempt,
+) -> Result<(), StoreError> {
+    check_attempt(conn, attempt)?;
     let partition = repair.partition.0;
     if is_finished(conn, (partition, &repair.epoch), repair.lost_to)? {
         return Ok(());
@@ -56,10 +114,12 @@ pub(crate) fn begin(conn: &Connection, repair: &RepairRecord) -> Result<(), Stor
 /// Records that a repair is finished, and with it the unfinished ones that it followed.
 pub(crate) fn finish(
     conn: &Connection,
-    partition: PartitionId,
     epoch: &str,
     upto: Seq,
+    attempt: &RepairAttempt,
 ) -> Result<(), StoreError> {
+    check_attempt(conn, attempt)?;
+    let partition = attempt.partition;
     let sql =
         "UPDATE repairs SET upto = max(coalesce(upto, 0), ?3) WHERE partition = ?1 AND epoch = ?2";
     conn.prepare_cached(sql)?
@@ -73,10 +133,11 @@ pub(crate) fn finish(
 /// they were read.
 pub(crate) fn recount(
     conn: &Connection,
-    partition: PartitionId,
     part: &PartFacts,
     units: u64,
+    attempt: &RepairAttempt,
 ) -> Result<(), StoreError> {
+    let partition = attempt.partition;
     let mut counted = conn.prepare_cached(
         "SELECT c.ref, iif(c.parts = 1, c.granted, p.granted), iif(c.parts = 1, c.phase, p.phase) IS 'closed' \
          FROM campaigns c LEFT JOIN parts p ON p.campaign = c.ref AND p.partition = ?2 WHERE c.id = ?1",
@@ -92,6 +153,7 @@ pub(crate) fn recount(
     if counted == units as i64 {
         return Ok(());
     }
+    check_attempt(conn, attempt)?;
     let held = match part.kind {
         CampaignKind::RedPacket => units as i64,
         CampaignKind::Sale => {
@@ -124,7 +186,12 @@ pub(crate) fn recount(
 }
 
 /// Writes down what a repair withholds of a campaign, unless it is finished.
-pub(crate) fn withhold(conn: &Connection, withheld: &WithheldRecord) -> Result<(), StoreError> {
+pub(crate) fn withhold(
+    conn: &Connection,
+    withheld: &WithheldRecord,
+    attempt: &RepairAttempt,
+) -> Result<(), StoreError> {
+    check_attempt(conn, attempt)?;
     if is_finished(conn, (withheld.partition.0, &withheld.epoch), 0)? {
         return Ok(());
     }

@@ -369,3 +369,10 @@ CREATE TABLE IF NOT EXISTS engine (
     location     VARCHAR(1024) NOT NULL,
     beats        BIGINT        NOT NULL
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
+
+-- Attempts at repairs: of each partition the last one. The ledger accepts the writes of no other.
+CREATE TABLE IF NOT EXISTS repair_attempts (
+    `partition` BIGINT      NOT NULL PRIMARY KEY,
+    number      BIGINT      NOT NULL CHECK (number > 0),
+    repairer    VARCHAR(64) NOT NULL
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;

@@ -373,3 +373,10 @@ CREATE TABLE engine (
     location     TEXT   NOT NULL,
     beats        BIGINT NOT NULL
 );
+
+-- Attempts at repairs: of each partition the last one. The ledger accepts the writes of no other.
+CREATE TABLE repair_attempts (
+    partition BIGINT NOT NULL PRIMARY KEY,
+    number    BIGINT NOT NULL CHECK (number > 0),
+    repairer  TEXT   COLLATE "C" NOT NULL
+);

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use qiang_core::{
     event::{PartitionId, Seq},
-    ports::{LedgerError, RepairRecord, RepairStore, Restatement, WithheldRecord},
+    ports::{LedgerError, RepairAttempt, RepairRecord, RepairStore, Restatement, WithheldRecord},
     reconcile::{DeletedOrders, PartFacts},
 };
 
@@ -12,35 +12,63 @@ use crate::{dialect::Dialect, order_restoration, pool::Mode, recounts, repairs, 
 
 #[async_trait]
 impl<D: Dialect> RepairStore for SqlLedger<D> {
-    async fn begin_repair(&self, repair: &RepairRecord) -> Result<(), LedgerError> {
-        self.run(Mode::Write, repair.clone(), |conn, repair| {
-            Box::pin(repairs::begin::<D>(conn, repair))
+    async fn last_attempt(&self, partition: PartitionId) -> Result<u64, LedgerError> {
+        self.read(move |conn| Box::pin(repairs::last_attempt::<D>(conn, partition)))
+            .await
+    }
+
+    async fn claim_repair(&self, attempt: &RepairAttempt) -> Result<(), LedgerError> {
+        self.run(Mode::Write, attempt.clone(), |conn, attempt| {
+            Box::pin(repairs::claim::<D>(conn, attempt))
         })
         .await
     }
 
-    async fn withhold(&self, withheld: &WithheldRecord) -> Result<(), LedgerError> {
-        self.run(Mode::Write, withheld.clone(), |conn, withheld| {
-            Box::pin(repairs::withhold::<D>(conn, withheld))
+    async fn begin_repair(
+        &self,
+        repair: &RepairRecord,
+        attempt: &RepairAttempt,
+    ) -> Result<(), LedgerError> {
+        let both = (repair.clone(), attempt.clone());
+        self.run(Mode::Write, both, |conn, (repair, attempt)| {
+            Box::pin(repairs::begin::<D>(conn, repair, attempt))
+        })
+        .await
+    }
+
+    async fn withhold(
+        &self,
+        withheld: &WithheldRecord,
+        attempt: &RepairAttempt,
+    ) -> Result<(), LedgerError> {
+        let both = (withheld.clone(), attempt.clone());
+        self.run(Mode::Write, both, |conn, (withheld, attempt)| {
+            Box::pin(repairs::withhold::<D>(conn, withheld, attempt))
         })
         .await
     }
 
     async fn recount(
         &self,
-        partition: PartitionId,
         part: PartFacts,
         units: u64,
+        attempt: &RepairAttempt,
     ) -> Result<(), LedgerError> {
-        self.run(Mode::Write, part, move |conn, part| {
-            Box::pin(recounts::recount::<D>(conn, partition, part, units))
+        let both = (part, attempt.clone());
+        self.run(Mode::Write, both, move |conn, (part, attempt)| {
+            Box::pin(recounts::recount::<D>(conn, part, units, attempt))
         })
         .await
     }
 
-    async fn restore_orders(&self, deleted: &DeletedOrders) -> Result<(), LedgerError> {
-        self.run(Mode::Write, deleted.clone(), |conn, deleted| {
-            Box::pin(order_restoration::restore::<D>(conn, deleted))
+    async fn restore_orders(
+        &self,
+        deleted: &DeletedOrders,
+        attempt: &RepairAttempt,
+    ) -> Result<(), LedgerError> {
+        let both = (deleted.clone(), attempt.clone());
+        self.run(Mode::Write, both, |conn, (deleted, attempt)| {
+            Box::pin(order_restoration::restore::<D>(conn, deleted, attempt))
         })
         .await
     }
@@ -54,12 +82,13 @@ impl<D: Dialect> RepairStore for SqlLedger<D> {
 
     async fn finish_repair(
         &self,
-        partition: PartitionId,
         epoch: &str,
         upto: Seq,
+        attempt: &RepairAttempt,
     ) -> Result<(), LedgerError> {
-        self.run(Mode::Write, epoch.to_owned(), move |conn, epoch| {
-            Box::pin(repairs::finish::<D>(conn, partition, epoch, upto))
+        let both = (epoch.to_owned(), attempt.clone());
+        self.run(Mode::Write, both, move |conn, (epoch, attempt)| {
+            Box::pin(repairs::finish::<D>(conn, epoch, upto, attempt))
         })
         .await
     }

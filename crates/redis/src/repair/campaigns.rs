@@ -6,11 +6,11 @@ use qiang_connect::unavailable;
 use qiang_core::{
     event::{Entry, PartitionId},
     id::CampaignId,
-    ports::{EngineError, Ledger, LedgerError},
+    ports::{EngineError, Ledger, LedgerError, RepairAttempt},
 };
 
 use super::{of_ledger, settle_singly};
-use crate::engine::RedisEngine;
+use crate::{engine::RedisEngine, rebuild::Rebuild};
 
 impl RedisEngine {
     /// Refuses a log with entries behind the ledger's position about a campaign that the ledger does not have. Rows of
@@ -45,15 +45,17 @@ impl RedisEngine {
         }
     }
 
-    /// Settles entries of the log that a gap parts from the ledger's position, and quarantines those that the ledger
-    /// refuses, as all of a campaign that it does not have. With `rows_stand_in` only those of which rows say nothing
-    /// better are settled: Redis or the ledger does not have the campaign, so their rows are not united.
-    pub(super) async fn settle_behind_gap(
+    /// Settles entries of the log after a gap behind the ledger's position, and quarantines those that the ledger
+    /// refuses, as all of a campaign that it does not have. A repairer settles only those of which rows say nothing
+    /// better: Redis or the ledger does not have the campaign, so their rows are not united. It does so only while the
+    /// repair is its own: no rows stand in for entries that another process appends.
+    pub(super) async fn settle_after_gap(
         &self,
-        partition: PartitionId,
         ledger: &dyn Ledger,
-        rows_stand_in: bool,
+        attempt: &RepairAttempt,
+        repairer: Option<&Rebuild<'_>>,
     ) -> Result<(), EngineError> {
+        let partition = attempt.partition;
         let partitions = &self.node.partitions;
         let mut after = ledger.settled(partition).await.map_err(of_ledger)?;
         let mut united = BTreeMap::new();
@@ -68,7 +70,8 @@ impl RedisEngine {
                 let is_united = match united.get(&entry.campaign) {
                     Some(is_united) => *is_united,
                     None => {
-                        rows_stand_in && self.is_united(partition, ledger, entry.campaign).await?
+                        repairer.is_some()
+                            && self.is_united(partition, ledger, entry.campaign).await?
                     }
                 };
                 united.insert(entry.campaign, is_united);
@@ -76,8 +79,7 @@ impl RedisEngine {
                     left.push(entry);
                 }
             }
-            let settled = settle_scattered(partition, ledger, &left).await;
-            settled.map_err(of_ledger)?;
+            settle_scattered(ledger, attempt, &left, repairer).await?;
         }
     }
 
@@ -95,27 +97,35 @@ impl RedisEngine {
 
 /// Settles entries with others between them that are gone.
 async fn settle_scattered(
-    partition: PartitionId,
     ledger: &dyn Ledger,
+    attempt: &RepairAttempt,
     entries: &[Entry],
-) -> Result<(), LedgerError> {
+    repairer: Option<&Rebuild<'_>>,
+) -> Result<(), EngineError> {
     let Some(upto) = entries.last().map(|last| last.seq) else {
         return Ok(());
     };
-    let mut position = ledger.settled(partition).await?;
+    let partition = attempt.partition;
+    let mut position = ledger.settled(partition).await.map_err(of_ledger)?;
     while position < upto {
+        // Another repairer moves the position first, so entries that were read before are not settled after its own.
+        if let Some(rebuild) = repairer {
+            rebuild.check().await?;
+        }
         let fresh = &entries[entries.partition_point(|entry| entry.seq <= position)..];
-        let settled = ledger.settle_past(partition, position, fresh, upto).await;
+        let settled = ledger.settle_past(attempt, position, fresh, upto).await;
         position = match (settled, fresh.first()) {
             (Err(LedgerError::Damaged { .. } | LedgerError::Overflow), Some(first)) => {
                 // One by one from here.
                 if first.seq > position + 1 {
                     let before = first.seq - 1;
-                    ledger.settle_past(partition, position, &[], before).await?;
+                    let moved = ledger.settle_past(attempt, position, &[], before).await;
+                    moved.map_err(of_ledger)?;
                 }
-                settle_singly(partition, ledger, std::slice::from_ref(first)).await?
+                let settled = settle_singly(partition, ledger, std::slice::from_ref(first)).await;
+                settled.map_err(of_ledger)?
             }
-            (settled, _) => settled?,
+            (settled, _) => settled.map_err(of_ledger)?,
         };
     }
     Ok(())

@@ -11,7 +11,7 @@ use qiang_connect::PartitionState;
 use qiang_core::{
     event::PartitionId,
     id::CampaignId,
-    ports::{EngineError, Ledger, RepairEngine as _, RepairReport},
+    ports::{EngineError, Ledger, LedgerError, RepairAttempt, RepairEngine as _, RepairReport},
     reconcile::Repair,
 };
 
@@ -30,9 +30,11 @@ const CAMPAIGNS_AT_A_TIME: usize = 8;
 /// A partition that this process repairs.
 pub(super) struct Held<'a> {
     pub(super) rebuild: Rebuild<'a>,
-    loss: Loss,
+    /// Attempt that the ledger accepts writes of.
+    pub(super) attempt: RepairAttempt,
+    pub(super) loss: Loss,
     /// Whether all nodes have put there what they have answered.
-    all: bool,
+    pub(super) all: bool,
 }
 
 impl RedisEngine {
@@ -91,6 +93,7 @@ impl RedisEngine {
     pub(super) async fn hold(
         &self,
         group: BTreeMap<PartitionId, Loss>,
+        ledger: &dyn Ledger,
         at_once: bool,
     ) -> Result<Option<Vec<Held<'_>>>, EngineError> {
         let partitions = &self.node.partitions;
@@ -98,23 +101,49 @@ impl RedisEngine {
         // All processes take them in the same order.
         for (partition, loss) in group {
             let rebuild = Rebuild::new(partitions, partition);
-            let begun = rebuild.begin().await;
+            // Before this process takes the repair: if another one takes it over, this one cannot claim the attempt.
+            let last = ledger.last_attempt(partition).await.map_err(of_ledger);
+            let begun = match last {
+                Ok(_) => rebuild.begin().await,
+                Err(_) => Ok(None),
+            };
             let offers = partitions.has_all_offers(partition, &loss).await;
-            let (waited, all) = match (begun, offers) {
-                (Ok(Some(waited)), Ok(all)) => (waited, all),
-                (begun, offers) => {
+            let (last, waited, all) = match (last, begun, offers) {
+                (Ok(last), Ok(Some(waited)), Ok(all)) => (last, waited, all),
+                (last, begun, offers) => {
                     self.give_up(&held).await;
-                    return begun.and(offers).map(|_| None);
+                    return last.and(begun).and(offers).map(|_| None);
                 }
+            };
+            let attempt = RepairAttempt {
+                partition,
+                number: last + 1,
+                repairer: rebuild.name().to_owned(),
             };
             // Where the state is gone, so is the list of nodes: the others are given the time to come.
             let all = all && !loss.epoch.is_empty();
             is_early |= !all && !at_once && waited < partitions.options().term_grace;
-            held.push(Held { rebuild, loss, all });
+            held.push(Held {
+                rebuild,
+                attempt,
+                loss,
+                all,
+            });
         }
         if is_early {
             self.give_up(&held).await;
             return Ok(None);
+        }
+        // Before anything is read: a later attempt reads what this one has written.
+        for own in &held {
+            let claimed = ledger.claim_repair(&own.attempt).await;
+            if let Err(error) = claimed {
+                self.give_up(&held).await;
+                return match error {
+                    LedgerError::StaleRepairAttempt { .. } => Ok(None),
+                    error => Err(of_ledger(error)),
+                };
+            }
         }
         Ok(Some(held))
     }
@@ -163,8 +192,7 @@ impl RedisEngine {
         }
         let mut evidence = Vec::new();
         for held in held {
-            let Held { rebuild, loss, all } = held;
-            evidence.push(self.evidence(rebuild, ledger, loss, *all).await?);
+            evidence.push(self.evidence(held, ledger).await?);
         }
         let mut campaigns = BTreeSet::new();
         for (held, evidence) in held.iter().zip(&evidence) {
@@ -196,9 +224,10 @@ impl RedisEngine {
         }
         drop(repairs);
         for ((held, report), evidence) in held.iter().zip(&reports).zip(&evidence) {
-            let (partition, new) = (held.rebuild.partition, &evidence.noted.epoch);
+            let new = &evidence.noted.epoch;
             held.rebuild.check().await?;
-            let finished = ledger.finish_repair(partition, new, *evidence.end.lock().await);
+            let end = *evidence.end.lock().await;
+            let finished = ledger.finish_repair(new, end, &held.attempt);
             finished.await.map_err(of_ledger)?;
             let epoch = (new.as_str(), evidence.noted.accounted);
             held.rebuild.end(&held.loss, epoch, report).await?;

@@ -12,8 +12,8 @@ use qiang_core::{
     time::Timestamp,
 };
 
-use super::{missing, of_ledger, sides::BothSides};
-use crate::{offer::Loss, rebuild::Noted, reply::share_text};
+use super::{group::Held, missing, of_ledger, sides::BothSides};
+use crate::{rebuild::Noted, reply::share_text};
 
 /// What repairs of a partition have withheld, by campaign.
 pub(super) struct Journal {
@@ -194,14 +194,13 @@ fn numbers_of<'r>(records: impl Iterator<Item = &'r WithheldRecord>) -> BTreeSet
 /// Writes the beginning of a repair down.
 pub(super) async fn begin(
     ledger: &dyn Ledger,
-    partition: PartitionId,
-    loss: &Loss,
+    Held { attempt, loss, .. }: &Held<'_>,
     noted: &Noted,
     now: Timestamp,
 ) -> Result<(), EngineError> {
     let missing = missing::in_neither(loss, (noted.head, noted.settled));
     let record = RepairRecord {
-        partition,
+        partition: attempt.partition,
         epoch: noted.epoch.clone(),
         follows: loss.epoch.clone(),
         at: now,
@@ -211,5 +210,6 @@ pub(super) async fn begin(
         reason: loss.reason.clone(),
         upto: None,
     };
-    ledger.begin_repair(&record).await.map_err(of_ledger)
+    let begun = ledger.begin_repair(&record, attempt).await;
+    begun.map_err(of_ledger)
 }

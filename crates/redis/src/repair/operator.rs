@@ -3,13 +3,14 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use async_trait::async_trait;
+use qiang_connect::new_epoch;
 use qiang_core::{
     campaign::AckLevel,
     event::PartitionId,
     id::CampaignId,
     ports::{
         EngineError, Ledger, NodeSighting, OperatorEngine, PartitionView, Reconciled,
-        RepairEngine as _, RepairState,
+        RepairAttempt, RepairEngine as _, RepairState,
     },
     time::Timestamp,
 };
@@ -133,10 +134,18 @@ impl RedisEngine {
             .get("lost_to")
             .and_then(|to| to.parse().ok())
             .unwrap_or(0);
+        // A repair that has begun writes nothing more into the ledger.
+        let last = ledger.last_attempt(partition).await.map_err(of_ledger)?;
+        let attempt = RepairAttempt {
+            partition,
+            number: last + 1,
+            repairer: new_epoch(),
+        };
+        ledger.claim_repair(&attempt).await.map_err(of_ledger)?;
         let head = partitions.log_end(partition).await?;
         self.settle_rest(partition, ledger).await?;
-        self.settle_behind_gap(partition, ledger, false).await?;
-        let end = skip_to(ledger, partition, head.max(lost_to), None).await?;
+        self.settle_after_gap(ledger, &attempt, None).await?;
+        let end = skip_to(ledger, &attempt, head.max(lost_to), None).await?;
         let epoch = state.get("epoch").map(String::as_str);
         partitions.resume(partition, epoch, end).await
     }

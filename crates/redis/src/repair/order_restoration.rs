@@ -57,7 +57,8 @@ pub(super) async fn restore(
     rows: &[&OrderRestoration],
 ) -> Result<(), EngineError> {
     for (place, part) in members {
-        let (rebuild, rows) = (&held[*place].rebuild, rows[*place]);
+        let (rebuild, attempt) = (&held[*place].rebuild, &held[*place].attempt);
+        let rows = rows[*place];
         let facts = &part.facts;
         let mut orders = deleted_orders(facts, &part.engine, &part.ledger, rows.is_settled);
         if orders.is_empty() {
@@ -81,7 +82,7 @@ pub(super) async fn restore(
                 now: part.now,
             };
             rebuild.check().await?;
-            match ledger.restore_orders(&deleted).await {
+            match ledger.restore_orders(&deleted, attempt).await {
                 Err(error @ (LedgerError::Damaged { .. } | LedgerError::Overflow)) => {
                     tracing::warn!(%campaign, %error, "orders that were deleted from the ledger cannot be put back");
                     continue;

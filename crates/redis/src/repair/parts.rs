@@ -19,7 +19,7 @@ use crate::{
     open::first_of,
     partitions::Partitions,
     reply::{Row, share},
-    scripts::TRANSFER_SHUT,
+    scripts::REJECT_TRANSFERS,
     snapshot::{Revised, terms_in},
 };
 
@@ -107,7 +107,7 @@ impl Partitions {
     }
 
     /// Reads all parts of a spread campaign but those that are repaired, so that no unit is missed: nothing leaves any
-    /// of them while they are read, and what was sent from or to a part that is repaired is not on its way any more.
+    /// of them while they are read, and they have rejected the transfers from and to parts that are repaired.
     pub(super) async fn elsewhere(
         &self,
         token: &str,
@@ -122,8 +122,11 @@ impl Partitions {
             .collect();
         let (mut standing, mut found) = (Vec::new(), Elsewhere::default());
         for (_, partition) in &others {
-            self.shut_out(*partition, id, lost).await?;
-            let (_, _, _, journal, _) = self.freeze(*partition, id, token, false).await?;
+            let reply = self.freeze(*partition, id, token, false).await?;
+            let (status, held, _, journal, _) = reply;
+            if status == "ok" && held.is_empty() {
+                return Err(may_have_moved(id));
+            }
             for (taker, transfer) in &journal {
                 let read = read_standing(*partition, taker, transfer);
                 standing.push(read.ok_or_else(|| unreadable_part(id, *partition))?);
@@ -145,9 +148,7 @@ impl Partitions {
                 continue;
             }
             if held.is_empty() || since.elapsed() > READ_MAX {
-                return Err(unavailable(format!(
-                    "units of campaign {id} may have moved while its parts were read"
-                )));
+                return Err(may_have_moved(id));
             }
             found.there += 1;
             let bad = || unreadable_part(id, *partition);
@@ -200,20 +201,35 @@ impl Partitions {
         }
     }
 
-    /// Has nothing arrive in a part any more that was sent by those that are repaired, and nothing move there.
-    async fn shut_out(
+    /// Makes the surviving parts reject transfers that the lost ones had sent, and forget those to them: no units are
+    /// in flight between both from then on. If a surviving part knows a later transfer of a lost one, it refuses the
+    /// step: returns that lost part and the transfer.
+    pub(super) async fn reject_transfers(
         &self,
-        partition: PartitionId,
-        campaign: CampaignId,
+        token: &str,
+        (campaign, parts): (CampaignId, u16),
         lost: &[Lost],
-    ) -> Result<(), EngineError> {
-        for (lost, last) in lost {
-            let asks = Some(AckLevel::Memory);
-            let arguments: Arguments<'_> = &|command| command.arg(lost.0).arg(*last);
-            self.call(partition, &TRANSFER_SHUT, campaign, asks, arguments)
-                .await?;
+    ) -> Result<Option<Lost>, EngineError> {
+        for index in 0..parts {
+            let partition = self.of_part(campaign, index);
+            if lost.iter().any(|(lost, _)| *lost == partition) {
+                continue;
+            }
+            // No units may leave it for a lost part afterwards.
+            self.freeze(partition, campaign, token, false).await?;
+            for (lost, last) in lost {
+                let asks = Some(AckLevel::Memory);
+                let arguments: Arguments<'_> = &|command| command.arg(lost.0).arg(*last);
+                let call = self.call(partition, &REJECT_TRANSFERS, campaign, asks, arguments);
+                let rejected = call.await?;
+                if rejected.is_stale() {
+                    let last = rejected.text().parse();
+                    let last = last.map_err(|_| unreadable_part(campaign, partition))?;
+                    return Ok(Some((*lost, last)));
+                }
+            }
         }
-        Ok(())
+        Ok(None)
     }
 
     async fn freeze(
@@ -284,6 +300,12 @@ fn read_standing(giver: PartitionId, taker: &str, transfer: &str) -> Option<Stan
             .map(|text| share(text).map(|(number, _)| number))
             .collect::<Option<_>>()?,
     })
+}
+
+fn may_have_moved(id: CampaignId) -> EngineError {
+    unavailable(format!(
+        "units of campaign {id} may have moved while its parts were read"
+    ))
 }
 
 fn unreadable_part(campaign: CampaignId, partition: PartitionId) -> EngineError {

@@ -108,7 +108,7 @@ impl RedisEngine {
         let parts = part.facts.parts;
         let mut lost: Vec<Lost> = Vec::new();
         for (place, _) in &members {
-            // Each transfer that was begun is an entry: no number is behind the last one's.
+            // Each transfer that was begun is an entry: its number is at most the last entry's.
             let end = *evidence[*place].end.lock().await;
             lost.push((held[*place].rebuild.partition, end));
         }
@@ -121,6 +121,8 @@ impl RedisEngine {
                 self.node.check_part(ledger, (other, campaign)).await?;
             }
         }
+        self.reject_transfers(held, ledger, (&members, &mut lost))
+            .await?;
         let elsewhere = partitions
             .elsewhere(rebuild.token(), &part.campaign, parts, &lost)
             .await?;
@@ -135,6 +137,39 @@ impl RedisEngine {
         };
         partitions.thaw(rebuild.token(), campaign, &elsewhere).await;
         repaired
+    }
+
+    /// Makes the parts that have lost nothing reject the transfers of the others. Where such a part knows a later
+    /// transfer, another process has done the repair since, or the ledger was set back: then transfers go on after that
+    /// one.
+    async fn reject_transfers(
+        &self,
+        held: &[Held<'_>],
+        ledger: &dyn Ledger,
+        (members, lost): (&[Member], &mut [Lost]),
+    ) -> Result<(), EngineError> {
+        let partitions = &self.node.partitions;
+        let Some((first, part)) = members.first() else {
+            return Ok(());
+        };
+        let token = held[*first].rebuild.token();
+        let campaign = (part.facts.campaign, part.facts.parts);
+        while let Some((partition, last)) =
+            partitions.reject_transfers(token, campaign, lost).await?
+        {
+            for ((place, _), own) in members.iter().zip(lost.iter_mut()) {
+                if own.0 == partition {
+                    let Held {
+                        rebuild, attempt, ..
+                    } = &held[*place];
+                    rebuild.check().await?;
+                    ledger.claim_repair(attempt).await.map_err(of_ledger)?;
+                    // A later attempt that finds the same transfer names a higher one than this.
+                    own.1 = last + attempt.number;
+                }
+            }
+        }
+        Ok(())
     }
 
     async fn repair_spread(
@@ -321,10 +356,13 @@ async fn recount(
         if was_tried(part, &evidence[*place]) {
             continue;
         }
-        let (rebuild, campaign) = (&held[*place].rebuild, part.facts.campaign);
+        let Held {
+            rebuild, attempt, ..
+        } = &held[*place];
+        let campaign = part.facts.campaign;
         rebuild.check().await?;
         let units = part.ledger.granted();
-        match ledger.recount(rebuild.partition, part.facts, units).await {
+        match ledger.recount(part.facts, units, attempt).await {
             Err(error @ LedgerError::Damaged { .. }) => {
                 tracing::warn!(%campaign, %error, "the rows of a campaign contradict its counts");
             }
@@ -349,7 +387,8 @@ async fn journal_of(
     let record = evidence.journal.of(&part.facts, repair, part.withheld);
     if let Some(record) = record.filter(|_| !was_tried(part, evidence)) {
         held[*place].rebuild.check().await?;
-        ledger.withhold(&record).await.map_err(of_ledger)?;
+        let withheld = ledger.withhold(&record, &held[*place].attempt).await;
+        withheld.map_err(of_ledger)?;
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use qiang_audit::{EnginePlace, LedgerPlace, Report};
 use qiang_core::{
     event::PartitionId,
-    ports::{EventLog as _, RepairRecord, WithheldRecord},
+    ports::{EventLog as _, RepairAttempt, RepairRecord, WithheldRecord},
 };
 use qiang_testkit::{
     ManualClock,
@@ -190,7 +190,9 @@ fn what_differs_is_reported() {
                 reason: "asked for".to_owned(),
                 upto: None,
             };
-            world.ledger.begin_repair(&repair).await.unwrap();
+            let attempt = attempt(partition);
+            world.ledger.claim_repair(&attempt).await.unwrap();
+            world.ledger.begin_repair(&repair, &attempt).await.unwrap();
             let withheld = WithheldRecord {
                 partition,
                 epoch: repair.epoch.clone(),
@@ -200,13 +202,14 @@ fn what_differs_is_reported() {
                 numbers: Vec::new(),
                 released_at: None,
             };
-            world.ledger.withhold(&withheld).await.unwrap();
+            world.ledger.withhold(&withheld, &attempt).await.unwrap();
         }
     });
     assert_eq!(world.broken(), (vec![], left as u64), "the repair goes on");
     world.runtime.block_on(async {
         for partition in (0..PARTITIONS).map(PartitionId) {
-            let finished = world.ledger.finish_repair(partition, "e", 1_000_000);
+            let attempt = attempt(partition);
+            let finished = world.ledger.finish_repair("e", 1_000_000, &attempt);
             finished.await.unwrap();
         }
     });
@@ -273,6 +276,14 @@ fn what_differs_is_reported() {
             .any(|(_, line)| line.contains("the engine has no state of it")),
         "{broken:#?}"
     );
+}
+
+fn attempt(partition: PartitionId) -> RepairAttempt {
+    RepairAttempt {
+        partition,
+        number: 1,
+        repairer: "r".to_owned(),
+    }
 }
 
 /// Grants are made, settled and released for as long as both are read.

@@ -27,7 +27,7 @@ use qiang_core::{
     ports::{
         Action, AudienceStore, CampaignQuery, CampaignRecord, CampaignStore, Discard, EventLog,
         GrantRecord, LedgerError, QuarantineCount, QuarantineStore, QuarantinedEntry,
-        SettlementStore, WaitingRoomStore,
+        RepairAttempt, SettlementStore, WaitingRoomStore,
     },
 };
 use qiang_testkit::{
@@ -411,7 +411,7 @@ impl SettlementStore for FakeLedger {
 
     async fn settle_past(
         &self,
-        _: PartitionId,
+        _: &RepairAttempt,
         _: Seq,
         _: &[Entry],
         _: Seq,

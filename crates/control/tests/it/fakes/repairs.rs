@@ -5,8 +5,8 @@ use qiang_core::{
     event::{PartitionId, Seq},
     id::CampaignId,
     ports::{
-        BindingStore, EngineBinding, LedgerError, ReconcileStore, RepairRecord, RepairStore,
-        Restatement, SettledPart, SettledPayment, SettledRow, WithheldRecord,
+        BindingStore, EngineBinding, LedgerError, ReconcileStore, RepairAttempt, RepairRecord,
+        RepairStore, Restatement, SettledPart, SettledPayment, SettledRow, WithheldRecord,
     },
     reconcile::{DeletedOrders, PartFacts},
 };
@@ -77,19 +77,31 @@ impl BindingStore for FakeLedger {
 
 #[async_trait]
 impl RepairStore for FakeLedger {
-    async fn begin_repair(&self, _: &RepairRecord) -> Result<(), LedgerError> {
+    async fn last_attempt(&self, _: PartitionId) -> Result<u64, LedgerError> {
         Err(broken())
     }
 
-    async fn withhold(&self, _: &WithheldRecord) -> Result<(), LedgerError> {
+    async fn claim_repair(&self, _: &RepairAttempt) -> Result<(), LedgerError> {
         Err(broken())
     }
 
-    async fn recount(&self, _: PartitionId, _: PartFacts, _: u64) -> Result<(), LedgerError> {
+    async fn begin_repair(&self, _: &RepairRecord, _: &RepairAttempt) -> Result<(), LedgerError> {
         Err(broken())
     }
 
-    async fn restore_orders(&self, _: &DeletedOrders) -> Result<(), LedgerError> {
+    async fn withhold(&self, _: &WithheldRecord, _: &RepairAttempt) -> Result<(), LedgerError> {
+        Err(broken())
+    }
+
+    async fn recount(&self, _: PartFacts, _: u64, _: &RepairAttempt) -> Result<(), LedgerError> {
+        Err(broken())
+    }
+
+    async fn restore_orders(
+        &self,
+        _: &DeletedOrders,
+        _: &RepairAttempt,
+    ) -> Result<(), LedgerError> {
         Err(broken())
     }
 
@@ -97,7 +109,7 @@ impl RepairStore for FakeLedger {
         Err(broken())
     }
 
-    async fn finish_repair(&self, _: PartitionId, _: &str, _: Seq) -> Result<(), LedgerError> {
+    async fn finish_repair(&self, _: &str, _: Seq, _: &RepairAttempt) -> Result<(), LedgerError> {
         Err(broken())
     }
 

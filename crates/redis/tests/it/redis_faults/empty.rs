@@ -1,11 +1,10 @@
 //! A Redis that comes back empty, once or several times, with and without load: the repair may stop at every step, and
 //! may be repeated and raced. In the end all units are there again, each once, and all partitions grant.
 
+mod stopped;
+
 use std::{
-    future::{Future, poll_fn},
-    pin::Pin,
     sync::Arc,
-    task::Poll,
     time::{Duration, Instant},
 };
 
@@ -19,8 +18,8 @@ use qiang_core::{
     id::CampaignId,
     order::OrderState,
     ports::{
-        CampaignStore as _, Engine as _, EngineError, EventLog as _, Ledger, RepairEngine,
-        RepairState, RepairStore as _, SettlementStore as _,
+        CampaignStore as _, Engine as _, EventLog as _, Ledger, RepairEngine, RepairStore as _,
+        SettlementStore as _,
     },
 };
 use qiang_embedded::SqliteLedger;
@@ -300,138 +299,6 @@ async fn a_redis_that_is_emptied_grants_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_redis_that_is_emptied_again_and_again_grants_again() {
     is_emptied(&[Again::Waiting, Again::Repairing, Again::Repaired]).await;
-}
-
-/// Fate of a repairer that is stopped.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Stopped {
-    /// It was killed.
-    Gone,
-    /// It was killed, and Redis is emptied again.
-    GoneAndEmptied,
-    /// It goes on when another one has repaired everything.
-    Late,
-}
-
-/// Runs something until it has been polled this often; its output if it is done by then.
-async fn for_polls<F: Future>(mut future: Pin<&mut F>, polls: usize) -> Option<F::Output> {
-    let mut left = polls;
-    poll_fn(move |context| {
-        if left == 0 {
-            return Poll::Ready(None);
-        }
-        left -= 1;
-        future.as_mut().poll(context).map(Some)
-    })
-    .await
-}
-
-/// Repairs a partition, as soon as that may begin.
-async fn repaired(
-    node: &RedisEngine,
-    partition: PartitionId,
-    ledger: &SqliteLedger,
-) -> Result<RepairState, EngineError> {
-    loop {
-        match node.repair(partition, ledger, false).await {
-            Ok(RepairState::Waiting) => tokio::time::sleep(PAUSE).await,
-            repaired => return repaired,
-        }
-    }
-}
-
-/// Has a repair stop at every step, and another process repair what is left.
-async fn stops_everywhere(stopped: Stopped) {
-    let mut world = World::new(|url| Options {
-        spread_from: 100,
-        term_grace: Duration::from_millis(600),
-        // No call may fail, however busy the machine is.
-        call_timeout: Duration::from_secs(10),
-        ..patient(url)
-    })
-    .await;
-    let target = world.open(open_now(sale(SOME)).hold_ms(3_600_000)).await;
-    let (mut answers, mut polls, mut granted) = (Vec::new(), 1, 0);
-    let mut withheld_max = 0;
-    for round in 0.. {
-        let claims = (granted..granted + SETTLED).map(|n| target.one(&name(n)));
-        answers.extend(world.harness.ask_all(claims.collect()).await);
-        granted += SETTLED;
-        world.settle_all().await;
-        tell(&world.harness.nodes, &world.ledger).await;
-        let claims = (granted..granted + UNSETTLED).map(|n| target.one(&name(n)));
-        answers.extend(world.harness.ask_all(claims.collect()).await);
-        granted += UNSETTLED;
-        world.flush();
-        world.all_halted().await;
-        world.all_offered(2).await;
-
-        let first = node(&world.harness.options, &[]).await;
-        let partition = first.partitions()[round % 2];
-        tokio::time::sleep(world.harness.options.term_grace).await;
-        let mut repairing = Box::pin(repaired(&first, partition, &world.ledger));
-        let done = for_polls(repairing.as_mut(), polls).await;
-        println!("{stopped:?} after {polls} polls: {done:?}");
-        tell(&world.harness.nodes, &world.ledger).await;
-        let mut late = (stopped == Stopped::Late && done.is_none()).then_some(repairing);
-        // Nodes have told Redis up to where the ledger is.
-        tokio::time::sleep(Duration::from_millis(150)).await;
-        if stopped == Stopped::GoneAndEmptied {
-            if (0..2).any(|id| !world.has_field(id, "halted")) {
-                // What the first repair has appended is lost before it is settled: as many units are withheld.
-                withheld_max += UNSETTLED as u64;
-            }
-            world.flush();
-            world.all_halted().await;
-            let lost = || (0..2).all(|id| world.has_field(id, "lost_to"));
-            wait_for("the loss", lost).await;
-            world.all_offered(3).await;
-        }
-        // As if the dead repairer's time were over.
-        for id in 0..2 {
-            let key = world.key(id);
-            let words = ["HDEL", &key, "repairer", "repair_until"];
-            blocking(|| world.redis().call(&words).unwrap());
-        }
-        let second = &world.harness.nodes[1];
-        let until = Instant::now() + INSIST_MAX;
-        while !world.is_open() {
-            for partition in second.partitions() {
-                let repaired = second.repair(partition, &*world.ledger, false).await;
-                assert!(repaired.is_ok() || Instant::now() < until, "{repaired:?}");
-            }
-            assert!(Instant::now() < until, "not repaired");
-            tokio::time::sleep(PAUSE).await;
-        }
-        if let Some(late) = &mut late {
-            let ended = tokio::time::timeout(INSIST_MAX, late).await;
-            println!("the late one: {ended:?}");
-        }
-        drop(late);
-        first.abort();
-        world.all_open().await;
-        world.check(target, SOME, withheld_max).await;
-        world.harness.replay(&answers).await;
-        if done.is_some() {
-            return;
-        }
-        polls += 1 + polls / 3;
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_repairer_may_die_at_every_step() {
-    stops_everywhere(Stopped::Gone).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn redis_may_be_emptied_at_every_step_of_a_repair() {
-    stops_everywhere(Stopped::GoneAndEmptied).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn late_steps_of_a_repair_change_nothing() {
-    stops_everywhere(Stopped::Late).await;
 }
 
 /// A partition that has lost everything is repaired while Redis has no memory left, also from a part that has not.

@@ -2,6 +2,7 @@
 //! and nothing else is.
 
 mod campaigns;
+mod withheld;
 
 use std::{
     sync::Arc,
@@ -18,10 +19,7 @@ use qiang_core::{
     event::PartitionId,
     id::PaymentRef,
     payment::Received,
-    ports::{
-        Engine as _, EventLog as _, RepairStore as _, SampleCursor, SampleEngine as _,
-        WithheldRecord,
-    },
+    ports::{Engine as _, EventLog as _, SampleCursor, SampleEngine as _},
     reconcile::DifferenceKind,
     split::SplitRule,
 };
@@ -195,36 +193,6 @@ fn with(text: &str, n: usize, value: &str) -> String {
     let mut parts: Vec<&str> = text.split('\t').collect();
     parts[n] = value;
     parts.join("\t")
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn withheld_units_are_counted_until_they_are_given_back() {
-    let mut world = World::new(false).await;
-    let target = world.campaign(sale(STOCK)).await;
-    world.settle().await;
-    let withheld = |world: &World| -> u64 {
-        let findings = world.monitor.findings();
-        findings.iter().map(|it| it.withheld).sum()
-    };
-    world.pass().await;
-    assert_eq!(withheld(&world), 0);
-    let partition = world.harness.nodes[0].home_position(target.id).0;
-    let record = WithheldRecord {
-        partition,
-        epoch: "epoch".to_owned(),
-        campaign: target.id,
-        units: 7,
-        amount_minor: 0,
-        numbers: Vec::new(),
-        released_at: None,
-    };
-    world.books.ledger.withhold(&record).await.unwrap();
-    world.pass().await;
-    assert_eq!(withheld(&world), 7);
-    let released = world.books.ledger.release_withheld(partition);
-    released.await.unwrap();
-    world.pass().await;
-    assert_eq!(withheld(&world), 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -468,10 +436,8 @@ async fn one_process_reconciles_a_partition() {
     assert!(other.findings().is_empty(), "two reconcile");
     // It is gone, and its lease with it.
     for partition in 0..2 {
-        let key = format!(
-            "{}:{{p{partition:02}}}:reconciler",
-            world.harness.options.prefix
-        );
+        let prefix = &world.harness.options.prefix;
+        let key = format!("{prefix}:{{p{partition:02}}}:reconciler");
         let server = shared().primary();
         assert!(call(server, &["PTTL", &key]).is_none_or(|ttl| ttl != "-1"));
         call(server, &["DEL", &key]);

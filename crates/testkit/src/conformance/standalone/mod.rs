@@ -10,6 +10,7 @@ mod fixture;
 mod histories;
 pub mod parts;
 pub mod quarantine;
+pub mod repairs;
 pub mod restatements;
 pub mod webhooks;
 
@@ -142,6 +143,9 @@ macro_rules! ledger_conformance {
             settling_again_changes_nothing_in_any_part,
             partitions_are_settled_at_once,
             keys_of_orders_are_kept,
+        }
+
+        $crate::ledger_conformance! { $subject, repairs:
             repairs_are_written_down,
         }
 

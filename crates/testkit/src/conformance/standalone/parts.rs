@@ -5,9 +5,9 @@ use std::time::Duration;
 use qiang_core::{
     book::CampaignAction,
     campaign::Phase,
-    event::{Entry, Event, PartitionId, Seq},
+    event::{Entry, Event, Seq},
     id::{CampaignId, IdempotencyKey},
-    ports::{NumberRange, RepairRecord, WithheldRecord},
+    ports::RepairAttempt,
     split::SplitRule,
 };
 
@@ -290,9 +290,15 @@ pub async fn stand_ins_count_for_what_is_gone(case: &mut Fixture) {
             ..log[from].clone()
         })
         .into();
+    let attempt = RepairAttempt {
+        partition,
+        number: 1,
+        repairer: "r".to_owned(),
+    };
+    case.ledger().claim_repair(&attempt).await.unwrap();
     let past = async |position, entries: &[Entry], upto| {
         let ledger = case.ledger();
-        ledger.settle_past(partition, position, entries, upto).await
+        ledger.settle_past(&attempt, position, entries, upto).await
     };
     assert_eq!(past(0, &stand_ins, 4).await, Ok(1), "another position");
     assert!(past(1, &stand_ins, 3).await.is_err(), "one too many");
@@ -390,99 +396,4 @@ pub async fn keys_of_orders_are_kept(case: &mut Fixture) {
         .map(|row| (row.number, row.key.as_ref().map(IdempotencyKey::as_str)))
         .collect();
     assert_eq!(keys, [(keyed, Some(key)), (other, None)]);
-}
-
-/// A repair and what it withholds are kept until that is given back or its part closes. For one that was never finished
-/// the next one answers.
-pub async fn repairs_are_written_down(case: &mut Fixture) {
-    let sale = case.open(&sale(9).limit(3)).await;
-    let (partition, another) = (case.partition(0), case.partition(1));
-    let repair = |partition: PartitionId, epoch: &str, at: i64| RepairRecord {
-        partition,
-        epoch: epoch.to_owned(),
-        follows: String::new(),
-        at: OPENS.plus_millis(at),
-        lost_from: 3,
-        lost_to: 5,
-        unnamed: 2,
-        reason: "it's gone".to_owned(),
-        upto: None,
-    };
-    let withheld = |repair: &RepairRecord, units: u32, numbers: &[u32]| WithheldRecord {
-        partition: repair.partition,
-        epoch: repair.epoch.clone(),
-        campaign: sale.id,
-        units: units.into(),
-        amount_minor: i64::from(units) * 100,
-        numbers: NumberRange::of(numbers.iter().copied(), 3),
-        released_at: None,
-    };
-    let (first, mut second) = (repair(partition, "a", 0), repair(partition, "b", 1));
-    let ledger = case.ledger();
-    ledger.begin_repair(&first).await.unwrap();
-    ledger.withhold(&withheld(&first, 1, &[4])).await.unwrap();
-    ledger.begin_repair(&second).await.unwrap();
-    assert_eq!(ledger.withheld(partition).await, Ok(Vec::new()));
-    // Said twice, the last one counts.
-    for numbers in [&[4, 10][..], &[4, 7, 13]] {
-        let said = withheld(&second, 2, numbers);
-        ledger.withhold(&said).await.unwrap();
-    }
-    let mut kept = withheld(&second, 2, &[4, 7, 13]);
-    case.restart().await;
-    let ledger = case.ledger();
-    assert_eq!(ledger.withheld(partition).await, Ok(vec![kept.clone()]));
-    // Begun again, it has withheld already what it withholds.
-    ledger.begin_repair(&second).await.unwrap();
-    assert_eq!(ledger.withheld(partition).await, Ok(vec![kept.clone()]));
-    // The one before it is unfinished until this one is finished: a loss in between needs the entries that it misses.
-    let both = Ok(vec![second.clone(), first.clone()]);
-    assert_eq!(ledger.repairs(partition, 10).await, both);
-    let ended = RepairRecord {
-        upto: Some(5),
-        ..first
-    };
-    ledger.finish_repair(partition, "b", 9).await.unwrap();
-    let begun = second.clone();
-    second.upto = Some(9);
-    let all = Ok(vec![second, ended.clone()]);
-    assert_eq!(ledger.repairs(partition, 10).await, all);
-    // Late steps of a process that was stopped change nothing.
-    ledger.begin_repair(&begun).await.unwrap();
-    let late = withheld(&begun, 3, &[4, 7, 10]);
-    ledger.withhold(&late).await.unwrap();
-    ledger.finish_repair(partition, "b", 8).await.unwrap();
-    assert_eq!(ledger.repairs(partition, 10).await, all);
-    assert_eq!(ledger.withheld(partition).await, Ok(vec![kept.clone()]));
-    // A loss that has grown is repaired further.
-    let grown = RepairRecord {
-        lost_to: 6,
-        ..begun
-    };
-    ledger.begin_repair(&grown).await.unwrap();
-    assert_eq!(ledger.repairs(partition, 10).await, Ok(vec![grown, ended]));
-    ledger.withhold(&kept).await.unwrap();
-    ledger.finish_repair(partition, "b", 9).await.unwrap();
-    assert_eq!(ledger.repairs(another, 10).await, Ok(Vec::new()));
-
-    // What is given back in one partition is not in another, and a close gives back what its part had.
-    let third = repair(another, "b", 2);
-    ledger.begin_repair(&third).await.unwrap();
-    ledger.withhold(&withheld(&third, 1, &[])).await.unwrap();
-    ledger.release_withheld(another).await.unwrap();
-    let given_back = ledger.withheld(another).await.unwrap();
-    assert!(given_back[0].released_at.is_some());
-    assert_eq!(ledger.withheld(partition).await, Ok(vec![kept.clone()]));
-    case.later(1_000);
-    case.act(sale.id, CampaignAction::Close);
-    let closed = case.log(0).last().map(|entry| entry.at);
-    case.settle_all(1).await;
-    assert_eq!(case.ledger().withheld(another).await, Ok(given_back));
-    assert_eq!(
-        case.ledger().withheld(partition).await,
-        Ok(vec![kept.clone()])
-    );
-    case.settle_all(0).await;
-    kept.released_at = closed;
-    assert_eq!(case.ledger().withheld(partition).await, Ok(vec![kept]));
 }

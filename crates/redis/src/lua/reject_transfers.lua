@@ -1,0 +1,26 @@
+-- Rejects the transfers that another part of a spread campaign has sent before its repair, and forgets those to it: the
+-- repair counts these units. An entry says so, so that a loss of this is noticed.
+-- Each attempt at a repair names a higher transfer than the one before, and transfers that the part sends after its
+-- repair are higher still. So the step of a repairer that was stopped is refused once another one has done the repair:
+-- units that are sent there now belong to that part.
+-- KEYS as in prelude.lua
+-- ARGV[1..6] as in prelude.lua, ARGV[7] the part that is repaired, ARGV[8] the last transfer that it may have begun
+-- Replies: {"ok", ""}, {"unknown", ""}, {"stale", last} where a later transfer is known
+-- luacheck: read globals c seq int put record finish
+local field = 'from:' .. ARGV[7]
+local last = tonumber(redis.call('HGET', KEYS[5], field) or 0)
+if last > tonumber(ARGV[8]) then
+  return {'stale', int(last)}
+end
+local is_behind = last < tonumber(ARGV[8])
+local is_moving = redis.call('HDEL', KEYS[11], ARGV[7]) == 1
+redis.call('HSET', KEYS[5], 'moving', redis.call('HLEN', KEYS[11]))
+if is_behind then
+  redis.call('HSET', KEYS[5], field, ARGV[8])
+end
+if is_behind or is_moving then
+  put('version', c.version + 1)
+  record('transferred_in ' .. ARGV[7] .. ' 0 0')
+  finish()
+end
+return {'ok', '', int(seq)}
