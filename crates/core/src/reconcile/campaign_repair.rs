@@ -328,6 +328,9 @@ impl ComparedCampaign {
 
     /// The present row with the ledger's facts back that commands did not bring to the engine. `restated` is the row
     /// that the repair wrote before. A fact that was changed since stays. `None` if nothing is left to change.
+    ///
+    /// Terms stay as the repair wrote them. Another change of the terms may be in flight, and its settlement records the
+    /// row's terms as those before it, by which orders are audited.
     #[must_use]
     pub fn row_given_back(
         &self,
@@ -341,11 +344,6 @@ impl ComparedCampaign {
                 Command::Correct { correction, .. } => match &**correction {
                     SaleCorrection::Stock { .. } if present.supply == restated.supply => {
                         row.supply = was.supply;
-                    }
-                    SaleCorrection::Terms { .. } if present.has_terms_of(restated) => {
-                        (row.window, row.per_user_limit) = (was.window, was.per_user_limit);
-                        (row.unit_price_minor, row.admission) =
-                            (was.unit_price_minor, was.admission);
                     }
                     _ => {}
                 },

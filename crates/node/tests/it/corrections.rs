@@ -229,8 +229,8 @@ async fn the_second_of_two_repairs_finds_both_sides_agreed() {
     case.close().await;
 }
 
-/// The first command is carried out, and the second is refused: the result names the first, and the row has the value
-/// of the second again.
+/// The first command is carried out, and the second is refused: the result names the first. The row keeps the terms by
+/// which orders were granted, since the other operator's change is in flight.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_applied_before_a_refusal_is_named() {
     let change = |row: &mut CampaignFacts| {
@@ -248,10 +248,13 @@ async fn what_was_applied_before_a_refusal_is_named() {
     let repair = case.repair(&compared).await;
     assert!(is_changed(&repair), "{repair:?}");
     assert_eq!(repair.applied, ["stock 150"]);
-    assert!(!repair.is_overwritten);
+    assert!(repair.is_overwritten);
     assert_eq!(case.engine().await, (150, 600));
     let row = case.row().await;
-    let expected = (Some(u64::from(STOCK)), Some(7));
+    let expected = (Some(u64::from(STOCK)), Some(PRICE));
     assert_eq!((row.supply, row.unit_price_minor), expected);
+    case.settle().await;
+    let row = case.row().await;
+    assert_eq!((row.supply, row.unit_price_minor), (Some(150), Some(600)));
     case.close().await;
 }

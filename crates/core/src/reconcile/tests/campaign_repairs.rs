@@ -228,8 +228,14 @@ fn a_row_gets_back_what_was_not_brought_over() {
     let back = |present: CampaignFacts, commands: &[Command]| {
         found.row_given_back(&sale(), &present, commands)
     };
+    // Terms stay: a change of them may be in flight.
+    let edited = CampaignFacts {
+        unit_price_minor: sale().unit_price_minor,
+        ..edited
+    };
     assert_eq!(back(sale(), &all), Some(edited));
     assert_eq!(back(sale(), &[]), None);
+    assert!(!found.has_given_back(&edited, &all));
     // The stock was brought over, and is settled.
     let settled = CampaignFacts {
         supply: Some(130),

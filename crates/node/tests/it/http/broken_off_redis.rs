@@ -209,7 +209,10 @@ async fn a_retry_after_a_redis_that_did_not_answer_is_answered() {
 async fn other_money_of_an_unsettled_payment_is_counted() {
     let node = Node::start(|config| config.settlement.inside = false).await;
     let path = format!("/v1/sales/{}/orders", node.sale);
-    let order = node.ask("POST", &path, None, None).await.text("order");
+    let buyer = sign(&json!({ "sub": "ann", "scope": "claim", "exp": in_an_hour() }));
+    let addr = node.running.addr();
+    let placed = call(addr, "POST", &path, Some(&buyer), &[], None).await;
+    let order = placed.text("order");
     let report = async |amount: i64| {
         let path = format!("/v1/orders/{order}/payment");
         let money = json!({ "amount": amount, "currency": "CNY" });
