@@ -46,12 +46,26 @@ pub(crate) async fn restore<D: Dialect>(
         postings: fetch::<D, RemainingPostingColumns>(conn, &REMAINING_POSTINGS, &range).await?,
     };
     let mut plan = Plan::restore_orders(known, deleted, &left)?;
-    for (account, amount) in &mut plan.accounts {
-        if !is_balanced::<D>(conn, *account).await? {
+    if !are_balanced::<D>(conn, &plan).await? {
+        for (_, amount) in &mut plan.accounts {
             *amount = 0;
         }
     }
     settle::write::<D>(conn, deleted.partition, plan).await
+}
+
+/// Whether all accounts of a plan have the balances that their postings say. If one has not, its balance still has the
+/// money of deleted postings. Then no account moves: a posting that moved one of its accounts would create money.
+async fn are_balanced<D: Dialect>(
+    conn: &mut D::Connection,
+    plan: &Plan<'_>,
+) -> Result<bool, StoreError> {
+    for (account, _) in &plan.accounts {
+        if !is_balanced::<D>(conn, *account).await? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Whether an account's balance is what its postings say; an account that is not there has none.

@@ -93,9 +93,9 @@ impl DeletedOrder {
     }
 }
 
-/// The orders of the engine's part that the ledger has settled, and whose order row or payments it lacks. If
-/// `is_settled`, the ledger has settled all that the engine has; otherwise that is known only of orders of which it
-/// still has a payment. Orders of which both sides contradict each other, or for which there is no room beside what the
+/// The orders of the engine's part that the ledger has settled, and whose order row or payments it lacks: none unless
+/// the ledger has settled all that the engine has (`is_settled`), since a missing row may be an entry that is not settled
+/// yet. Orders of which both sides contradict each other, or for which there is no room beside what the
 /// ledger has, are left out.
 #[must_use]
 pub fn deleted_orders(
@@ -104,7 +104,7 @@ pub fn deleted_orders(
     ledger: &PartRows,
     is_settled: bool,
 ) -> Vec<DeletedOrder> {
-    if facts.kind != CampaignKind::Sale {
+    if facts.kind != CampaignKind::Sale || !is_settled {
         return Vec::new();
     }
     let mut room = Room::of(facts, engine, ledger);
@@ -118,7 +118,7 @@ pub fn deleted_orders(
             Some(known) => (&known.user, known.state) == (&row.user, row.state) && lacks_payment,
             None => true,
         };
-        if !lacks_rows || !is_settled && of_ledger.is_empty() {
+        if !lacks_rows {
             continue;
         }
         let mut payments = of_engine;

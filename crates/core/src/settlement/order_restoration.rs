@@ -141,6 +141,9 @@ impl<'a> Planner<'a> {
         for payment in payments.iter_mut().filter(|it| it.posted_at.is_none()) {
             payment.posted_at = postings.take(payment.kind(), payment.money, None);
         }
+        // A return owes back what paid the order, which may be another amount than its price.
+        let paying = payments.iter().find(|it| it.pays());
+        let paid = paying.map_or(price, |it| it.money);
         let mut paid_at = None;
         for it in payments {
             let pays = it.pays();
@@ -181,16 +184,16 @@ impl<'a> Planner<'a> {
             OrderState::Expired => ended_at.unwrap_or(hold_until),
             OrderState::Cancelled | OrderState::Returned => ended_at.unwrap_or(now),
         };
-        if row.state == OrderState::Returned && price.minor > 0 {
-            let exact = updated_at.and_then(|_| postings.take("return", price, updated_at));
-            match exact.or_else(|| postings.take("return", price, None)) {
+        if row.state == OrderState::Returned && paid.minor > 0 {
+            let exact = updated_at.and_then(|_| postings.take("return", paid, updated_at));
+            match exact.or_else(|| postings.take("return", paid, None)) {
                 Some(posted_at) => at = posted_at,
                 None => {
                     at = updated_at.unwrap_or(at);
                     let debit = self.account(known, &known.owner, Purpose::User);
                     let credit = self.account(known, row.user.as_str(), Purpose::RefundsDue);
                     let accounts = (debit, credit);
-                    journal.post(self, known, ("return", number, at), accounts, price.minor)?;
+                    journal.post(self, known, ("return", number, at), accounts, paid.minor)?;
                 }
             }
         }

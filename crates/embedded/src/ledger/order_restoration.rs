@@ -31,8 +31,8 @@ pub(crate) fn restore(
     };
     let left = remaining_rows(conn, (known.campaign_ref, first, last))?;
     let mut plan = Plan::restore_orders(known, deleted, &left)?;
-    for (account, amount) in &mut plan.accounts {
-        if !is_balanced(conn, *account)? {
+    if !are_balanced(conn, &plan)? {
+        for (_, amount) in &mut plan.accounts {
             *amount = 0;
         }
     }
@@ -59,6 +59,17 @@ fn remaining_rows(conn: &Connection, range: (i64, u32, u32)) -> Result<Remaining
         payments: payments.collect::<Result<_, _>>()?,
         postings: postings.collect::<Result<_, _>>()?,
     })
+}
+
+/// Whether all accounts of a plan have the balances that their postings say. If one has not, its balance still has the
+/// money of deleted postings. Then no account moves: a posting that moved one of its accounts would create money.
+fn are_balanced(conn: &Connection, plan: &Plan<'_>) -> Result<bool, StoreError> {
+    for (account, _) in &plan.accounts {
+        if !is_balanced(conn, *account)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Whether an account's balance is what its postings say; an account that is not there has none.

@@ -48,7 +48,7 @@ if phase then
   local left = redis.call('HMGET', KEYS[1], 'left', 'left_created', 'ledger_position')
   redis.call('HSET', KEYS[1], 'left', int(math.max(tonumber(c[7]), tonumber(left[1] or 0))),
     'left_created', int(math.max(tonumber(ARGV[8]), tonumber(left[2] or 0))),
-    'ledger_position', int(math.max(tonumber(c[7]), tonumber(left[3] or 0))))
+    'ledger_position', int(math.max(tonumber(c[7]), tonumber(left[3] or left[1] or 0))))
 end
 redis.call('UNLINK', KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[13], KEYS[14], KEYS[16],
   KEYS[17])

@@ -15,7 +15,7 @@ use super::{EPOCH_GAP, group::Held, of_ledger, sides::BothSides};
 use crate::{offer::Loss, partitions::Partitions, rebuild::Noted};
 
 /// Orders that are put back in one transaction.
-const ORDERS_AT_ONCE: usize = 10_000;
+const ORDERS_AT_ONCE: usize = 500;
 /// Entries in quarantine that are read at a time.
 const QUARANTINE_PAGE: u32 = 1_000;
 
@@ -33,7 +33,7 @@ impl OrderRestoration {
     pub(super) fn of(loss: &Loss, noted: &Noted, end: Seq) -> Self {
         let is_whole = loss.to < loss.from && loss.answers_from == loss.from;
         Self {
-            is_settled: is_whole && !loss.epoch.is_empty() && noted.settled >= noted.head,
+            is_settled: is_whole && !loss.epoch.is_empty() && noted.settled == noted.head,
             places: Mutex::new((end.saturating_sub(EPOCH_GAP) + 1, end)),
         }
     }

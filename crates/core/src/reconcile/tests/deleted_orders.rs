@@ -86,12 +86,12 @@ fn settled_orders_that_the_ledger_lacks_are_deleted_ones() {
 
 /// The ledger has payments of orders that it does not have.
 #[test]
-fn payments_that_are_left_tell_that_an_order_was_settled() {
+fn orders_whose_payments_are_left_are_restored_with_them() {
     let check = |ours: &str, payment: &str, outcome: PaymentOutcome, expected: &str| {
         let mut ledger = rows("");
         let key = (1, PaymentRef::new(payment).unwrap());
         ledger.payments.insert(key, outcome.into());
-        for is_settled in [true, false] {
+        for (is_settled, expected) in [(true, expected), (false, "")] {
             let orders = deleted_orders(&facts(None), &engine(ours, 100), &ledger, is_settled);
             assert_eq!(found(&orders), expected, "{ours} | {payment}");
         }

@@ -344,6 +344,49 @@ async fn emptied_tables_are_filled_again(kind: LedgerKind) {
     }
 }
 
+/// The seller has withdrawn what was paid. If all postings are deleted and restored, the account stays empty: its balance
+/// never had less than what was paid and withdrawn.
+async fn withdrawn_money_does_not_return(kind: LedgerKind) {
+    let ledger = TestLedger::new(kind);
+    let mut node = Node::start(&ledger).await;
+    for life in [Life::Paid, Returned] {
+        Order::make(&node, (life, Place::Sale)).await;
+    }
+    node.settled().await;
+    let balance = node.balance("olga").await;
+    let body = json!({ "reference": "w-1", "amount": balance, "currency": "CNY" });
+    let withdrawn = node.operate("/v1/accounts/olga/withdrawals", body).await;
+    assert_eq!(
+        (balance > 0, withdrawn.status),
+        (true, 201),
+        "{withdrawn:?}"
+    );
+    node.stop();
+    for table in ["orders", "payments", "payouts", "postings"] {
+        ledger.run_any(&format!("DELETE FROM {table}")).await;
+    }
+    repair(&ledger, 4);
+    let mut node = Node::start_again(node, &ledger).await;
+    node.settled().await;
+    assert_eq!(node.balance("olga").await, 0);
+    node.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn withdrawn_money_in_a_file() {
+    withdrawn_money_does_not_return(LedgerKind::File).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn withdrawn_money_in_postgres() {
+    withdrawn_money_does_not_return(LedgerKind::Postgres).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn withdrawn_money_in_mariadb() {
+    withdrawn_money_does_not_return(LedgerKind::MariaDb).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn in_a_file() {
     deleted_rows_are_put_back(LedgerKind::File).await;
