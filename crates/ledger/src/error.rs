@@ -1,6 +1,7 @@
 //! Errors of the ledger's database.
 
 use qiang_core::{ports::LedgerError, rows::Contradiction};
+use sqlx::mysql::MySqlDatabaseError;
 
 /// Error that opens the ledger's database.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +31,22 @@ pub enum OpenError {
         /// The version that this program understands.
         known: u32,
     },
+    /// Tables lack unique keys by which retries are found.
+    #[error(
+        "the ledger's tables lack the unique keys {missing}: create them again, or restore the tables from a backup"
+    )]
+    Keys {
+        /// Tables and the columns of the keys: `deposits (id), orders (campaign,number)`.
+        missing: String,
+    },
+    /// The database cannot store text of every script.
+    #[error(
+        "the ledger's database has the encoding {found}, which lacks characters: create one with ENCODING 'UTF8'"
+    )]
+    Encoding {
+        /// PostgreSQL's name of the encoding.
+        found: String,
+    },
     /// The schema was made by a newer Qiang.
     #[error(
         "the ledger's schema is version {found}, and this program understands up to {known}: use a newer qiang"
@@ -53,16 +70,22 @@ impl OpenError {
     #[must_use]
     pub fn is_outage(&self) -> bool {
         match self {
-            // The server has answered: it starts or stops (57P, 08S01), or has no connection to spare (53, 08004).
+            // The server has answered: it starts or stops (57P, 08S01), or has no connection to spare (53, 08004;
+            // 1203 and 1226 for one user).
             Self::Unavailable(sqlx::Error::Database(error)) => {
                 let code = error.code().unwrap_or_default();
                 let outages = ["57P", "08S01", "53", "08004"];
-                outages.iter().any(|of| code.starts_with(of))
+                let is_full = error
+                    .try_downcast_ref::<MySqlDatabaseError>()
+                    .is_some_and(|error| matches!(error.number(), 1203 | 1226));
+                is_full || outages.iter().any(|of| code.starts_with(of))
             }
             Self::Unavailable(_) | Self::Busy { .. } => true,
             Self::Scheme
             | Self::Url(_)
             | Self::Pooler
+            | Self::Keys { .. }
+            | Self::Encoding { .. }
             | Self::TooOld { .. }
             | Self::TooNew { .. } => false,
         }

@@ -33,6 +33,7 @@ mod schema;
 mod settle;
 mod settled_positions;
 mod sql_ledger;
+mod table_keys;
 mod waiting_rooms;
 mod webhooks;
 
@@ -51,6 +52,7 @@ use self::{
     dialect::Dialect,
     pool::{BoundedPool, Outdated},
     sql_ledger::SqlLedger,
+    table_keys::KeyCheck,
 };
 pub use self::{
     error::OpenError,
@@ -141,6 +143,7 @@ async fn bounded_pool<D: Dialect>(
     let pool = pool.connect_with(at).await.map_err(OpenError::of)?;
     let mut conn = pool.acquire().await.map_err(OpenError::of)?;
     schema::check::<D>(&mut conn).await?;
+    table_keys::check::<D>(&mut conn).await?;
     let warnings = D::durability_warnings(&mut conn).await;
     for doubt in warnings.map_err(OpenError::of)? {
         tracing::warn!(
@@ -153,6 +156,7 @@ async fn bounded_pool<D: Dialect>(
         pool,
         work_max: options.work_max,
         outdated,
+        keys: KeyCheck::default(),
     })
 }
 
@@ -205,6 +209,9 @@ async fn on_connection<D: Dialect, T>(
     let connected = connected.unwrap_or(Err(sqlx::Error::PoolTimedOut));
     let mut conn = connected.map_err(OpenError::of)?;
     check_sessions::<D>(&at).await?;
+    D::set_up_migration(&mut conn)
+        .await
+        .map_err(OpenError::of)?;
     let result = work(&mut conn).await;
     // It has done its work; how it goes is of no account.
     drop(conn.close().await);

@@ -17,6 +17,7 @@ use sqlx::{Database, Pool, pool::PoolConnection};
 use crate::{
     dialect::{Class, Dialect},
     error::StoreError,
+    table_keys::KeyCheck,
 };
 
 /// Maximum attempts of work that the database rolls back in favour of other transactions.
@@ -48,6 +49,7 @@ pub(crate) struct BoundedPool<D: Database> {
     pub(crate) pool: Pool<D>,
     pub(crate) work_max: Duration,
     pub(crate) outdated: Outdated,
+    pub(crate) keys: KeyCheck,
 }
 
 /// Moment before which all sessions are outdated: one of them could no longer write, and the others began with the same
@@ -78,6 +80,7 @@ impl<D: Database> Clone for BoundedPool<D> {
             pool: self.pool.clone(),
             work_max: self.work_max,
             outdated: self.outdated.clone(),
+            keys: self.keys.clone(),
         }
     }
 }
@@ -218,6 +221,7 @@ async fn once<D: Dialect>(
         if mode == Mode::Read {
             return work.attempt(&mut *conn).await;
         }
+        pool.keys.before_writing::<D>(&mut *conn).await?;
         D::run(&mut *conn, D::BEGIN).await?;
         work.attempt(&mut *conn).await?;
         committing.store(true, Ordering::Relaxed);

@@ -9,10 +9,29 @@ use crate::error::OpenError;
 /// The schema's version that this program understands: the number of migrations, the same on both databases.
 pub const SCHEMA_VERSION: u32 = 1;
 
+/// A table and the columns of one of its unique keys, in their order, with commas between them.
+pub(crate) type TableKey = (String, String);
+
 /// Migrations of a database.
 pub(crate) trait Schema: Database {
     /// In order; append only.
     const MIGRATIONS: [&'static str; SCHEMA_VERSION as usize];
+
+    /// Tables and the columns of unique keys that this database alone has in this form.
+    const UNIQUE_KEYS: &'static [(&'static str, &'static str)];
+
+    /// Tables and the columns of all unique keys that hold.
+    fn unique_keys(
+        conn: &mut Self::Connection,
+    ) -> impl Future<Output = Result<Vec<TableKey>>> + Send;
+
+    /// The database's encoding, if it cannot store text of every script.
+    fn narrow_encoding(
+        conn: &mut Self::Connection,
+    ) -> impl Future<Output = Result<Option<String>>> + Send;
+
+    /// Prepares a connection for migrations, for any defaults of the server.
+    fn set_up_migration(conn: &mut Self::Connection) -> impl Future<Output = Result<()>> + Send;
 
     /// How many migrations the database has; 0 if it knows of none.
     fn version(conn: &mut Self::Connection) -> impl Future<Output = Result<i64>> + Send;
@@ -52,6 +71,7 @@ pub(crate) async fn version<D: Schema>(conn: &mut D::Connection) -> Result<u32, 
 
 /// Refuses a database that is older or newer than this program understands.
 pub(crate) async fn check<D: Schema>(conn: &mut D::Connection) -> Result<(), OpenError> {
+    check_encoding::<D>(conn).await?;
     let (found, known) = (version::<D>(conn).await?, SCHEMA_VERSION);
     match found.cmp(&known) {
         std::cmp::Ordering::Less => Err(OpenError::TooOld { found, known }),
@@ -60,8 +80,16 @@ pub(crate) async fn check<D: Schema>(conn: &mut D::Connection) -> Result<(), Ope
     }
 }
 
+async fn check_encoding<D: Schema>(conn: &mut D::Connection) -> Result<(), OpenError> {
+    match D::narrow_encoding(conn).await.map_err(OpenError::of)? {
+        None => Ok(()),
+        Some(found) => Err(OpenError::Encoding { found }),
+    }
+}
+
 /// Brings a database to the version that this program understands.
 pub(crate) async fn migrate<D: Schema>(conn: &mut D::Connection) -> Result<Migrated, OpenError> {
+    check_encoding::<D>(conn).await?;
     if !D::lock(conn).await.map_err(OpenError::of)? {
         return Err(OpenError::Busy {
             seconds: MIGRATION_WAIT_S,

@@ -4,7 +4,7 @@ use sqlx::{PgConnection, Postgres, Result};
 
 use crate::{
     dialect::Dialect as _,
-    schema::{MIGRATION_WAIT_S, SCHEMA_VERSION, Schema},
+    schema::{MIGRATION_WAIT_S, SCHEMA_VERSION, Schema, TableKey},
 };
 
 /// The advisory lock that whoever migrates has; "qiang" in ASCII.
@@ -13,6 +13,25 @@ const LOCK: i64 = 0x71_69_61_6e_67;
 impl Schema for Postgres {
     const MIGRATIONS: [&'static str; SCHEMA_VERSION as usize] =
         [include_str!("../../migrations/postgres/0001_init.sql")];
+
+    const UNIQUE_KEYS: &'static [(&'static str, &'static str)] =
+        &[("orders", "campaign,user"), ("payments", "campaign,number")];
+
+    async fn unique_keys(conn: &mut PgConnection) -> Result<Vec<TableKey>> {
+        let keys = sqlx::query_as(include_str!("sql/unique_keys.sql"));
+        keys.fetch_all(conn).await
+    }
+
+    async fn narrow_encoding(conn: &mut PgConnection) -> Result<Option<String>> {
+        let encoding = sqlx::query_scalar::<_, String>("SELECT current_setting('server_encoding')");
+        let encoding = encoding.fetch_one(conn).await?;
+        // SQL_ASCII takes bytes as they are.
+        Ok((encoding != "UTF8" && encoding != "SQL_ASCII").then_some(encoding))
+    }
+
+    async fn set_up_migration(conn: &mut PgConnection) -> Result<()> {
+        Self::run(conn, include_str!("sql/migration_session.sql")).await
+    }
 
     async fn version(conn: &mut PgConnection) -> Result<i64> {
         let there = sqlx::query_scalar("SELECT to_regclass('schema_version') IS NOT NULL");
