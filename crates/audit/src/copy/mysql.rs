@@ -10,6 +10,9 @@ use super::{
 
 impl Source for MySql {
     const BEGIN: &'static [&'static str] = &[
+        // A server's defaults may hide rows, or end what takes long.
+        "SET SESSION sql_select_limit = 18446744073709551615, SESSION sql_big_selects = 1 \
+         /*M!100100 , SESSION max_statement_time = 0 */ /*!50708 , SESSION max_execution_time = 0 */",
         // The only level at which the next statement takes its snapshot.
         "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
         "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",

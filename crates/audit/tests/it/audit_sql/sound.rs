@@ -1,11 +1,14 @@
 //! Ledgers that are sound.
 
 use qiang_core::{book::Command, id::PaymentRef, payment::Received};
-use qiang_testkit::campaign::{OPEN_MS, OPENS, sale};
+use qiang_testkit::{
+    campaign::{OPEN_MS, OPENS, sale},
+    servers::mariadb::{MariaDb, Options},
+};
 
 use super::{
-    AUDIT_PAGE, KINDS, LedgerKind, World, assert_sound, audit, empty, mariadb, opened, postgres,
-    world,
+    AUDIT_PAGE, KINDS, LedgerKind, World, assert_sound, audit, empty, history, mariadb, opened,
+    postgres, world,
 };
 
 /// Audits that are made while grants are made and settled, and at most how many grants.
@@ -146,4 +149,23 @@ fn rows_come_through_as_they_are() {
         assert!(broken.contains("grants_posted"), "{report:#}");
         drop(world);
     }
+}
+
+/// A default of the server may hide all rows but the first: the audit reads them all.
+#[test]
+fn limits_of_the_server_hide_no_rows() {
+    let server = MariaDb::start(&Options::new().without_fsync());
+    let url = server.create_database();
+    let world = World::new(async |clock| opened(&url, clock).await);
+    let world = history(world);
+    let examined = |report: &serde_json::Value| -> u64 {
+        let checks = report["checks"].as_array().unwrap().iter();
+        checks
+            .map(|check| check["examined"].as_u64().unwrap())
+            .sum()
+    };
+    let all = examined(&assert_sound(&url));
+    server.sql("SET GLOBAL sql_select_limit = 1; SET GLOBAL max_join_size = 1");
+    assert_eq!(examined(&assert_sound(&url)), all);
+    drop(world);
 }
