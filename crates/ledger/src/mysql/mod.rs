@@ -57,6 +57,8 @@ impl Dialect for MySql {
             // A shutdown, a killed or idle session, a node outside its cluster's majority, and a prepared statement
             // that a proxy lost.
             Some(1053 | 1927 | 3168 | 3169 | 4031 | 1047 | 1243) => Class::Session,
+            // A column that this program does not know and that has no default: the table was changed.
+            Some(1364) => Class::Other,
             // A value that its column cannot hold: too long, of another type, or not of its character set.
             Some(1265 | 1366 | 1406) => Class::Contradiction,
             _ if error.kind() != ErrorKind::Other => Class::Contradiction,

@@ -85,6 +85,8 @@ impl Dialect for Postgres {
             Some("26000" | "42P05" | "0A000") => Class::Session,
             Some(code) if code.starts_with("57P") || code.starts_with("08") => Class::Session,
             _ if matches!(severity, Some(PgSeverity::Fatal | PgSeverity::Panic)) => Class::Session,
+            // A column that this program does not know and that has no default: the table was changed.
+            Some("23502") => Class::Other,
             // A value that its column cannot hold; a rule of the table.
             Some(code) if code.starts_with("22") || code.starts_with("23") => Class::Contradiction,
             _ if error.kind() != ErrorKind::Other => Class::Contradiction,
