@@ -10,6 +10,7 @@ mod distributed;
 mod ledger_ack;
 mod leftovers;
 pub mod local;
+mod log_lines;
 mod logging;
 mod machine;
 pub mod maintenance;

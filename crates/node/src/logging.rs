@@ -5,32 +5,34 @@ use std::io::IsTerminal as _;
 use qiang_api::UsageError;
 use tracing::Level;
 use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{Registry, fmt, reload};
 
-use crate::config::{LogColor, LogConfig, LogFormat};
+use crate::{
+    config::{LogColor, LogConfig, LogFormat},
+    log_lines::LineQueue,
+};
 
-/// The running log.
+/// The running log of a process that serves. Dropping it writes the lines that wait.
 pub(crate) struct Logging {
     filter: reload::Handle<Targets, Registry>,
+    lines: LineQueue,
+}
+
+impl Drop for Logging {
+    fn drop(&mut self) {
+        self.lines.flush();
+    }
 }
 
 impl Logging {
     /// Starts logging to standard error. To be called once in a process.
     pub(crate) fn start(config: &LogConfig) -> anyhow::Result<Self> {
-        Self::start_with(config, filter(config)?)
-    }
-
-    fn start_with(config: &LogConfig, filter: Targets) -> anyhow::Result<Self> {
-        let (filter, handle) = reload::Layer::new(filter);
-        let registry = tracing_subscriber::registry().with(filter);
-        let lines = fmt::layer().with_writer(std::io::stderr);
-        match config.format {
-            LogFormat::Text => registry.with(lines.with_ansi(colors(config.color))).init(),
-            LogFormat::Json => registry.with(lines.json()).init(),
-        }
-        Ok(Self { filter: handle })
+        let lines = LineQueue::start()?;
+        let filter = start_with(config, filter(config)?, lines.clone());
+        Ok(Self { filter, lines })
     }
 
     /// Starts logging to standard error, of one target alone and at most as configured: what a command does that serves
@@ -44,7 +46,8 @@ impl Logging {
             LevelFilter::OFF
         };
         let only = Targets::new().with_target(target, level);
-        Self::start_with(config, only).map(drop)
+        start_with(config, only, std::io::stderr);
+        Ok(())
     }
 
     /// Logs by another level from here on. The format stays.
@@ -60,6 +63,24 @@ impl Logging {
     pub(crate) fn check(config: &LogConfig) -> anyhow::Result<()> {
         filter(config).map(drop)
     }
+}
+
+fn start_with<W>(
+    config: &LogConfig,
+    filter: Targets,
+    writer: W,
+) -> reload::Handle<Targets, Registry>
+where
+    W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
+{
+    let (filter, handle) = reload::Layer::new(filter);
+    let registry = tracing_subscriber::registry().with(filter);
+    let lines = fmt::layer().with_writer(writer);
+    match config.format {
+        LogFormat::Text => registry.with(lines.with_ansi(colors(config.color))).init(),
+        LogFormat::Json => registry.with(lines.json()).init(),
+    }
+    handle
 }
 
 fn colors(color: LogColor) -> bool {
