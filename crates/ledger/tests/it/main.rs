@@ -6,6 +6,8 @@ mod common;
 #[cfg(feature = "servers")]
 mod conformance;
 #[cfg(feature = "servers")]
+mod disasters;
+#[cfg(feature = "servers")]
 mod opening;
 #[cfg(feature = "servers")]
 mod outages;

@@ -10,6 +10,7 @@ mod client;
 mod conformance;
 #[cfg(feature = "servers")]
 mod corrections;
+mod disasters;
 #[cfg(feature = "servers")]
 mod engine_binding;
 mod http;

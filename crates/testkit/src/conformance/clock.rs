@@ -1,6 +1,8 @@
 //! Clocks jump. Nothing may be lost, doubled or stuck because of it.
 
-use qiang_core::{book::CampaignAction, campaign::Phase, order::OrderState, split::SplitRule};
+use qiang_core::{
+    book::CampaignAction, campaign::Phase, order::OrderState, split::SplitRule, time::Timestamp,
+};
 
 use super::Scenario;
 use crate::campaign::{HOLD_MS, OPEN_MS, OPENS, red_packet, sale};
@@ -45,6 +47,33 @@ pub async fn a_clock_that_jumps_breaks_nothing(case: &mut Scenario) {
         };
         let state = view.grant.order.map(|order| order.state);
         assert_ne!(state, Some(OrderState::Held), "order {n}");
+    }
+}
+
+/// The hour that a night in Europe has twice, a leap day, the second in which 32 bits end, and the last one that a
+/// calendar shows: windows and holds pass them by like any other.
+pub async fn days_of_the_calendar_are_ordinary(case: &mut Scenario) {
+    for millis in [
+        1_824_944_400_000,   // 2027-10-31T01:00:00Z
+        1_835_395_200_000,   // 2028-02-29T00:00:00Z
+        2_147_483_648_000,   // 2038-01-19T03:14:08Z
+        253_370_764_798_000, // 9998-12-31T23:59:58Z
+    ] {
+        let moment = Timestamp::from_millis(millis);
+        let opens = moment.plus_millis(-1_000);
+        let sale = case.open(sale(3).window(opens, 2_000)).await;
+        case.at(opens.plus_millis(-1)).await;
+        assert_eq!(case.outcome(sale.one("early")).await, "not_started");
+        for (now, user) in [(opens, "a"), (moment, "b"), (moment.plus_millis(999), "c")] {
+            case.at(now).await;
+            case.granted(sale.one(user)).await;
+        }
+        case.pay(case.nth(sale, 1), "p").await;
+        case.at(moment.plus_millis(1_000)).await;
+        assert_eq!(case.outcome(sale.one("late")).await, "ended");
+        case.at(moment.plus_millis(999 + HOLD_MS)).await;
+        let tally = case.tally(sale.id).await;
+        assert_eq!((tally.phase, tally.granted), (Phase::Closed, 1));
     }
 }
 

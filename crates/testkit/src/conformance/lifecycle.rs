@@ -1,7 +1,7 @@
 //! The window, the operator's hand, and the close.
 
 use qiang_core::{
-    book::{CampaignAction, Refusal},
+    book::{CampaignAction, Claim, Command, Refusal},
     campaign::{Phase, Transition, TransitionError},
     split::SplitRule,
 };
@@ -124,6 +124,40 @@ pub async fn a_close_returns_what_is_left_exactly_once(case: &mut Scenario) {
     assert_eq!(tally.refunded_minor, 1_001 - claimed);
     case.settle().await;
     assert_eq!(case.balance("sender").await, (1_001 - claimed, 0));
+}
+
+/// A close at the last second, while users claim: each unit is granted or returned, and none is both.
+pub async fn a_close_among_claims_loses_no_unit(case: &mut Scenario) {
+    for round in 0..5 {
+        let packet = case.open(red_packet(4_000, 40, SplitRule::Equal)).await;
+        let sale = case.open(sale(40)).await;
+        for target in [packet, sale] {
+            let claims: Vec<_> = (0..30)
+                .map(|n| target.one(&format!("r{round}-u{n}")))
+                .collect();
+            let (campaign, action) = (target.id, CampaignAction::Close);
+            // All of them are in flight before the first is answered.
+            let asked = |claim: &Claim| case.engine().claim(claim.clone());
+            let mut pending: Vec<_> = claims[..15].iter().map(asked).collect();
+            let closing = case.engine().submit(Command::Act { campaign, action });
+            pending.extend(claims[15..].iter().map(asked));
+            assert!(closing.await.is_ok());
+            let mut granted = 0;
+            for (claim, pending) in claims.into_iter().zip(pending) {
+                let outcome = match pending.await {
+                    Ok(claimed) => claimed.outcome,
+                    // Told to come again, by a machine that is busy.
+                    Err(_) => case.engine().claim(claim.clone()).await.unwrap().outcome,
+                };
+                granted += u64::from(outcome.grant().is_some());
+                case.record_claim(claim, Ok(outcome));
+            }
+            case.act(campaign, action).await;
+            let tally = case.tally(target.id).await;
+            assert_eq!((tally.phase, tally.remaining), (Phase::Closed, 0));
+            assert_eq!((tally.granted, tally.returned), (granted, 40 - granted));
+        }
+    }
 }
 
 /// Nobody needs to close by hand: the end of the window does, for paused campaigns and untouched ones too.

@@ -170,7 +170,7 @@ impl Scenario {
         reply
     }
 
-    fn record_claim(&mut self, claim: Claim, outcome: Result<Outcome, EngineError>) {
+    pub(super) fn record_claim(&mut self, claim: Claim, outcome: Result<Outcome, EngineError>) {
         if let Ok(Outcome::Granted(grant)) = &outcome {
             let granted = self.granted.entry(grant.campaign).or_default();
             granted.push(grant.order_id());

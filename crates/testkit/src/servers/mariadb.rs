@@ -178,7 +178,7 @@ fn command(at: &Resources, options: &Options) -> Command {
         )
         // As root it starts only if that is said explicitly. Without root it ignores this.
         .arg("--user=root");
-    command
+    options.on_disk(command)
 }
 
 /// The server speaks first: a length, a number, and the protocol's version, 10.

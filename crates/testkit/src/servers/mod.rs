@@ -15,6 +15,7 @@ mod program;
 pub mod rabbitmq;
 pub mod redis;
 mod server_process;
+mod small_disk;
 mod tree;
 mod user;
 mod wait;
@@ -24,6 +25,7 @@ use std::{fs, path::Path, sync::Once, time::Duration};
 pub use port::Port;
 pub use process::Process;
 pub use server_process::{Builder, Resources, ServerProcess};
+pub use small_disk::Ballast;
 pub use wait::wait_for;
 
 /// What the names of servers' folders begin with.

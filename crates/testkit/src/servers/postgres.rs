@@ -1,5 +1,6 @@
 //! PostgreSQL: one server with a superuser `qiang`, who needs no password.
 
+use std::fs;
 use std::ops::Deref;
 use std::path::Path;
 use std::process::Command;
@@ -17,6 +18,12 @@ const USER: &str = "qiang";
 
 /// The database that every new server has.
 const DATABASE: &str = "postgres";
+
+/// Users of which it runs as the first one that exists, if the tests run as root.
+const USERS: [&str; 2] = ["postgres", "nobody"];
+
+/// The folder of a copy.
+const COPY: &str = "copy";
 
 /// Turns off the syncing of commits.
 const FSYNC_OFF: [&str; 2] = ["fsync=off", "full_page_writes=off"];
@@ -39,7 +46,7 @@ impl Deref for Postgres {
 impl Postgres {
     /// Makes a folder, starts the server and waits until it takes connections.
     pub fn start(options: &Options) -> Self {
-        let user = User::instead_of_root(&["postgres", "nobody"]);
+        let user = User::instead_of_root(&USERS);
         let (options, owner) = (options.clone(), user.clone());
         let server = ServerProcess::builder(move |at| command(at, &options))
             .user(user)
@@ -81,6 +88,41 @@ impl Postgres {
         psql.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-d"]);
         psql.arg(self.url_of(database)).args(["-c", statement]);
         program::run(statement, &mut psql)
+    }
+
+    /// Copies the server's data as a replica does when it is made.
+    ///
+    /// # Panics
+    /// When that fails.
+    pub fn copy(&self) {
+        let mut command = Command::new(program::find_postgres("pg_basebackup"));
+        command
+            .args([
+                "--no-sync",
+                "--checkpoint=fast",
+                "--write-recovery-conf",
+                "--host=127.0.0.1",
+            ])
+            .arg(format!("--port={}", self.addr().port()))
+            .arg(format!("--username={USER}"))
+            .arg("--pgdata")
+            .arg(self.resources().folder().join(COPY))
+            .current_dir(self.resources().folder());
+        let user = User::instead_of_root(&USERS);
+        program::run("pg_basebackup", &mut wrapped(&command, user.as_ref()));
+    }
+
+    /// Kills the server, and promotes the last [`copy`](Self::copy) in its place: later commits are lost.
+    ///
+    /// # Panics
+    /// When that fails.
+    pub fn promote_copy(&self) {
+        self.kill();
+        let folder = self.resources().folder();
+        fs::rename(folder.join("data"), folder.join("lost")).expect("take the old data away");
+        fs::rename(folder.join(COPY), folder.join("data")).expect("put the copy in its place");
+        self.start_again();
+        self.sql("SELECT pg_promote()");
     }
 
     /// The URL of a database by its name.
@@ -148,7 +190,7 @@ fn command(at: &Resources, options: &Options) -> Command {
     for setting in ours.into_iter().chain(options.settings(&FSYNC_OFF)) {
         command.args(["-c", setting]);
     }
-    command
+    options.on_disk(command)
 }
 
 fn is_ready(at: &Resources) -> bool {

@@ -39,6 +39,8 @@ pub(crate) trait Server:
     fn count(url: &str, sql: &'static str) -> impl Future<Output = i64> + Send {
         async move { Self::counts(url, &[sql]).await[0] }
     }
+    /// The only column of a query's rows.
+    fn texts(url: &str, sql: &'static str) -> impl Future<Output = Vec<String>> + Send;
     /// Carries out statements on a connection of their own.
     fn execute(url: &str, sql: &str) -> impl Future<Output = ()> + Send;
     /// Returns a connection with an open transaction that wins a deadlock with settlement.
@@ -145,6 +147,11 @@ impl Server for Postgres {
         counts
     }
 
+    async fn texts(url: &str, sql: &'static str) -> Vec<String> {
+        let mut conn = sqlx::PgConnection::connect(url).await.unwrap();
+        sqlx::query_scalar(sql).fetch_all(&mut conn).await.unwrap()
+    }
+
     async fn stranger(url: &str) -> sqlx::PgConnection {
         let mut conn = sqlx::PgConnection::connect(url).await.unwrap();
         // The transaction that looks for deadlocks first finds it and is rolled back.
@@ -233,6 +240,11 @@ impl Server for MariaDb {
             counts.push(counted.unwrap_or_else(|error| panic!("{sql}: {error}")));
         }
         counts
+    }
+
+    async fn texts(url: &str, sql: &'static str) -> Vec<String> {
+        let mut conn = sqlx::MySqlConnection::connect(url).await.unwrap();
+        sqlx::query_scalar(sql).fetch_all(&mut conn).await.unwrap()
     }
 
     async fn stranger(url: &str) -> sqlx::MySqlConnection {

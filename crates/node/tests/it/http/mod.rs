@@ -17,6 +17,7 @@ mod connections;
 mod cors;
 mod creations;
 mod development;
+mod disasters_page;
 mod errors;
 mod events;
 mod free;

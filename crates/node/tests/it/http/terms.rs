@@ -108,3 +108,43 @@ async fn the_terms_of_a_sale_are_changed() {
     late.assert_problem(410, "ended");
     service.stop().await;
 }
+
+/// Two people edit one sale at once: what they change in different fields is all there, and of one field one of the
+/// values is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_people_who_edit_at_once_lose_no_field() {
+    let service = Service::start().await;
+    let id = service.sale(50, |_| ()).await;
+    let path = format!("/v1/sales/{id}");
+    let (ann, ben) = (service.operator(), service.token("otto", "admin"));
+    for round in 1..=5_i64 {
+        let price = json!({ "unit_price": { "amount": 100 * round, "currency": "CNY" } });
+        let [limit, stock] = [
+            json!({ "per_user_limit": round }),
+            json!({ "stock": 50 + round }),
+        ];
+        let title = json!({ "title": format!("round {round}") });
+        let changed = tokio::join!(
+            service.patch(&path, &ann, price),
+            service.patch(&path, &ben, limit),
+            service.patch(&path, &ann, stock),
+            service.patch(&path, &ben, title),
+        );
+        for reply in [changed.0, changed.1, changed.2, changed.3] {
+            assert_eq!(reply.status, 200, "{reply:?}");
+        }
+        let seen = service.get(&path, &ann).await.json();
+        assert_eq!(seen["unit_price"]["amount"], json!(100 * round));
+        assert_eq!(seen["per_user_limit"], json!(round));
+        assert_eq!(seen["stock"], json!(50 + round));
+        assert_eq!(seen["title"], json!(format!("round {round}")));
+    }
+    let both = tokio::join!(
+        service.patch(&path, &ann, json!({ "stock": 60 })),
+        service.patch(&path, &ben, json!({ "stock": 70 })),
+    );
+    assert_eq!((both.0.status, both.1.status), (200, 200));
+    let stock = service.get(&path, &ann).await.json()["stock"].clone();
+    assert!(stock == json!(60) || stock == json!(70), "{stock}");
+    service.stop().await;
+}

@@ -9,6 +9,7 @@ mod crowd;
 mod deploy;
 mod failures;
 mod keys;
+mod logs;
 mod maintenance;
 mod over_http;
 pub(crate) mod program;

@@ -1,6 +1,6 @@
 //! Starts when something that was asked for is missing.
 
-use std::{path::Path, time::Instant};
+use std::{path::Path, process::Command, time::Instant};
 
 use qiang_testkit::servers::{
     Port,
@@ -281,4 +281,52 @@ async fn a_node_that_may_open_few_files_serves_fewer_connections_and_stays_healt
     assert_eq!(node.line(line).await["connections_max"], 128);
     drop(clients);
     node.ready(200).await;
+}
+
+/// A volume that is missing looks like a service that is new: the log says so.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_data_file_is_a_warning() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Program::serve(folder.path(), &[]);
+    let line = node
+        .line("created a new data file without any campaign")
+        .await;
+    assert_eq!(line["level"], "WARN");
+    drop(node);
+    let node = Program::serve(folder.path(), &[]);
+    node.line("opened the data file").await;
+}
+
+/// A folder on a file system that is mounted read-only, empty and with a data file.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_only_folder_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let script =
+        "mount --bind \"$0\" \"$0\" && mount -o remount,bind,ro \"$0\" && cd \"$0\" && exec \"$@\"";
+    for round in 0..2 {
+        let mut command = Command::new("unshare");
+        command
+            .args(["--user", "--map-current-user", "--keep-caps", "--mount"])
+            .args(["sh", "-c", script])
+            .arg(folder.path())
+            .args([
+                env!("CARGO_BIN_EXE_qiang"),
+                "serve",
+                "--listen",
+                "127.0.0.1:0",
+            ])
+            .env("QIANG__AUTH__HS256_SECRET", SECRET)
+            .env("QIANG__LOG__LEVEL", "off");
+        let ended = command.output().unwrap();
+        let said = String::from_utf8(ended.stderr).unwrap();
+        assert_eq!(ended.status.code(), Some(1), "{said}");
+        assert!(
+            said.contains("qiang.db") && said.contains("Read-only"),
+            "{said}"
+        );
+        if round == 0 {
+            let node = Program::serve(folder.path(), &[]);
+            node.ready(200).await;
+        }
+    }
 }

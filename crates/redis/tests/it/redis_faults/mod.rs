@@ -23,6 +23,7 @@ mod lost;
 mod maintained;
 mod memory;
 mod network;
+mod operators;
 mod payments;
 mod places;
 mod pulls;
