@@ -10,6 +10,7 @@ mod client;
 mod conformance;
 #[cfg(feature = "servers")]
 mod corrections;
+#[cfg(feature = "servers")]
 mod disasters;
 #[cfg(feature = "servers")]
 mod engine_binding;
