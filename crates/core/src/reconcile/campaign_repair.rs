@@ -329,8 +329,8 @@ impl ComparedCampaign {
     /// The present row with the ledger's facts back that commands did not bring to the engine. `restated` is the row
     /// that the repair wrote before. A fact that was changed since stays. `None` if nothing is left to change.
     ///
-    /// Terms stay as the repair wrote them. Another change of the terms may be in flight, and its settlement records the
-    /// row's terms as those before it, by which orders are audited.
+    /// Terms stay as the repair wrote them. Another change of the terms may be in flight. Its settlement records the
+    /// row's terms as the terms before it, and orders are audited by those.
     #[must_use]
     pub fn row_given_back(
         &self,

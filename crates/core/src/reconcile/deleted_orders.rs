@@ -93,9 +93,9 @@ impl DeletedOrder {
     }
 }
 
-/// The orders of the engine's part that the ledger has settled, and whose order row or payments it lacks: none unless
-/// the ledger has settled all that the engine has (`is_settled`), since a missing row may be an entry that is not settled
-/// yet. Orders of which both sides contradict each other, or for which there is no room beside what the
+/// The orders of the engine's part that the ledger has settled, and whose order row or payments it lacks. There are
+/// none unless the ledger has settled all that the engine has (`is_settled`): a missing row may be an entry that is not
+/// settled yet. Orders of which both sides contradict each other, or for which there is no room beside what the
 /// ledger has, are left out.
 #[must_use]
 pub fn deleted_orders(

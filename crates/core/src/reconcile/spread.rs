@@ -113,6 +113,9 @@ impl SpreadSurvey<'_> {
             if part.closed.is_some() {
                 continue;
             }
+            // A grant of the engine that the repair refuses leaves its share where it was granted.
+            let refused = part.engine.rows.grants.keys();
+            own.extend(refused.filter_map(|number| Some((*number, free.remove(number)?))));
             let remembered = part.engine.shares.iter();
             own.extend(remembered.filter_map(|(number, _)| Some((*number, free.remove(number)?))));
         }

@@ -113,6 +113,29 @@ fn a_withheld_share_that_a_user_has_is_not_withheld() {
     assert_eq!((repairs[0].granted, repairs[1].withheld.units), (1, 0));
 }
 
+/// The engine of the first part granted share 2, which is at first the second part's, to a user with share 1 in the
+/// ledger. That row is refused, and its share can be granted in one part only.
+#[test]
+fn a_share_of_a_refused_row_is_in_one_part() {
+    let kind = CampaignKind::RedPacket;
+    let mut parts = vec![
+        emptied(kind, 0, &[1]),
+        emptied(kind, 1, &[]),
+        emptied(kind, 2, &[]),
+    ];
+    let event = Event::Granted {
+        number: 2,
+        user: UserId::new("u1").unwrap(),
+        quantity: 1,
+        amount_minor: amount(2),
+        key: None,
+    };
+    parts[0].engine.rows.apply(at(1_500), &event);
+    let repairs = repaired(kind, parts);
+    let free = repairs.iter().flat_map(|repair| &repair.shares);
+    assert_eq!(free.filter(|(number, _)| *number == 2).count(), 1);
+}
+
 /// The first part has granted all that it was given at first, and units that came from the others.
 #[test]
 fn withheld_units_stay_withheld_when_all_parts_are_lost_again() {

@@ -344,8 +344,8 @@ async fn emptied_tables_are_filled_again(kind: LedgerKind) {
     }
 }
 
-/// The seller has withdrawn what was paid. If all postings are deleted and restored, the account stays empty: its balance
-/// never had less than what was paid and withdrawn.
+/// The seller has withdrawn what was paid. If all postings are deleted and those of orders restored, the account stays
+/// empty: the restored postings move none of their accounts.
 async fn withdrawn_money_does_not_return(kind: LedgerKind) {
     let ledger = TestLedger::new(kind);
     let mut node = Node::start(&ledger).await;
