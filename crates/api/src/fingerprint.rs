@@ -13,6 +13,8 @@ use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
+use crate::problem::Problem;
+
 /// The version of the form. A new one is a new number, and the old form is tried as well for as long as keys are kept.
 const VERSION: u8 = 1;
 
@@ -29,6 +31,25 @@ pub(crate) fn key_use(
         earlier: Some(first_form(parameter, body)),
         ..KeyUse::new(scope, key.clone(), fingerprint(parameter, body))
     }
+}
+
+/// The key that is kept with an effect, and that outlives the table of idempotency keys: 32 hexadecimal digits. It
+/// follows from the caller, the route and the request's key. It must never change.
+///
+/// # Errors
+/// `bad-request` if the request has no key.
+pub(crate) fn effect_key(used: Option<&KeyUse>) -> Result<IdempotencyKey, Problem> {
+    let missing = || {
+        let detail = "a request for a part needs an `Idempotency-Key`: without one, a retry would be another part";
+        Problem::bad_request(detail).of("Idempotency-Key")
+    };
+    let KeyUse { scope, key, .. } = used.ok_or_else(missing)?;
+    let digest = Sha256::digest(format!("{scope}\n{key}"));
+    let hex: String = digest[..16]
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    IdempotencyKey::new(&hex).map_err(|error| Problem::internal(error.to_string()))
 }
 
 fn fingerprint(parameter: &str, body: &impl Serialize) -> [u8; 32] {
@@ -122,6 +143,23 @@ mod tests {
         assert_ne!(fingerprint("p", &note(Some("b"))), now);
         assert_ne!(fingerprint("q", &note(None)), now);
         assert_eq!(now[0], VERSION);
+    }
+
+    /// Effects that are in ledgers have such keys.
+    #[test]
+    fn the_key_of_an_effect_never_changes() {
+        let key = |text| IdempotencyKey::new(text).expect("a key");
+        let user = UserId::new("ann").expect("a name");
+        let route = "POST /v1/orders/{id}/return";
+        let effect = |text, parameter, body: u32| {
+            let used = key_use(&user, route, &key(text), parameter, &body);
+            effect_key(Some(&used)).expect("it has a key").to_string()
+        };
+        assert_eq!(effect("k", "1", 1), "ae1f50576f7fb3a0632467b1f96d186b");
+        // The table of keys compares the rest; the effect is of one order or one deposit.
+        assert_eq!(effect("k", "2", 2), effect("k", "1", 1));
+        assert_ne!(effect("l", "1", 1), effect("k", "1", 1));
+        assert!(effect_key(None).is_err());
     }
 
     /// What is in ledgers. Who changes the form makes a new version of it.

@@ -191,7 +191,7 @@ impl PostingBody {
     }
 }
 
-/// A deposit, and whether it was taken back.
+/// A deposit, and how much of it was taken back.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = DepositRecord)]
 pub(crate) struct DepositRecordBody {
@@ -202,8 +202,10 @@ pub(crate) struct DepositRecordBody {
     amount: MoneyBody,
     #[schema(value_type = String, format = DateTime)]
     at: When,
-    /// Whether it was taken back.
+    /// Whether all of it was taken back.
     reversed: bool,
+    /// How much of it was taken back.
+    reversed_amount: MoneyBody,
 }
 
 /// A payment that arrived, and what became of it.
@@ -397,7 +399,8 @@ pub(crate) async fn deposit(
         user: deposit.user.to_string(),
         amount: deposit.amount.into(),
         at: When(deposit.at),
-        reversed: deposit.is_reversed,
+        reversed: deposit.is_reversed(),
+        reversed_amount: MoneyBody::new(deposit.reversed_minor, deposit.amount.currency),
     }))
 }
 

@@ -115,6 +115,10 @@ fn advice(kind: ProblemKind) -> &'static str {
             "A refund is at most what is still owed for the order, in its currency: see <code>GET \
              /v1/orders/{id}/refunds</code>. Nothing was posted."
         }
+        Kind::ReversalExceedsDeposit => {
+            "The reversals of a deposit are at most the deposit, in its currency: see <code>GET \
+             /v1/accounts/{user}/deposits/{id}</code>. Nothing was posted."
+        }
         Kind::ReferenceUsed => {
             "A reference stands for one payment out. It was posted before for another order, user or amount: look the \
              payment up at the payment service. Nothing was posted."

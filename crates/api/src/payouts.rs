@@ -12,7 +12,10 @@ use qiang_core::{
     campaign::CampaignKind,
     id::{OrderId, PaymentRef, UserId},
     money::Currency,
-    ports::{Action, ActionKind, KeyUse, LedgerError, Owed, OwedOrder, OwedQuery, PaidOut, Payout},
+    ports::{
+        Action, ActionKind, KeyUse, LedgerError, Owed, OwedOrder, OwedQuery, PaidOut, Payout,
+        ReversalPart,
+    },
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -23,8 +26,8 @@ use crate::{
     actions,
     app::App,
     auth::{Caller, Scope},
-    extract::{self, Call, Key, Param, Params, TwoParams},
-    fingerprint::key_use,
+    extract::{self, Call, Key, OptionalJson, Param, Params, TwoParams},
+    fingerprint::{effect_key, key_use},
     lists,
     paging::{PAGE_DEFAULT, PAGE_MAX, cut, limit, with_link},
     problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
@@ -179,7 +182,18 @@ pub(crate) struct WithdrawalBody {
     amount: MoneyBody,
 }
 
-/// A deposit that went back to where it came from.
+/// How much of a deposit goes back.
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = NewReversal)]
+pub(crate) struct ReversalRequest {
+    /// At least 1 minor unit, at most what was not taken back yet, in the deposit's currency. Default: all of that. A
+    /// request with an amount needs an `Idempotency-Key`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    amount: Option<MoneyBody>,
+}
+
+/// A deposit that went back to where it came from, all of it or a part.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Reversal)]
 pub(crate) struct ReversalBody {
@@ -188,6 +202,7 @@ pub(crate) struct ReversalBody {
     deposit: Text<Uuid>,
     /// Whose account it was taken from.
     user: String,
+    /// How much this request took.
     amount: MoneyBody,
 }
 
@@ -229,8 +244,16 @@ impl App {
             Payout::Withdrawal { user, amount, .. } => {
                 (ActionKind::Withdraw, user.to_string(), *amount)
             }
-            Payout::Reversal { user, deposit } => {
-                let detail = json!({ "deposit": deposit.to_string() });
+            Payout::Reversal {
+                user,
+                deposit,
+                part,
+            } => {
+                let mut detail = json!({ "deposit": deposit.to_string() });
+                if let Some(ReversalPart { amount, .. }) = part {
+                    detail["amount"] = amount.minor.into();
+                    detail["currency"] = amount.currency.code().into();
+                }
                 return self.action(actor, ActionKind::Reverse, user, &detail);
             }
         };
@@ -382,28 +405,51 @@ pub(crate) async fn withdraw(
     Ok((status, location, Json(body)))
 }
 
-/// Takes all of a deposit back out of the user's account, which must hold it. Again changes nothing.
+/// Takes a deposit back out of the user's account, which must hold it: an amount of it, or all that is left of it.
+///
+/// A request without an amount takes what is left, and again changes nothing. One with an amount needs an
+/// `Idempotency-Key`: the same key again changes nothing, and another key takes as much again.
 #[utoipa::path(post, path = "/v1/accounts/{user}/deposits/{id}/reversal", tag = "accounts",
-    operation_id = "reverseDeposit", security(("bearer" = ["deposit"])),
+    request_body = Option<ReversalRequest>, operation_id = "reverseDeposit", security(("bearer" = ["deposit"])),
     params(("user" = String, Path, description = "Whose account"),
         ("id" = String, Path, description = "The deposit's id")),
     responses((status = 201, body = ReversalBody),
-        (status = 200, description = "Reversed before", body = ReversalBody), (status = 403, body = ProblemBody),
+        (status = 200, description = "Reversed before", body = ReversalBody),
+        (status = 400, description = "`bad-request`: an amount without an `Idempotency-Key`", body = ProblemBody),
+        (status = 403, body = ProblemBody),
         (status = 404, description = "`not-found`: the user has no such deposit", body = ProblemBody),
-        (status = 409, description = "`insufficient-funds`: the account holds less", body = ProblemBody)))]
+        (status = 409, description = "`insufficient-funds`: the account holds less; `reversal-exceeds-deposit`: less \
+            of the deposit is left; `reference-used`: the key took another amount", body = ProblemBody),
+        (status = 422, description = "`invalid`: less than 1 minor unit; `key-reused`", body = ProblemBody)))]
 pub(crate) async fn reverse(
     State(app): State<Arc<App>>,
     caller: Caller,
     TwoParams(user, Id(deposit)): TwoParams<UserId, Id>,
     Key(key): Key,
+    OptionalJson(request): OptionalJson<ReversalRequest>,
 ) -> Result<(StatusCode, Location, Json<ReversalBody>), Problem> {
     caller.require(Scope::Deposit)?;
+    if let Some(amount) = &request.amount {
+        check_amount(amount.amount, "#/amount/amount")?;
+    }
     let route = "POST /v1/accounts/{user}/deposits/{id}/reversal";
     let subject = format!("{user} {deposit}");
-    let used = key.map(|key| key_use(&caller.user, route, &key, &subject, &()));
+    // All of it, as before there were parts: a key of then still stands for it.
+    let used = key.map(|key| match &request.amount {
+        None => key_use(&caller.user, route, &key, &subject, &()),
+        Some(_) => key_use(&caller.user, route, &key, &subject, &request),
+    });
+    let part = match request.amount {
+        Some(amount) => Some(ReversalPart {
+            key: effect_key(used.as_ref())?,
+            amount: amount.money(),
+        }),
+        None => None,
+    };
     let payout = Payout::Reversal {
         user: user.clone(),
         deposit,
+        part,
     };
     let paid_out = app.pay_out(used, payout, &caller).await?;
     let status = wire::created(paid_out.fresh);

@@ -400,6 +400,9 @@ impl From<LedgerError> for Problem {
             LedgerError::IdUsed => Self::new(ProblemKind::IdUsed, ""),
             LedgerError::ReferenceUsed => Self::new(ProblemKind::ReferenceUsed, ""),
             LedgerError::NotOwed { .. } => Self::new(ProblemKind::NotOwed, error.to_string()),
+            LedgerError::DepositExceeded { .. } => {
+                Self::new(ProblemKind::ReversalExceedsDeposit, error.to_string())
+            }
             LedgerError::UnknownDeposit => Self::new(ProblemKind::NotFound, error.to_string()),
             LedgerError::Overflow | LedgerError::AmountOutOfRange => {
                 Self::new(ProblemKind::Invalid, error.to_string())

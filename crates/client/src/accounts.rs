@@ -29,7 +29,23 @@ impl Client {
         self.json(call.keyed(self)).await
     }
 
-    /// Takes a deposit back, while the account has as much. Again changes nothing.
+    /// Takes an amount of a deposit back, while the account has as much. Each call takes as much again. Scope `deposit`.
+    ///
+    /// # Errors
+    /// `reversal-exceeds-deposit`, `insufficient-funds`; see [`Error`].
+    pub async fn reverse_part_of_deposit(
+        &self,
+        user: &UserId,
+        deposit: &Id,
+        amount: Money,
+    ) -> Result<Reversal, Error> {
+        let deposit = encoded(deposit.as_str());
+        let call = Call::post(path(user, &format!("/deposits/{deposit}/reversal")));
+        let call = call.json(&json!({ "amount": amount }))?;
+        self.json(call.keyed(self)).await
+    }
+
+    /// Takes back what is left of a deposit, while the account has as much. Again changes nothing. Scope `deposit`.
     ///
     /// # Errors
     /// `insufficient-funds`; see [`Error`].

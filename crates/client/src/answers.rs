@@ -347,7 +347,7 @@ bodies! {
         /// Time of the posting.
         at: Timestamp,
     }
-    /// A deposit, and whether it was taken back.
+    /// A deposit, and how much of it was taken back.
     DepositRecord {
         /// Its id.
         id: Id,
@@ -357,8 +357,10 @@ bodies! {
         amount: Money,
         /// Time of the deposit.
         at: Timestamp,
-        /// Whether it was taken back.
+        /// Whether all of it was taken back.
         reversed: bool,
+        /// How much of it was taken back.
+        reversed_amount: Money,
     }
     /// Reported payment and its outcome.
     PaymentRecord {
@@ -375,7 +377,7 @@ bodies! {
         /// Time of the decision.
         at: Timestamp,
     }
-    /// A deposit that was taken back.
+    /// A deposit that was taken back, or a part of it.
     Reversal {
         /// The deposit.
         deposit: Id,

@@ -18,6 +18,7 @@ use crate::{
     accounts::accounts_of,
     dialect::{Dialect, Statement, fetch, fetch_one, sql},
     error::StoreError,
+    payouts::reversed_minor,
     pool::Mode,
     sql_ledger::SqlLedger,
 };
@@ -53,11 +54,16 @@ impl<D: Dialect> HistoryStore for SqlLedger<D> {
     }
 
     async fn deposit_of(&self, id: Uuid) -> Result<Option<DepositRecord>, LedgerError> {
-        self.run(Mode::Read, id.to_string(), |conn, id| {
+        self.run(Mode::Read, id, |conn, id| {
             Box::pin(async {
-                let values = [id.as_str().into()];
+                let name = id.to_string();
+                let values = [name.as_str().into()];
                 let found = fetch_one::<D, DepositColumns>(conn, &DEPOSIT, &values);
-                Ok(found.await?.map(deposit_of).transpose()?)
+                let Some(columns) = found.await? else {
+                    return Ok(None);
+                };
+                let reversed_minor = reversed_minor::<D>(conn, *id).await?;
+                Ok(Some(deposit_of(columns, reversed_minor)?))
             })
         })
         .await

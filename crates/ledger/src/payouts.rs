@@ -10,6 +10,7 @@ use qiang_core::{
     },
     time::Timestamp,
 };
+use uuid::Uuid;
 
 use crate::{
     accounts::{adjust, lock_account, post},
@@ -24,6 +25,8 @@ use crate::{
 
 const PAID_OUT: Statement = sql!(both include_str!("sql/paid_out.sql"));
 const DEPOSITED: Statement = sql!(both include_str!("sql/deposited.sql"));
+const REVERSALS: Statement = sql!(both
+    "SELECT amount FROM payouts WHERE kind = 'reversal' AND reference >= $1 AND reference < $2");
 const ENTER_PAYOUT: Statement = sql!(both include_str!("sql/enter_payout.sql"));
 const ORDERED: Statement = sql!(both include_str!("sql/ordered.sql"));
 const OWED: Statement = sql!(both include_str!("sql/owed.sql"));
@@ -88,17 +91,19 @@ pub(crate) async fn pay_out<D: Dialect>(
             Spend::refund(*order, *amount, owed::<D>(conn, *order).await?)?
         }
         Payout::Withdrawal { user, amount, .. } => Spend::withdrawal(user, *amount)?,
-        Payout::Reversal { user, .. } => {
-            Spend::reversal(user, fetch_one::<D, _>(conn, &DEPOSITED, &name[1..]).await?)?
-        }
+        Payout::Reversal { .. } => reversal::<D>(conn, payout).await?,
     };
-    let minor = spend.amount.minor;
     let locked = lock_account::<D>(conn, spend.account()).await?;
     let (debit, held) = locked.unwrap_or_default();
     // From here on nobody else takes from the account. Somebody may have, after the first look.
-    if let Payout::Refund { order, amount, .. } = payout {
-        Spend::refund(*order, *amount, owed::<D>(conn, *order).await?)?;
-    }
+    let spend = match payout {
+        Payout::Refund { order, amount, .. } => {
+            Spend::refund(*order, *amount, owed::<D>(conn, *order).await?)?
+        }
+        Payout::Withdrawal { .. } => spend,
+        Payout::Reversal { .. } => reversal::<D>(conn, payout).await?,
+    };
+    let minor = spend.amount.minor;
     spend.check(held)?;
     let outside = AccountKey::new(OUTSIDE, Purpose::Outside, spend.amount.currency);
     adjust::<D>(conn, &[(debit, -minor)]).await?;
@@ -132,6 +137,36 @@ pub(crate) async fn pay_out<D: Dialect>(
         at: now,
         fresh: true,
     })
+}
+
+/// What the reversal of a deposit takes.
+async fn reversal<D: Dialect>(
+    conn: &mut D::Connection,
+    payout: &Payout,
+) -> Result<Spend, StoreError> {
+    let Payout::Reversal {
+        user,
+        deposit,
+        part,
+    } = payout
+    else {
+        return Err(LedgerError::UnknownDeposit.into());
+    };
+    let id = deposit.to_string();
+    let found = fetch_one::<D, _>(conn, &DEPOSITED, &[id.as_str().into()]).await?;
+    let reversed_minor = reversed_minor::<D>(conn, *deposit).await?;
+    Ok(Spend::reversal(user, part.as_ref(), found, reversed_minor)?)
+}
+
+/// Minor units of a deposit that were reversed.
+pub(crate) async fn reversed_minor<D: Dialect>(
+    conn: &mut D::Connection,
+    deposit: Uuid,
+) -> Result<i64, StoreError> {
+    let [from, upto] = Payout::reversals_of(deposit);
+    let range = [from.as_str().into(), upto.as_str().into()];
+    let reversals: Vec<(i64,)> = fetch::<D, _>(conn, &REVERSALS, &range).await?;
+    Ok(reversals.iter().map(|(amount,)| amount).sum())
 }
 
 /// What the buyer of an order is owed by currency, and the campaign's `ref`; none if there is no such order.

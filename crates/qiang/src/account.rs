@@ -42,7 +42,7 @@ enum AccountCommand {
         /// The user.
         user: UserId,
     },
-    /// Show a deposit, and whether it was taken back.
+    /// Show a deposit, and how much of it was taken back.
     #[command(
         after_help = "Example: qiang account show-deposit alice 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80"
     )]
@@ -65,15 +65,21 @@ enum AccountCommand {
         /// Of what, such as CNY.
         currency: String,
     },
-    /// Take a deposit back, while the account has as much. Again changes nothing.
+    /// Take back what is left of a deposit, while the account has as much; or an amount of it. Without an amount, again
+    /// changes nothing. Each call with an amount takes as much again, unless it has the same --idempotency-key.
     #[command(
-        after_help = "Example: qiang account reverse alice 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80"
+        after_help = "Example: qiang account reverse alice 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80 10.00 CNY"
     )]
     Reverse {
         /// The user.
         user: UserId,
         /// The deposit's id.
         deposit: Id,
+        /// How much of it, with the currency's decimals.
+        #[arg(requires = "currency")]
+        amount: Option<String>,
+        /// Of what, such as CNY.
+        currency: Option<String>,
     },
     /// Take money out of an account, to be paid out. The same reference again changes nothing.
     #[command(
@@ -138,7 +144,11 @@ async fn carry_out(command: &AccountCommand, service: &Service) -> anyhow::Resul
         AccountCommand::ShowDeposit { user, deposit } => {
             let deposit = service.client.get_deposit(user, deposit).await?;
             service.print(&deposit, |it| {
-                let back = if it.reversed { ", taken back" } else { "" };
+                let back = match it.reversed_amount.amount {
+                    0 => String::new(),
+                    _ if it.reversed => ", taken back".to_owned(),
+                    _ => format!(", {} of it taken back", amounts::shown(&it.reversed_amount)),
+                };
                 format!(
                     "{}: {} at {}{back}",
                     it.user,
@@ -156,8 +166,22 @@ async fn carry_out(command: &AccountCommand, service: &Service) -> anyhow::Resul
             let deposit = service.client.deposit(user, amount).await?;
             service.print(&deposit, |deposit| deposit.id.to_string())
         }
-        AccountCommand::Reverse { user, deposit } => {
-            let reversal = service.client.reverse_deposit(user, deposit).await?;
+        AccountCommand::Reverse {
+            user,
+            deposit,
+            amount,
+            currency,
+        } => {
+            let reversal = match amount.clone().zip(currency.clone()) {
+                Some((amount, currency)) => {
+                    let amount = amounts::money(&[amount, currency])?;
+                    let client = &service.client;
+                    client
+                        .reverse_part_of_deposit(user, deposit, amount)
+                        .await?
+                }
+                None => service.client.reverse_deposit(user, deposit).await?,
+            };
             service.print(&reversal, |reversal| {
                 format!("{user}: {} taken back", amounts::shown(&reversal.amount))
             })

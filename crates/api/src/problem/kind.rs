@@ -52,6 +52,7 @@ kinds! {
     UserMismatch = CONFLICT, "user-mismatch", "The order is another user's";
     PaymentUsed = CONFLICT, "payment-used", "The payment is another order's";
     NotOwed = CONFLICT, "not-owed", "Less is owed for the order";
+    ReversalExceedsDeposit = CONFLICT, "reversal-exceeds-deposit", "Less of the deposit is left";
     ReferenceUsed = CONFLICT, "reference-used", "The reference is another payment's";
     InsufficientFunds = CONFLICT, "insufficient-funds", "The account holds too little";
     IdUsed = CONFLICT, "id-used", "Another campaign has this id";

@@ -1,5 +1,6 @@
 -- Each payout has one posting, to the outside: a refund from what its buyer is owed, a withdrawal from what a user can
--- spend, a reversal from the user who had the deposit, of which it is all. Each such posting has one payout.
+-- spend, a reversal from the user who had the deposit. The reversals of a deposit are together at most the deposit, and
+-- all of it once one took what was left. Each such posting has one payout.
 SELECT payouts FROM temp.totals;
 
 SELECT format('%s %s (posting -1/%d) is missing or wrong', t.kind, t.reference, t.posting)
@@ -7,13 +8,25 @@ FROM payouts t
 LEFT JOIN postings p ON p.source = -1 AND p.seq = t.posting
 LEFT JOIN accounts d ON d.id = p.debit
 LEFT JOIN accounts k ON k.id = p.credit
-LEFT JOIN deposits b ON t.kind = 'reversal' AND b.id = t.reference
+LEFT JOIN deposits b ON t.kind = 'reversal' AND b.id = substr(t.reference, 1, instr(t.reference || '/', '/') - 1)
 LEFT JOIN postings made ON made.source = -1 AND made.seq = b.posting
 WHERE (p.kind, p.amount, p.campaign, p.number, d.purpose, k.owner, k.purpose)
       IS NOT (t.kind, t.amount, t.campaign, t.number,
               CASE t.kind WHEN 'refund_paid' THEN 'refunds_due' ELSE 'user' END, 'outside', 'outside')
-   OR t.kind = 'reversal' AND (p.debit, p.credit, p.amount) IS NOT (made.credit, made.debit, made.amount)
+   OR t.kind = 'reversal' AND (p.debit, p.credit) IS NOT (made.credit, made.debit)
    OR (t.kind = 'refund_paid') <> (t.campaign IS NOT NULL AND t.number IS NOT NULL)
+UNION ALL
+SELECT format('%d minor units of deposit %s were reversed, and it is %d', r.reversed, r.deposit, p.amount)
+FROM (
+    SELECT substr(reference, 1, instr(reference || '/', '/') - 1) AS deposit, sum(amount) AS reversed,
+           max(instr(reference, '/') = 0) AS is_whole
+    FROM payouts
+    WHERE kind = 'reversal'
+    GROUP BY 1
+) r
+JOIN deposits d ON d.id = r.deposit
+JOIN postings p ON p.source = -1 AND p.seq = d.posting
+WHERE r.reversed > p.amount OR r.is_whole AND r.reversed <> p.amount
 UNION ALL
 SELECT format('posting -1/%d belongs to %d payouts', p.seq, count(t.posting))
 FROM postings p

@@ -189,6 +189,7 @@ fn pay_out(world: &World, order: OrderId) {
         Payout::Reversal {
             user: depositor.clone(),
             deposit,
+            part: None,
         },
     ];
     world.runtime.block_on(async {

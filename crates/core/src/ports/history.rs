@@ -224,8 +224,16 @@ pub struct DepositRecord {
     pub amount: Money,
     /// When.
     pub at: Timestamp,
-    /// Whether it was taken back.
-    pub is_reversed: bool,
+    /// Minor units of it that were taken back.
+    pub reversed_minor: i64,
+}
+
+impl DepositRecord {
+    /// Whether all of it was taken back.
+    #[must_use]
+    pub fn is_reversed(&self) -> bool {
+        self.reversed_minor >= self.amount.minor
+    }
 }
 
 /// A payment that arrived for an order.

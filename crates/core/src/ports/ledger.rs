@@ -47,6 +47,14 @@ pub enum LedgerError {
     /// The user has no such deposit.
     #[error("the user has no such deposit")]
     UnknownDeposit,
+    /// A reversal of more than is left of the deposit.
+    #[error("{left} of the deposit is left, and {asked} is asked for")]
+    DepositExceeded {
+        /// What was not reversed yet.
+        left: Money,
+        /// What was asked for.
+        asked: Money,
+    },
     /// An amount that is not above 0, or larger than [`AMOUNT_MINOR_MAX`](crate::money::AMOUNT_MINOR_MAX).
     #[error("an amount is 1 to {} minor units", crate::money::AMOUNT_MINOR_MAX)]
     AmountOutOfRange,

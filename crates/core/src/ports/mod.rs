@@ -42,7 +42,7 @@ pub use self::{
     },
     log::EventLog,
     operator::{NodeSighting, OperatorEngine, PartitionView, Reconciled},
-    payout::{Owed, OwedOrder, OwedQuery, PaidOut, Payout, PayoutKind, PayoutStore},
+    payout::{Owed, OwedOrder, OwedQuery, PaidOut, Payout, PayoutKind, PayoutStore, ReversalPart},
     reconcile::{ReconcileStore, SettledPart, SettledPayment, SettledRow},
     repair::{RepairEngine, RepairReport, RepairState},
     repair_attempt::RepairAttempt,

@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use super::{Action, LedgerError};
 use crate::{
-    id::{OrderId, PaymentRef, UserId},
+    id::{IdempotencyKey, OrderId, PaymentRef, UserId},
     money::Money,
     time::Timestamp,
     words::words,
@@ -32,13 +32,25 @@ pub enum Payout {
         /// How much.
         amount: Money,
     },
-    /// A deposit went back to where it came from, all of it. Named by the deposit.
+    /// A deposit went back to where it came from: a part of it, or all that is left of it. Named by the deposit; a part
+    /// by the deposit and its key.
     Reversal {
         /// Whose deposit it was.
         user: UserId,
         /// The deposit.
         deposit: Uuid,
+        /// The part; `None` for all that is left of the deposit.
+        part: Option<ReversalPart>,
     },
+}
+
+/// A part of a deposit that goes back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReversalPart {
+    /// Names it among the parts of its deposit: at most 64 characters, so that references stay short.
+    pub key: IdempotencyKey,
+    /// How much.
+    pub amount: Money,
 }
 
 /// What a payout is for.
@@ -55,6 +67,13 @@ pub enum PayoutKind {
 words!(PayoutKind { Refund = "refund_paid", Withdrawal = "withdrawal", Reversal = "reversal" });
 
 impl Payout {
+    /// Range of the references of all reversals of a deposit: the first one, and the first behind the last.
+    #[must_use]
+    pub fn reversals_of(deposit: Uuid) -> [String; 2] {
+        // '0' follows '/' in ASCII, and each id has the same length.
+        [deposit.to_string(), format!("{deposit}0")]
+    }
+
     /// What it is for: also the kind of its posting.
     #[must_use]
     pub fn kind(&self) -> PayoutKind {
@@ -72,7 +91,10 @@ impl Payout {
             Self::Refund { reference, .. } | Self::Withdrawal { reference, .. } => {
                 reference.to_string()
             }
-            Self::Reversal { deposit, .. } => deposit.to_string(),
+            Self::Reversal { deposit, part, .. } => match part {
+                Some(ReversalPart { key, .. }) => format!("{deposit}/{key}"),
+                None => deposit.to_string(),
+            },
         }
     }
 }
@@ -148,7 +170,8 @@ pub trait PayoutStore: Send + Sync + 'static {
     /// # Errors
     /// [`LedgerError::ReferenceUsed`] if its reference stands for another payout, [`LedgerError::NotOwed`] if a refund
     /// is more than is still owed for the order, [`LedgerError::InsufficientFunds`] if the user's account holds less,
-    /// [`LedgerError::UnknownDeposit`] if the user has no such deposit, and [`LedgerError::AmountOutOfRange`].
+    /// [`LedgerError::UnknownDeposit`] if the user has no such deposit, [`LedgerError::DepositExceeded`] if less of the
+    /// deposit is left, and [`LedgerError::AmountOutOfRange`].
     async fn pay_out_by(
         &self,
         payout: &Payout,

@@ -26,8 +26,8 @@ pub type PostingColumns = (
     Option<i64>,
     Option<String>,
 );
-/// Amount and at of a deposit's posting, owner and currency of its account, and how many reversals it has.
-pub type DepositColumns = (i64, i64, String, String, i64);
+/// Amount and at of a deposit's posting, owner and currency of its account.
+pub type DepositColumns = (i64, i64, String, String);
 /// The campaign's id, owner and currency, and the order's number and user; outcome, amount and at of the payment.
 pub type PaymentColumns = (String, String, String, i64, String, String, i64, i64);
 
@@ -136,23 +136,33 @@ pub fn posting_of(
         amount: Money::new(if comes { amount } else { -amount }, currency),
         campaign: campaign.transpose().map_err(|_| bad("campaign"))?,
         number: number.map_err(|_| bad("number"))?,
-        reference,
+        reference: reference.map(|reference| match PostingKind::of_name(&kind) {
+            // A reversal of a part has a key after the deposit's id.
+            Some(PostingKind::Reversal) => match reference.split_once('/') {
+                Some((deposit, _)) => deposit.to_owned(),
+                None => reference,
+            },
+            _ => reference,
+        }),
     })
 }
 
-/// A deposit.
+/// A deposit, of which these minor units were reversed.
 ///
 /// # Errors
 /// When a column holds what was never written.
-pub fn deposit_of(columns: DepositColumns) -> Result<DepositRecord, Contradiction> {
-    let (amount, at, user, currency, reversals) = columns;
+pub fn deposit_of(
+    columns: DepositColumns,
+    reversed_minor: i64,
+) -> Result<DepositRecord, Contradiction> {
+    let (amount, at, user, currency) = columns;
     let bad = |what: &str| Contradiction::new(format!("a deposit has a bad {what}"));
     let currency = currency.parse().map_err(|_| bad("currency"))?;
     Ok(DepositRecord {
         user: UserId::new(&user).map_err(|_| bad("user"))?,
         amount: Money::new(amount, currency),
         at: Timestamp::from_millis(at),
-        is_reversed: reversals > 0,
+        reversed_minor,
     })
 }
 

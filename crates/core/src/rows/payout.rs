@@ -7,7 +7,7 @@ use crate::{
     money::{AMOUNT_MINOR_MAX, Currency, MONEY_MINOR_MAX, Money},
     order::OrderState,
     payment::PaymentOutcome,
-    ports::{LedgerError, Owed, OwedOrder, PaidOut, Payout, PayoutKind},
+    ports::{LedgerError, Owed, OwedOrder, PaidOut, Payout, PayoutKind, ReversalPart},
     time::Timestamp,
 };
 
@@ -183,6 +183,9 @@ pub fn paid_out_of(payout: &Payout, columns: PaidOutColumns) -> Result<PaidOut, 
             owner == user.as_str() && *amount == posted,
             LedgerError::ReferenceUsed,
         ),
+        Payout::Reversal {
+            part: Some(part), ..
+        } if part.amount != posted => (false, LedgerError::ReferenceUsed),
         Payout::Reversal { user, .. } => (owner == user.as_str(), LedgerError::UnknownDeposit),
     };
     let found = PaidOut {
@@ -259,20 +262,33 @@ impl Spend {
         })
     }
 
-    /// The reversal of a deposit, of which amount, owner and currency are known.
+    /// The reversal of a part of a deposit, or of all that is left of it. Amount, owner and currency of the deposit are
+    /// known, and the minor units of it that were reversed before.
     ///
     /// # Errors
-    /// [`LedgerError::UnknownDeposit`] if there is none, or it is another user's.
+    /// [`LedgerError::UnknownDeposit`] if there is none, or it is another user's; [`LedgerError::DepositExceeded`] if
+    /// less is left of it, nothing is left, or the part is in another currency; [`LedgerError::AmountOutOfRange`].
     pub fn reversal(
         user: &UserId,
+        part: Option<&ReversalPart>,
         deposit: Option<(i64, String, String)>,
+        reversed_minor: i64,
     ) -> Result<Self, LedgerError> {
         let deposit = deposit.filter(|(_, owner, _)| owner == user.as_str());
         let (minor, _, currency) = deposit.ok_or(LedgerError::UnknownDeposit)?;
         let currency = currency.parse();
         let currency =
             currency.map_err(|_| LedgerError::damaged("a deposit has a bad currency"))?;
-        Self::withdrawal(user, Money::new(minor, currency))
+        let left = Money::new(minor - reversed_minor, currency);
+        let asked = match part {
+            Some(part) => part.amount,
+            None if left.minor < 1 => Money::new(minor, currency),
+            None => left,
+        };
+        if asked.currency != currency || asked.minor > left.minor {
+            return Err(LedgerError::DepositExceeded { left, asked });
+        }
+        Self::withdrawal(user, asked)
     }
 
     /// The account that it takes from.
@@ -323,6 +339,39 @@ fn in_range(amount: Money) -> Result<(), LedgerError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::id::IdempotencyKey;
+
+    #[test]
+    fn reversals_take_what_is_left_of_a_deposit() {
+        let ann = UserId::new("ann").expect("a name");
+        let currency = |code: &str| code.parse().expect("a currency");
+        let part = |minor, code| ReversalPart {
+            key: IdempotencyKey::new("k").expect("a key"),
+            amount: Money::new(minor, currency(code)),
+        };
+        let exceeded = |left, asked, code| {
+            let (left, asked) = (
+                Money::new(left, currency("CNY")),
+                Money::new(asked, currency(code)),
+            );
+            Err(LedgerError::DepositExceeded { left, asked })
+        };
+        for (part, reversed, expected) in [
+            (None, 0, Ok(70)),
+            (None, 69, Ok(1)),
+            (None, 70, exceeded(0, 70, "CNY")),
+            (Some(part(70, "CNY")), 0, Ok(70)),
+            (Some(part(71, "CNY")), 0, exceeded(70, 71, "CNY")),
+            (Some(part(2, "CNY")), 69, exceeded(1, 2, "CNY")),
+            (Some(part(1, "EUR")), 0, exceeded(70, 1, "EUR")),
+            (Some(part(0, "CNY")), 0, Err(LedgerError::AmountOutOfRange)),
+        ] {
+            let deposit = Some((70, "ann".to_owned(), "CNY".to_owned()));
+            let spend = Spend::reversal(&ann, part.as_ref(), deposit, reversed);
+            let minor = spend.map(|spend| spend.amount.minor);
+            assert_eq!(minor, expected, "{part:?} after {reversed}");
+        }
+    }
 
     #[test]
     fn the_outside_has_half_of_the_range() {

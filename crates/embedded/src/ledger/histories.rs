@@ -13,6 +13,7 @@ use qiang_core::{
 use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
 use uuid::Uuid;
 
+use super::payouts::reversed_minor;
 use crate::error::StoreError;
 
 /// A page of a user's orders.
@@ -95,12 +96,14 @@ const PAGE: &str = "AND p.kind LIKE ?2 AND p.at <= ?3 AND (p.at < ?3 OR (p.sourc
 /// A deposit, if it was made.
 pub(crate) fn deposit(conn: &Connection, id: Uuid) -> Result<Option<DepositRecord>, StoreError> {
     let mut statement = conn.prepare_cached(
-        "SELECT p.amount, p.at, a.owner, a.currency, \
-         (SELECT count(*) FROM payouts t WHERE t.kind = 'reversal' AND t.reference = d.id) FROM deposits d \
+        "SELECT p.amount, p.at, a.owner, a.currency FROM deposits d \
          JOIN postings p ON p.source = -1 AND p.seq = d.posting JOIN accounts a ON a.id = p.credit WHERE d.id = ?1",
     )?;
     let found = statement.query_row([id.to_string()], |row| DepositColumns::try_from(row));
-    Ok(found.optional()?.map(deposit_of).transpose()?)
+    let Some(columns) = found.optional()? else {
+        return Ok(None);
+    };
+    Ok(Some(deposit_of(columns, reversed_minor(conn, id)?)?))
 }
 
 /// The first payment of a reference, if there is one.

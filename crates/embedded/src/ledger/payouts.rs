@@ -10,6 +10,7 @@ use qiang_core::{
     time::Timestamp,
 };
 use rusqlite::{Connection, OptionalExtension as _, params};
+use uuid::Uuid;
 
 use super::{
     accounts::{Accounts, balance, next_direct, post},
@@ -37,14 +38,19 @@ pub(crate) fn pay_out(
     let spend = match payout {
         Payout::Refund { order, amount, .. } => Spend::refund(*order, *amount, owed(conn, *order)?),
         Payout::Withdrawal { user, amount, .. } => Spend::withdrawal(user, *amount),
-        Payout::Reversal { user, .. } => {
+        Payout::Reversal {
+            user,
+            deposit: id,
+            part,
+        } => {
             let mut deposit = conn.prepare_cached(
                 "SELECT p.amount, a.owner, a.currency FROM deposits d \
                  JOIN postings p ON p.source = -1 AND p.seq = d.posting JOIN accounts a ON a.id = p.credit \
                  WHERE d.id = ?1",
             )?;
-            let deposit = deposit.query_row([&reference], |row| row.try_into());
-            Spend::reversal(user, deposit.optional()?)
+            let deposit = deposit.query_row([id.to_string()], |row| row.try_into());
+            let reversed_minor = reversed_minor(conn, *id)?;
+            Spend::reversal(user, part.as_ref(), deposit.optional()?, reversed_minor)
         }
     };
     let spend = spend.map_err(StoreError::Refused)?;
@@ -79,6 +85,15 @@ pub(crate) fn pay_out(
         at: now,
         fresh: true,
     })
+}
+
+/// Minor units of a deposit that were reversed.
+pub(crate) fn reversed_minor(conn: &Connection, deposit: Uuid) -> Result<i64, StoreError> {
+    let mut sum = conn.prepare_cached(
+        "SELECT coalesce(sum(amount), 0) FROM payouts WHERE kind = 'reversal' AND reference >= ?1 AND reference < ?2",
+    )?;
+    let range = Payout::reversals_of(deposit);
+    Ok(sum.query_row(rusqlite::params_from_iter(range), |row| row.get(0))?)
 }
 
 /// What the buyer of an order is owed by currency, and the campaign's `ref`; none if there is no such order.

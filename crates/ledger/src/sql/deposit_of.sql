@@ -1,5 +1,4 @@
-SELECT p.amount, p.at, a.owner, a.currency,
-    (SELECT count(*) FROM payouts t WHERE t.kind = 'reversal' AND t.reference = d.id)
+SELECT p.amount, p.at, a.owner, a.currency
 FROM deposits d
 JOIN postings p ON p.source = -1 AND p.seq = d.posting
 JOIN accounts a ON a.id = p.credit

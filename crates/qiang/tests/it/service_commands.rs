@@ -270,10 +270,12 @@ async fn packets_and_accounts() {
     let more = operator
         .run(&["account", "deposit", "sam", "0.07", "CNY"])
         .did();
-    assert_eq!(
-        operator.run(&["account", "reverse", "sam", &more]).did(),
-        "sam: 0.07 CNY taken back"
-    );
+    let reverse = ["account", "reverse", "sam", &more];
+    let part = [&reverse[..], &["0.02", "CNY", "--idempotency-key", "r-1"]].concat();
+    for _ in 0..2 {
+        assert_eq!(operator.run(&part).did(), "sam: 0.02 CNY taken back");
+    }
+    assert_eq!(operator.run(&reverse).did(), "sam: 0.05 CNY taken back");
     let withdraw = [
         "account",
         "withdraw",

@@ -280,16 +280,17 @@ pub async fn deposits_and_payments_are_found_by_their_names(case: &mut Scenario)
         user: user("a"),
         amount,
         at: found.at,
-        is_reversed: false,
+        reversed_minor: 0,
     };
     assert_eq!(found, expected);
     let deposit = Payout::Reversal {
         user: user("a"),
         deposit: id,
+        part: None,
     };
     case.ledger().pay_out(&deposit).await.unwrap();
     let found = case.ledger().deposit_of(id).await.unwrap();
-    assert!(found.is_some_and(|deposit| deposit.is_reversed));
+    assert!(found.is_some_and(|deposit| deposit.is_reversed()));
 
     let target = case.open(sale(3)).await;
     for name in ["a", "b"] {

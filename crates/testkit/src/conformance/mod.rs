@@ -245,6 +245,7 @@ macro_rules! engine_conformance {
             payouts::refunds_at_once_pay_what_is_owed_and_no_more,
             payouts::a_withdrawal_takes_what_is_there,
             payouts::a_deposit_is_reversed_once,
+            payouts::a_deposit_is_reversed_in_parts,
             payouts::what_is_owed_is_listed,
             keys::a_key_is_bound_for_good,
             keys::a_command_is_answered_once,

@@ -3,9 +3,9 @@
 use futures_util::future::join_all;
 use qiang_core::{
     book::PaymentOutcome,
-    id::{OrderId, PaymentRef},
+    id::{IdempotencyKey, OrderId, PaymentRef},
     money::{AMOUNT_MINOR_MAX, Currency, Money},
-    ports::{LedgerError, Owed, OwedOrder, OwedQuery, PaidOut, Payout},
+    ports::{LedgerError, Owed, OwedOrder, OwedQuery, PaidOut, Payout, ReversalPart},
 };
 use uuid::Uuid;
 
@@ -256,6 +256,7 @@ pub async fn a_deposit_is_reversed_once(case: &mut Scenario) {
     let reversal = |whose: &str, deposit| Payout::Reversal {
         user: user(whose),
         deposit,
+        part: None,
     };
     let made = case.ledger().deposit(deposit, &user("a"), money(70)).await;
     assert_eq!(made, Ok(()));
@@ -285,6 +286,66 @@ pub async fn a_deposit_is_reversed_once(case: &mut Scenario) {
     assert_eq!(again, Ok(()));
     assert_eq!(case.balance("a").await, (99, 0));
     case.deposited("a", -1);
+}
+
+/// Amounts of a deposit are taken back until nothing of it is left, each under its key once, also at the same time.
+pub async fn a_deposit_is_reversed_in_parts(case: &mut Scenario) {
+    let (deposit, other) = (Uuid::from_u128(7 << 90), Uuid::from_u128((7 << 90) + 1));
+    let part = |deposit, key: &str, amount| Payout::Reversal {
+        user: user("a"),
+        deposit,
+        part: Some(ReversalPart {
+            key: IdempotencyKey::new(key).expect("well-formed"),
+            amount,
+        }),
+    };
+    let whole = |deposit| Payout::Reversal {
+        user: user("a"),
+        deposit,
+        part: None,
+    };
+    for deposit in [deposit, other] {
+        let made = case.ledger().deposit(deposit, &user("a"), money(70)).await;
+        assert_eq!(made, Ok(()));
+    }
+    for fresh in [true, false] {
+        let answer = case.ledger().pay_out(&part(deposit, "k", money(30))).await;
+        assert_eq!(posted(answer), Ok((30, fresh)));
+        case.restart().await;
+    }
+    let otherwise = case.ledger().pay_out(&part(deposit, "k", money(31))).await;
+    assert_eq!(otherwise, Err(LedgerError::ReferenceUsed));
+    let exceeded = |left, asked| {
+        let left = money(left);
+        Err(LedgerError::DepositExceeded { left, asked })
+    };
+    let euros = Money::new(1, "EUR".parse().expect("a currency"));
+    for asked in [money(41), euros] {
+        let answer = case.ledger().pay_out(&part(deposit, "l", asked)).await;
+        assert_eq!(posted(answer), exceeded(40, asked));
+    }
+    // Of many at the same time as many are posted as fit.
+    let ledger = case.ledger();
+    let parts: Vec<_> = (0..8)
+        .map(|n| part(deposit, &format!("m{n}"), money(9)))
+        .collect();
+    let answers = join_all(parts.iter().map(|part| ledger.pay_out(part))).await;
+    let made = answers.into_iter().filter(|answer| answer.is_ok()).count();
+    assert_eq!(made, 4);
+    // What is left of one deposit is not what is left of another.
+    let rest = case.ledger().pay_out(&whole(deposit)).await;
+    assert_eq!(posted(rest), Ok((4, true)));
+    let again = case.ledger().pay_out(&whole(deposit)).await;
+    assert_eq!(posted(again), Ok((4, false)));
+    let more = case.ledger().pay_out(&part(deposit, "n", money(1))).await;
+    assert_eq!(posted(more), exceeded(0, money(1)));
+    let found = case.ledger().deposit_of(deposit).await.unwrap();
+    assert!(found.is_some_and(|it| it.is_reversed() && it.reversed_minor == 70));
+    let all = case.ledger().pay_out(&part(other, "k", money(70))).await;
+    assert_eq!(posted(all), Ok((70, true)));
+    let none = case.ledger().pay_out(&whole(other)).await;
+    assert_eq!(posted(none), exceeded(0, money(70)));
+    assert_eq!(case.balance("a").await, (0, 0));
 }
 
 /// The orders that are listed, in pages of so many, with what is left of what was owed for each.

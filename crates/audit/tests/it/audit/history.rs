@@ -21,7 +21,7 @@ use qiang_core::{
     payment::{PaymentPolicy, Received},
     ports::{
         AccountStore as _, CampaignStore as _, Clock, Engine, EngineError, KeyStore as _, KeyUse,
-        Payout, PayoutStore as _, SettlementStore as _,
+        Payout, PayoutStore as _, ReversalPart, SettlementStore as _,
     },
     split::{Seed, Split, SplitRule},
     time::{Timestamp, Window},
@@ -316,10 +316,17 @@ pub(crate) fn live(path: &Path) -> World {
         reference: PaymentRef::new("r-1").unwrap(),
         amount: money(500),
     });
-    world.pay_out(&Payout::Reversal {
-        user: other,
-        deposit,
-    });
+    let part = |key, minor| ReversalPart {
+        key: IdempotencyKey::new(key).unwrap(),
+        amount: Money::new(minor, "USD".parse().unwrap()),
+    };
+    for part in [Some(part("a", 20)), Some(part("b", 10)), None] {
+        world.pay_out(&Payout::Reversal {
+            user: other.clone(),
+            deposit,
+            part,
+        });
+    }
     world
 }
 

@@ -42,9 +42,16 @@ pub(crate) fn breaches() -> Vec<(&'static str, &'static [&'static str], String)>
                  UPDATE payouts SET amount = amount - 1 WHERE kind = 'reversal'"),
         ),
         (
+            "reversals of more than the deposit",
+            &["balances", "payouts"],
+            sql("UPDATE postings SET amount = amount - 1 WHERE source = -1 AND seq IN (
+                     SELECT d.posting FROM payouts t JOIN deposits d ON d.id = substr(t.reference, 1, 36)
+                     WHERE t.kind = 'reversal')"),
+        ),
+        (
             "a reversal of no deposit",
             &["payouts"],
-            sql("UPDATE payouts SET reference = 'x' WHERE kind = 'reversal'"),
+            sql("UPDATE payouts SET reference = 'x' || reference WHERE kind = 'reversal'"),
         ),
         (
             "owed to somebody for nothing",

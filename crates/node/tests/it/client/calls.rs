@@ -43,7 +43,18 @@ async fn a_red_packet_from_the_deposit_to_the_archive() {
             (more.id.clone(), yuan(50))
         );
     }
-    operator.deposit(&user("sam"), yuan(30)).await.unwrap();
+    let third = operator.deposit(&user("sam"), yuan(30)).await.unwrap();
+    let part = async |minor| {
+        let sam = user("sam");
+        operator
+            .reverse_part_of_deposit(&sam, &third.id, yuan(minor))
+            .await
+    };
+    assert_eq!(part(10).await.unwrap().amount, yuan(10));
+    let found = operator.get_deposit(&user("sam"), &third.id).await.unwrap();
+    assert_eq!((found.reversed, found.reversed_amount), (false, yuan(10)));
+    assert_problem(part(21).await, "reversal-exceeds-deposit");
+    operator.deposit(&user("sam"), yuan(10)).await.unwrap();
     for _ in 0..2 {
         operator
             .withdraw(&user("sam"), "w-1", yuan(30))

@@ -195,6 +195,70 @@ async fn accounts_are_paid_out_and_deposits_reversed() {
     service.stop().await;
 }
 
+/// Amounts of a deposit are taken back, each key once, and all amounts together are the deposit.
+#[tokio::test]
+async fn a_deposit_is_reversed_in_parts() {
+    let service = Service::start().await;
+    let operator = service.operator();
+    let path = "/v1/accounts/ann/deposits";
+    let body = json!({ "amount": 100, "currency": "CNY" });
+    let deposit = service.post(path, &operator, body).await.text("id");
+    let deposit = format!("{path}/{deposit}");
+    let reversal = format!("{deposit}/reversal");
+    let part =
+        |minor: i64, currency: &str| json!({ "amount": { "amount": minor, "currency": currency } });
+    let reverse = async |key: &str, body| service.post_key(&reversal, &operator, key, body).await;
+    let found = async || {
+        let found = service.get(&deposit, &operator).await.json();
+        (
+            found["reversed"].clone(),
+            found["reversed_amount"]["amount"].clone(),
+        )
+    };
+
+    let without_key = service.post(&reversal, &operator, part(30, "CNY")).await;
+    without_key.assert_problem(400, "bad-request");
+    for status in [201, 200, 200] {
+        let made = reverse("a", part(30, "CNY")).await;
+        assert_eq!(made.status, status, "{made:?}");
+        assert_eq!(made.json()["amount"]["amount"], json!(30));
+    }
+    assert_eq!(service.balance("ann").await, 70);
+    assert_eq!(found().await, (json!(false), json!(30)));
+    let other = reverse("a", part(31, "CNY")).await;
+    other.assert_problem(422, "key-reused");
+    for (body, slug) in [
+        (part(71, "CNY"), "reversal-exceeds-deposit"),
+        (part(1, "EUR"), "reversal-exceeds-deposit"),
+    ] {
+        reverse("b", body).await.assert_problem(409, slug);
+    }
+    reverse("b", part(0, "CNY"))
+        .await
+        .assert_problem(422, "invalid");
+    assert_eq!(reverse("c", part(30, "CNY")).await.status, 201);
+    // Without an amount it is what is left.
+    for status in [201, 200] {
+        let rest = service.act(&reversal, &operator).await;
+        assert_eq!(rest.status, status, "{rest:?}");
+        assert_eq!(rest.json()["amount"]["amount"], json!(40));
+    }
+    let more = reverse("d", part(1, "CNY")).await;
+    more.assert_problem(409, "reversal-exceeds-deposit");
+    assert_eq!(service.balance("ann").await, 0);
+    assert_eq!(found().await, (json!(true), json!(100)));
+    let postings = service
+        .get("/v1/accounts/ann/postings?kind=reversal", &operator)
+        .await;
+    let postings = postings.json()["postings"].clone();
+    assert_eq!(postings.as_array().map(Vec::len), Some(3), "{postings}");
+    for posting in postings.as_array().into_iter().flatten() {
+        let reference = posting["reference"].as_str();
+        assert_eq!(reference, deposit.rsplit('/').next(), "{posting}");
+    }
+    service.stop().await;
+}
+
 #[tokio::test]
 async fn a_key_stands_for_one_payout() {
     let service = Service::start().await;
