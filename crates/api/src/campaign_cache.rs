@@ -301,6 +301,7 @@ mod tests {
             amount_minor: 100,
             granted_at: Timestamp::from_millis(0),
             state: qiang_core::order::OrderState::Held,
+            returned: 0,
         });
         let failed = LedgerError::Unavailable {
             reason: "planned".to_owned(),

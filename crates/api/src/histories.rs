@@ -119,6 +119,8 @@ struct UserOrderBody {
     /// What people see of the sale.
     title: String,
     quantity: u32,
+    /// Units that were returned after the order was paid.
+    returned_quantity: u32,
     /// The price of all units.
     amount: MoneyBody,
     state: &'static str,
@@ -133,6 +135,7 @@ impl UserOrderBody {
             campaign: Text(order.campaign),
             title: order.title,
             quantity: order.grant.quantity,
+            returned_quantity: order.grant.returned,
             amount: MoneyBody::new(order.grant.amount_minor, order.currency),
             state: order.grant.state.name(),
             granted_at: When(order.grant.granted_at),

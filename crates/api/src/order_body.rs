@@ -14,8 +14,8 @@ pub(crate) struct OrderBody {
     user: String,
     #[serde(flatten)]
     grant: GrantBody,
-    /// Payments that are owed back, refunded or not: each one that did not pay the order, and the one that paid a
-    /// returned order.
+    /// Payments that are owed back, refunded or not: each one that did not pay the order, and the one that paid it once
+    /// units were returned.
     refunds_due: u32,
 }
 

@@ -11,11 +11,11 @@ use qiang_core::{
     book::{Command, OrderView, Reply},
     id::{OrderId, PaymentRef, UserId},
     money::{Currency, Money},
-    order::OrderState,
+    order::{OrderState, ReturnPart},
     ports::{Action, ActionKind},
 };
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use crate::{
@@ -23,7 +23,8 @@ use crate::{
     app::App,
     auth::{Caller, Scope},
     campaign_cache::CampaignMeta,
-    extract::{self, Call, Param},
+    extract::{self, Call, OptionalJson, Param},
+    fingerprint::effect_key,
     money_room::Parties,
     order_body::{OrderBody, PaymentBody},
     payment_reports::{self, Paid},
@@ -52,6 +53,29 @@ pub(crate) struct PaymentRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     user: Option<Text<UserId>>,
+}
+
+/// How many units of an order are returned.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = NewReturn)]
+pub(crate) struct ReturnRequest {
+    /// At least 1, at most what was not returned yet. Default: all of that. A request with a quantity needs an
+    /// `Idempotency-Key`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1)]
+    quantity: Option<u32>,
+}
+
+/// How many units of an order are cancelled: all of them.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = NewCancellation)]
+pub(crate) struct CancelRequest {
+    /// The order's quantity: a held order is cancelled whole. Another one is refused. Default: the order's.
+    #[serde(default)]
+    #[schema(minimum = 1)]
+    quantity: Option<u32>,
 }
 
 impl App {
@@ -86,15 +110,32 @@ impl App {
     }
 }
 
+impl App {
+    /// Whether the ledger has a return of a part: a late retry of it is answered.
+    async fn has_returned(
+        &self,
+        order: OrderId,
+        part: Option<&ReturnPart>,
+    ) -> Result<bool, Problem> {
+        let Some(part) = part else {
+            return Ok(false);
+        };
+        let before = order.number.saturating_sub(1);
+        let ledger = &self.ports.ledger;
+        let returns = ledger.settled_returns(order.campaign, before, order.number);
+        Ok(returns.await?.iter().any(|known| known.part == *part))
+    }
+}
+
 /// What is done to an order, written down unless its buyer does it: then the order itself names who did.
 async fn recorded(
     call: &Call<OrderId>,
     view: &OrderView,
-    kind: ActionKind,
+    (kind, detail): (ActionKind, Value),
 ) -> Result<Action, Problem> {
     match view.user == call.caller.user {
-        true => Ok(call.action(kind, &json!({}))),
-        false => call.record(kind, &json!({})).await,
+        true => Ok(call.action(kind, &detail)),
+        false => call.record(kind, &detail).await,
     }
 }
 
@@ -169,21 +210,30 @@ pub(crate) async fn pay(call: Call<OrderId>, request: Request) -> Result<Respons
     call.app.take_payment(call.caller.user, report, used).await
 }
 
-/// Gives an order's units back. Buyers may for their own; the scope `admin` is for all. Again changes nothing. An order
-/// that costs nothing is paid from the start: it is returned, and nothing is owed.
-#[utoipa::path(post, path = "/v1/orders/{id}/cancellation", tag = "orders",
+/// Gives an order's units back, all of them. Buyers may for their own; the scope `admin` is for all. Again changes
+/// nothing. An order that costs nothing is paid from the start: it is returned, and nothing is owed.
+#[utoipa::path(post, path = "/v1/orders/{id}/cancellation", tag = "orders", request_body = Option<CancelRequest>,
     operation_id = "cancelOrder", security(("bearer" = []), ("bearer" = ["admin"])),
     params(("id" = String, Path, description = "The order's id"),
         ("Idempotency-Key" = Option<String>, Header, description = "Names this request")),
     responses((status = 200, body = OrderBody), (status = 404, body = ProblemBody),
-        (status = 409, description = "Paid or expired", body = ProblemBody), NoAnswer))]
-pub(crate) async fn cancel(call: Call<OrderId>) -> Result<Response, Problem> {
+        (status = 409, description = "`order-conflict`: paid or expired; `partial-cancellation`: another quantity than \
+            the order's", body = ProblemBody), NoAnswer))]
+pub(crate) async fn cancel(
+    call: Call<OrderId>,
+    OptionalJson(request): OptionalJson<CancelRequest>,
+) -> Result<Response, Problem> {
     let (app, order) = (&call.app, call.id);
     let (view, meta) = app
         .visible_order(&call.caller, order, Scope::ReadAny)
         .await?;
     if view.user != call.caller.user {
         call.caller.require(Scope::Admin)?;
+    }
+    let quantity = view.grant.quantity;
+    if request.quantity.is_some_and(|asked| asked != quantity) {
+        let why = format!("the order has {quantity} units, and is cancelled whole");
+        return Err(Problem::new(ProblemKind::PartialCancellation, why));
     }
     let used = call.key_use("POST /v1/orders/{id}/cancellation", &());
     let app = Arc::clone(app);
@@ -193,7 +243,7 @@ pub(crate) async fn cancel(call: Call<OrderId>) -> Result<Response, Problem> {
     };
     let so = so(&view, cancelled, meta.currency);
     let cancel = async move {
-        let action = recorded(&call, &view, ActionKind::Cancel).await?;
+        let action = recorded(&call, &view, (ActionKind::Cancel, json!({}))).await?;
         match submit(&call, &view, &action, Command::Cancel { order }).await? {
             Reply::Cancelled(view) => {
                 actions::log(&action);
@@ -205,47 +255,69 @@ pub(crate) async fn cancel(call: Call<OrderId>) -> Result<Response, Problem> {
     app.once_for_good(used, so, cancel).await
 }
 
-/// Takes a paid order back.
+/// Returns a paid order: some of its units, or all that are left.
 ///
-/// Its units are for sale again, and its price is owed to the buyer. The seller may at any time with the scope
-/// `campaigns:write`, and others with `admin`; buyers may without, for as long as the service allows after the order
-/// was granted. Again changes nothing.
-#[utoipa::path(post, path = "/v1/orders/{id}/return", tag = "orders",
+/// The units are for sale again, and what paid them is owed to the buyer: the same part of what paid the order, rounded
+/// down over all returns so far, so that all returns together owe what paid it. The seller may at any time with the
+/// scope `campaigns:write`, and others with `admin`; buyers may without, for as long as the service allows after the
+/// order was granted.
+///
+/// A request without a quantity returns what is left, and again changes nothing. One with a quantity needs an
+/// `Idempotency-Key`: the same key again changes nothing, and another key returns as many units again.
+#[utoipa::path(post, path = "/v1/orders/{id}/return", tag = "orders", request_body = Option<ReturnRequest>,
     operation_id = "returnOrder",
     security(("bearer" = []), ("bearer" = ["campaigns:write"]), ("bearer" = ["admin"])),
     params(("id" = String, Path, description = "The order's id"),
         ("Idempotency-Key" = Option<String>, Header, description = "Names this request")),
     responses((status = 200, body = OrderBody),
+        (status = 400, description = "`bad-request`: a quantity without an `Idempotency-Key`", body = ProblemBody),
         (status = 403, description = "`return-period-over`: the buyer is too late", body = ProblemBody),
         (status = 404, body = ProblemBody),
-        (status = 409, description = "Not paid", body = ProblemBody),
-        (status = 422, description = "`invalid`: an account cannot hold that much; `key-reused`",
+        (status = 409, description = "`order-conflict`: not paid, or all is returned; `return-exceeds-order`: fewer \
+            units are left", body = ProblemBody),
+        (status = 422, description = "`invalid`: no unit, or an account cannot hold that much; `key-reused`",
             body = ProblemBody), NoAnswer))]
-pub(crate) async fn take_back(call: Call<OrderId>) -> Result<Response, Problem> {
+pub(crate) async fn return_order(
+    call: Call<OrderId>,
+    OptionalJson(request): OptionalJson<ReturnRequest>,
+) -> Result<Response, Problem> {
+    if request.quantity == Some(0) {
+        let why = "a return is of at least 1 unit";
+        return Err(Problem::invalid_at("#/quantity", why));
+    }
     let (app, order) = (&call.app, call.id);
     let caller = &call.caller;
     let (view, meta) = app.visible_order(caller, order, Scope::ReadAny).await?;
+    // Without a quantity the fingerprint is that of earlier versions, whose keys are replayed.
+    let route = "POST /v1/orders/{id}/return";
+    let (used, part) = match request.quantity {
+        None => (call.key_use(route, &()), None),
+        Some(quantity) => {
+            let used = call.key_use(route, &request);
+            let key = effect_key(used.as_ref())?;
+            (used, Some(ReturnPart { quantity, key }))
+        }
+    };
     let scope = match meta.owner == caller.user {
         true => Scope::CampaignsWrite,
         false => Scope::Admin,
     };
     match caller.require(scope) {
         Err(_) if view.user == caller.user => {
-            if !app.buyer_may_return(&view) {
+            if !app.buyer_may_return(&view) && !app.has_returned(order, part.as_ref()).await? {
                 return Err(ProblemKind::ReturnPeriodOver.into());
             }
         }
         required => required?,
     }
-    let used = call.key_use("POST /v1/orders/{id}/return", &());
     let parties = Parties {
         currency: meta.currency,
         seller: meta.owner.clone(),
         buyer: view.user.clone(),
     };
     let is_paid = self::so(&view, OrderState::Paid, meta.currency).is_some();
-    // Again it changes nothing.
-    let so = so(&view, OrderState::Returned, meta.currency);
+    // Again it changes nothing. Whether a part was returned before, its key says.
+    let so = so(&view, OrderState::Returned, meta.currency).filter(|_| part.is_none());
     let minor = match so {
         Some(_) => 0,
         // The engine refuses it, unless it is paid in this moment.
@@ -257,11 +329,15 @@ pub(crate) async fn take_back(call: Call<OrderId>) -> Result<Response, Problem> 
         }
     };
     let app = Arc::clone(app);
-    let take_back = async move {
+    let return_units = async move {
         let app = &call.app;
         let room = app.room_for_return(&parties, minor).await?;
-        let action = recorded(&call, &view, ActionKind::Return).await?;
-        let reply = submit(&call, &view, &action, Command::Return { order }).await;
+        let detail = match &part {
+            Some(part) => json!({ "quantity": part.quantity }),
+            None => json!({}),
+        };
+        let action = recorded(&call, &view, (ActionKind::Return, detail)).await?;
+        let reply = submit(&call, &view, &action, Command::Return { order, part }).await;
         drop(room);
         match reply? {
             Reply::Returned(view) => {
@@ -271,5 +347,5 @@ pub(crate) async fn take_back(call: Call<OrderId>) -> Result<Response, Problem> 
             _ => Err(Problem::unexpected_reply()),
         }
     };
-    app.once_for_good(used, so, take_back).await
+    app.once_for_good(used, so, return_units).await
 }

@@ -115,6 +115,14 @@ fn advice(kind: ProblemKind) -> &'static str {
             "A refund is at most what is still owed for the order, in its currency: see <code>GET \
              /v1/orders/{id}/refunds</code>. Nothing was posted."
         }
+        Kind::PartialCancellation => {
+            "A payment of the old price may be in flight, so a held order does not shrink. Cancel it and order \
+             fewer units, or pay it and return some: <code>POST /v1/orders/{id}/return</code>. Nothing was cancelled."
+        }
+        Kind::ReturnExceedsOrder => {
+            "The returns of an order are at most its units: see <code>quantity</code> and \
+             <code>returned_quantity</code> of <code>GET /v1/orders/{id}</code>. Nothing was returned."
+        }
         Kind::ReversalExceedsDeposit => {
             "The reversals of a deposit are at most the deposit, in its currency: see <code>GET \
              /v1/accounts/{user}/deposits/{id}</code>. Nothing was posted."

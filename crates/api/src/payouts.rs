@@ -63,8 +63,8 @@ pub(crate) struct RefundBody {
 pub(crate) struct RefundsBody {
     #[schema(value_type = String)]
     order: Text<OrderId>,
-    /// All that ever was owed in the sale's currency: payments that did not pay the order, and what paid the order
-    /// where it was returned.
+    /// All that ever was owed in the sale's currency: payments that did not pay the order, and what paid the units that
+    /// were returned.
     due: MoneyBody,
     /// What of it was paid back.
     refunded: MoneyBody,
@@ -267,7 +267,7 @@ impl App {
 
 /// Records that what is owed for an order was paid back to its buyer, all of it or a part.
 ///
-/// Owed are payments that did not pay the order, as they arrived, and what paid an order that was returned. The
+/// Owed are payments that did not pay the order, as they arrived, and what paid units that were returned. The
 /// payer calls this after the money was paid back outside. The reference makes repetition safe.
 #[utoipa::path(post, path = "/v1/orders/{id}/refunds", tag = "orders", request_body = RefundRequest,
     operation_id = "refundOrder", security(("bearer" = ["pay"])),
@@ -434,7 +434,7 @@ pub(crate) async fn reverse(
     }
     let route = "POST /v1/accounts/{user}/deposits/{id}/reversal";
     let subject = format!("{user} {deposit}");
-    // All of it, as before there were parts: a key of then still stands for it.
+    // Without an amount the fingerprint is that of earlier versions, whose keys are replayed.
     let used = key.map(|key| match &request.amount {
         None => key_use(&caller.user, route, &key, &subject, &()),
         Some(_) => key_use(&caller.user, route, &key, &subject, &request),

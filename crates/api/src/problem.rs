@@ -383,6 +383,7 @@ impl From<Refusal> for Problem {
                 ProblemKind::PhaseConflict
             }
             Refusal::Order(_) | Refusal::TooManyPayments => ProblemKind::OrderConflict,
+            Refusal::ReturnTooLarge { .. } => ProblemKind::ReturnExceedsOrder,
             Refusal::StockGranted { .. } => ProblemKind::StockGranted,
             Refusal::Rules(_) => ProblemKind::Invalid,
         };

@@ -94,7 +94,7 @@ fn routes(served: Served) -> OpenApiRouter<Arc<App>> {
         .routes(routes!(orders::pay))
         .routes(routes!(payments::report))
         .routes(routes!(orders::cancel))
-        .routes(routes!(orders::take_back))
+        .routes(routes!(orders::return_order))
         .routes(routes!(accounts::account))
         .routes(routes!(histories::claims))
         .routes(routes!(histories::orders))

@@ -42,6 +42,8 @@ struct ListedOrder {
     /// The buyer.
     user: String,
     quantity: u32,
+    /// Units that were returned after the order was paid.
+    returned_quantity: u32,
     /// The price of all units.
     amount: MoneyBody,
     state: &'static str,
@@ -59,6 +61,7 @@ impl ListedOrder {
             number: grant.number,
             user: grant.user.to_string(),
             quantity: grant.quantity,
+            returned_quantity: grant.returned,
             amount: MoneyBody::new(grant.amount_minor, currency),
             state: grant.state.name(),
             granted_at: When(grant.granted_at),

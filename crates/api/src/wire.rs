@@ -284,6 +284,9 @@ pub(crate) struct GrantBody {
     /// paid when it is granted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) state: Option<&'static str>,
+    /// Units that were returned after the order was paid; sales only. An order is paid until all of them are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) returned_quantity: Option<u32>,
     /// When the hold of an unpaid order ends; sales only.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
@@ -303,6 +306,7 @@ impl GrantBody {
             amount: MoneyBody::new(grant.amount_minor, currency),
             granted_at: When(grant.granted_at),
             state: grant.order.map(|order| order.state.name()),
+            returned_quantity: grant.order.map(|order| order.returned_quantity),
             hold_until: grant.order.map(|order| When(order.hold_until)),
             ack: ack.map(AckLevel::name),
         }

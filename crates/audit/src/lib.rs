@@ -67,7 +67,7 @@ macro_rules! sql_checks {
 
 /// The checks in SQL. Each file has two statements with an empty line between them: how much was
 /// examined, and what offends, one line of text a row.
-const SQL_CHECKS: [(Needs, &str, &str); 65] = sql_checks![
+const SQL_CHECKS: [(Needs, &str, &str); 67] = sql_checks![
     // the log by itself
     Archives "archives_follow",
     Archives "archives_agree",
@@ -97,6 +97,8 @@ const SQL_CHECKS: [(Needs, &str, &str); 65] = sql_checks![
     Log "order_states",
     Log "paid_once",
     Log "payments_follow_log",
+    Log "returns_follow_log",
+    Ledger "order_returns",
     Log "terms_follow_log",
     Log "updates_follow_log",
     // the money

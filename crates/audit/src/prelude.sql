@@ -23,6 +23,8 @@ SELECT partition, seq, campaign, nullif(told, '') AS told, nullif(kind, '') AS k
        END AS number,
        CASE kind WHEN 'granted' THEN CAST(behind_user AS INTEGER)
                  WHEN 'stock_changed' THEN CAST(fields AS INTEGER)
+                 -- Of a part: `number quantity key`.
+                 WHEN 'returned' THEN nullif(CAST(behind_number AS INTEGER), 0)
        END AS quantity,
        CASE kind WHEN 'granted' THEN substr(behind_number, 1, instr(behind_number || ' ', ' ') - 1) END AS user,
        CASE kind WHEN 'granted' THEN CAST(substr(behind_user, instr(behind_user || ' ', ' ') + 1) AS INTEGER)
@@ -53,6 +55,20 @@ WHERE s.kind IN ('paid', 'reinstated', 'refund_due') AND s.discard >= 2
 GROUP BY s.partition, s.seq
 HAVING count(*) = 1 AND coalesce(s.other_amount, g.amount) > 0;
 
+-- Orders of which units were returned: what paid each, and the part of it that is owed for the units that returns of
+-- parts have returned, rounded down. Divided first, so that no product leaves 64 bits.
+CREATE TEMP TABLE returned AS
+SELECT campaign, number, user, currency, state, updated_at, paid,
+       paid / quantity * returned_in_parts + paid % quantity * returned_in_parts / quantity AS owed_in_parts
+FROM (
+    SELECT o.campaign, o.number, o.user, c.currency, o.state, o.updated_at, coalesce(p.amount, o.amount) AS paid,
+           max(o.quantity, 1) AS quantity, o.returned_in_parts
+    FROM orders o
+    JOIN campaigns c ON c.ref = o.campaign
+    LEFT JOIN payments p ON p.campaign = o.campaign AND p.number = o.number AND p.outcome <> 'refund_due'
+    WHERE o.state = 'returned' OR o.returned_in_parts <> 0
+);
+
 -- What the buyers of orders are owed, each order once per currency, and what of it was paid back.
 CREATE TEMP TABLE owed_for AS
 SELECT campaign, number, user, currency, sum(due) AS due, sum(refunded) AS refunded
@@ -63,12 +79,11 @@ FROM (
     JOIN campaigns c ON c.ref = o.campaign
     WHERE p.outcome = 'refund_due'
     UNION ALL
-    -- What paid an order is owed back once the order is returned.
-    SELECT o.campaign, o.number, o.user, c.currency, coalesce(p.amount, o.amount), 0
-    FROM orders o
-    JOIN campaigns c ON c.ref = o.campaign
-    LEFT JOIN payments p ON p.campaign = o.campaign AND p.number = o.number AND p.outcome <> 'refund_due'
-    WHERE o.state = 'returned'
+    -- What paid an order is owed back once the order is returned, and before that the part of it for the units that
+    -- were returned.
+    SELECT campaign, number, user, currency,
+           CASE state WHEN 'returned' THEN paid ELSE owed_in_parts END, 0
+    FROM temp.returned
     UNION ALL
     SELECT c.ref, w.number, w.user, w.currency, w.amount, 0
     FROM temp.owed w
@@ -105,6 +120,27 @@ FROM events
 WHERE kind = 1
 ORDER BY campaign, number, seq;
 
+-- Returns: the units of each, and those that returns of parts had returned before it. One without a quantity is of all
+-- that is left.
+CREATE TEMP TABLE given (
+    seq    INTEGER PRIMARY KEY,
+    units  INTEGER,
+    before INTEGER NOT NULL,
+    whole  INTEGER -- units of the order
+);
+
+INSERT INTO temp.given
+SELECT e.seq, coalesce(e.quantity, g.quantity - e.before), e.before, g.quantity
+FROM (
+    SELECT seq, campaign, number, quantity,
+           coalesce(sum(quantity) OVER (PARTITION BY campaign, number ORDER BY seq
+                                        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS before
+    FROM events
+    WHERE kind = 16
+) e
+LEFT JOIN temp.grants g ON g.campaign = e.campaign AND g.number = e.number
+GROUP BY e.seq;
+
 -- The log campaign by campaign, each entry with what it does to the units that users have.
 CREATE TEMP TABLE log (
     campaign INTEGER NOT NULL,
@@ -132,12 +168,13 @@ SELECT e.campaign, e.seq, e.at,
        END,
        e.number, coalesce(e.user, g.user), coalesce(e.quantity, g.quantity), coalesce(e.amount, g.amount), e.note,
        coalesce(CASE e.kind WHEN 1 THEN e.quantity WHEN 5 THEN g.quantity WHEN 3 THEN -g.quantity
-                            WHEN 4 THEN -g.quantity WHEN 16 THEN -g.quantity END, 0),
+                            WHEN 4 THEN -g.quantity WHEN 16 THEN -r.units END, 0),
        e.seq <= (SELECT coalesce(max(seq), 0) FROM settled WHERE partition = 0)
            AND e.seq NOT IN (SELECT seq FROM temp.aside WHERE partition = 0),
        e.seq IN (SELECT seq FROM temp.aside WHERE partition = 0 AND discard >= 2)
 FROM events e
 LEFT JOIN temp.grants g ON (e.kind BETWEEN 2 AND 6 OR e.kind = 16) AND g.campaign = e.campaign AND g.number = e.number
+LEFT JOIN temp.given r ON e.kind = 16 AND r.seq = e.seq
 ORDER BY e.campaign, e.seq;
 
 -- What happened to orders after they were granted, order by order.
@@ -149,17 +186,22 @@ CREATE TEMP TABLE steps (
     kind     TEXT    NOT NULL,
     payment  TEXT,
     user     TEXT,
-    amount   INTEGER, -- the price, or what arrived where that is not the price; of a return what had paid the order
+    amount   INTEGER, -- the price, or what arrived where that is not the price; of a return what it owes
     currency TEXT,    -- of what arrived where that is not the price
     settled  INTEGER NOT NULL,
+    key      TEXT,    -- of a return of a part
+    units    INTEGER, -- of a return
+    left     INTEGER, -- of a return: units of the order that are left after it
     accepted INTEGER NOT NULL DEFAULT 0, -- 1 if it is a payment of other money that the sale's policy accepts
     PRIMARY KEY (campaign, number, seq)
 ) WITHOUT ROWID;
 
 -- The note of a payment that was not the order's price is the payment, a space and the currency.
-INSERT INTO temp.steps (campaign, number, seq, at, kind, payment, user, amount, currency, settled)
-SELECT campaign, coalesce(number, 0), seq, at, kind, substr(note, 1, instr(note || ' ', ' ') - 1), user, amount,
-       CASE WHEN instr(note, ' ') > 0 THEN substr(note, instr(note, ' ') + 1) END, settled
+INSERT INTO temp.steps (campaign, number, seq, at, kind, payment, user, amount, currency, settled, key)
+SELECT campaign, coalesce(number, 0), seq, at, kind,
+       CASE WHEN kind <> 'returned' THEN substr(note, 1, instr(note || ' ', ' ') - 1) END, user, amount,
+       CASE WHEN instr(note, ' ') > 0 THEN substr(note, instr(note, ' ') + 1) END, settled,
+       CASE kind WHEN 'returned' THEN note END
 FROM temp.log
 WHERE kind IN ('paid', 'cancelled', 'expired', 'reinstated', 'refund_due', 'returned')
 ORDER BY campaign, number, seq;
@@ -185,6 +227,14 @@ SET amount = coalesce((SELECT p.amount FROM temp.steps p
                          AND p.kind IN ('paid', 'reinstated')
                        ORDER BY p.seq DESC LIMIT 1), s.amount)
 WHERE s.kind = 'returned';
+
+-- A return owes what its units add to what all returns so far owe: their part of what paid the order, rounded down.
+UPDATE temp.steps AS s
+SET units = r.units, left = r.whole - r.before - r.units,
+    amount = s.amount / r.whole * (r.before + r.units) + s.amount % r.whole * (r.before + r.units) / r.whole
+             - s.amount / r.whole * r.before - s.amount % r.whole * r.before / r.whole
+FROM temp.given r
+WHERE s.kind = 'returned' AND r.seq = s.seq AND r.whole > 0;
 
 -- The stretches of the log in which a campaign stood in one phase: after `since`, before `until`.
 CREATE TEMP TABLE phases AS

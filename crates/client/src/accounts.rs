@@ -29,7 +29,8 @@ impl Client {
         self.json(call.keyed(self)).await
     }
 
-    /// Takes an amount of a deposit back, while the account has as much. Each call takes as much again. Scope `deposit`.
+    /// Takes an amount of a deposit back, while the account has as much. Each call takes as much again. Scope
+    /// `deposit`.
     ///
     /// # Errors
     /// `reversal-exceeds-deposit`, `insufficient-funds`; see [`Error`].

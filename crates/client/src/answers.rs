@@ -1,14 +1,17 @@
 //! Bodies of answers. Unknown fields are ignored.
 
+mod webhooks;
+
+pub use self::webhooks::{Webhook, WebhookTest};
 use crate::{
     bodies::bodies,
-    ids::{CampaignId, Id, IdempotencyKey, OrderId, UserId, WebhookId},
+    ids::{CampaignId, Id, IdempotencyKey, OrderId, UserId},
     problem::Problem,
     requests::SplitRule,
-    values::{Money, Timestamp, WebhookSecret},
+    values::{Money, Timestamp},
     words::{
         AckLevel, AudienceKind, CreationResult, Draws, OrderState, PaymentOutcome, PaymentPolicy,
-        Phase, PlaceState, PostingKind, Requirement, UserAccount, WebhookEventType, WebhookStatus,
+        Phase, PlaceState, PostingKind, Requirement, UserAccount,
     },
 };
 
@@ -207,6 +210,9 @@ bodies! {
         /// State of the order; sales only.
         #[serde(skip_serializing_if = "Option::is_none")]
         state: Option<OrderState>,
+        /// Units returned after the payment; sales only.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        returned_quantity: Option<u32>,
         /// When the hold of an unpaid order ends; sales only.
         #[serde(skip_serializing_if = "Option::is_none")]
         hold_until: Option<Timestamp>,
@@ -303,6 +309,8 @@ bodies! {
         title: String,
         /// Number of units.
         quantity: u32,
+        /// Units that were returned after the order was paid.
+        returned_quantity: u32,
         /// The price of all units.
         amount: Money,
         /// Its state.
@@ -320,6 +328,8 @@ bodies! {
         user: UserId,
         /// Number of units.
         quantity: u32,
+        /// Units that were returned after the order was paid.
+        returned_quantity: u32,
         /// The price of all units.
         amount: Money,
         /// Its state.
@@ -453,50 +463,5 @@ bodies! {
         /// The named users, for an audience of named users.
         #[serde(skip_serializing_if = "Option::is_none")]
         users: Option<Vec<String>>,
-    }
-    /// Endpoint that receives webhook events, and its delivery status.
-    Webhook {
-        /// Its id.
-        id: WebhookId,
-        /// URL to which events are posted.
-        url: String,
-        /// Types of events to deliver; empty for all types.
-        types: Vec<WebhookEventType>,
-        /// Campaigns whose events are delivered; empty for all campaigns.
-        campaigns: Vec<CampaignId>,
-        /// Sender or seller whose campaigns' events are delivered; `None` for all.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        owner: Option<UserId>,
-        /// Time of its creation.
-        created_at: Timestamp,
-        /// Delivery status.
-        status: WebhookStatus,
-        /// Upper bound of undelivered events.
-        behind: u64,
-        /// Time since which all deliveries fail.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        failing_since: Option<Timestamp>,
-        /// Failed attempts since then.
-        attempts: u32,
-        /// Error of the last failed attempt.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        last_error: Option<String>,
-        /// Time of the next attempt.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        retry_at: Option<Timestamp>,
-        /// Time since which deliveries are disabled.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        disabled_at: Option<Timestamp>,
-        /// Secret that signs requests; present only in the answer that creates or rotates it.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        secret: Option<WebhookSecret>,
-    }
-    /// Result of a test delivery.
-    WebhookTest {
-        /// Whether the endpoint answered 2xx in time.
-        delivered: bool,
-        /// Error of a failed delivery.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        error: Option<String>,
     }
 }

@@ -1,6 +1,7 @@
 //! Orders: payment, cancellation, return and refunds.
 
 use futures_util::Stream;
+use serde_json::json;
 
 use crate::{
     answers::{Order, OwedOrder, Payment, Refund, Refunds},
@@ -69,7 +70,19 @@ impl Client {
             .await
     }
 
-    /// Takes a paid order back: its units are for sale again, its price is owed. Again changes nothing.
+    /// Returns some units of a paid order: they are for sale again, and what paid them is owed. Each call returns as
+    /// many again.
+    ///
+    /// # Errors
+    /// `return-exceeds-order` where fewer are left, `order-conflict` where it is not paid, `return-period-over`; see
+    /// [`Error`].
+    pub async fn return_units(&self, id: &OrderId, quantity: u32) -> Result<Order, Error> {
+        let call = Call::post(path(id, "/return")).json(&json!({ "quantity": quantity }))?;
+        self.json(call.keyed(self)).await
+    }
+
+    /// Returns all units of a paid order that were not returned yet: they are for sale again, and what paid them is
+    /// owed. Again changes nothing.
     ///
     /// # Errors
     /// `order-conflict` if it is not paid, `return-period-over`; see [`Error`].

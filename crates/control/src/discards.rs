@@ -125,7 +125,7 @@ impl Discarder {
         let state = self.state(order, user).await.map_err(failed)?;
         let step = match state.ok_or(no_order)? {
             OrderState::Held => Command::Cancel { order },
-            OrderState::Paid => Command::Return { order },
+            OrderState::Paid => Command::Return { order, part: None },
             OrderState::Cancelled | OrderState::Expired | OrderState::Returned => return Ok(()),
         };
         match self.engine.submit(step).await {

@@ -6,6 +6,7 @@ pub use self::text::NotAnEntry;
 use crate::{
     campaign::Terms,
     id::{CampaignId, IdempotencyKey, PaymentRef, UserId},
+    order::ReturnPart,
     payment::{PaymentOutcome, PaymentState, Received},
     time::Timestamp,
 };
@@ -130,10 +131,13 @@ pub enum Event {
         /// Minor units that went back.
         refunded_minor: i64,
     },
-    /// A paid order was returned: its units are back in the stock, and its price is owed to the buyer.
+    /// A paid order was returned, or some of its units were: they are back in the stock, and what paid them is owed to
+    /// the buyer.
     Returned {
         /// The order's number in its campaign.
         number: u32,
+        /// The units; `None` for all that were not returned before.
+        part: Option<ReturnPart>,
     },
     /// The seller changed the stock of a sale. Of a spread one it stands in the log of its first part, which gives or
     /// takes the units.
@@ -163,7 +167,7 @@ impl Event {
             | Self::Expired { number }
             | Self::Reinstated { number, .. }
             | Self::RefundDue { number, .. }
-            | Self::Returned { number } => Some(*number),
+            | Self::Returned { number, .. } => Some(*number),
             Self::Opened { .. }
             | Self::TransferredOut { .. }
             | Self::TransferredIn { .. }

@@ -1,13 +1,36 @@
 //! The life of an order: `held → paid | cancelled | expired`, and `paid → returned`. All but `paid` give the units
-//! back. An order that costs nothing has no hold: it is paid in the step that grants it.
+//! back. An order that costs nothing has no hold: it is paid in the step that grants it. A paid order may be returned
+//! part by part: it stays `paid` until its last unit is returned.
 
 use std::fmt;
 
-use crate::words::words;
+use crate::{id::IdempotencyKey, words::words};
 
 /// Payments of one order that may become owed back, refunded or not. So many at the highest price are a sum that still
 /// fits 64 bits.
 pub const REFUNDS_DUE_MAX: u32 = 1_000;
+
+/// A return of some units of an order. Its key names it for good: the same one again changes nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReturnPart {
+    /// Units, at least 1.
+    pub quantity: u32,
+    /// Names it among the returns of its order.
+    pub key: IdempotencyKey,
+}
+
+/// Minor units that are owed for the first `returned` units of an order of `quantity` units that `paid_minor` paid:
+/// that part of what paid it, rounded down. A return owes what this grows by. So returns together owe what paid the
+/// order, however it is divided, and the last one owes what rounding has left.
+#[must_use]
+pub fn owed_for_returned(paid_minor: i64, returned: u32, quantity: u32) -> i64 {
+    if quantity == 0 {
+        return 0;
+    }
+    let owed = i128::from(paid_minor) * i128::from(returned.min(quantity)) / i128::from(quantity);
+    // It is at most `paid_minor`.
+    owed as i64
+}
 
 /// Where an order stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -21,7 +44,7 @@ pub enum OrderState {
     Cancelled = 2,
     /// Not paid in time; the units went back.
     Expired = 3,
-    /// Paid, and returned later; the units went back, and the price is owed to the buyer.
+    /// Paid, and all of it returned later; the units went back, and what paid it is owed to the buyer.
     Returned = 4,
 }
 
@@ -93,7 +116,25 @@ impl fmt::Display for OrderStep {
 
 #[cfg(test)]
 mod tests {
-    use super::{OrderState::*, OrderStep::*};
+    use super::{OrderState::*, OrderStep::*, owed_for_returned};
+
+    #[test]
+    fn parts_of_an_order_owe_all_that_paid_it() {
+        for (paid, quantity, expected) in [
+            (100, 3, vec![33, 33, 34]),
+            (2, 3, vec![0, 1, 1]),
+            (0, 2, vec![0, 0]),
+            (i64::MAX, 1, vec![i64::MAX]),
+        ] {
+            let owed = |returned| owed_for_returned(paid, returned, quantity);
+            let parts: Vec<_> = (1..=quantity).map(|n| owed(n) - owed(n - 1)).collect();
+            assert_eq!(parts, expected, "{paid} for {quantity}");
+            assert_eq!(parts.iter().sum::<i64>(), paid);
+        }
+        assert_eq!(owed_for_returned(i64::MAX, u32::MAX, u32::MAX), i64::MAX);
+        assert_eq!(owed_for_returned(7, 9, 3), 7);
+        assert_eq!(owed_for_returned(7, 0, 0), 0);
+    }
 
     #[test]
     fn every_step_from_every_state() {

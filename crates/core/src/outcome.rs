@@ -31,9 +31,11 @@ pub struct Order {
     pub state: OrderState,
     /// When the hold ends, if it has not been paid by then. It says nothing of an order that costs nothing.
     pub hold_until: Timestamp,
-    /// Payments that are owed back: each one that did not pay the order, with the money that arrived, and the price of
-    /// a returned order, unless it is 0.
+    /// Payments that are owed back: each one that did not pay the order, with the money that arrived, and the one that
+    /// paid an order of which units were returned, unless it costs nothing.
     pub refunds_due: u32,
+    /// Units that were returned after the order was paid; all units of an order that is returned.
+    pub returned_quantity: u32,
 }
 
 impl Grant {

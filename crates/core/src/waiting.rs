@@ -137,7 +137,11 @@ impl Decision {
                 let at = grant.granted_at.as_millis();
                 let order = grant.order.map_or_else(String::new, |order| {
                     let until = order.hold_until.as_millis();
-                    format!(" {} {until} {}", order.state, order.refunds_due)
+                    let returned = match order.returned_quantity {
+                        0 => String::new(),
+                        units => format!(" {units}"),
+                    };
+                    format!(" {} {until} {}{returned}", order.state, order.refunds_due)
                 });
                 format!("{name} {ack} {number} {units} {minor} {at}{order}")
             }
@@ -174,6 +178,11 @@ impl Decision {
                             state: OrderState::of_name(state)?,
                             hold_until: Timestamp::from_millis(next(&mut words)?),
                             refunds_due: next(&mut words)?,
+                            // Absent where none was returned.
+                            returned_quantity: match words.next() {
+                                None => 0,
+                                Some(units) => units.parse().ok()?,
+                            },
                         }),
                     },
                 };
@@ -311,15 +320,25 @@ mod tests {
             state: OrderState::Held,
             hold_until: Timestamp::from_millis(65),
             refunds_due: 0,
+            returned_quantity: 0,
         };
         let sold = Grant {
             order: Some(order),
+            ..grant
+        };
+        let returned = Grant {
+            order: Some(Order {
+                state: OrderState::Paid,
+                returned_quantity: 1,
+                ..order
+            }),
             ..grant
         };
         let starts_at = Timestamp::from_millis(9);
         let outcomes = [
             Outcome::UnknownCampaign,
             Outcome::AlreadyGranted(sold),
+            Outcome::AlreadyGranted(returned),
             Outcome::Paused,
             Outcome::NotStarted { starts_at },
             Outcome::Ended,

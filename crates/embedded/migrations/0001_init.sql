@@ -139,6 +139,8 @@ CREATE TABLE orders (
     hold_until   INTEGER NOT NULL,
     updated_at   INTEGER NOT NULL,
     key          TEXT,
+    -- The sum of its rows in order_returns.
+    returned_in_parts INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (campaign, number)
 ) STRICT, WITHOUT ROWID;
 
@@ -147,6 +149,18 @@ CREATE UNIQUE INDEX orders_once_per_user ON orders (campaign, user)
     WHERE one_per_user = 1 AND state IN ('held', 'paid');
 CREATE INDEX orders_of_user ON orders (user, granted_at);
 CREATE INDEX orders_held ON orders (campaign, number) WHERE state = 'held';
+
+-- Returns of parts of orders, once by key. The return that takes all that is left has no row: the order is returned.
+CREATE TABLE order_returns (
+    campaign INTEGER NOT NULL,
+    number   INTEGER NOT NULL,
+    key      TEXT    NOT NULL,
+    quantity INTEGER NOT NULL CHECK (quantity > 0),
+    amount   INTEGER NOT NULL CHECK (amount >= 0),
+    at       INTEGER NOT NULL,
+    PRIMARY KEY (campaign, number, key),
+    FOREIGN KEY (campaign, number) REFERENCES orders (campaign, number)
+) STRICT, WITHOUT ROWID;
 
 -- Payments reported for orders, each with its outcome. `currency` is null if it is the sale's.
 CREATE TABLE payments (

@@ -21,9 +21,9 @@ use crate::{
 const ORDERS_OF_USER: &str = "SELECT number FROM orders INDEXED BY orders_of_user \
      WHERE user = ?2 AND campaign = ?1 ORDER BY number";
 const SHARE_OF_USER: &str = "SELECT number FROM shares WHERE campaign = ?1 AND user = ?2";
-const ORDER: &str = "SELECT number, amount, user, granted_at, quantity, state, key FROM orders \
+const ORDER: &str = "SELECT number, amount, user, granted_at, quantity, state, key, returned_in_parts FROM orders \
      WHERE campaign = ?1 AND number = ?2";
-const SHARE: &str = "SELECT number, amount, user, granted_at, 1, 'held', NULL FROM shares \
+const SHARE: &str = "SELECT number, amount, user, granted_at, 1, 'held', NULL, 0 FROM shares \
      WHERE campaign = ?1 AND number = ?2";
 const PAYMENTS: &str = "SELECT number, payment, outcome, amount, currency FROM payments \
      WHERE campaign = ?1 AND number = ?2";

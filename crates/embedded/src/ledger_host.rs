@@ -81,7 +81,7 @@ macro_rules! impl_ledger {
                     Action, AudienceStore, CampaignQuery, CampaignRecord, CampaignStore, Creation,
                     Discard, GrantRecord, KeyStore as _, LedgerError, QuarantineCount,
                     QuarantineStore, QuarantinedEntry, ReconcileStore, RepairAttempt, SettledPart,
-                    SettledPayment, SettledRow, SettlementStore, WaitingRoomStore,
+                    SettledPayment, SettledReturn, SettledRow, SettlementStore, WaitingRoomStore,
                 },
             };
             use $crate::{
@@ -433,6 +433,16 @@ macro_rules! impl_ledger {
                 ) -> Result<Vec<SettledPayment>, LedgerError> {
                     let paid = move |conn: &_| reconcile::settled_payments(conn, id, after, upto);
                     query(self.readers(), paid).await
+                }
+
+                async fn settled_returns(
+                    &self,
+                    id: CampaignId,
+                    after: u32,
+                    upto: u32,
+                ) -> Result<Vec<SettledReturn>, LedgerError> {
+                    let returns = move |conn: &_| reconcile::settled_returns(conn, id, after, upto);
+                    query(self.readers(), returns).await
                 }
             }
         };

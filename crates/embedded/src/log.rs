@@ -8,6 +8,7 @@ use qiang_core::{
     campaign::Terms,
     event::{Entry, Event, Seq},
     id::{CampaignId, IdempotencyKey, PaymentRef, UserId},
+    order::ReturnPart,
     payment::{PaymentOutcome, PaymentState, Received},
     time::{Timestamp, Window},
     two_generations::TwoGenerations,
@@ -229,6 +230,14 @@ impl<'a> Columns<'a> {
                 }),
                 ..Self::default()
             },
+            Event::Returned {
+                part: Some(part), ..
+            } => Self {
+                number,
+                quantity: Some(part.quantity.into()),
+                note: Some(part.key.as_str().into()),
+                ..Self::default()
+            },
             Event::Closed {
                 returned,
                 refunded_minor,
@@ -262,7 +271,7 @@ impl<'a> Columns<'a> {
             | Event::TransferReturned { .. }
             | Event::Cancelled { .. }
             | Event::Expired { .. }
-            | Event::Returned { .. }
+            | Event::Returned { part: None, .. }
             | Event::Paused
             | Event::Resumed
             | Event::Ended => Self {
@@ -446,7 +455,17 @@ fn entry_of(conn: &Connection, refs: &mut Refs, row: &Row<'_>) -> Result<Entry, 
             returned: row.get::<_, i64>(6)?.try_into().map_err(|_| bad("count"))?,
             refunded_minor: row.get(7)?,
         },
-        16 => Event::Returned { number: number()? },
+        16 => Event::Returned {
+            number: number()?,
+            // All that was left has neither quantity nor key.
+            part: match row.get::<_, Option<u32>>(6)? {
+                Some(quantity) => Some(ReturnPart {
+                    quantity,
+                    key: IdempotencyKey::new(text(8)?).map_err(|_| bad("key"))?,
+                }),
+                None => None,
+            },
+        },
         STOCK_CHANGED => Event::StockChanged { units: row.get(7)? },
         TERMS_CHANGED => {
             let note: String = row.get(8)?;

@@ -10,8 +10,10 @@ use qiang_core::{
     campaign::{CampaignKind, Phase},
     event::{Entry, Event, Seq},
     id::CampaignId,
-    ports::{CampaignRecord, EngineError, SettledPayment, SettledRow},
-    rows::{SettledPaymentColumns, SettledRowColumns, has_fixed_shares, setup_of},
+    ports::{CampaignRecord, EngineError, SettledPayment, SettledReturn, SettledRow},
+    rows::{
+        SettledPaymentColumns, SettledReturnColumns, SettledRowColumns, has_fixed_shares, setup_of,
+    },
     time::Timestamp,
 };
 use rusqlite::{Connection, Row, params};
@@ -133,6 +135,15 @@ fn read(conn: &Connection, id: CampaignId, breaks: &mut Breaks<'_>) -> Result<Lo
             let added = restored.add_payment(payment.number, &payment.payment, payment.outcome);
             added.map_err(unsound)?;
         }
+        let mut returns = conn.prepare_cached(
+            "SELECT number, key, quantity FROM order_returns WHERE campaign = ?1 ORDER BY number",
+        )?;
+        let columns = |row: &Row<'_>| SettledReturnColumns::try_from(row);
+        for columns in returns.query_map([campaign_ref], columns)? {
+            breaks.row();
+            let SettledReturn { number, part } = SettledReturn::of(columns?)?;
+            restored.add_return(number, &part).map_err(unsound)?;
+        }
     }
     let restored = restored.finish().map_err(unsound)?;
     Ok(Loaded::Opened(Box::new(restored)))
@@ -176,11 +187,11 @@ fn each_row(
 ) -> Result<(), StoreError> {
     let sql = match is_sale {
         true => {
-            "SELECT number, amount, user, granted_at, quantity, state, key FROM orders \
+            "SELECT number, amount, user, granted_at, quantity, state, key, returned_in_parts FROM orders \
              WHERE campaign = ?1 ORDER BY number"
         }
         false => {
-            "SELECT number, amount, user, granted_at, 1, 'held', NULL FROM shares \
+            "SELECT number, amount, user, granted_at, 1, 'held', NULL, 0 FROM shares \
              WHERE campaign = ?1 ORDER BY number"
         }
     };
@@ -217,6 +228,7 @@ pub(crate) fn former_grant(row: &SettledRow) -> Option<FormerGrant<'_>> {
         granted_at: *granted_at,
         key: row.key.as_ref(),
         state: row.state,
+        returned: row.returned,
     })
 }
 

@@ -83,14 +83,23 @@ pub(crate) fn contradiction(book: &Book, entry: &Entry) -> Option<&'static str> 
         | Event::Expired { number }
         | Event::Reinstated { number, .. }
         | Event::RefundDue { number, .. }
-        | Event::Returned { number } => {
+        | Event::Returned { number, .. } => {
             let order = OrderId {
                 campaign: entry.campaign,
                 number: *number,
             };
-            book.order(order)
-                .is_none()
-                .then_some("there is no such order")
+            let Some(view) = book.order(order) else {
+                return Some("there is no such order");
+            };
+            let Event::Returned {
+                part: Some(part), ..
+            } = &entry.event
+            else {
+                return None;
+            };
+            let returned = view.grant.order.map_or(0, |order| order.returned_quantity);
+            let left = view.grant.quantity - returned;
+            (part.quantity > left).then_some("it returns more than the order has")
         }
         Event::TransferredOut { .. }
         | Event::TransferredIn { .. }

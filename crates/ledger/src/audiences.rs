@@ -69,6 +69,7 @@ pub(crate) async fn luckiest<D: Dialect>(
             amount_minor,
             granted_at: Timestamp::from_millis(at),
             state: OrderState::Held,
+            returned: 0,
         })
     };
     found.map(read).transpose()

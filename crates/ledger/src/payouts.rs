@@ -179,7 +179,7 @@ async fn owed<D: Dialect>(
     let Some(columns) = fetch_one::<D, _>(conn, &ORDERED, &values).await? else {
         return Ok(None);
     };
-    let (campaign, _, user, _, _): &qiang_core::rows::OwedColumns = &columns;
+    let (campaign, _, user, ..): &qiang_core::rows::OwedColumns = &columns;
     let (campaign, is_there) = (*campaign, user.is_some());
     let values = [
         campaign.into(),

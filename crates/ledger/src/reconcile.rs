@@ -3,9 +3,10 @@
 use qiang_core::{
     event::PartitionId,
     id::CampaignId,
-    ports::{SettledPart, SettledPayment, SettledRow},
+    ports::{SettledPart, SettledPayment, SettledReturn, SettledRow},
     rows::{
-        SettledPaymentColumns, discarded_orders, page_of, with_discarded, with_discarded_payments,
+        SettledPaymentColumns, SettledReturnColumns, discarded_orders, page_of, with_discarded,
+        with_discarded_payments, with_discarded_returns,
     },
 };
 
@@ -22,6 +23,7 @@ const PART: Statement = sql!(both include_str!("sql/part.sql"));
 const SETTLED_SHARES: Statement = sql!("settled_shares");
 const LAST_ORDER: Statement = sql!(both include_str!("sql/last_order.sql"));
 const SETTLED_PAYMENTS: Statement = sql!(both include_str!("sql/settled_payments.sql"));
+const SETTLED_RETURNS: Statement = sql!(both include_str!("sql/settled_returns.sql"));
 
 /// Campaigns to which something may still happen.
 pub(crate) async fn live_campaigns<D: Dialect>(
@@ -75,7 +77,7 @@ pub(crate) async fn last_order<D: Dialect>(
     id: CampaignId,
 ) -> Result<u32, StoreError> {
     let discarded = discarded_orders(&discards::discarded::<D>(conn, id).await?);
-    let discarded = discarded.last().map_or(0, |(row, _)| row.number);
+    let discarded = discarded.last().map_or(0, |order| order.row.number);
     let id = id.to_string();
     let last = fetch_one::<D, (i64,)>(conn, &LAST_ORDER, &[id.as_str().into()]).await?;
     let (last,) = last.unwrap_or_default();
@@ -103,4 +105,24 @@ pub(crate) async fn settled_payments<D: Dialect>(
     let payments = payments.into_iter().map(of);
     let payments = payments.collect::<Result<_, StoreError>>()?;
     Ok(with_discarded_payments(payments, &discarded, (after, upto)))
+}
+
+/// Returns of parts of orders with numbers in this range.
+pub(crate) async fn settled_returns<D: Dialect>(
+    conn: &mut D::Connection,
+    id: CampaignId,
+    after: u32,
+    upto: u32,
+) -> Result<Vec<SettledReturn>, StoreError> {
+    let discarded = discards::discarded::<D>(conn, id).await?;
+    let id = id.to_string();
+    let values = [
+        id.as_str().into(),
+        i64::from(after).into(),
+        i64::from(upto).into(),
+    ];
+    let returns = fetch::<D, SettledReturnColumns>(conn, &SETTLED_RETURNS, &values).await?;
+    let returns = returns.into_iter().map(|it| Ok(SettledReturn::of(it)?));
+    let returns = returns.collect::<Result<_, StoreError>>()?;
+    Ok(with_discarded_returns(returns, &discarded, (after, upto)))
 }

@@ -18,7 +18,8 @@ use qiang_core::{
     rows::{AccountKey, Contradiction, PostingRow, QuarantineRow, Value, phase_of},
     settlement::{
         self, CampaignChange, Close, KnownCampaign, KnownCampaignColumns, KnownOrder,
-        KnownOrderColumns, NewOrder, OrderChange, PaymentRow, Plan, ShareGrant, Sorted, TermsRow,
+        KnownOrderColumns, NewOrder, OrderChange, PaymentRow, Plan, ReturnRow, ShareGrant, Sorted,
+        TermsRow,
     },
     time::Timestamp,
 };
@@ -39,6 +40,7 @@ const ASSIGN_SHARES: Statement = sql!("assign_shares");
 const ENTER_ORDERS: Statement = sql!("enter_orders");
 const CHANGE_ORDERS: Statement = sql!("change_orders");
 const ENTER_PAYMENTS: Statement = sql!("enter_payments");
+const ENTER_RETURNS: Statement = sql!("enter_returns");
 const ENTER_PART: Statement =
     sql!(both r#"INSERT INTO parts (campaign, "partition", phase) VALUES ($1, $2, 'scheduled')"#);
 const CHANGE_PART: Statement = sql!(both include_str!("sql/change_part.sql"));
@@ -211,6 +213,8 @@ pub(crate) async fn write<D: Dialect>(
     change_orders::<D>(conn, &plan.keeping_orders).await?;
     let rows = Vec::from_iter(plan.payments.iter().map(PaymentRow::columns));
     D::execute_rows(conn, &ENTER_PAYMENTS, &rows).await?;
+    let rows = Vec::from_iter(plan.returns.iter().map(ReturnRow::columns));
+    D::execute_rows(conn, &ENTER_RETURNS, &rows).await?;
 
     let (users, shared) = plan.accounts.split_at(plan.user_accounts);
     let mut ids = credit::<D>(conn, users).await?;

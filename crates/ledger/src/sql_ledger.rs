@@ -17,8 +17,8 @@ use qiang_core::{
     ports::{
         AccountStore, Action, ActionStore, AudienceStore, Balance, CampaignQuery, CampaignRecord,
         CampaignStore, Clock, Discard, GrantRecord, LedgerError, QuarantineCount, QuarantineStore,
-        QuarantinedEntry, ReconcileStore, RepairAttempt, SettledPart, SettledPayment, SettledRow,
-        SettlementStore,
+        QuarantinedEntry, ReconcileStore, RepairAttempt, SettledPart, SettledPayment,
+        SettledReturn, SettledRow, SettlementStore,
     },
     time::Timestamp,
 };
@@ -448,6 +448,16 @@ impl<D: Dialect> ReconcileStore for SqlLedger<D> {
         upto: u32,
     ) -> Result<Vec<SettledPayment>, LedgerError> {
         self.read(move |conn| Box::pin(reconcile::settled_payments::<D>(conn, id, after, upto)))
+            .await
+    }
+
+    async fn settled_returns(
+        &self,
+        id: CampaignId,
+        after: u32,
+        upto: u32,
+    ) -> Result<Vec<SettledReturn>, LedgerError> {
+        self.read(move |conn| Box::pin(reconcile::settled_returns::<D>(conn, id, after, upto)))
             .await
     }
 }

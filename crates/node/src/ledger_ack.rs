@@ -300,6 +300,7 @@ mod tests {
                 state: OrderState::Paid,
                 hold_until: OPENS,
                 refunds_due: 0,
+                returned_quantity: 0,
             };
             let grant = Grant {
                 campaign: case.target.id,

@@ -34,16 +34,17 @@ async function showOrder(id, sale) {
   if (order?.status !== 200) return tell(order);
   const refunds = await ask("GET", `/v1/orders/${id}/refunds`);
   if (refunds?.status !== 200) return tell(refunds);
-  const { user, quantity, amount, state } = order.body;
-  showFigures([["user", user], ["quantity", String(quantity)], ["amount", price(amount)],
+  const { user, quantity, returned_quantity, amount, state } = order.body;
+  const units = returned_quantity ? say("units_returned", { quantity, returned: returned_quantity }) : String(quantity);
+  showFigures([["user", user], ["quantity", units], ["amount", price(amount)],
     ["state", say(`order_${state}`)], ...dueOf(refunds.body), ["sale", link(`/admin/sales/${sale}`, sale)]]);
   return "";
 }
 
 /** @typedef {{ kind: string, account: string, amount: Money, order?: string, campaign?: string, reference?: string,
  *   at: string }} Posting */
-/** @typedef {{ order: string, campaign: string, title: string, quantity: number, amount: Money, state: string,
- *   granted_at: string }} Order */
+/** @typedef {{ order: string, campaign: string, title: string, quantity: number, returned_quantity: number,
+ *   amount: Money, state: string, granted_at: string }} Order */
 /** @typedef {{ campaign: string, number: number, amount: Money, granted_at: string }} Draw */
 
 /** What is shown at once, and what one request of a file reads. */
@@ -101,9 +102,12 @@ function pages(path, lineOf) {
 }
 
 const lists = [
-  pages("orders", (/** @type {Order} */ { order, campaign, title, quantity, amount, state, granted_at }) =>
-    line(granted_at, link(`/admin/sales/${campaign}`, title), say("units_words", { quantity }), price(amount),
-      say(`order_${state}`), order)),
+  pages("orders", (/** @type {Order} */ { order, campaign, title, amount, state, granted_at, ...units }) => {
+    const { quantity, returned_quantity: returned } = units;
+    const words = returned ? say("units_returned", { quantity, returned }) : say("units_words", { quantity });
+    const sale = link(`/admin/sales/${campaign}`, title);
+    return line(granted_at, sale, words, price(amount), say(`order_${state}`), order);
+  }),
   pages("claims", (/** @type {Draw} */ { campaign, number, amount, granted_at }) =>
     line(granted_at, price(amount), link(`/admin/packets/${campaign}`, campaign), say("share_words", { number }))),
   pages("postings", (/** @type {Posting} */ { kind, amount, order, campaign, reference, at }) =>

@@ -7,15 +7,16 @@ import { ask, element, facts, price, say, show } from "./qiang.js";
 
 /** @typedef {import("./qiang.js").Money} Money */
 /** @typedef {{ number: number, user: string, amount: Money, granted_at: string, order?: string, quantity?: number,
- *   state?: string }} Line */
+ *   returned_quantity?: number, state?: string }} Line */
 
 const SHOWN = 100;
 const ON_PAGE = 1_000;
 
 /** @param {Line} line */
 const values = (line) => [line.number, line.order ?? "", line.user, line.quantity ?? 1, line.amount.amount,
-  line.amount.currency, line.state ?? "", line.granted_at];
-const NAMES = ["number", "order", "user", "quantity", "amount_minor", "currency", "state", "granted_at"];
+  line.amount.currency, line.state ?? "", line.granted_at, line.returned_quantity ?? 0];
+const NAMES = ["number", "order", "user", "quantity", "amount_minor", "currency", "state", "granted_at",
+  "returned_quantity"];
 
 /** @param {string} path where they are listed @param {string} name of the list in an answer @param {string} id */
 export function linesOf(path, name, id) {
@@ -39,7 +40,8 @@ export function linesOf(path, name, id) {
       const state = line.state ? say(`order_${line.state}`) : "";
       const time = new Date(line.granted_at).toLocaleString(facts.language);
       const row = rows.insertRow();
-      const units = String(line.quantity ?? 1);
+      const { quantity = 1, returned_quantity: returned } = line;
+      const units = returned ? say("units_returned", { quantity, returned }) : String(quantity);
       for (const text of [String(line.number), line.user, units, price(line.amount), state, time]) {
         show(row.insertCell(), text);
       }

@@ -14,7 +14,7 @@
 /** @typedef {{ id: string, title: string, state: State, per_user_limit: number, unit_price: Money,
  *   hold_seconds: number, audience?: string, requirements: string[] }} Sale */
 /** @typedef {{ order: string, campaign: string, quantity: number, amount: Money, state: string, granted_at: string,
- *   hold_until?: string }} Order */
+ *   hold_until?: string, returned_quantity?: number }} Order */
 /** @typedef {{ texts: Record<string, string>, language: string, session: { user: string, scopes: string[] } | null,
  *   desk?: Record<string, string>, packet: Packet, draws: { claims: Share[], next?: number } | null, sale: Sale,
  *   orders: Order[], settled: boolean, place: { ahead: number } | null, sandbox: boolean,

@@ -33,7 +33,9 @@ function salePage() {
   keepTime(sale.state);
 
   const isMine = (/** @type {Order} */ order) => order.state === "held" || order.state === "paid";
-  const mine = () => [...orders.values()].filter(isMine).reduce((sum, order) => sum + order.quantity, 0);
+  /** @param {Order} order */
+  const unitsOf = ({ quantity, returned_quantity }) => quantity - (returned_quantity ?? 0);
+  const mine = () => [...orders.values()].filter(isMine).reduce((sum, order) => sum + unitsOf(order), 0);
 
   /** What the button says while it cannot be pressed; nothing while it can. @param {ReturnType<typeof phase>} is */
   const reason = (is) => {
@@ -103,7 +105,9 @@ function salePage() {
     const shown = all.map((order) => {
       const line = lineOf(order.order);
       const part = (/** @type {string} */ name) => /** @type {HTMLElement} */ (line.querySelector(`.${name}`));
-      const yours = say("yours", { quantity: order.quantity });
+      const { quantity, returned_quantity: returned = 0 } = order;
+      const isPart = order.state === "paid" && returned > 0;
+      const yours = say("yours", { quantity: isPart ? unitsOf(order) : quantity });
       show(part("yours"), yours);
       show(part("amount"), price(order.amount));
       const isHeld = order.state === "held";
@@ -114,7 +118,8 @@ function salePage() {
       const left = Math.min(until, sale.hold_seconds * 1_000);
       /** @type {Record<string, string>} */
       const words = { paid: isFree ? "free" : "paid", cancelled: "cancelled", returned: "returned" };
-      show(part("hold"), isHeld ? `${say("pay_within")} ${duration(left)}` : say(words[order.state] ?? "expired"));
+      const stands = isPart ? say("returned_part", { returned, quantity }) : say(words[order.state] ?? "expired");
+      show(part("hold"), isHeld ? `${say("pay_within")} ${duration(left)}` : stands);
       line.dataset.state = order.state;
       const pay = part("pay");
       pay.hidden = !isHeld || !(facts.sandbox || facts.payment_url);

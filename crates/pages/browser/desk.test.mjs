@@ -185,7 +185,7 @@ test("who got what is listed, and saved as a file that no spreadsheet takes for 
   assert.equal(file.suggestedFilename(), `${id}.csv`);
   const lines = readFileSync(await file.path(), "utf8").trimEnd().split("\r\n");
   assert.equal(lines.length, 103);
-  assert.equal(lines[0], "number,order,user,quantity,amount_minor,currency,state,granted_at");
+  assert.equal(lines[0], "number,order,user,quantity,amount_minor,currency,state,granted_at,returned_quantity");
   assert.match(lines[1], new RegExp(`^1,${id}-1,'=1\\+1,3,1500,CNY,held,20`));
   assert.deepEqual(olga.faults, []);
   await olga.context.close();

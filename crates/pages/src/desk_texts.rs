@@ -149,6 +149,7 @@ texts! {
     wanted: "An order’s id, or a user", "订单编号或用户";
     wanted_help: "An order’s id is that of its sale, and a number.", "订单编号由秒杀编号加序号组成。";
     units_words: "{quantity} units", "{quantity} 件";
+    units_returned: "{quantity} units, {returned} returned", "{quantity} 件，已退 {returned} 件";
     share_words: "share {number}", "第 {number} 份";
     due: "Owed back", "应退款";
     refunded: "Paid back", "已退款";

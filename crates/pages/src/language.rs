@@ -183,6 +183,7 @@ texts! {
     cancelled: "Cancelled", "已取消";
     expired: "The time to pay is over", "付款时间已过";
     returned: "Returned", "已退货";
+    returned_part: "{returned} of {quantity} returned", "已退 {returned} 件，共 {quantity} 件";
     sold_out: "Sold out", "已售罄";
     come_back: "Units may come back: when orders are not paid", "若有人未付款，名额会回来";
     came_back: "{remaining} came back!", "有 {remaining} 件回来了！";

@@ -186,7 +186,7 @@ struct OrderLine<'a> {
     is_held: bool,
     /// The state's name, and in words.
     name: &'a str,
-    state: &'static str,
+    state: String,
     /// When the hold of an unpaid one ends.
     until: Option<&'a str>,
     /// Where it is paid.
@@ -225,9 +225,14 @@ pub(crate) async fn orders(
             amount: money(&order["amount"]),
             is_held: state == "held",
             name: state,
-            state: match state {
-                "paid" if order["amount"]["amount"] == 0 => frame.texts.free,
-                _ => word(state, frame.texts),
+            state: match (state, order["returned_quantity"].as_u64()) {
+                ("paid", Some(returned @ 1..)) => {
+                    let quantity = order["quantity"].to_string();
+                    let words = frame.texts.returned_part.replace("{quantity}", &quantity);
+                    words.replace("{returned}", &returned.to_string())
+                }
+                ("paid", _) if order["amount"]["amount"] == 0 => frame.texts.free.to_owned(),
+                _ => word(state, frame.texts).to_owned(),
             },
             until: order["hold_until"].as_str(),
             pay: match pays_elsewhere {

@@ -109,11 +109,19 @@ enum OrderCommand {
         /// The order's id.
         order: OrderId,
     },
-    /// Take a paid order back: its units are for sale again, and its price is owed. Again changes nothing.
-    #[command(after_help = "Example: qiang order return 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80-3")]
+    /// Return units of a paid order: restock them and record a refund due. Without a quantity all units that are left
+    /// are returned, and again changes nothing. Each call with a quantity returns as many again, unless it has the same
+    /// --idempotency-key.
+    #[command(
+        after_help = "Example: qiang order return 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80-3 --quantity 1 \
+        --idempotency-key return-4711"
+    )]
     Return {
         /// The order's id.
         order: OrderId,
+        /// How many units; all that are left unless given.
+        #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+        quantity: Option<u32>,
     },
 }
 
@@ -226,15 +234,22 @@ async fn carry_out(command: &OrderCommand, service: &Service) -> anyhow::Result<
             });
         }
         OrderCommand::Cancel { order } => client.cancel_order(order).await?,
-        OrderCommand::Return { order } => client.return_order(order).await?,
+        OrderCommand::Return { order, quantity } => match quantity {
+            Some(quantity) => client.return_units(order, *quantity).await?,
+            None => client.return_order(order).await?,
+        },
     };
     service.print(&order, shown)
 }
 
 fn shown(order: &Order) -> String {
     let grant = &order.grant;
+    let returned = match grant.returned_quantity {
+        Some(units @ 1..) => format!(", {units} returned"),
+        _ => String::new(),
+    };
     format!(
-        "{}: {}\nbuyer    {}\nunits    {} for {}\ngranted  {}, hold until {}\nrefunds  {} due",
+        "{}: {}\nbuyer    {}\nunits    {} for {}{returned}\ngranted  {}, hold until {}\nrefunds  {} due",
         or_dash(grant.order.as_ref()),
         or_dash(grant.state),
         order.user,

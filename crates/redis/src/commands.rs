@@ -100,7 +100,9 @@ impl Node {
                 }
                 Ok(Reply::Ticked { more })
             }
-            Command::Return { order } => self.take_back(order).await.map(Reply::Returned),
+            Command::Return { order, part } => {
+                self.return_order(order, part).await.map(Reply::Returned)
+            }
         }
     }
 

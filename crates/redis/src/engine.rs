@@ -278,16 +278,18 @@ impl RedisEngine {
             Command::Tick { .. } => return Ok(Vec::new()),
             Command::Open(setup) => setup.campaign.id,
             Command::Act { campaign, .. } => *campaign,
-            Command::Pay { order, .. } | Command::Cancel { order } | Command::Return { order } => {
-                order.campaign
-            }
+            Command::Pay { order, .. }
+            | Command::Cancel { order }
+            | Command::Return { order, .. } => order.campaign,
         };
         let meta = self.node.meta(campaign).await;
         let meta = meta.map_err(|error| EngineError::uncertain(error.to_string()))?;
         let unknown = || EngineError::uncertain("the campaign has left Redis");
         let meta = meta.ok_or_else(unknown)?;
         Ok(match command {
-            Command::Pay { order, .. } | Command::Cancel { order } | Command::Return { order } => {
+            Command::Pay { order, .. }
+            | Command::Cancel { order }
+            | Command::Return { order, .. } => {
                 vec![place(partitions.of_order(&meta, order.number))]
             }
             _ => partitions.of_campaign(&meta).map(place).collect(),

@@ -7,14 +7,14 @@ use crate::{
     node::Node,
     recalls::Need,
     reply,
-    scripts::{CANCEL, ORDER, PAY, TAKE_BACK},
+    scripts::{CANCEL, ORDER, PAY, RETURN_ORDER},
 };
 use qiang_connect::{Arguments, Script, unreadable};
 use qiang_core::{
     book::{OrderView, PaymentOutcome, Refusal, Reply},
     event::{Event, PartitionId},
     id::{OrderId, PaymentRef},
-    order::{OrderState, OrderStep, OrderStepError, REFUNDS_DUE_MAX},
+    order::{OrderState, OrderStep, OrderStepError, REFUNDS_DUE_MAX, ReturnPart},
     payment::Received,
     ports::EngineError,
     time::Timestamp,
@@ -57,12 +57,18 @@ impl Node {
     }
 
     pub(crate) async fn cancel(&self, order: OrderId) -> Result<OrderView, EngineError> {
-        self.give_back(order, &CANCEL, OrderStep::Cancel).await
+        let step = (OrderStep::Cancel, None);
+        self.give_back(order, &CANCEL, step).await
     }
 
-    /// Takes a paid order back: [`Command::Return`](qiang_core::book::Command::Return).
-    pub(crate) async fn take_back(&self, order: OrderId) -> Result<OrderView, EngineError> {
-        self.give_back(order, &TAKE_BACK, OrderStep::Return).await
+    /// Returns a paid order, or some units of it: [`Command::Return`](qiang_core::book::Command::Return).
+    pub(crate) async fn return_order(
+        &self,
+        order: OrderId,
+        part: Option<ReturnPart>,
+    ) -> Result<OrderView, EngineError> {
+        let step = (OrderStep::Return, part);
+        self.give_back(order, &RETURN_ORDER, step).await
     }
 
     /// Makes a step by which an order's units come back.
@@ -70,28 +76,31 @@ impl Node {
         &self,
         order: OrderId,
         script: &'static Script,
-        step: OrderStep,
+        (step, part): (OrderStep, Option<ReturnPart>),
     ) -> Result<OrderView, EngineError> {
         let issuer = self.issuer(order).await?;
         let (meta, partition) = issuer.ok_or(Refusal::UnknownOrder)?;
         let reply = self
             .change(partition, script, (&meta, Need::Owed), &|command| {
-                command.arg(order.number)
+                command.arg(order.number);
+                match &part {
+                    Some(ReturnPart { quantity, key }) => command.arg(quantity).arg(key.as_str()),
+                    None => command.arg("").arg(""),
+                }
             })
             .await?;
         if reply.status == "refused" {
-            let from = str::from_utf8(&reply.text)
-                .ok()
-                .and_then(reply::order_state);
-            let from = from.ok_or_else(unreadable)?;
-            return Err(Refusal::Order(OrderStepError { from, step }).into());
+            let text = str::from_utf8(&reply.text).ok();
+            let refusal = text.and_then(|text| refusal(text, step));
+            return Err(refusal.ok_or_else(unreadable)?.into());
         }
         let text = reply.found(Refusal::UnknownOrder)?;
         let view = reply::order(&meta, &text).ok_or_else(unreadable)?;
         let number = order.number;
         let state = view.grant.order.map(|order| order.state);
         let event = match state {
-            Some(OrderState::Returned) => Event::Returned { number },
+            _ if part.is_some() => Event::Returned { number, part },
+            Some(OrderState::Returned) => Event::Returned { number, part: None },
             _ => Event::Cancelled { number },
         };
         self.kept(partition).keep_step(&meta, event);
@@ -125,4 +134,17 @@ impl Node {
             (meta, partition)
         }))
     }
+}
+
+/// Why a step of an order was refused.
+fn refusal(text: &str, step: OrderStep) -> Option<Refusal> {
+    if text == "key" {
+        return Some(Refusal::KeyReused);
+    }
+    if let Some(left) = text.strip_prefix("left ") {
+        let left = left.parse().ok()?;
+        return Some(Refusal::ReturnTooLarge { left });
+    }
+    let from = reply::order_state(text)?;
+    Some(Refusal::Order(OrderStepError { from, step }))
 }

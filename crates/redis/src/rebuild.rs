@@ -246,6 +246,8 @@ impl<'a> Rebuild<'a> {
         let rows = Rows::of_sale(meta, facts, repair);
         self.put_all(&of("orders"), "set", &rows.orders).await?;
         self.put_all(&of("payments"), "set", &rows.payments).await?;
+        self.put_all(&of("payments"), "del", &rows.refused_returns)
+            .await?;
         self.put_all(&of("keys"), "set", &rows.keys).await?;
         self.put_all(&of("users"), "set", &rows.users).await?;
         self.put_all(&of("users"), "del", &rows.gone).await

@@ -19,7 +19,8 @@
 //! it is not known what was.
 //!
 //! A packet's row is `NNNNNNamount \t offset [\t key]`, NNNNNN the number in base 36; a sale's is `number \t amount \t
-//! offset \t units \t key`; an order is `number \t state \t refunds \t user \t units \t amount \t offset \t key`.
+//! offset \t units \t key`; an order is `number \t state \t refunds \t user \t units \t amount \t offset \t key`. If
+//! units of a paid order were returned, a hyphen and their count follow its units.
 //! Offsets are milliseconds after the start.
 
 use qiang_core::{
@@ -172,16 +173,22 @@ impl<'a> Row<'a> {
         }
     }
 
-    fn grant(&self, meta: &CampaignMeta, state: OrderState, refunds_due: u32) -> Option<Grant> {
+    fn grant(
+        &self,
+        meta: &CampaignMeta,
+        state: OrderState,
+        (refunds_due, returned_quantity): (u32, u32),
+    ) -> Option<Grant> {
         let granted_at = meta.at(self.offset)?;
         let order = Order {
             state,
             hold_until: granted_at.plus_millis(meta.hold_ms),
             refunds_due: {
                 // No price is owed for an order that costs nothing.
-                let is_price_due = state == OrderState::Returned && self.amount_minor != 0;
+                let is_price_due = returned_quantity > 0 && self.amount_minor != 0;
                 refunds_due + u32::from(is_price_due)
             },
+            returned_quantity,
         };
         Some(Grant {
             campaign: meta.id,
@@ -201,7 +208,7 @@ fn grant(meta: &CampaignMeta, row: &str) -> Option<Grant> {
         0 => OrderState::Paid,
         _ => OrderState::Held,
     };
-    row.grant(meta, state, 0)
+    row.grant(meta, state, (0, 0))
 }
 
 /// Number and amount of a share.
@@ -261,7 +268,8 @@ pub(crate) fn order(meta: &CampaignMeta, text: &str) -> Option<OrderView> {
     let (number, text) = text.split_once('\t')?;
     let order = OrderText::parse(number.parse().ok()?, text)?;
     let user = UserId::new(order.user).ok()?;
-    let grant = order.row.grant(meta, order.state, order.refunds_due)?;
+    let owed = (order.refunds_due, order.returned);
+    let grant = order.row.grant(meta, order.state, owed)?;
     Some(OrderView { user, grant })
 }
 
@@ -281,6 +289,8 @@ pub(crate) fn order_state(letter: &str) -> Option<OrderState> {
 pub(crate) struct OrderText<'a> {
     pub(crate) state: OrderState,
     pub(crate) refunds_due: u32,
+    /// Units that were returned; all of an order that is returned.
+    pub(crate) returned: u32,
     pub(crate) user: &'a str,
     pub(crate) row: Row<'a>,
 }
@@ -289,13 +299,28 @@ impl<'a> OrderText<'a> {
     pub(crate) fn parse(number: u32, text: &'a str) -> Option<Self> {
         let mut fields = text.split('\t');
         let mut next = || fields.next();
+        let state = order_state(next()?)?;
+        let (refunds_due, user) = (next()?.parse().ok()?, next()?);
+        let units = next()?;
+        let (quantity, returned) = match units.split_once('-') {
+            Some((quantity, returned)) => (quantity, returned.parse().ok()?),
+            None => (units, 0),
+        };
+        let quantity = quantity
+            .parse()
+            .ok()
+            .filter(|quantity| *quantity >= returned)?;
         Some(Self {
-            state: order_state(next()?)?,
-            refunds_due: next()?.parse().ok()?,
-            user: next()?,
+            state,
+            refunds_due,
+            returned: match state {
+                OrderState::Returned => quantity,
+                _ => returned,
+            },
+            user,
             row: Row {
                 number,
-                quantity: next()?.parse().ok()?,
+                quantity,
                 amount_minor: next()?.parse().ok()?,
                 offset: next()?,
                 key: next().unwrap_or_default(),
@@ -317,6 +342,20 @@ mod tests {
             assert_eq!(parts(broken, 1), None, "{broken:?}");
         }
         assert_eq!(parts(b"", 0), Some(vec![]));
+    }
+
+    #[test]
+    fn returned_units_follow_those_of_the_order() {
+        let check = |text: &str, expected: Option<(u32, u32)>| {
+            let order = OrderText::parse(7, text);
+            let units = order.map(|order| (order.row.quantity, order.returned));
+            assert_eq!(units, expected, "{text}");
+        };
+        check("p\t0\tann\t3\t30\t5\tkey", Some((3, 0)));
+        check("p\t0\tann\t3-2\t30\t5\t", Some((3, 2)));
+        check("r\t0\tann\t3\t30\t5\t", Some((3, 3)));
+        check("p\t0\tann\t3-4\t30\t5\t", None);
+        check("p\t0\tann\t3-\t30\t5\t", None);
     }
 
     #[test]

@@ -51,7 +51,7 @@ scripts! {
     RECALL_ROOM = "recall_room", AT_MAXMEMORY "prelude", "recall_room";
     PAY = "pay", AT_MAXMEMORY "prelude", "downtimes", "whole", "campaign", "pay";
     CANCEL = "cancel", AT_MAXMEMORY "prelude", "downtimes", "whole", "campaign", "cancel";
-    TAKE_BACK = "take_back", AT_MAXMEMORY "prelude", "downtimes", "whole", "campaign", "take_back";
+    RETURN_ORDER = "return_order", AT_MAXMEMORY "prelude", "downtimes", "whole", "campaign", "return_order";
     ACT = "act", AT_MAXMEMORY "prelude", "downtimes", "whole", "campaign", "act";
     SET_STOCK = "set_stock", AT_MAXMEMORY "prelude", "downtimes", "whole", "campaign", "set_stock";
     SET_TERMS = "set_terms", AT_MAXMEMORY "prelude", "downtimes", "whole", "campaign", "set_terms";

@@ -10,9 +10,11 @@ use qiang_core::{
     admission::AdmissionBound,
     campaign::{Campaign, CampaignKind, Phase, Rules, Terms},
     event::{Entry, Event, PartitionId, Seq},
-    id::{CampaignId, PaymentRef, UserId},
+    id::{CampaignId, IdempotencyKey, PaymentRef, UserId},
     order::OrderState,
-    ports::{EngineError, Ledger, LedgerError, SettledPart, SettledPayment, SettledRow},
+    ports::{
+        EngineError, Ledger, LedgerError, SettledPart, SettledPayment, SettledReturn, SettledRow,
+    },
     reconcile::{EnginePart, GrantRow, PartFacts, PartRows},
     rows::has_fixed_shares,
     time::{Timestamp, Window},
@@ -339,6 +341,7 @@ pub(crate) fn read_order(
     if order.row.quantity > 0 {
         let row = GrantRow {
             state: order.state,
+            returned: order.returned,
             ..share_row(meta, order.user, &order.row)?
         };
         rows.grants.insert(number, row);
@@ -346,9 +349,15 @@ pub(crate) fn read_order(
     Some(())
 }
 
-/// The same for what became of a payment, whose name is the order's number and the reference.
+/// The same for what became of a payment, whose name is the order's number and the reference; or for a return of a part
+/// of an order, whose name has another tab in between.
 pub(crate) fn read_payment(rows: &mut PartRows, name: &str, outcome: &str) -> Option<()> {
     let (number, payment) = name.split_once('\t')?;
+    if let Some(key) = payment.strip_prefix('\t') {
+        let key = (number.parse().ok()?, IdempotencyKey::new(key).ok()?);
+        rows.returns.insert(key, outcome.parse().ok()?);
+        return Some(());
+    }
     let key = (number.parse().ok()?, PaymentRef::new(payment).ok()?);
     rows.payments.insert(key, read_payment_state(outcome)?);
     Some(())
@@ -362,6 +371,7 @@ fn share_row(meta: &CampaignMeta, user: &str, row: &Row<'_>) -> Option<GrantRow>
         granted_at: meta.at(row.offset)?,
         key: row.key()?,
         state: OrderState::Held,
+        returned: 0,
     })
 }
 
@@ -386,6 +396,7 @@ pub(crate) fn facts_of(campaign: &Campaign, parts: u16, index: u16) -> PartFacts
 pub(crate) struct SettledRows {
     rows: Vec<SettledRow>,
     payments: Vec<SettledPayment>,
+    returns: Vec<SettledReturn>,
 }
 
 /// Reads the rows of a campaign, in pages.
@@ -394,7 +405,7 @@ pub(crate) async fn settled_rows(
     campaign: CampaignId,
     kind: CampaignKind,
 ) -> Result<SettledRows, LedgerError> {
-    let (mut rows, mut payments) = (Vec::new(), Vec::new());
+    let (mut rows, mut payments, mut returns) = (Vec::new(), Vec::new(), Vec::new());
     let mut after = 0;
     loop {
         let page = ledger.settled_rows(campaign, after, ROWS_PAGE).await?;
@@ -403,6 +414,7 @@ pub(crate) async fn settled_rows(
         };
         if kind == CampaignKind::Sale {
             payments.extend(ledger.settled_payments(campaign, after, last).await?);
+            returns.extend(ledger.settled_returns(campaign, after, last).await?);
         }
         let is_last = page.len() < ROWS_PAGE as usize;
         rows.extend(page);
@@ -411,7 +423,11 @@ pub(crate) async fn settled_rows(
         }
         after = last;
     }
-    Ok(SettledRows { rows, payments })
+    Ok(SettledRows {
+        rows,
+        payments,
+        returns,
+    })
 }
 
 /// A part of a campaign as the ledger has it; none where the ledger does not know the campaign. `place` is over how
@@ -452,6 +468,7 @@ impl SettledSnapshot {
                     granted_at: *granted_at,
                     key: row.key.clone(),
                     state: row.state,
+                    returned: row.returned,
                 };
                 rows.grants.insert(row.number, grant);
             }
@@ -460,6 +477,12 @@ impl SettledSnapshot {
             if rows.grants.contains_key(&payment.number) {
                 let key = (payment.number, payment.payment.clone());
                 rows.payments.insert(key, payment.state());
+            }
+        }
+        for SettledReturn { number, part } in &all.returns {
+            if rows.grants.contains_key(number) {
+                let key = (*number, part.key.clone());
+                rows.returns.insert(key, part.quantity);
             }
         }
         Self {

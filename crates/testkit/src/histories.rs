@@ -5,8 +5,9 @@ use qiang_core::{
     admission::AdmissionBound,
     book::{CampaignAction, Claim, Command, Setup},
     campaign::TermsChange,
-    id::PaymentRef,
+    id::{IdempotencyKey, PaymentRef},
     money::Money,
+    order::ReturnPart,
     payment::{PaymentPolicy, Received},
     split::SplitRule,
 };
@@ -71,6 +72,7 @@ pub enum CommandDraft {
     Return {
         campaign: usize,
         number: u32,
+        part: Option<(u32, u8)>,
     },
     SetStock {
         campaign: usize,
@@ -157,6 +159,11 @@ pub(crate) fn received() -> impl Strategy<Value = Received> {
     ]
 }
 
+/// Units that are returned and a key, or all that are left. Keys are few, so that they meet.
+pub(crate) fn part() -> impl Strategy<Value = Option<(u32, u8)>> {
+    prop::option::weighted(0.7, (1..3_u32, 0..3_u8))
+}
+
 fn step() -> impl Strategy<Value = CommandDraft> {
     let action = prop_oneof![
         3 => Just(CampaignAction::Pause),
@@ -176,8 +183,8 @@ fn step() -> impl Strategy<Value = CommandDraft> {
         ),
         3 => (campaign(), 1..8_u32)
             .prop_map(|(campaign, number)| CommandDraft::Cancel { campaign, number }),
-        2 => (campaign(), 1..8_u32)
-            .prop_map(|(campaign, number)| CommandDraft::Return { campaign, number }),
+        4 => (campaign(), 1..8_u32, part())
+            .prop_map(|(campaign, number, part)| CommandDraft::Return { campaign, number, part }),
         1 => (campaign(), action).prop_map(|(campaign, action)| CommandDraft::Act { campaign, action }),
         2 => (campaign(), 0..16_u32)
             .prop_map(|(campaign, stock)| CommandDraft::SetStock { campaign, stock }),
@@ -265,8 +272,16 @@ impl CommandDraft {
                 campaign: target(campaign).id,
                 action,
             },
-            Self::Return { campaign, number } => Command::Return {
+            Self::Return {
+                campaign,
+                number,
+                part,
+            } => Command::Return {
                 order: target(campaign).order(number),
+                part: part.map(|(quantity, key)| ReturnPart {
+                    quantity,
+                    key: IdempotencyKey::new(&format!("r{key}")).expect("well-formed"),
+                }),
             },
             Self::SetStock { campaign, stock } => Command::SetStock {
                 campaign: target(campaign).id,

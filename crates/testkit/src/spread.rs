@@ -148,8 +148,9 @@ impl SpreadBook {
             Command::Cancel { order } => Command::Cancel {
                 order: self.booked(*order),
             },
-            Command::Return { order } => Command::Return {
+            Command::Return { order, part } => Command::Return {
                 order: self.booked(*order),
+                part: part.clone(),
             },
             other => other.clone(),
         };
@@ -268,7 +269,7 @@ impl SpreadBook {
             | Event::Expired { number }
             | Event::Reinstated { number, .. }
             | Event::RefundDue { number, .. }
-            | Event::Returned { number } => {
+            | Event::Returned { number, .. } => {
                 let (part, published) = self.published(id, *number);
                 *number = published;
                 self.append(part, entry);

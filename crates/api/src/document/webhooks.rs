@@ -60,7 +60,9 @@ fn summary(kind: EventType) -> &'static str {
         EventType::OrderPaid => "An order was paid",
         EventType::OrderCancelled => "An order was cancelled",
         EventType::OrderExpired => "An order was not paid in time",
-        EventType::OrderReturned => "A paid order was returned: its price is owed to the buyer",
+        EventType::OrderReturned => {
+            "Units of a paid order were returned, all of them or some: what paid them is owed to the buyer"
+        }
         EventType::OrderRefundDue => {
             "A payment arrived that does not pay the order: what arrived is owed to the buyer"
         }

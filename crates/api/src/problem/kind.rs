@@ -52,6 +52,8 @@ kinds! {
     UserMismatch = CONFLICT, "user-mismatch", "The order is another user's";
     PaymentUsed = CONFLICT, "payment-used", "The payment is another order's";
     NotOwed = CONFLICT, "not-owed", "Less is owed for the order";
+    PartialCancellation = CONFLICT, "partial-cancellation", "A held order is cancelled whole";
+    ReturnExceedsOrder = CONFLICT, "return-exceeds-order", "Fewer units of the order can be returned";
     ReversalExceedsDeposit = CONFLICT, "reversal-exceeds-deposit", "Less of the deposit is left";
     ReferenceUsed = CONFLICT, "reference-used", "The reference is another payment's";
     InsufficientFunds = CONFLICT, "insufficient-funds", "The account holds too little";

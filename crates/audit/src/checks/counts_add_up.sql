@@ -8,7 +8,7 @@ SELECT format('campaign #%d (%s): of %d units, %d are granted and %d returned, a
 FROM campaigns c
 JOIN (
     SELECT c.ref, CASE c.kind
-        WHEN 'sale' THEN (SELECT coalesce(sum(quantity), 0) FROM orders
+        WHEN 'sale' THEN (SELECT coalesce(sum(quantity - returned_in_parts), 0) FROM orders
                           WHERE campaign = c.ref AND state IN ('held', 'paid'))
         ELSE (SELECT count(user) FROM shares WHERE campaign = c.ref)
     END AS held

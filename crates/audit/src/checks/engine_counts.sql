@@ -5,7 +5,13 @@ SELECT count(*) FROM temp.engine_parts;
 
 WITH moves AS (
     SELECT e.campaign, e.partition, f.kind, f.quantity AS told,
-           coalesce(g.quantity, o.quantity, 0) AS units,
+           CASE WHEN f.kind = 'returned' AND f.quantity IS NULL THEN
+               -- All that is left: less what parts have returned, settled or in flight before.
+               coalesce(g.quantity, o.quantity, 0) - coalesce(o.returned_in_parts, 0)
+               - (SELECT coalesce(sum(b.quantity), 0) FROM temp.flight b
+                  WHERE b.campaign = f.campaign AND b.partition = f.partition AND b.kind = 'returned'
+                    AND b.number = f.number AND b.seq < f.seq)
+           ELSE coalesce(CASE f.kind WHEN 'returned' THEN f.quantity END, g.quantity, o.quantity, 0) END AS units,
            coalesce(p.phase, CASE c.parts WHEN 1 THEN c.phase END) IS 'closed'
                OR EXISTS (SELECT 1 FROM temp.flight z WHERE z.campaign = f.campaign AND z.partition = f.partition
                                                         AND z.kind = 'closed' AND z.seq < f.seq) AS after_close

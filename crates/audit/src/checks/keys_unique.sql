@@ -30,6 +30,11 @@ FROM payments
 GROUP BY campaign, number, payment
 HAVING count(*) > 1
 UNION ALL
+SELECT format('campaign #%d: return %s is there %d times for order %d', campaign, key, count(*), number)
+FROM order_returns
+GROUP BY campaign, number, key
+HAVING count(*) > 1
+UNION ALL
 SELECT format('%d accounts have the id %d', count(*), id) FROM accounts GROUP BY id HAVING count(*) > 1
 UNION ALL
 SELECT format('%s has %d accounts as %s in %s', owner, count(*), purpose, currency)

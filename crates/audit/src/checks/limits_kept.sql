@@ -10,12 +10,12 @@ WITH bounds AS (
     LEFT JOIN sale_terms t ON t.campaign = c.ref
     GROUP BY c.ref
 )
-SELECT format('campaign #%d: %s has %d of at most %d', c.ref, o.user, sum(o.quantity), c.most)
+SELECT format('campaign #%d: %s has %d of at most %d', c.ref, o.user, sum(o.quantity - o.returned_in_parts), c.most)
 FROM bounds c
 JOIN orders o ON o.campaign = c.ref
 WHERE o.state IN ('held', 'paid')
 GROUP BY c.ref, o.user
-HAVING sum(o.quantity) > c.most
+HAVING sum(o.quantity - o.returned_in_parts) > c.most
 UNION ALL
 SELECT format('campaign #%d: %s has %d shares', campaign, user, count(*))
 FROM shares

@@ -16,6 +16,11 @@ WHERE c.ref IS NULL
        SELECT 1 FROM events e
        WHERE e.seq = l.seq AND ((instr(l.note, ' ') > 0) <> (e.amount IS NOT NULL) OR e.amount < 1)
    )
+   -- The entry's own quantity: `l.quantity` may be that of the grant. A part has a key as well.
+   OR l.kind = 'returned' AND EXISTS (
+       SELECT 1 FROM events e
+       WHERE e.seq = l.seq AND ((e.quantity IS NULL) <> (l.note IS NULL) OR e.quantity < 1 OR instr(l.note, ' ') > 0)
+   )
    OR l.kind = 'stock_changed' AND (coalesce(l.amount, 0) = 0 OR c.kind <> 'sale')
    OR l.kind = 'terms_changed' AND (coalesce(l.quantity, 0) < 1 OR coalesce(l.amount, -1) < 0 OR l.note IS NULL
                                     OR c.kind <> 'sale')

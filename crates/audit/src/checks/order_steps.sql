@@ -1,15 +1,17 @@
 -- held → paid | cancelled | expired, expired → paid by reinstatement, and paid → returned; a payment is owed back only
 -- where it buys nothing, or is money that the sale does not accept, and such money pays nothing. The price is never
--- recorded as other money. Nothing happens to an order before its grant, and no hold ends before its time.
+-- recorded as other money. Nothing happens to an order before its grant, and no hold ends before its time. An order is
+-- paid until its last unit is returned; it returns no more units than it has, and those of a part once per key.
 SELECT steps FROM temp.totals;
 
 SELECT format('campaign #%d: entry %d says %s of order %d, which was %s', s.campaign, s.seq, s.kind, s.number,
               CASE s.before % 8 WHEN 1 THEN 'paid' WHEN 2 THEN 'cancelled' WHEN 3 THEN 'expired' WHEN 4 THEN 'returned'
                                ELSE 'held' END)
 FROM (
-    SELECT campaign, number, seq, at, kind, amount, currency, accepted,
+    SELECT campaign, number, seq, at, kind, amount, currency, accepted, units, left,
            max(seq * 8 + CASE kind WHEN 'paid' THEN 1 WHEN 'reinstated' THEN 1 WHEN 'cancelled' THEN 2
-                                   WHEN 'expired' THEN 3 WHEN 'returned' THEN 4 END)
+                                   WHEN 'expired' THEN 3
+                                   WHEN 'returned' THEN CASE WHEN left > 0 THEN 1 ELSE 4 END END)
                OVER (PARTITION BY campaign, number ORDER BY seq
                      ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
     FROM temp.steps
@@ -20,8 +22,14 @@ WHERE g.seq IS NULL
    OR g.seq > s.seq
    OR s.kind IN ('paid', 'cancelled', 'expired') AND s.before IS NOT NULL
    OR s.kind = 'reinstated' AND s.before % 8 IS NOT 3
-   OR s.kind = 'returned' AND s.before % 8 IS NOT 1
+   OR s.kind = 'returned' AND (s.before % 8 IS NOT 1 OR coalesce(s.units, 0) < 1 OR coalesce(s.left, -1) < 0)
    OR s.kind = 'refund_due' AND s.before IS NULL AND (s.currency IS NULL OR s.accepted)
    OR s.kind IN ('paid', 'reinstated') AND s.currency IS NOT NULL AND NOT s.accepted
    OR s.currency = c.currency AND s.amount = g.amount
-   OR s.kind = 'expired' AND s.at < g.at + c.hold_ms;
+   OR s.kind = 'expired' AND s.at < g.at + c.hold_ms
+UNION ALL
+SELECT format('campaign #%d: order %d returned %d times under the key %s', campaign, number, count(*), key)
+FROM temp.steps
+WHERE key IS NOT NULL
+GROUP BY campaign, number, key
+HAVING count(*) > 1;

@@ -1,5 +1,5 @@
 -- Every settled payment moves what arrived from outside to the seller, or to what the buyer is owed back, and every
--- return moves what had paid the order from the seller to what the buyer is owed back. What was paid for a
+-- return moves what had paid its units from the seller to what the buyer is owed back. What was paid for a
 -- discarded order is owed to its buyer.
 SELECT payments FROM temp.totals;
 

@@ -1,5 +1,5 @@
 -- Every payment moved what arrived from outside to the seller, or to what the buyer is owed back;
--- every return moved what had paid the order from the seller to what the buyer is owed back; no other
+-- every return moved what had paid its units from the seller to what the buyer is owed back; no other
 -- posting is a payment or a return. What was paid for a discarded order is owed to its buyer.
 SELECT payments FROM temp.totals;
 
@@ -12,11 +12,15 @@ FROM (
     LEFT JOIN campaigns c ON c.ref = p.campaign
     WHERE p.amount > 0
     UNION ALL
-    SELECT o.campaign, o.number, 'return', o.updated_at, coalesce(p.amount, o.amount), c.currency, 1, 0
-    FROM orders o
-    LEFT JOIN campaigns c ON c.ref = o.campaign
-    LEFT JOIN payments p ON p.campaign = o.campaign AND p.number = o.number AND p.outcome <> 'refund_due'
-    WHERE o.state = 'returned' AND coalesce(p.amount, o.amount) > 0
+    SELECT r.campaign, r.number, 'return', r.at, r.amount, c.currency, 1, 0
+    FROM order_returns r
+    LEFT JOIN campaigns c ON c.ref = r.campaign
+    WHERE r.amount > 0
+    UNION ALL
+    -- What the parts left was returned last.
+    SELECT campaign, number, 'return', updated_at, paid - owed_in_parts, currency, 1, 0
+    FROM temp.returned
+    WHERE state = 'returned' AND paid > owed_in_parts
     UNION ALL
     SELECT p.campaign, p.number, p.kind, p.at, p.amount, p.currency, 0,
            (p.debtor, p.debited, p.creditor, p.credited)

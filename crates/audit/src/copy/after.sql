@@ -8,6 +8,7 @@ CREATE INDEX shares_user ON shares (campaign, user) WHERE user IS NOT NULL;
 CREATE INDEX orders_key ON orders (campaign, number);
 CREATE INDEX orders_user ON orders (campaign, user);
 CREATE INDEX payments_key ON payments (campaign, number, payment);
+CREATE INDEX order_returns_key ON order_returns (campaign, number, key);
 CREATE INDEX accounts_id ON accounts (id);
 CREATE INDEX accounts_owner ON accounts (owner, purpose, currency);
 CREATE INDEX postings_key ON postings (source, seq);

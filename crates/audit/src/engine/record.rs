@@ -10,7 +10,8 @@ pub(super) struct InFlight {
     pub(super) kind: String,
     /// Of the order.
     pub(super) number: Option<i64>,
-    /// Granted: units. Closed: units returned. Stock changed: units that came, below 0 if they went.
+    /// Granted: units. Closed: units returned. Stock changed: units that came, below 0 if they went. Returned: units of
+    /// a part; `None` if it is all that was left.
     pub(super) quantity: Option<i64>,
 }
 
@@ -61,7 +62,11 @@ fn event(line: &str) -> Option<(&str, Option<i64>, Option<i64>)> {
     Some(match kind {
         "granted" => (kind, Some(number?), Some(words.nth(1)?.parse().ok()?)),
         "closed" | "stock_changed" => (kind, None, Some(number?)),
-        "paid" | "cancelled" | "expired" | "reinstated" | "refund_due" | "returned" => {
+        "returned" => {
+            let units = words.next().map(str::parse).transpose().ok()?;
+            (kind, Some(number?), units)
+        }
+        "paid" | "cancelled" | "expired" | "reinstated" | "refund_due" => {
             (kind, Some(number?), None)
         }
         "opened" | "paused" | "resumed" | "ended" | "transferred_out" | "transferred_in"
@@ -117,6 +122,13 @@ mod tests {
             Some(vec![
                 (3, "granted".to_owned(), Some(5), Some(2)),
                 (4, "paid".to_owned(), Some(5), None),
+            ])
+        );
+        assert_eq!(
+            events("8-0", "e", "returned 5\nreturned 5 2 key"),
+            Some(vec![
+                (7, "returned".to_owned(), Some(5), None),
+                (8, "returned".to_owned(), Some(5), Some(2)),
             ])
         );
         assert_eq!(events("9-0", "e", "vanished 5"), None);

@@ -43,6 +43,7 @@ CREATE TEMP TABLE flight (
     campaign  TEXT    NOT NULL,
     kind      TEXT    NOT NULL,
     number    INTEGER,            -- of an order
-    quantity  INTEGER,            -- granted: units; closed: units returned; stock_changed: units that came
+    quantity  INTEGER,            -- granted: units; closed: units returned; stock_changed: units that came;
+                                  -- returned: units of a part
     PRIMARY KEY (campaign, partition, seq)
 ) WITHOUT ROWID;

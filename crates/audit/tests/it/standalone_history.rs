@@ -7,6 +7,7 @@ use qiang_core::{
     event::PartitionId,
     id::{IdempotencyKey, OrderId, PaymentRef},
     money::Money,
+    order::ReturnPart,
     payment::{PaymentPolicy, Received},
     ports::{
         Clock as _, KeyUse, Ledger, NumberRange, Payout, RepairAttempt, RepairRecord,
@@ -260,7 +261,23 @@ fn orders(world: &mut World, book: usize, n: u64) -> OrderId {
     let returned = world.granted(book, target, "u10");
     let more = Received::Accepted(Money::new(8, currency()));
     world.report(book, returned, "p-10", more);
-    world.play(book, Command::Return { order: returned });
+    world.play(
+        book,
+        Command::Return {
+            order: returned,
+            part: None,
+        },
+    );
+    let outcome = world.books[book].claim(world.clock.now(), &target.units("u11", 2));
+    let grant = outcome.ok().and_then(|outcome| outcome.grant().copied());
+    let order = grant.expect("granted").order_id();
+    let more = Received::Accepted(Money::new(15, currency()));
+    world.report(book, order, "p-11", more);
+    let part = Some(ReturnPart {
+        quantity: 1,
+        key: IdempotencyKey::new("part").unwrap(),
+    });
+    world.play(book, Command::Return { order, part });
     world.close(book, target);
     world.pay(book, orders[3], "p-3");
     world.pay(book, held, "p-8");

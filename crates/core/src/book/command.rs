@@ -3,7 +3,7 @@
 use crate::{
     campaign::{Campaign, CampaignError, CampaignKind, Tally, Terms, TermsChange, TransitionError},
     id::{CampaignId, IdempotencyKey, OrderId, PaymentRef, UserId},
-    order::{OrderState, OrderStepError, REFUNDS_DUE_MAX},
+    order::{OrderState, OrderStepError, REFUNDS_DUE_MAX, ReturnPart},
     outcome::Grant,
     payment::{PaymentOutcome, Received},
     time::Timestamp,
@@ -98,10 +98,13 @@ pub enum Command {
         /// At most about this many events; the reply says whether more is due.
         events_max: usize,
     },
-    /// Take a paid order back: its units return to the stock, and its price, if it has one, is owed to the buyer.
+    /// Return a paid order, or some units of it: they are back in the stock, and what paid them, if anything did, is
+    /// owed to the buyer.
     Return {
         /// The order.
         order: OrderId,
+        /// The units; `None` for all that were not returned before.
+        part: Option<ReturnPart>,
     },
     /// Raise or lower the stock of a sale that is not over. The same stock again changes nothing.
     SetStock {
@@ -189,6 +192,12 @@ pub enum Refusal {
     /// The order's state does not allow it.
     #[error(transparent)]
     Order(#[from] OrderStepError),
+    /// More units are to be returned than the order has left.
+    #[error("{left} units of the order can be returned")]
+    ReturnTooLarge {
+        /// Units that were not returned.
+        left: u32,
+    },
     /// The order has the largest number of payments that are owed back or were. This one would be another.
     #[error("{REFUNDS_DUE_MAX} payments of this order are owed back or were, and no more can be")]
     TooManyPayments,

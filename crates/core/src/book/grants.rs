@@ -37,6 +37,8 @@ const SCANNED_MAX: usize = 16;
 pub(super) struct Row {
     name_at: u32,
     pub(super) quantity: u32,
+    /// Units that were returned after the order was paid.
+    pub(super) returned: u32,
     name_len: u8,
     pub(super) state: OrderState,
     /// Fingerprint of the idempotency key; 0 when there was none.
@@ -50,7 +52,7 @@ impl Row {
         // What is no order stays as it was granted.
         if self.state.keeps_units() {
             Holding {
-                units: self.quantity,
+                units: self.quantity - self.returned,
                 returned_orders: 0,
             }
         } else {
@@ -218,6 +220,20 @@ impl Grants {
         before.state
     }
 
+    /// Returns units of an order that has as many. An order without any left is returned.
+    pub(super) fn return_units(&mut self, number: u32, units: u32) {
+        let place = self.place_of(number);
+        let row = &mut self.table.rows[place as usize - 1];
+        let before = *row;
+        row.returned += units;
+        if row.returned == row.quantity {
+            row.state = OrderState::Returned;
+        }
+        if let Some(index) = &mut self.index {
+            index.change(row.name_at, before.holding(), row.holding());
+        }
+    }
+
     pub(super) fn user(&self, row: &Row) -> Option<UserId> {
         std::str::from_utf8(self.table.name(row))
             .ok()
@@ -259,6 +275,7 @@ impl Grants {
         let mut row = Row {
             name_at: table.names.len() as u32, // the arena is addressed in 32 bits, see `has_room`
             quantity: grant.quantity,
+            returned: 0,
             name_len: name.len() as u8, // a user id has at most 128 characters
             state: OrderState::Held,
             key: grant.key.map_or(0, |key| fingerprint(key.as_str())),

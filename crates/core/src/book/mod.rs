@@ -149,7 +149,10 @@ impl Book {
             Command::Tick { events_max } => Ok(Reply::Ticked {
                 more: self.tick(now, *events_max, log),
             }),
-            Command::Return { order } => self.take_back(now, *order, log).map(Reply::Returned),
+            Command::Return { order, part } => {
+                let returned = self.return_order(now, *order, part.as_ref(), log);
+                returned.map(Reply::Returned)
+            }
             Command::SetStock { campaign, stock } => self
                 .set_stock(now, *campaign, *stock, log)
                 .map(Reply::Acted),

@@ -4,7 +4,7 @@ use super::{Book, OrderView, PaymentOutcome, Refusal, Reply};
 use crate::{
     event::{Entry, Event},
     id::{OrderId, PaymentRef},
-    order::{OrderState, OrderStep, REFUNDS_DUE_MAX},
+    order::{OrderState, OrderStep, REFUNDS_DUE_MAX, ReturnPart},
     payment::{PaymentState, Received},
     time::Timestamp,
 };
@@ -67,21 +67,44 @@ impl Book {
     ) -> Result<OrderView, Refusal> {
         let view = self.order(id).ok_or(Refusal::UnknownOrder)?;
         if view.is_paid_for_nothing() {
-            return self.take_back(now, id, log);
+            return self.return_order(now, id, None, log);
         }
         let event = Event::Cancelled { number: id.number };
         self.step(now, id, OrderStep::Cancel, event, log)
     }
 
-    /// A paid order is taken back by the seller: [`Command::Return`](super::Command::Return).
-    pub(super) fn take_back(
+    /// A paid order, or some of its units, are returned: [`Command::Return`](super::Command::Return).
+    pub(super) fn return_order(
         &mut self,
         now: Timestamp,
         id: OrderId,
+        part: Option<&ReturnPart>,
         log: &mut Vec<Entry>,
     ) -> Result<OrderView, Refusal> {
-        let event = Event::Returned { number: id.number };
-        self.step(now, id, OrderStep::Return, event, log)
+        let number = id.number;
+        let event = Event::Returned {
+            number,
+            part: part.cloned(),
+        };
+        let Some(ReturnPart { quantity, key }) = part else {
+            return self.step(now, id, OrderStep::Return, event, log);
+        };
+        let known = self.campaigns.get(&id.campaign);
+        let state = known.ok_or(Refusal::UnknownOrder)?;
+        let view = state.order(number).ok_or(Refusal::UnknownOrder)?;
+        match state.returned_under(number, key) {
+            Some(before) if before == *quantity => return Ok(view),
+            Some(_) => return Err(Refusal::KeyReused),
+            None => {}
+        }
+        let order = view.grant.order.ok_or(Refusal::UnknownOrder)?;
+        order.state.after(OrderStep::Return)?;
+        let left = view.grant.quantity - order.returned_quantity;
+        if *quantity == 0 || *quantity > left {
+            return Err(Refusal::ReturnTooLarge { left });
+        }
+        self.record(now, id.campaign, event, log);
+        self.order(id).ok_or(Refusal::UnknownOrder)
     }
 
     /// Makes a step that gives units back. An order that has made it stays as it is: a retry is a replay.

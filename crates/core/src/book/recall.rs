@@ -8,7 +8,7 @@ use crate::{
     campaign::{CampaignKind, Phase, Tally},
     event::Seq,
     id::{CampaignId, IdempotencyKey, PaymentRef, UserId},
-    order::OrderState,
+    order::{OrderState, ReturnPart},
     outcome::Outcome,
     time::Timestamp,
 };
@@ -58,6 +58,8 @@ pub struct FormerGrant<'a> {
     pub key: Option<&'a IdempotencyKey>,
     /// Where an order stands; [`OrderState::Held`] for a share.
     pub state: OrderState,
+    /// Units of a paid order that were returned. All are of an order that is returned, whatever this says.
+    pub returned: u32,
 }
 
 /// A campaign outside of a book, as it stood behind an entry of the log.
@@ -137,11 +139,22 @@ impl Restored {
         if grant.state != OrderState::Held {
             state.grants.set_state(number, grant.state);
         }
+        let returned = match grant.state {
+            OrderState::Returned => grant.quantity,
+            OrderState::Paid if grant.returned < grant.quantity => grant.returned,
+            OrderState::Held | OrderState::Cancelled | OrderState::Expired
+                if grant.returned == 0 =>
+            {
+                0
+            }
+            _ => return Err(self.bad(&format!("order {number} has other units than it returned"))),
+        };
+        state.grants.return_units(number, returned);
         if state.offer.kind() == CampaignKind::RedPacket {
             state.claimed_minor = state.claimed_minor.saturating_add(grant.amount_minor);
         }
         if state.keeps_units(state.grants.row(number)) {
-            state.granted += u64::from(grant.quantity);
+            state.granted += u64::from(grant.quantity - returned);
         }
         Ok(())
     }
@@ -160,6 +173,22 @@ impl Restored {
             return Err(self.bad(&format!("payment {payment} is for no order")));
         }
         self.state.note_payment(number, payment, outcome);
+        Ok(())
+    }
+
+    /// Adds a return of some units of one of the grants. The units are among those that the grant says are returned.
+    ///
+    /// # Errors
+    /// When there is no such order.
+    pub fn add_return(&mut self, number: u32, part: &ReturnPart) -> Result<(), Unsound> {
+        if self.state.order(number).is_none() {
+            return Err(self.bad(&format!(
+                "order {number}, which was returned in part, is none"
+            )));
+        }
+        self.state
+            .payments
+            .note_return(number, &part.key, part.quantity);
         Ok(())
     }
 

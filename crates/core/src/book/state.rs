@@ -16,7 +16,7 @@ use crate::{
     campaign::{AckLevel, CampaignKind, Phase, Tally, Terms},
     event::{Event, Seq},
     gate::CampaignGate,
-    id::{CampaignId, OrderId, PaymentRef, UserId},
+    id::{CampaignId, IdempotencyKey, OrderId, PaymentRef, UserId},
     order::OrderState,
     outcome::{Grant, Order, Outcome},
     time::{Timestamp, Window},
@@ -261,9 +261,10 @@ impl State {
             hold_until: row.granted_at.plus_millis(sale.hold_ms()),
             refunds_due: {
                 // No price is owed for an order that costs nothing.
-                let is_price_due = row.state == OrderState::Returned && row.amount_minor != 0;
+                let is_price_due = row.returned > 0 && row.amount_minor != 0;
                 self.payments.refunds_due(number) + u32::from(is_price_due)
             },
+            returned_quantity: row.returned,
         });
         Grant {
             campaign: self.id,
@@ -289,6 +290,11 @@ impl State {
     /// What became of a payment that arrived before, if it did.
     pub(super) fn payment(&self, number: u32, payment: &PaymentRef) -> Option<PaymentOutcome> {
         self.payments.outcome(number, payment)
+    }
+
+    /// Units that were returned under a key, if any were.
+    pub(super) fn returned_under(&self, number: u32, key: &IdempotencyKey) -> Option<u32> {
+        self.payments.returned_under(number, key)
     }
 
     /// Outcome of an order's price that arrives now for the first time. `expires`: the order is held and expires first.

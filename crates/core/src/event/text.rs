@@ -10,6 +10,7 @@ use crate::{
     admission::AdmissionBound,
     campaign::Terms,
     id::{IdempotencyKey, PaymentRef, UserId},
+    order::ReturnPart,
     payment::{PaymentOutcome, PaymentState, Received},
     time::{Timestamp, Window},
 };
@@ -72,9 +73,14 @@ impl fmt::Display for Event {
                 payment,
                 received,
             } => write!(line, " {number} {payment}{received}"),
-            Event::Cancelled { number }
-            | Event::Expired { number }
-            | Event::Returned { number } => write!(line, " {number}"),
+            Event::Cancelled { number } | Event::Expired { number } => write!(line, " {number}"),
+            Event::Returned { number, part } => {
+                write!(line, " {number}")?;
+                match part {
+                    Some(ReturnPart { quantity, key }) => write!(line, " {quantity} {key}"),
+                    None => Ok(()),
+                }
+            }
             Event::TransferredOut {
                 to: PartitionId(other),
                 units,
@@ -193,6 +199,13 @@ fn event<'a>(name: &str, words: &mut impl Iterator<Item = &'a str>) -> Option<Ev
         },
         "returned" => Event::Returned {
             number: next()?.parse().ok()?,
+            part: match next() {
+                Some(quantity) => Some(ReturnPart {
+                    quantity: quantity.parse().ok().filter(|quantity| *quantity > 0)?,
+                    key: IdempotencyKey::new(next()?).ok()?,
+                }),
+                None => None,
+            },
         },
         "stock_changed" => Event::StockChanged {
             units: next()?.parse().ok()?,
@@ -249,6 +262,7 @@ mod tests {
             "closed 9007199254740991 0",
             "transferred_in 0 9007199254740991 0",
             "returned 7",
+            "returned 7 2 key-1",
             "stock_changed 50",
             "stock_changed -9007199254740990",
             "terms_changed 18446744073709551615 0 253370764799999 4294967295 0",
@@ -276,6 +290,9 @@ mod tests {
             format!("1 2 {ID} refund_due 7 pay-1 1999 CNY more"),
             format!("1 2 {ID} paid 7 pay-1 1999"),
             format!("1 2 {ID} reinstated 7 pay-1 0 CNY"),
+            format!("1 2 {ID} returned 7 2"),
+            format!("1 2 {ID} returned 7 0 key"),
+            format!("1 2 {ID} returned 7 2 key more"),
             format!("-1 2 {ID} paused"),
             format!("1  2 {ID} paused"),
         ] {

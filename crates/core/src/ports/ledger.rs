@@ -232,6 +232,8 @@ pub struct GrantRecord {
     pub granted_at: Timestamp,
     /// Where the order stands, as settled. A share is always held.
     pub state: OrderState,
+    /// Units that were returned after the order was paid; all units of an order that is returned.
+    pub returned: u32,
 }
 
 /// An entry that could not be settled, and is kept until it can.

@@ -115,8 +115,8 @@ pub struct PaidOut {
 pub struct Owed {
     /// The buyer.
     pub user: UserId,
-    /// All that ever was owed for the order in this currency: payments that did not pay it, and what paid it where it
-    /// was returned.
+    /// All that ever was owed for the order in this currency: payments that did not pay it, and what paid its returned
+    /// units.
     pub due: Money,
     /// Minor units of it that were paid back.
     pub refunded_minor: i64,

@@ -8,7 +8,7 @@ use crate::{
     campaign::{Phase, Sale},
     event::PartitionId,
     id::{CampaignId, IdempotencyKey, PaymentRef, UserId},
-    order::OrderState,
+    order::{OrderState, ReturnPart},
     payment::{PaymentState, Received},
     reconcile::{CampaignFacts, GoneBack},
     time::Timestamp,
@@ -63,6 +63,8 @@ pub struct SettledRow {
     pub quantity: u32,
     /// Where an order stands; [`OrderState::Held`] for a share.
     pub state: OrderState,
+    /// Units that were returned after the order was paid; all units of an order that is returned.
+    pub returned: u32,
     /// The key of the claim for an order, if it had one. None for a share: a user has one, whatever the key.
     pub key: Option<IdempotencyKey>,
 }
@@ -89,6 +91,15 @@ impl SettledPayment {
             received: self.received,
         }
     }
+}
+
+/// A return of some units of an order as it is settled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SettledReturn {
+    /// The order's number.
+    pub number: u32,
+    /// The units, and the key.
+    pub part: ReturnPart,
 }
 
 /// What reconciliation and repair read.
@@ -130,4 +141,12 @@ pub trait ReconcileStore: Send + Sync + 'static {
         after: u32,
         upto: u32,
     ) -> Result<Vec<SettledPayment>, LedgerError>;
+
+    /// Returns of parts of a campaign's orders with numbers above `after` up to and with `upto`.
+    async fn settled_returns(
+        &self,
+        id: CampaignId,
+        after: u32,
+        upto: u32,
+    ) -> Result<Vec<SettledReturn>, LedgerError>;
 }

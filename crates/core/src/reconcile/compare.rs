@@ -6,6 +6,7 @@ use super::rows::{GrantRow, PartRows};
 use crate::{
     event::{Entry, PartitionId},
     id::{CampaignId, UserId},
+    order::OrderState,
     time::Timestamp,
 };
 
@@ -216,13 +217,15 @@ fn kind_of(engine: Option<&GrantRow>, ledger: Option<&GrantRow>) -> Option<Diffe
     } else if (engine.quantity, engine.amount_minor) != (ledger.quantity, ledger.amount_minor) {
         Some(DifferenceKind::AmountDiffers)
     } else {
-        (engine.state != ledger.state).then_some(DifferenceKind::StateDiffers)
+        let same = (engine.state, engine.returned) == (ledger.state, ledger.returned);
+        (!same).then_some(DifferenceKind::StateDiffers)
     }
 }
 
-/// Whether the sides differ about an order's payments.
+/// Whether the sides differ about an order's payments and returns.
 fn payments(engine: &PartRows, ledger: &PartRows, number: u32) -> Option<DifferenceKind> {
-    let same = engine.payments_of(number).eq(ledger.payments_of(number));
+    let same = engine.payments_of(number).eq(ledger.payments_of(number))
+        && engine.returns_of(number).eq(ledger.returns_of(number));
     (!same).then_some(DifferenceKind::StateDiffers)
 }
 
@@ -255,7 +258,12 @@ fn describe(row: &GrantRow) -> String {
         quantity,
         amount_minor,
         state,
+        returned,
         ..
     } = row;
-    format!("{user} {quantity} {amount_minor} {state}")
+    let returned = match (state, returned) {
+        (OrderState::Returned, _) | (_, 0) => String::new(),
+        (_, units) => format!(", {units} returned"),
+    };
+    format!("{user} {quantity} {amount_minor} {state}{returned}")
 }

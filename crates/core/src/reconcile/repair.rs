@@ -13,8 +13,8 @@ use crate::{
     book::PaymentOutcome,
     campaign::{CampaignKind, Phase},
     event::{Entry, Event},
-    id::{CampaignId, OrderId, PaymentRef, UserId},
-    order::OrderState,
+    id::{CampaignId, IdempotencyKey, OrderId, PaymentRef, UserId},
+    order::{OrderState, ReturnPart},
     payment::PaymentState,
     time::Timestamp,
 };
@@ -121,6 +121,8 @@ pub struct Repair {
     pub changed: BTreeSet<u32>,
     /// Users whose rows in the engine give way to others, with the numbers that they had.
     pub removed: Vec<(UserId, u32)>,
+    /// Returns of the engine that are not kept, by order and key: the order has no unit left for them.
+    pub refused_returns: Vec<(u32, IdempotencyKey)>,
     /// Entries that neither the ledger nor the surviving log has, in an order in which they can be settled.
     pub append: Vec<(Timestamp, Event)>,
     /// The shares to come.

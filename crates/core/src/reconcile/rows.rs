@@ -7,7 +7,7 @@ use crate::{
     campaign::Phase,
     event::Event,
     id::{IdempotencyKey, PaymentRef, UserId},
-    order::OrderState,
+    order::{OrderState, ReturnPart},
     payment::PaymentState,
     time::Timestamp,
 };
@@ -27,6 +27,35 @@ pub struct GrantRow {
     pub key: Option<IdempotencyKey>,
     /// Where the order stands; [`OrderState::Held`] for a share, always.
     pub state: OrderState,
+    /// Units that were returned after the order was paid; all units of an order that is returned.
+    pub returned: u32,
+}
+
+impl GrantRow {
+    /// Units that the user has by it.
+    #[must_use]
+    pub fn units(&self) -> u32 {
+        match self.state.keeps_units() {
+            true => self.quantity.saturating_sub(self.returned),
+            false => 0,
+        }
+    }
+
+    /// Moves an order to a state. One that is returned has returned all its units.
+    pub(super) fn step(&mut self, state: OrderState) {
+        self.state = state;
+        if state == OrderState::Returned {
+            self.returned = self.quantity;
+        }
+    }
+
+    /// Returns units. An order without any left is returned.
+    pub(super) fn return_units(&mut self, units: u32) {
+        self.returned = self.returned.saturating_add(units).min(self.quantity);
+        if self.returned == self.quantity {
+            self.state = OrderState::Returned;
+        }
+    }
 }
 
 /// One part of a campaign as one side has it.
@@ -36,6 +65,8 @@ pub struct PartRows {
     pub grants: BTreeMap<u32, GrantRow>,
     /// What became of payments, by order and reference.
     pub payments: BTreeMap<(u32, PaymentRef), PaymentState>,
+    /// Units of returns of parts of orders, by order and key.
+    pub returns: BTreeMap<(u32, IdempotencyKey), u32>,
     /// Where the part stands. It is never [`Phase::Live`]: that follows from the clock.
     pub phase: Phase,
 }
@@ -56,6 +87,7 @@ impl PartRows {
         Self {
             grants: BTreeMap::new(),
             payments: BTreeMap::new(),
+            returns: BTreeMap::new(),
             phase,
         }
     }
@@ -77,6 +109,7 @@ impl PartRows {
                     granted_at: at,
                     key: key.clone(),
                     state: OrderState::Held,
+                    returned: 0,
                 };
                 self.grants.insert(*number, row);
             }
@@ -87,7 +120,11 @@ impl PartRows {
             Event::RefundDue { number, .. } => self.note_payment_of(*number, event),
             Event::Cancelled { number } => self.step(*number, OrderState::Cancelled),
             Event::Expired { number } => self.step(*number, OrderState::Expired),
-            Event::Returned { number } => self.step(*number, OrderState::Returned),
+            Event::Returned { number, part: None } => self.step(*number, OrderState::Returned),
+            Event::Returned {
+                number,
+                part: Some(part),
+            } => self.return_part(*number, part),
             Event::Opened { .. } | Event::Resumed => self.phase = Phase::Scheduled,
             Event::Paused => self.phase = Phase::Paused,
             Event::Ended => self.phase = Phase::Ended,
@@ -104,8 +141,7 @@ impl PartRows {
     /// Units that users have.
     #[must_use]
     pub fn granted(&self) -> u64 {
-        let keeping = self.grants.values().filter(|row| row.state.keeps_units());
-        keeping.map(|row| u64::from(row.quantity)).sum()
+        self.grants.values().map(|row| u64::from(row.units())).sum()
     }
 
     /// Minor units of all grants.
@@ -133,9 +169,36 @@ impl PartRows {
             .map(|((_, payment), state)| (payment, *state))
     }
 
+    /// Returns of parts of an order: keys and units.
+    pub fn returns_of(
+        &self,
+        number: u32,
+    ) -> impl Iterator<Item = (&IdempotencyKey, u32)> + use<'_> {
+        // Keys have at least one character, and '!' is the first that they may have.
+        let first = IdempotencyKey::new("!").ok().map(|first| (number, first));
+        let from = first.map(|first| self.returns.range(first..));
+        let all = from.into_iter().flatten();
+        all.take_while(move |((of, _), _)| *of == number)
+            .map(|((_, key), units)| (key, *units))
+    }
+
+    /// Units of an order that returns of parts have returned.
+    pub(super) fn returned_in_parts(&self, number: u32) -> u32 {
+        self.returns_of(number).map(|(_, units)| units).sum()
+    }
+
     fn step(&mut self, number: u32, state: OrderState) {
         if let Some(row) = self.grants.get_mut(&number) {
-            row.state = state;
+            row.step(state);
+        }
+    }
+
+    fn return_part(&mut self, number: u32, part: &ReturnPart) {
+        let key = (number, part.key.clone());
+        if self.returns.insert(key, part.quantity).is_none()
+            && let Some(row) = self.grants.get_mut(&number)
+        {
+            row.return_units(part.quantity);
         }
     }
 

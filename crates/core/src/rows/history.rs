@@ -13,8 +13,9 @@ use crate::{
     time::Timestamp,
 };
 
-/// The campaign's id, title and currency; number, quantity, amount, state and granted_at of the order.
-pub type UserOrderColumns = (String, String, String, i64, i64, i64, String, i64);
+/// The campaign's id, title and currency; number, quantity, amount, state, granted_at and returned_in_parts of the
+/// order.
+pub type UserOrderColumns = (String, String, String, i64, i64, i64, String, i64, i64);
 /// Source, seq, kind, amount and at of a posting; the campaign's id; number; reference.
 pub type PostingColumns = (
     i64,
@@ -81,9 +82,11 @@ impl PostingQuery {
 /// # Errors
 /// When a column holds what was never written.
 pub fn user_order_of(user: &UserId, columns: UserOrderColumns) -> Result<UserOrder, Contradiction> {
-    let (campaign, title, currency, number, quantity, amount, state, at) = columns;
+    let (campaign, title, currency, number, quantity, amount, state, at, returned) = columns;
     let bad =
         |what: &str| Contradiction::new(format!("order {campaign}-{number} has a bad {what}"));
+    let quantity = quantity.try_into().map_err(|_| bad("quantity"))?;
+    let state = OrderState::of_name(&state).ok_or_else(|| bad("state"))?;
     Ok(UserOrder {
         campaign: campaign.parse().map_err(|_| bad("campaign"))?,
         title,
@@ -91,10 +94,14 @@ pub fn user_order_of(user: &UserId, columns: UserOrderColumns) -> Result<UserOrd
         grant: GrantRecord {
             number: number.try_into().map_err(|_| bad("number"))?,
             user: user.clone(),
-            quantity: quantity.try_into().map_err(|_| bad("quantity"))?,
+            quantity,
             amount_minor: amount,
             granted_at: Timestamp::from_millis(at),
-            state: OrderState::of_name(&state).ok_or_else(|| bad("state"))?,
+            state,
+            returned: match state {
+                OrderState::Returned => quantity,
+                _ => u32::try_from(returned).map_err(|_| bad("number of returned units"))?,
+            },
         },
     })
 }

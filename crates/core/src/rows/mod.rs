@@ -27,11 +27,11 @@ pub use self::{
         paid_out_of,
     },
     quarantine::{
-        DiscardState, QuarantineRow, discarded_orders, entry_of, like_grant, with_discarded,
-        with_discarded_payments,
+        DiscardState, DiscardedOrder, QuarantineRow, discarded_orders, entry_of, like_grant,
+        with_discarded, with_discarded_payments, with_discarded_returns,
     },
     repair::{RepairColumns, WithheldColumns, WithheldNumbersColumns},
-    settled::{SettledPaymentColumns, SettledRowColumns},
+    settled::{SettledPaymentColumns, SettledReturnColumns, SettledRowColumns},
     value::Value,
     webhook::{EventRow, WebhookColumns, WebhookEventColumns},
 };

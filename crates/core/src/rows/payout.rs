@@ -1,18 +1,30 @@
 //! Payouts, and what they take from.
 
+#[cfg(test)]
+mod tests;
+
 use super::{AccountKey, Contradiction, Purpose};
 use crate::{
     event::{Entry, Event},
     id::{OrderId, UserId},
     money::{AMOUNT_MINOR_MAX, Currency, MONEY_MINOR_MAX, Money},
-    order::OrderState,
+    order::{OrderState, owed_for_returned},
     payment::PaymentOutcome,
     ports::{LedgerError, Owed, OwedOrder, PaidOut, Payout, PayoutKind, ReversalPart},
     time::Timestamp,
 };
 
-/// A campaign's `ref` and currency; user, amount and state of an order of it, if the ledger has that.
-pub type OwedColumns = (i64, String, Option<String>, Option<i64>, Option<String>);
+/// A campaign's `ref` and currency; user, amount and state of an order of it, if the ledger has that, and its quantity
+/// and the units that returns of parts have returned, else null.
+pub type OwedColumns = (
+    i64,
+    String,
+    Option<String>,
+    Option<i64>,
+    Option<String>,
+    Option<i64>,
+    Option<i64>,
+);
 
 /// A payment of an order, or a refund: the word in `outcome` or `kind`, the amount, and its
 /// currency, null if it is the campaign's.
@@ -25,7 +37,7 @@ pub type PaidOutColumns = (i64, i64, String, String, Option<String>, Option<i64>
 /// is no such order.
 ///
 /// `moved` has the payments of the order and the refunds that were made. The payment that paid the order is owed back
-/// once the order is returned. Of an order that is not in the
+/// once the order is returned, and for units that are returned before, their part of it. Of an order that is not in the
 /// ledger `discarded` has the discarded entries of its campaign: it may be among them.
 ///
 /// # Errors
@@ -37,18 +49,25 @@ pub fn owed_of(
     discarded: &[Entry],
 ) -> Result<Option<(i64, Vec<Owed>)>, Contradiction> {
     let bad = |what| Contradiction::new(format!("order {order} has a bad {what}"));
-    let (campaign_ref, currency, user, amount, state) = columns;
+    let (campaign_ref, currency, user, amount, state, quantity, in_parts) = columns;
     let currency: Currency = currency.parse().map_err(|_| bad("currency"))?;
     let mut sums = Sums::new(currency);
-    let mut is_returned = false;
+    let count = |units: Option<i64>, what| u32::try_from(units.unwrap_or(0)).map_err(|_| bad(what));
+    let quantity = count(quantity, "quantity")?;
+    let mut returned = count(in_parts, "number of returned units")?;
+    let mut is_known = false;
     let user = match (user, amount, state) {
         (Some(user), Some(amount), Some(state)) => {
             let state = OrderState::of_name(&state).ok_or_else(|| bad("state"))?;
-            is_returned = state == OrderState::Returned;
+            is_known = true;
+            if state == OrderState::Returned {
+                returned = quantity;
+            }
             // Without a row of the payment that paid it, the price is owed.
             let is_paid_by = |(word, ..): &MovedColumns| is_paying(word);
-            if is_returned && !moved.iter().any(is_paid_by) {
-                sums.add_due(Money::new(amount, currency));
+            if !moved.iter().any(is_paid_by) {
+                let owed = owed_for_returned(amount, returned, quantity);
+                sums.add_due(Money::new(owed, currency));
             }
             UserId::new(&user).map_err(|_| bad("user"))?
         }
@@ -63,7 +82,10 @@ pub fn owed_of(
         let money = Money::new(*minor, own.unwrap_or(currency));
         if word == PayoutKind::Refund.name() {
             sums.add_refunded(money);
-        } else if is_returned || !is_paying(word) {
+        } else if is_paying(word) {
+            let owed = owed_for_returned(money.minor, returned, quantity);
+            sums.add_due(Money::new(if is_known { owed } else { 0 }, money.currency));
+        } else {
             sums.add_due(money);
         }
     }
@@ -333,139 +355,5 @@ fn in_range(amount: Money) -> Result<(), LedgerError> {
     match (1..=AMOUNT_MINOR_MAX).contains(&amount.minor) {
         true => Ok(()),
         false => Err(LedgerError::AmountOutOfRange),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::id::IdempotencyKey;
-
-    #[test]
-    fn reversals_take_what_is_left_of_a_deposit() {
-        let ann = UserId::new("ann").expect("a name");
-        let currency = |code: &str| code.parse().expect("a currency");
-        let part = |minor, code| ReversalPart {
-            key: IdempotencyKey::new("k").expect("a key"),
-            amount: Money::new(minor, currency(code)),
-        };
-        let exceeded = |left, asked, code| {
-            let (left, asked) = (
-                Money::new(left, currency("CNY")),
-                Money::new(asked, currency(code)),
-            );
-            Err(LedgerError::DepositExceeded { left, asked })
-        };
-        for (part, reversed, expected) in [
-            (None, 0, Ok(70)),
-            (None, 69, Ok(1)),
-            (None, 70, exceeded(0, 70, "CNY")),
-            (Some(part(70, "CNY")), 0, Ok(70)),
-            (Some(part(71, "CNY")), 0, exceeded(70, 71, "CNY")),
-            (Some(part(2, "CNY")), 69, exceeded(1, 2, "CNY")),
-            (Some(part(1, "EUR")), 0, exceeded(70, 1, "EUR")),
-            (Some(part(0, "CNY")), 0, Err(LedgerError::AmountOutOfRange)),
-        ] {
-            let deposit = Some((70, "ann".to_owned(), "CNY".to_owned()));
-            let spend = Spend::reversal(&ann, part.as_ref(), deposit, reversed);
-            let minor = spend.map(|spend| spend.amount.minor);
-            assert_eq!(minor, expected, "{part:?} after {reversed}");
-        }
-    }
-
-    #[test]
-    fn the_outside_has_half_of_the_range() {
-        let user = UserId::new("ann").expect("a name");
-        let cny = "CNY".parse().expect("a currency");
-        let spend = Spend::withdrawal(&user, Money::new(5, cny)).expect("in range");
-        for (held, fits) in [
-            (i64::MIN, true),
-            (MONEY_MINOR_MAX - 5, true),
-            (MONEY_MINOR_MAX - 4, false),
-            (i64::MAX, false),
-        ] {
-            let expected = if fits {
-                Ok(())
-            } else {
-                Err(LedgerError::Overflow)
-            };
-            assert_eq!(spend.check_outside(held), expected, "{held}");
-        }
-    }
-
-    #[test]
-    fn what_a_discarded_order_is_owed() {
-        let id = "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80";
-        let check = |entries: &[&str], expected: Option<i64>| {
-            let entry = |(seq, event): (usize, &&str)| {
-                Entry::from_text(&format!("{} 0 {id} {event}", seq + 1)).expect("an entry")
-            };
-            let entries: Vec<_> = entries.iter().enumerate().map(entry).collect();
-            let order = OrderId {
-                campaign: id.parse().expect("an id"),
-                number: 7,
-            };
-            let columns = (3, "CNY".to_owned(), None, None, None);
-            let moved = [("refund_paid".to_owned(), 5, None)];
-            let owed = owed_of(order, columns, &moved, &entries).expect("it can be read");
-            assert_eq!(
-                owed.map(|(_, owed)| owed[0].left().minor),
-                expected,
-                "{entries:?}"
-            );
-        };
-        let granted = "granted 7 ann 1 100";
-        check(&[], None);
-        check(&["granted 8 ann 1 100", "paid 8 p"], None);
-        check(&[granted, "cancelled 7"], Some(-5));
-        check(
-            &[granted, "paid 7 p", "refund_due 7 q", "returned 7"],
-            Some(195),
-        );
-        // What arrived in another amount is owed as it arrived; another currency is another sum.
-        let other = [granted, "refund_due 7 p 99 CNY", "refund_due 7 q 7 EUR"];
-        check(&other, Some(94));
-        // Made anew by a repair, and discarded again.
-        let again = [
-            granted,
-            "paid 7 p",
-            "returned 7",
-            granted,
-            "paid 7 p",
-            "returned 7",
-        ];
-        check(&again, Some(95));
-    }
-
-    /// What paid an order is owed once the order is returned, in the place of its price.
-    #[test]
-    fn a_returned_order_is_owed_what_was_paid() {
-        let order = OrderId {
-            campaign: "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80"
-                .parse()
-                .expect("an id"),
-            number: 7,
-        };
-        let moved = |word: &str, minor, code: Option<&str>| {
-            (word.to_owned(), minor, code.map(str::to_owned))
-        };
-        let paid = moved("paid", 120, Some("CNY"));
-        let price = moved("reinstated", 100, None);
-        let due = moved("refund_due", 7, Some("CNY"));
-        let refunded = moved("refund_paid", 20, Some("CNY"));
-        for (state, moved, expected) in [
-            ("paid", vec![paid.clone(), due.clone()], 7),
-            ("returned", vec![paid.clone(), due.clone()], 127),
-            ("returned", vec![paid, due.clone(), refunded], 107),
-            ("returned", vec![price, due.clone()], 107),
-            // Without the row of the payment.
-            ("returned", vec![due], 107),
-        ] {
-            let user = Some("ann".to_owned());
-            let columns = (3, "CNY".to_owned(), user, Some(100), Some(state.to_owned()));
-            let owed = owed_of(order, columns, &moved, &[]).expect("it can be read");
-            let left = owed.map(|(_, owed)| owed[0].left().minor);
-            assert_eq!(left, Some(expected), "{state} {moved:?}");
-        }
     }
 }

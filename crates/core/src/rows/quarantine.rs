@@ -7,7 +7,7 @@ use crate::{
     event::{Entry, Event, PartitionId, Seq},
     id::CampaignId,
     order::OrderState,
-    ports::{QuarantinedEntry, SettledPayment, SettledRow},
+    ports::{QuarantinedEntry, SettledPayment, SettledReturn, SettledRow},
     time::Timestamp,
 };
 
@@ -118,11 +118,22 @@ pub fn like_grant(campaign: CampaignId, number: u32) -> String {
     format!("% {campaign} granted {number} %")
 }
 
+/// An order of discarded entries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DiscardedOrder {
+    /// The order.
+    pub row: SettledRow,
+    /// Payments that arrived for it.
+    pub payments: Vec<SettledPayment>,
+    /// Returns of parts of it.
+    pub returns: Vec<SettledReturn>,
+}
+
 /// The orders of discarded entries, in the order of their numbers, as orders that gave their units back: that is what
-/// an engine has of them. With the payments that arrived for them.
+/// an engine has of them.
 #[must_use]
-pub fn discarded_orders(entries: &[Entry]) -> Vec<(SettledRow, Vec<SettledPayment>)> {
-    let mut orders: BTreeMap<u32, (SettledRow, Vec<SettledPayment>)> = BTreeMap::new();
+pub fn discarded_orders(entries: &[Entry]) -> Vec<DiscardedOrder> {
+    let mut orders: BTreeMap<u32, DiscardedOrder> = BTreeMap::new();
     for Entry { at, event, .. } in entries {
         if let Event::Granted {
             number,
@@ -138,20 +149,36 @@ pub fn discarded_orders(entries: &[Entry]) -> Vec<(SettledRow, Vec<SettledPaymen
                 granted: Some((user.clone(), *at)),
                 quantity: *quantity,
                 state: OrderState::Held,
+                returned: 0,
                 key: key.clone(),
             };
-            orders.entry(*number).or_insert((row, Vec::new()));
+            orders.entry(*number).or_insert(DiscardedOrder {
+                row,
+                payments: Vec::new(),
+                returns: Vec::new(),
+            });
             continue;
         }
-        let Some((row, payments)) = event.number().and_then(|number| orders.get_mut(&number))
+        let order = event.number().and_then(|number| orders.get_mut(&number));
+        let Some(DiscardedOrder {
+            row,
+            payments,
+            returns,
+        }) = order
         else {
             continue;
         };
+        if let Event::Returned { number, part } = event {
+            let units = part.as_ref().map_or(row.quantity, |part| part.quantity);
+            row.returned = row.returned.saturating_add(units).min(row.quantity);
+            let number = *number;
+            returns.extend(part.clone().map(|part| SettledReturn { number, part }));
+        }
         row.state = match event {
             Event::Paid { .. } | Event::Reinstated { .. } => OrderState::Paid,
             Event::Cancelled { .. } => OrderState::Cancelled,
             Event::Expired { .. } => OrderState::Expired,
-            Event::Returned { .. } => OrderState::Returned,
+            Event::Returned { .. } if row.returned == row.quantity => OrderState::Returned,
             _ => row.state,
         };
         payments.extend(event.payment().map(|(payment, state)| SettledPayment {
@@ -174,7 +201,7 @@ pub fn with_discarded(
     let limit = limit as usize;
     let full = rows.last().filter(|_| rows.len() >= limit);
     let end = full.map_or(u32::MAX, |last| last.number);
-    for (row, _) in discarded_orders(discarded) {
+    for DiscardedOrder { row, .. } in discarded_orders(discarded) {
         let behind = rows.binary_search_by_key(&row.number, |known| known.number);
         if let (true, Err(place)) = (row.number > after && row.number <= end, behind) {
             rows.insert(place, row);
@@ -191,11 +218,32 @@ pub fn with_discarded_payments(
     discarded: &[Entry],
     (after, upto): (u32, u32),
 ) -> Vec<SettledPayment> {
-    let orders = discarded_orders(discarded).into_iter();
-    let orders = orders.filter(|(row, _)| row.number > after && row.number <= upto);
-    payments.extend(orders.flat_map(|(_, payments)| payments));
+    let orders = discarded_between(discarded, (after, upto));
+    payments.extend(orders.flat_map(|order| order.payments));
     payments.sort_by_key(|payment| payment.number);
     payments
+}
+
+/// The settled returns of parts of orders with numbers above `after` up to and with `upto`, with those of discarded
+/// entries.
+#[must_use]
+pub fn with_discarded_returns(
+    mut returns: Vec<SettledReturn>,
+    discarded: &[Entry],
+    (after, upto): (u32, u32),
+) -> Vec<SettledReturn> {
+    let orders = discarded_between(discarded, (after, upto));
+    returns.extend(orders.flat_map(|order| order.returns));
+    returns.sort_by_key(|it| it.number);
+    returns
+}
+
+fn discarded_between(
+    discarded: &[Entry],
+    (after, upto): (u32, u32),
+) -> impl Iterator<Item = DiscardedOrder> {
+    let orders = discarded_orders(discarded).into_iter();
+    orders.filter(move |order| order.row.number > after && order.row.number <= upto)
 }
 
 /// The entry that was kept as text.

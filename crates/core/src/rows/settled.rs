@@ -5,14 +5,14 @@ use crate::{
     book::PaymentOutcome,
     campaign::Phase,
     id::{IdempotencyKey, PaymentRef, UserId},
-    order::OrderState,
+    order::{OrderState, ReturnPart},
     payment::{PaymentState, Received},
-    ports::{CampaignRecord, GrantRecord, SettledPart, SettledPayment, SettledRow},
+    ports::{CampaignRecord, GrantRecord, SettledPart, SettledPayment, SettledReturn, SettledRow},
     reconcile::GoneBack,
     time::Timestamp,
 };
 
-/// The columns of a [`SettledRow`]: number, amount, user, granted_at, quantity, state, key.
+/// The columns of a [`SettledRow`]: number, amount, user, granted_at, quantity, state, key, returned_in_parts.
 pub type SettledRowColumns = (
     i64,
     Option<i64>,
@@ -21,6 +21,7 @@ pub type SettledRowColumns = (
     i64,
     String,
     Option<String>,
+    i64,
 );
 
 impl SettledRow {
@@ -29,16 +30,24 @@ impl SettledRow {
     /// # Errors
     /// When one holds what was never written.
     pub fn of(columns: SettledRowColumns) -> Result<Self, Contradiction> {
-        let (number, amount_minor, user, at, quantity, state, key) = columns;
+        let (number, amount_minor, user, at, quantity, state, key, returned) = columns;
         let bad = |what: &str| Contradiction::new(format!("grant {number} has a bad {what}"));
         let user = user.map(|user| UserId::new(&user).map_err(|_| bad("user")));
         let key = key.map(|key| IdempotencyKey::new(&key).map_err(|_| bad("key")));
+        let quantity = quantity.try_into().map_err(|_| bad("quantity"))?;
+        let state = OrderState::of_name(&state).ok_or_else(|| bad("state"))?;
+        let returned = u32::try_from(returned).ok().filter(|it| *it <= quantity);
+        let returned = returned.ok_or_else(|| bad("number of returned units"))?;
         Ok(Self {
             number: number.try_into().map_err(|_| bad("number"))?,
             amount_minor,
             granted: user.transpose()?.zip(at.map(Timestamp::from_millis)),
-            quantity: quantity.try_into().map_err(|_| bad("quantity"))?,
-            state: OrderState::of_name(&state).ok_or_else(|| bad("state"))?,
+            quantity,
+            state,
+            returned: match state {
+                OrderState::Returned => quantity,
+                _ => returned,
+            },
             key: key.transpose()?,
         })
     }
@@ -56,6 +65,7 @@ impl GrantRecord {
             amount_minor: row.amount_minor?,
             granted_at,
             state: row.state,
+            returned: row.returned,
         })
     }
 }
@@ -89,6 +99,28 @@ impl SettledPayment {
             payment: PaymentRef::new(&payment).map_err(|_| bad("reference"))?,
             outcome: state.outcome,
             received: state.received,
+        })
+    }
+}
+
+/// The columns of a [`SettledReturn`]: number, key, quantity.
+pub type SettledReturnColumns = (i64, String, i64);
+
+impl SettledReturn {
+    /// Reads the columns.
+    ///
+    /// # Errors
+    /// When one holds what was never written.
+    pub fn of(columns: SettledReturnColumns) -> Result<Self, Contradiction> {
+        let (number, key, quantity) = columns;
+        let bad =
+            |what: &str| Contradiction::new(format!("a return of order {number} has a bad {what}"));
+        Ok(Self {
+            number: number.try_into().map_err(|_| bad("number"))?,
+            part: ReturnPart {
+                quantity: quantity.try_into().map_err(|_| bad("quantity"))?,
+                key: IdempotencyKey::new(&key).map_err(|_| bad("key"))?,
+            },
         })
     }
 }

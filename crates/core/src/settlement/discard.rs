@@ -47,24 +47,38 @@ impl<'a> Plan<'a> {
         else {
             return Err(Contradiction::new(NOT_AN_ORDER));
         };
-        let mut back = None;
+        let quantity = i64::from(*quantity);
+        // Units that are with the order, and the places of the steps by which some have left it.
+        let (mut left, mut back) = (quantity, Vec::new());
         for step in steps {
-            match step.event {
-                Event::Cancelled { .. } | Event::Expired { .. } | Event::Returned { .. } => {
-                    back = Some(step.seq);
+            let units = match &step.event {
+                Event::Cancelled { .. }
+                | Event::Expired { .. }
+                | Event::Returned { part: None, .. } => left,
+                Event::Returned {
+                    part: Some(part), ..
+                } => left.min(part.quantity.into()),
+                Event::Reinstated { .. } => {
+                    (left, back) = (quantity, Vec::new());
+                    0
                 }
-                Event::Reinstated { .. } => back = None,
-                _ => {}
+                _ => 0,
+            };
+            if units > 0 {
+                left -= units;
+                back.push((step.seq, units));
             }
         }
-        let Some(back) = back else {
+        if left > 0 {
             return Ok(None);
-        };
+        }
         let mut planner = Planner::new(partition, std::slice::from_ref(known), &[]);
         let campaign = &mut planner.campaigns[0];
         campaign.touched = true;
-        if campaign.life.is_closed() || closed.is_some_and(|closed| closed < back) {
-            campaign.change.returned += i64::from(*quantity);
+        for (seq, units) in back {
+            if campaign.life.is_closed() || closed.is_some_and(|closed| closed < seq) {
+                campaign.change.returned += units;
+            }
         }
         for step in steps {
             let price = Money::new(*amount_minor, known.currency);

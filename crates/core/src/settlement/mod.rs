@@ -36,7 +36,7 @@ pub use self::{
     plan::{Close, Plan},
     rows::{
         CampaignChange, ClosedPart, KnownCampaign, KnownCampaignColumns, KnownOrder,
-        KnownOrderColumns, NewOrder, OrderChange, PaymentRow, ShareGrant, TermsRow,
+        KnownOrderColumns, NewOrder, OrderChange, PaymentRow, ReturnRow, ShareGrant, TermsRow,
     },
     sort::{Sorted, sort},
 };

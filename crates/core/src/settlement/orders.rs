@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use super::rows::{KnownCampaign, KnownOrder, NewOrder, OrderChange};
 use crate::{
     event::{Entry, Event},
-    order::OrderState,
+    order::{OrderState, owed_for_returned},
     rows::Contradiction,
     time::Timestamp,
 };
@@ -46,6 +46,19 @@ struct Order<'a> {
     /// Whether the ledger has it.
     known: bool,
     changed: bool,
+    /// Whether it has come to another state.
+    moved: bool,
+}
+
+/// A return of units of an order.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct OrderReturn<'a> {
+    /// The buyer.
+    pub(super) user: &'a str,
+    /// Units.
+    pub(super) units: i64,
+    /// Minor units that are owed to the buyer for them.
+    pub(super) owed_minor: i64,
 }
 
 /// Orders by campaign and number.
@@ -73,6 +86,7 @@ impl<'a> Orders<'a> {
                 quantity: order.quantity,
                 amount: order.amount,
                 state: order.state,
+                returned_in_parts: order.returned_in_parts,
                 one_per_user: once.contains(&order.campaign),
                 granted_at: 0,
                 hold_until: 0,
@@ -89,6 +103,7 @@ impl<'a> Orders<'a> {
                 paid_minor: order.paid_minor,
                 known: true,
                 changed: false,
+                moved: false,
             });
         }
         all
@@ -108,6 +123,7 @@ impl<'a> Orders<'a> {
             paid_minor: None,
             known: false,
             changed: false,
+            moved: false,
         });
         Ok(())
     }
@@ -123,7 +139,8 @@ impl<'a> Orders<'a> {
         let place = self.place(campaign, number)?;
         let order = &mut self.orders[place];
         let before = order.row.state.keeps_units();
-        (order.row.state, order.row.updated_at, order.changed) = (state, at.as_millis(), true);
+        (order.row.state, order.row.updated_at) = (state, at.as_millis());
+        (order.changed, order.moved) = (true, true);
         let row = order.row;
         if row.one_per_user && before && !state.keeps_units() {
             self.once.remove(&(campaign, row.user));
@@ -133,21 +150,53 @@ impl<'a> Orders<'a> {
         Ok(row.quantity)
     }
 
+    /// Returns units of a paid order under a key, or all that are left without one. The order becomes returned with its
+    /// last unit, and dates from then.
+    pub(super) fn return_units(
+        &mut self,
+        campaign: i64,
+        number: u32,
+        part: Option<i64>,
+        at: Timestamp,
+    ) -> Result<OrderReturn<'a>, Contradiction> {
+        let place = self.place(campaign, number)?;
+        let order = &mut self.orders[place];
+        let NewOrder {
+            user,
+            quantity,
+            amount,
+            state,
+            returned_in_parts: before,
+            ..
+        } = order.row;
+        let paid_minor = order.paid_minor.unwrap_or(amount);
+        let units = part.unwrap_or(quantity - before);
+        if state != OrderState::Paid || units < 1 || before + units > quantity {
+            return Err(Contradiction::new(format!(
+                "order {number} of #{campaign} is {state} and returned {before} of {quantity} units: {units} cannot be \
+                 returned"
+            )));
+        }
+        order.changed = true;
+        if part.is_some() {
+            order.row.returned_in_parts += units;
+        }
+        if before + units == quantity {
+            self.step(campaign, number, OrderState::Returned, at)?;
+        }
+        let count = |units: i64| u32::try_from(units).unwrap_or(u32::MAX);
+        let owed = |units| owed_for_returned(paid_minor, count(units), count(quantity));
+        Ok(OrderReturn {
+            user,
+            units,
+            owed_minor: owed(before + units) - owed(before),
+        })
+    }
+
     /// From here on a user of this sale may have had more than one unit at some time.
     pub(super) fn loosen(&mut self, campaign: i64) {
         for order in &mut self.orders {
             order.row.one_per_user &= order.row.campaign != campaign;
-        }
-    }
-
-    /// Refuses an order that is not paid: nothing was paid that could be owed back.
-    pub(super) fn check_paid(&self, campaign: i64, number: u32) -> Result<(), Contradiction> {
-        let state = self.orders[self.place(campaign, number)?].row.state;
-        match state {
-            OrderState::Paid => Ok(()),
-            other => Err(Contradiction::new(format!(
-                "order {number} of #{campaign} is {other} and cannot be returned"
-            ))),
         }
     }
 
@@ -171,12 +220,6 @@ impl<'a> Orders<'a> {
         let place = self.place(campaign, number)?;
         self.orders[place].paid_minor = Some(minor);
         Ok(())
-    }
-
-    /// The buyer of a paid order, and the minor units that paid it.
-    pub(super) fn paid(&self, campaign: i64, number: u32) -> Result<(&'a str, i64), Contradiction> {
-        let order = &self.orders[self.place(campaign, number)?];
-        Ok((order.row.user, order.paid_minor.unwrap_or(order.row.amount)))
     }
 
     /// An order as it stands after the entries so far.
@@ -216,7 +259,8 @@ impl<'a> Orders<'a> {
                     campaign: row.campaign,
                     number: row.number,
                     state: row.state,
-                    at: row.updated_at,
+                    returned_in_parts: row.returned_in_parts,
+                    at: order.moved.then_some(row.updated_at),
                 });
             }
         }

@@ -8,7 +8,7 @@ use super::{
     orders::Orders,
     rows::{
         CampaignChange, ClosedPart, KnownCampaign, KnownOrder, NewOrder, OrderChange, PaymentRow,
-        ShareGrant, TermsRow,
+        ReturnRow, ShareGrant, TermsRow,
     },
 };
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
     event::{Entry, Event, PartitionId},
     id::{CampaignId, IdempotencyKey, PaymentRef, UserId},
     money::Money,
-    order::OrderState,
+    order::{OrderState, ReturnPart},
     rows::{AccountKey, Contradiction, EventRow, OUTSIDE, PostingRow, Purpose},
     time::Timestamp,
 };
@@ -35,6 +35,8 @@ pub struct Plan<'a> {
     pub keeping_orders: Vec<OrderChange>,
     /// Payments that arrived.
     pub payments: Vec<PaymentRow<'a>>,
+    /// Returns of parts of orders.
+    pub returns: Vec<ReturnRow<'a>>,
     /// Accounts that are moved, each once, with what is added to it: first users', by owner, then
     /// [shared](Purpose::is_shared) ones. An amount may be 0: the account is needed all the same.
     pub accounts: Vec<(AccountKey<'a>, i64)>,
@@ -98,6 +100,8 @@ pub(super) struct Planner<'a> {
     pub(super) campaigns: Vec<CampaignPlan<'a>>,
     campaign_places: HashMap<CampaignId, usize>,
     pub(super) orders: Orders<'a>,
+    /// Units and minor units of the return that was planned last.
+    pub(super) last_return: (i64, i64),
 }
 
 impl<'a> Plan<'a> {
@@ -175,6 +179,16 @@ impl<'a> CampaignPlan<'a> {
             close: None,
         }
     }
+
+    /// Units leave users: for the stock, or after the close for the owner.
+    fn restock(&mut self, units: i64) -> Result<(), Contradiction> {
+        self.life.check_opened()?;
+        self.change.granted -= units;
+        if self.life.is_closed() {
+            self.change.returned += units;
+        }
+        Ok(())
+    }
 }
 
 /// Whether an event changes what users see of a campaign beside its counts: its phase, its stock or its terms.
@@ -204,6 +218,7 @@ impl<'a> Planner<'a> {
             campaigns: campaigns.iter().map(CampaignPlan::of).collect(),
             campaign_places: campaigns.iter().map(|known| known.id).zip(0..).collect(),
             orders: Orders::of(orders, campaigns),
+            last_return: (0, 0),
         }
     }
 
@@ -277,6 +292,7 @@ impl<'a> Planner<'a> {
                         quantity: i64::from(*quantity),
                         amount: *amount_minor,
                         state: OrderState::Held,
+                        returned_in_parts: 0,
                         one_per_user,
                         granted_at: entry.at.as_millis(),
                         hold_until: entry.at.plus_millis(known.hold_ms).as_millis(),
@@ -320,7 +336,9 @@ impl<'a> Planner<'a> {
                 returned,
                 refunded_minor,
             } => self.close(place, entry, *returned as i64, *refunded_minor),
-            Event::Returned { number } => self.take_back(place, entry, *number),
+            Event::Returned { number, part } => {
+                self.return_order(place, entry, *number, part.as_ref())
+            }
             Event::StockChanged { units } => {
                 campaign.life.check_opened()?;
                 campaign.change.supply += units;
@@ -365,30 +383,40 @@ impl<'a> Planner<'a> {
         number: u32,
         state: OrderState,
     ) -> Result<(), Contradiction> {
-        let campaign = &mut self.campaigns[place];
-        let campaign_ref = campaign.known.campaign_ref;
+        let campaign_ref = self.campaigns[place].known.campaign_ref;
         let quantity = self.orders.step(campaign_ref, number, state, entry.at)?;
-        campaign.life.check_opened()?;
-        campaign.change.granted -= quantity;
-        if campaign.life.is_closed() {
-            // There is no stock to go back to: the owner has the units.
-            campaign.change.returned += quantity;
-        }
-        Ok(())
+        self.campaigns[place].restock(quantity)
     }
 
-    /// A paid order is returned: the money that paid it moves from the seller to what the buyer is owed, whatever the
-    /// seller has.
-    fn take_back(&mut self, place: usize, entry: &Entry, number: u32) -> Result<(), Contradiction> {
+    /// A paid order is returned, or some units of it: the money that paid them moves from the seller to what the buyer
+    /// is owed, whatever the seller has.
+    fn return_order(
+        &mut self,
+        place: usize,
+        entry: &Entry,
+        number: u32,
+        part: Option<&'a ReturnPart>,
+    ) -> Result<(), Contradiction> {
         let known = self.campaigns[place].known;
-        self.orders.check_paid(known.campaign_ref, number)?;
-        self.give_back(place, entry, number, OrderState::Returned)?;
-        let (user, amount) = self.orders.paid(known.campaign_ref, number)?;
+        let campaign = known.campaign_ref;
+        let quantity = part.map(|part| i64::from(part.quantity));
+        let made = (self.orders).return_units(campaign, number, quantity, entry.at)?;
+        let (units, amount) = (made.units, made.owed_minor);
+        self.campaigns[place].restock(units)?;
+        self.last_return = (units, amount);
+        self.plan.returns.extend(part.map(|part| ReturnRow {
+            campaign,
+            number: i64::from(number),
+            key: part.key.as_str(),
+            quantity: units,
+            amount,
+            at: entry.at.as_millis(),
+        }));
         if amount == 0 {
             return Ok(());
         }
         let debit = self.account(known, &known.owner, Purpose::User);
-        let credit = self.account(known, user, Purpose::RefundsDue);
+        let credit = self.account(known, made.user, Purpose::RefundsDue);
         let number = Some(i64::from(number));
         self.post(known, entry, "return", (debit, credit), amount, number)
     }

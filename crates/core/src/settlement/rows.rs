@@ -47,6 +47,8 @@ pub struct NewOrder<'a> {
     pub amount: i64,
     /// Where it stands after these entries.
     pub state: OrderState,
+    /// Units that returns of parts have returned.
+    pub returned_in_parts: i64,
     /// Whether its sale lets a user have one unit.
     pub one_per_user: bool,
     /// When it was granted, in milliseconds.
@@ -61,9 +63,9 @@ pub struct NewOrder<'a> {
 
 impl<'a> NewOrder<'a> {
     /// The columns of `orders`, in the order of the fields.
-    pub fn columns(&self) -> [Value<'a>; 11] {
+    pub fn columns(&self) -> [Value<'a>; 12] {
         columns!(self; campaign, number, user, quantity, amount, state, one_per_user, granted_at,
-            hold_until, updated_at, key)
+            hold_until, updated_at, key, returned_in_parts)
     }
 }
 
@@ -76,14 +78,40 @@ pub struct OrderChange {
     pub number: i64,
     /// The new state.
     pub state: OrderState,
-    /// When it moved last, in milliseconds.
-    pub at: i64,
+    /// Units that returns of parts have returned.
+    pub returned_in_parts: i64,
+    /// When it moved last, in milliseconds; `None` if it stays in its state.
+    pub at: Option<i64>,
 }
 
 impl OrderChange {
-    /// The columns `campaign`, `number`, `state` and `updated_at`.
-    pub fn columns(&self) -> [Value<'static>; 4] {
-        columns!(self; campaign, number, state, at)
+    /// The columns `campaign`, `number`, `state`, `updated_at`, null if it stays, and `returned_in_parts`.
+    pub fn columns(&self) -> [Value<'static>; 5] {
+        columns!(self; campaign, number, state, at, returned_in_parts)
+    }
+}
+
+/// A return of some units of an order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReturnRow<'a> {
+    /// The campaign's `ref`.
+    pub campaign: i64,
+    /// The order's number.
+    pub number: i64,
+    /// Its key.
+    pub key: &'a str,
+    /// Units.
+    pub quantity: i64,
+    /// Minor units that are owed for them.
+    pub amount: i64,
+    /// When, in milliseconds.
+    pub at: i64,
+}
+
+impl<'a> ReturnRow<'a> {
+    /// The columns of `order_returns`, in the order of the fields.
+    pub fn columns(&self) -> [Value<'a>; 6] {
+        columns!(self; campaign, number, key, quantity, amount, at)
     }
 }
 
@@ -324,9 +352,9 @@ impl KnownCampaign {
     }
 }
 
-/// The columns of a [`KnownOrder`]: campaign, number, user, quantity, amount, state, and the amount that paid it, null
-/// if no payment did.
-pub type KnownOrderColumns = (i64, i64, String, i64, i64, String, Option<i64>);
+/// The columns of a [`KnownOrder`]: campaign, number, user, quantity, amount, state, units that returns of parts have
+/// returned, and the amount that paid it, null if no payment did.
+pub type KnownOrderColumns = (i64, i64, String, i64, i64, String, i64, Option<i64>);
 
 /// What settlement has to know of an order.
 #[derive(Debug, Clone)]
@@ -343,6 +371,8 @@ pub struct KnownOrder {
     pub amount: i64,
     /// Where it stands.
     pub state: OrderState,
+    /// Units that returns of parts have returned.
+    pub returned_in_parts: i64,
     /// Minor units that paid it; `None` if no payment did.
     pub paid_minor: Option<i64>,
 }
@@ -353,7 +383,8 @@ impl KnownOrder {
     /// # Errors
     /// When one holds what was never written.
     pub fn of(columns: KnownOrderColumns) -> Result<Self, Contradiction> {
-        let (campaign, number, user, quantity, amount, state, paid_minor) = columns;
+        let (campaign, number, user, quantity, amount, state, returned_in_parts, paid_minor) =
+            columns;
         let state = OrderState::of_name(&state).ok_or_else(|| {
             Contradiction::new(format!("order {number} of #{campaign} has a bad state"))
         })?;
@@ -364,6 +395,7 @@ impl KnownOrder {
             quantity,
             amount,
             state,
+            returned_in_parts,
             paid_minor,
         })
     }

@@ -1,6 +1,7 @@
 //! What a run of entries changes, planned against what is known.
 
 mod amounts;
+mod returns;
 
 use std::collections::HashMap;
 
@@ -57,6 +58,7 @@ fn order(number: i64, user: &str, state: OrderState) -> KnownOrder {
         quantity: 1,
         amount: 50,
         state,
+        returned_in_parts: 0,
         paid_minor: None,
     }
 }
@@ -143,7 +145,8 @@ fn orders_take_their_last_state() {
     let plan = Plan::of(PartitionId(0), &entries, &campaigns, &orders).unwrap();
     let changes = |changes: &[OrderChange]| -> Vec<_> {
         let rows = changes.iter();
-        rows.map(|row| (row.number, row.state, row.at)).collect()
+        rows.map(|row| (row.number, row.state, row.at.unwrap_or(0)))
+            .collect()
     };
     assert_eq!(
         changes(&plan.leaving_orders),

@@ -54,8 +54,8 @@ impl<'a> Planner<'a> {
                 (row.amount, row.currency) = (money.minor, Some(money.currency.code()));
             }
         }
-        if let Event::Returned { number } = entry.event {
-            (_, row.amount) = self.orders.paid(known.campaign_ref, number)?;
+        if let Event::Returned { .. } = entry.event {
+            (row.quantity, row.amount) = self.last_return;
         }
         self.plan.told.push(row);
         Ok(())

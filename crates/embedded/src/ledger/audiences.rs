@@ -63,5 +63,6 @@ pub(crate) fn luckiest(
         amount_minor,
         granted_at: Timestamp::from_millis(at),
         state: OrderState::Held,
+        returned: 0,
     }))
 }

@@ -201,7 +201,7 @@ pub(crate) fn grants(
     after: u32,
     limit: u32,
 ) -> Result<Vec<GrantRecord>, StoreError> {
-    let shares = "SELECT number, amount, user, granted_at, 1, 'held', NULL FROM shares \
+    let shares = "SELECT number, amount, user, granted_at, 1, 'held', NULL, 0 FROM shares \
                   WHERE campaign = ?1 AND number > ?2 AND user IS NOT NULL ORDER BY number LIMIT ?3";
     let rows = numbered_rows(conn, id, (after, limit), shares)?;
     Ok(rows.into_iter().filter_map(GrantRecord::of).collect())
@@ -221,7 +221,7 @@ pub(super) fn numbered_rows(
     let Some((campaign_ref, kind)) = found else {
         return Ok(Vec::new());
     };
-    let orders = "SELECT number, amount, user, granted_at, quantity, state, key FROM orders \
+    let orders = "SELECT number, amount, user, granted_at, quantity, state, key, returned_in_parts FROM orders \
                   WHERE campaign = ?1 AND number > ?2 ORDER BY number LIMIT ?3";
     let sql = match kind == CampaignKind::RedPacket.name() {
         true => shares,

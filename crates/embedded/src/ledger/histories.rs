@@ -19,7 +19,8 @@ use crate::error::StoreError;
 /// A page of a user's orders.
 pub(crate) fn orders(conn: &Connection, query: &OrderQuery) -> Result<Vec<UserOrder>, StoreError> {
     let mut statement = conn.prepare_cached(
-        "SELECT c.id, c.title, c.currency, o.number, o.quantity, o.amount, o.state, o.granted_at FROM orders o \
+        "SELECT c.id, c.title, c.currency, o.number, o.quantity, o.amount, o.state, o.granted_at, \
+         o.returned_in_parts FROM orders o \
          JOIN campaigns c ON c.ref = o.campaign WHERE o.user = ?1 AND o.state LIKE ?2 AND o.granted_at <= ?3 \
          AND (o.granted_at < ?3 OR (o.campaign, o.number) < ((SELECT ref FROM campaigns WHERE id = ?4), ?5)) \
          ORDER BY o.granted_at DESC, o.campaign DESC, o.number DESC LIMIT ?6",

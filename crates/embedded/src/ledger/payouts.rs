@@ -102,7 +102,7 @@ pub(crate) fn owed(
     order: OrderId,
 ) -> Result<Option<(i64, Vec<Owed>)>, StoreError> {
     let mut columns = conn.prepare_cached(
-        "SELECT c.ref, c.currency, o.user, o.amount, o.state FROM campaigns c \
+        "SELECT c.ref, c.currency, o.user, o.amount, o.state, o.quantity, o.returned_in_parts FROM campaigns c \
          LEFT JOIN orders o ON o.campaign = c.ref AND o.number = ?2 WHERE c.id = ?1",
     )?;
     let id = order.campaign.to_string();

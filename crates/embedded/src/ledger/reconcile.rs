@@ -3,9 +3,10 @@
 use qiang_core::{
     event::PartitionId,
     id::CampaignId,
-    ports::{SettledPart, SettledPayment, SettledRow},
+    ports::{SettledPart, SettledPayment, SettledReturn, SettledRow},
     rows::{
-        SettledPaymentColumns, discarded_orders, page_of, with_discarded, with_discarded_payments,
+        SettledPaymentColumns, SettledReturnColumns, discarded_orders, page_of, with_discarded,
+        with_discarded_payments, with_discarded_returns,
     },
 };
 use rusqlite::{Connection, Row, params};
@@ -73,7 +74,7 @@ pub(crate) fn settled_rows(
     after: u32,
     limit: u32,
 ) -> Result<Vec<SettledRow>, StoreError> {
-    let shares = "SELECT number, amount, user, granted_at, 1, 'held', NULL FROM shares \
+    let shares = "SELECT number, amount, user, granted_at, 1, 'held', NULL, 0 FROM shares \
                   WHERE campaign = ?1 AND number > ?2 ORDER BY number LIMIT ?3";
     let rows = campaigns::numbered_rows(conn, id, (after, limit), shares)?;
     let discarded = discards::discarded(conn, id)?;
@@ -90,7 +91,7 @@ pub(crate) fn last_order(conn: &Connection, id: CampaignId) -> Result<u32, Store
     let discarded = discarded_orders(&discards::discarded(conn, id)?);
     Ok(discarded
         .last()
-        .map_or(last, |(row, _)| row.number.max(last)))
+        .map_or(last, |order| order.row.number.max(last)))
 }
 
 /// The payments of orders with numbers in this range.
@@ -110,4 +111,23 @@ pub(crate) fn settled_payments(
     let payments = payments.collect::<Result<_, StoreError>>()?;
     let discarded = discards::discarded(conn, id)?;
     Ok(with_discarded_payments(payments, &discarded, (after, upto)))
+}
+
+/// Returns of parts of orders with numbers in this range.
+pub(crate) fn settled_returns(
+    conn: &Connection,
+    id: CampaignId,
+    after: u32,
+    upto: u32,
+) -> Result<Vec<SettledReturn>, StoreError> {
+    let mut statement = conn.prepare_cached(
+        "SELECT number, key, quantity FROM order_returns \
+         WHERE campaign = (SELECT ref FROM campaigns WHERE id = ?1) AND number > ?2 AND number <= ?3 ORDER BY number",
+    )?;
+    let columns = |row: &Row<'_>| SettledReturnColumns::try_from(row);
+    let rows = statement.query_map(params![id.to_string(), after, upto], columns)?;
+    let returns = rows.map(|columns| Ok(SettledReturn::of(columns?)?));
+    let returns = returns.collect::<Result<_, StoreError>>()?;
+    let discarded = discards::discarded(conn, id)?;
+    Ok(with_discarded_returns(returns, &discarded, (after, upto)))
 }

@@ -158,7 +158,7 @@ pub(crate) fn recount(
         CampaignKind::RedPacket => units as i64,
         CampaignKind::Sale => {
             let mut held = conn.prepare_cached(
-                "SELECT coalesce(sum(quantity), 0) FROM orders \
+                "SELECT coalesce(sum(quantity - returned_in_parts), 0) FROM orders \
                  WHERE campaign = ?1 AND (number - 1) % ?2 = ?3 AND state IN ('held', 'paid')",
             )?;
             held.query_row(params![campaign, part.parts, part.index], |row| row.get(0))?

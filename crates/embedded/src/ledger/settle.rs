@@ -12,7 +12,7 @@ use qiang_core::{
     rows::{PostingRow, QuarantineRow, phase_of},
     settlement::{
         self, CampaignChange, Close, KnownCampaign, KnownCampaignColumns, KnownOrder,
-        KnownOrderColumns, NewOrder, OrderChange, PaymentRow, Plan, Sorted, TermsRow,
+        KnownOrderColumns, NewOrder, OrderChange, PaymentRow, Plan, ReturnRow, Sorted, TermsRow,
     },
     time::Timestamp,
 };
@@ -194,7 +194,7 @@ fn known_orders(conn: &Connection, wanted: &[(i64, i64)]) -> Result<Vec<KnownOrd
         return Ok(Vec::new());
     }
     let mut statement = conn.prepare_cached(
-        "SELECT o.campaign, o.number, o.user, o.quantity, o.amount, o.state, ( \
+        "SELECT o.campaign, o.number, o.user, o.quantity, o.amount, o.state, o.returned_in_parts, ( \
              SELECT p.amount FROM payments p WHERE p.campaign = o.campaign AND p.number = o.number \
              AND p.outcome IN ('paid', 'reinstated') LIMIT 1 \
          ) FROM orders o WHERE o.campaign = ?1 AND o.number = ?2",
@@ -231,7 +231,8 @@ pub(super) fn write(
     assign_shares(conn, &plan, campaigns)?;
     change_orders(conn, &plan.leaving_orders)?;
     let enter = "INSERT INTO orders (campaign, number, user, quantity, amount, state, one_per_user, granted_at, \
-                 hold_until, updated_at, key) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+                 hold_until, updated_at, key, returned_in_parts) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
     execute_rows(conn, enter, plan.new_orders.iter().map(NewOrder::columns))?;
     for order in &plan.loosened_orders {
         let sql = "UPDATE orders SET one_per_user = 0 WHERE campaign = ?1 AND number = ?2";
@@ -241,6 +242,9 @@ pub(super) fn write(
     let enter = "INSERT INTO payments (campaign, number, payment, outcome, amount, at, currency) \
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
     execute_rows(conn, enter, plan.payments.iter().map(PaymentRow::columns))?;
+    let enter = "INSERT INTO order_returns (campaign, number, key, quantity, amount, at) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    execute_rows(conn, enter, plan.returns.iter().map(ReturnRow::columns))?;
     let ids = add_to_accounts(conn, &plan)?;
     plan.resolve_accounts(&ids);
     accounts::post(conn, &plan.postings)?;
@@ -280,7 +284,8 @@ fn assign_shares(
 }
 
 fn change_orders(conn: &Connection, orders: &[OrderChange]) -> Result<(), StoreError> {
-    let sql = "UPDATE orders SET state = ?3, updated_at = ?4 WHERE campaign = ?1 AND number = ?2";
+    let sql = "UPDATE orders SET state = ?3, updated_at = coalesce(?4, updated_at), returned_in_parts = ?5 \
+               WHERE campaign = ?1 AND number = ?2";
     execute_rows(conn, sql, orders.iter().map(OrderChange::columns))
 }
 

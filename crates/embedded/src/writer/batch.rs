@@ -255,9 +255,9 @@ impl Writer {
     fn missing(&self, book: &Book, command: &Command) -> Missing {
         let id = match command {
             Command::Open(setup) => setup.campaign.id,
-            Command::Pay { order, .. } | Command::Cancel { order } | Command::Return { order } => {
-                order.campaign
-            }
+            Command::Pay { order, .. }
+            | Command::Cancel { order }
+            | Command::Return { order, .. } => order.campaign,
             Command::Act { campaign, .. }
             | Command::SetStock { campaign, .. }
             | Command::SetTerms { campaign, .. }

@@ -206,7 +206,9 @@ fn nobody_can_tell_that_a_campaign_was_away() {
     );
     scene.forget();
     let order = sale.order(first.number);
-    scene.command(Command::Return { order }).unwrap();
+    scene
+        .command(Command::Return { order, part: None })
+        .unwrap();
     scene.forget();
     assert_eq!(scene.state_of(sale, first.number), OrderState::Returned);
     scene.command(act).unwrap(); // closing again changes nothing

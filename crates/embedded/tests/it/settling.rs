@@ -94,7 +94,7 @@ async fn a_close_is_not_forgotten_by_what_is_settled_next() {
     .await;
     let action = CampaignAction::Close;
     case.submit(Command::Act { campaign, action }).await;
-    case.submit(Command::Return { order }).await;
+    case.submit(Command::Return { order, part: None }).await;
     let record = case.record().await;
     let units = (record.granted, record.returned);
     assert_eq!(units, (0, u64::from(STOCK)));

@@ -133,6 +133,8 @@ CREATE TABLE IF NOT EXISTS orders (
     hold_until   BIGINT       NOT NULL,
     updated_at   BIGINT       NOT NULL,
     `key`        VARCHAR(128),
+    -- The sum of its rows in order_returns.
+    returned_in_parts BIGINT NOT NULL DEFAULT 0,
     once_user    VARCHAR(128) GENERATED ALWAYS AS
         (CASE WHEN one_per_user = 1 AND state IN ('held', 'paid') THEN user END) STORED,
     PRIMARY KEY (campaign, number),
@@ -140,6 +142,17 @@ CREATE TABLE IF NOT EXISTS orders (
     KEY orders_of_user (user, granted_at),
     KEY orders_held (campaign, state),
     CHECK (state IN ('held', 'paid', 'cancelled', 'expired', 'returned'))
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
+
+-- Returns of parts of orders, once by key. The return that takes all that is left has no row: the order is returned.
+CREATE TABLE IF NOT EXISTS order_returns (
+    campaign BIGINT       NOT NULL,
+    number   BIGINT       NOT NULL,
+    `key`    VARCHAR(128) NOT NULL,
+    quantity BIGINT       NOT NULL CHECK (quantity > 0),
+    amount   BIGINT       NOT NULL CHECK (amount >= 0),
+    at       BIGINT       NOT NULL,
+    PRIMARY KEY (campaign, number, `key`)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
 -- Payments reported for orders, each with its outcome. `currency` is null if it is the sale's. One payment pays an

@@ -133,6 +133,8 @@ CREATE TABLE orders (
     hold_until   BIGINT   NOT NULL,
     updated_at   BIGINT   NOT NULL,
     key          TEXT     COLLATE "C",
+    -- The sum of its rows in order_returns.
+    returned_in_parts BIGINT NOT NULL DEFAULT 0,
     PRIMARY KEY (campaign, number)
 );
 
@@ -141,6 +143,17 @@ CREATE UNIQUE INDEX orders_once_per_user ON orders (campaign, "user")
     WHERE one_per_user = 1 AND state IN ('held', 'paid');
 CREATE INDEX orders_of_user ON orders ("user", granted_at, campaign, number);
 CREATE INDEX orders_held ON orders (campaign) WHERE state = 'held';
+
+-- Returns of parts of orders, once by key. The return that takes all that is left has no row: the order is returned.
+CREATE TABLE order_returns (
+    campaign BIGINT NOT NULL,
+    number   BIGINT NOT NULL,
+    key      TEXT   COLLATE "C" NOT NULL,
+    quantity BIGINT NOT NULL CHECK (quantity > 0),
+    amount   BIGINT NOT NULL CHECK (amount >= 0),
+    at       BIGINT NOT NULL,
+    PRIMARY KEY (campaign, number, key)
+);
 
 -- Payments reported for orders, each with its outcome. `currency` is null if it is the sale's.
 CREATE TABLE payments (

@@ -12,7 +12,7 @@ use qiang_core::{
 pub(crate) fn campaign_of(command: &Command) -> Option<CampaignId> {
     match command {
         Command::Open(setup) => Some(setup.campaign.id),
-        Command::Pay { order, .. } | Command::Cancel { order } | Command::Return { order } => {
+        Command::Pay { order, .. } | Command::Cancel { order } | Command::Return { order, .. } => {
             Some(order.campaign)
         }
         Command::Act { campaign, .. }
@@ -59,7 +59,17 @@ pub(crate) async fn has_effect(
             };
             is_in(ledger, *order, state).await
         }
-        Command::Return { order } => is_in(ledger, *order, OrderState::Returned).await,
+        Command::Return { order, part: None } => is_in(ledger, *order, OrderState::Returned).await,
+        Command::Return {
+            order,
+            part: Some(part),
+        } => {
+            let number = order.number;
+            let before = number.saturating_sub(1);
+            let returns = ledger.settled_returns(order.campaign, before, number);
+            let returns = returns.await?;
+            Ok(returns.iter().any(|row| row.part == *part))
+        }
         Command::Act { campaign, action } => {
             let record = ledger.campaign(*campaign).await?;
             Ok(record.is_some_and(|record| match (action, record.phase) {

@@ -74,7 +74,7 @@ impl Does {
                 received: Received::Price,
             },
             Self::Cancel => Command::Cancel { order },
-            Self::Return => Command::Return { order },
+            Self::Return => Command::Return { order, part: None },
             Self::Pause => act(CampaignAction::Pause),
             Self::Resume => act(CampaignAction::Resume),
             Self::Close => act(CampaignAction::Close),

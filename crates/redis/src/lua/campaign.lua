@@ -58,10 +58,11 @@ local function number_of(ordinal)
 end
 
 local function order_in(text, number)
-  local state, refunds, user, quantity, amount, offset, key =
-    string.match(text, '^(%a)\t(%d+)\t([^\t]*)\t(%d+)\t(%d+)\t(-?%d+)\t(.*)$')
+  local state, refunds, user, quantity, returned, amount, offset, key =
+    string.match(text, '^(%a)\t(%d+)\t([^\t]*)\t(%d+)%-?(%d*)\t(%d+)\t(-?%d+)\t(.*)$')
   return {number = number, state = state, refunds = tonumber(refunds), user = user, quantity = tonumber(quantity),
-    amount = amount, offset = tonumber(offset), key = key}
+    returned = state == 'r' and tonumber(quantity) or tonumber(returned) or 0, amount = amount,
+    offset = tonumber(offset), key = key}
 end
 
 local function order_of(number)
@@ -69,8 +70,13 @@ local function order_of(number)
   return text and order_in(text, number)
 end
 
+-- Behind the units of a paid order, a hyphen and those that were returned, if any were.
 local function text_of(order)
-  return table.concat({order.state, order.refunds, order.user, order.quantity, order.amount, int(order.offset),
+  local quantity = order.quantity
+  if order.state == 'p' and order.returned > 0 then
+    quantity = int(quantity) .. '-' .. int(order.returned)
+  end
+  return table.concat({order.state, order.refunds, order.user, quantity, order.amount, int(order.offset),
     order.key}, '\t')
 end
 
@@ -95,12 +101,14 @@ local function put_buyer(user, buyer)
     .. buyer.keys)
 end
 
--- Takes an order's units (sign 1) or gives them back (sign -1).
-local function move(order, sign)
-  local units = sign * order.quantity
+-- Takes an order's units (sign 1) or gives them back (sign -1): all, or a part of a paid order's.
+local function move(order, sign, part)
+  local units = sign * (part or order.quantity)
   local buyer = buyer_of(redis.call('HGET', KEYS[8], order.user))
   buyer.held = buyer.held + units
-  buyer.returned = buyer.returned - sign
+  if not part or order.state == 'r' then
+    buyer.returned = buyer.returned - sign
+  end
   put_buyer(order.user, buyer)
   put('granted', c.granted + units)
   if c.phase == 'c' then

@@ -16,9 +16,10 @@ if order.state == 'h' then
   record('cancelled ' .. ARGV[7])
   finish()
 elseif order.state == 'p' and is_paid_for_nothing(order) then
-  order.state = 'r'
+  local left = order.quantity - order.returned
+  order.state, order.returned = 'r', order.quantity
   put_order(order)
-  move(order, -1)
+  move(order, -1, left)
   record('returned ' .. ARGV[7])
   finish()
 elseif order.state ~= 'c' and not is_paid_for_nothing(order) then

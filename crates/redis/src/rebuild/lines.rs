@@ -10,7 +10,10 @@ const NOBODY: &str = "-";
 pub(crate) struct Rows {
     pub(crate) users: Vec<String>,
     pub(crate) orders: Vec<String>,
+    /// Payments, and returns of parts of orders.
     pub(crate) payments: Vec<String>,
+    /// Returns that are not kept.
+    pub(super) refused_returns: Vec<String>,
     /// Keys of orders that find no room in their buyers' rows.
     pub(crate) keys: Vec<String>,
     /// Users who have nothing any more.
@@ -45,6 +48,9 @@ impl Rows {
                 let field = format!("{number}\t{payment}");
                 payments.extend([field, payment_text(state)]);
             }
+            for (key, units) in rows.returns_of(*number) {
+                payments.extend([format!("{number}\t\t{key}"), units.to_string()]);
+            }
         }
         // Numbers that were given to somebody whom nobody knows are not given again.
         let numbers = (1..=repair.numbered).map(|ordinal| facts.number_of(ordinal));
@@ -57,6 +63,12 @@ impl Rows {
             users: buyers.rows,
             orders,
             payments,
+            refused_returns: {
+                let refused = repair.refused_returns.iter();
+                refused
+                    .map(|(number, key)| format!("{number}\t\t{key}"))
+                    .collect()
+            },
             keys: buyers.further_keys,
             gone: buyers.gone,
         }
@@ -90,7 +102,7 @@ impl Buyers {
             }
             let buyer = buyers.entry(user).or_default();
             match row.state.keeps_units() {
-                true => buyer.held += row.quantity,
+                true => buyer.held += row.units(),
                 false => buyer.returned += 1,
             }
             buyer.newest = *number;
@@ -160,10 +172,15 @@ fn order_line(meta: &CampaignMeta, number: u32, row: &GrantRow, rows: &PartRows)
         user,
         quantity,
         amount_minor,
+        returned,
         ..
     } = row;
+    let units = match (row.state, returned) {
+        (OrderState::Paid, 1..) => format!("{quantity}-{returned}"),
+        _ => quantity.to_string(),
+    };
     let (offset, key) = (offset(meta, row.granted_at), key_of(row));
-    format!("{state}\t{due}\t{user}\t{quantity}\t{amount_minor}\t{offset}\t{key}")
+    format!("{state}\t{due}\t{user}\t{units}\t{amount_minor}\t{offset}\t{key}")
 }
 
 /// Events as records of the log: runs of grants of one instant, and of other events of one instant.

@@ -12,7 +12,10 @@ use qiang_core::{
     campaign::{CampaignKind, Phase},
     event::PartitionId,
     id::CampaignId,
-    ports::{EngineError, Ledger, Sample, SampleCursor, SampleEngine, SettledPayment, SettledRow},
+    ports::{
+        EngineError, Ledger, Sample, SampleCursor, SampleEngine, SettledPayment, SettledReturn,
+        SettledRow,
+    },
     reconcile::{CampaignComparison, GrantRow, PartRows, compare},
 };
 
@@ -223,6 +226,8 @@ impl<'a> Reader<'a> {
         self.find_orders(&mut page.engine, &numbers).await?;
         let payments = self.settled_payments(after, upto).await?;
         self.find_payments(&mut page, payments).await?;
+        let returns = self.settled_returns(after, upto).await?;
+        self.find_returns(&mut page, returns).await?;
         Ok(page)
     }
 
@@ -253,15 +258,19 @@ impl<'a> Reader<'a> {
             self.find_settled(&mut page.ledger, &numbers).await?;
             return Ok(page);
         }
-        let numbers: BTreeSet<u32> = page.engine.payments.keys().map(|(n, _)| *n).collect();
+        let payments = page.engine.payments.keys().map(|(n, _)| *n);
+        let returns = page.engine.returns.keys().map(|(n, _)| *n);
+        let numbers: BTreeSet<u32> = payments.chain(returns).collect();
         let numbers: Vec<u32> = numbers.into_iter().collect();
         self.find_orders(&mut page.engine, &numbers).await?;
         self.find_settled(&mut page.ledger, &numbers).await?;
-        let mut settled = Vec::new();
+        let (mut settled, mut returns) = (Vec::new(), Vec::new());
         for number in numbers {
             settled.extend(self.settled_payments(number - 1, number).await?);
+            returns.extend(self.settled_returns(number - 1, number).await?);
         }
         self.find_payments(&mut page, settled).await?;
+        self.find_returns(&mut page, returns).await?;
         Ok(page)
     }
 
@@ -329,10 +338,41 @@ impl<'a> Reader<'a> {
                     .insert((number, payment.payment), state);
             }
         }
+        self.find_records(page, &names).await
+    }
+
+    async fn settled_returns(
+        &self,
+        after: u32,
+        upto: u32,
+    ) -> Result<Vec<SettledReturn>, EngineError> {
+        let settled = self.ledger.settled_returns(self.campaign, after, upto);
+        settled.await.map_err(of_ledger)
+    }
+
+    /// Returns of parts that the ledger has, as far as they are of this part, and the same returns of the engine.
+    async fn find_returns(
+        &self,
+        page: &mut Page,
+        settled: Vec<SettledReturn>,
+    ) -> Result<(), EngineError> {
+        let mut names = Vec::new();
+        for SettledReturn { number, part } in settled {
+            if (number - 1) % u32::from(self.parts) == u32::from(self.index) {
+                names.push(format!("{number}\t\t{}", part.key));
+                let key = (number, part.key);
+                page.ledger.returns.insert(key, part.quantity);
+            }
+        }
+        self.find_records(page, &names).await
+    }
+
+    /// The engine's payments and returns of these names.
+    async fn find_records(&self, page: &mut Page, names: &[String]) -> Result<(), EngineError> {
         if names.is_empty() || self.head.is_none() {
             return Ok(());
         }
-        let found = self.fields("payments", &names).await?;
+        let found = self.fields("payments", names).await?;
         for (name, outcome) in names.iter().zip(found) {
             if let Some(outcome) = outcome {
                 let read = read_payment(&mut page.engine, name, &outcome);
@@ -386,5 +426,6 @@ fn grant_of(row: SettledRow) -> Option<GrantRow> {
         granted_at,
         key: None,
         state: row.state,
+        returned: row.returned,
     })
 }

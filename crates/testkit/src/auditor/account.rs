@@ -1,6 +1,7 @@
 //! One campaign, recomputed from its entries.
 
 mod payments;
+mod steps;
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -49,6 +50,12 @@ pub struct Row {
     pub payments: BTreeMap<String, &'static str>,
     /// Minor units that paid the order; `None` before.
     pub paid_minor: Option<i64>,
+    /// Units that were returned.
+    pub returned: u32,
+    /// Minor units that the return of the last ones owes.
+    pub last_owed_minor: i64,
+    /// Units of each return of a part, by its key.
+    pub returns: BTreeMap<String, u32>,
     /// The log that it stands in.
     log: usize,
 }
@@ -56,6 +63,14 @@ pub struct Row {
 impl Row {
     fn has_units(&self) -> bool {
         matches!(self.state, RowState::Had | RowState::Paid)
+    }
+
+    /// Units that the user has by it.
+    fn units(&self) -> u32 {
+        match self.has_units() {
+            true => self.quantity - self.returned,
+            false => 0,
+        }
     }
 }
 
@@ -206,6 +221,9 @@ impl Account {
                     state: RowState::Had,
                     payments: BTreeMap::new(),
                     paid_minor: None,
+                    returned: 0,
+                    last_owed_minor: 0,
+                    returns: BTreeMap::new(),
                     log,
                 };
                 self.grant(*number, row)?;
@@ -237,9 +255,7 @@ impl Account {
             Event::Cancelled { number } => {
                 self.step(*number, RowState::Had, RowState::Cancelled)?;
             }
-            Event::Returned { number } => {
-                self.step(*number, RowState::Paid, RowState::Returned)?;
-            }
+            Event::Returned { number, part } => self.return_units(*number, part.as_ref())?,
             Event::Expired { number } => {
                 let Rules::Sale(sale) = &self.setup.campaign.rules else {
                     return Err("a share expired".to_owned());
@@ -396,8 +412,7 @@ impl Account {
     /// Whether the owner of a grant has no more than the campaign allows.
     fn within_limit(&self, number: u32) -> Checked {
         let row = self.row(number)?;
-        let own = self.of(&row.user).filter(|row| row.has_units());
-        let held: u64 = own.map(|row| u64::from(row.quantity)).sum();
+        let held: u64 = self.of(&row.user).map(|row| u64::from(row.units())).sum();
         let limit = (self.terms.in_log(row.log)).map_or(1, |terms| terms.per_user_limit);
         check(held <= u64::from(limit), "one user has more than the limit")
     }
@@ -406,24 +421,6 @@ impl Account {
     fn check_log(&self, log: usize, number: u32) -> Checked {
         let same = self.row(number)?.log == log;
         check(same, "an order was taken into another part")
-    }
-
-    fn step(&mut self, number: u32, from: RowState, to: RowState) -> Checked {
-        let sale = self.setup.campaign.kind() == CampaignKind::Sale;
-        check(sale, "a share was handled like an order")?;
-        let row = self.rows.get_mut(&number);
-        let row = row.ok_or_else(|| format!("there is no grant {number}"))?;
-        check(row.state == from, "the order was not in that state")?;
-        let (had, quantity) = (row.has_units(), i64::from(row.quantity));
-        row.state = to;
-        let closed = self.parts.get(&row.log).is_some_and(|part| part.closed);
-        let stock = if closed { 2 } else { 0 };
-        match (had, row.has_units()) {
-            (true, false) => transfer(&mut self.units, 1, stock, quantity),
-            (false, true) => transfer(&mut self.units, stock, 1, quantity),
-            _ => {}
-        }
-        Ok(())
     }
 
     /// Whether the logs can be explained without a grant of units that were not there: by the sums at their heads, and

@@ -90,10 +90,23 @@ fn answer(expected: &ExpectedLedger, command: &Command, reply: &Reply) -> Result
             paid(expected, *order, payment, *outcome, view)
         }
         (Command::Cancel { order }, Reply::Cancelled(view))
-        | (Command::Return { order }, Reply::Returned(view)) => {
+        | (Command::Return { order, part: None }, Reply::Returned(view)) => {
             let row = row(expected, *order)?;
             same("user", &row.user, &view.user)?;
             same_grant(row, &view.grant)
+        }
+        (
+            Command::Return {
+                order,
+                part: Some(part),
+            },
+            Reply::Returned(view),
+        ) => {
+            let row = row(expected, *order)?;
+            same("user", &row.user, &view.user)?;
+            same_grant(row, &view.grant)?;
+            let units = row.returns.get(part.key.as_str()).copied();
+            same("units of the return", &units, &Some(part.quantity))
         }
         (
             Command::Act { campaign, .. }

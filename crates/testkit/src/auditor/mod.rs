@@ -208,9 +208,9 @@ impl Audit {
                 let paid = account.rows.get(number).and_then(|row| row.paid_minor);
                 self.move_money(&owner, paid.unwrap_or(0));
             }
-            Event::Returned { number } => {
+            Event::Returned { number, .. } => {
                 let row = account.rows.get(number);
-                let paid = |row: &Row| (row.user.clone(), row.paid_minor.unwrap_or(0));
+                let paid = |row: &Row| (row.user.clone(), row.last_owed_minor);
                 if let Some((buyer, minor)) = row.map(paid) {
                     self.owe(buyer, Money::new(minor, currency()));
                     self.move_money(&owner, -minor);

@@ -26,6 +26,7 @@ pub mod listing;
 pub mod orders;
 pub mod outcomes;
 pub mod packets;
+pub mod partial_returns;
 pub mod payouts;
 pub mod restart;
 pub mod returns;
@@ -209,6 +210,13 @@ macro_rules! engine_conformance {
             returns::payments_of_a_returned_order_are_owed_back,
             returns::what_is_not_paid_cannot_be_returned,
             returns::a_return_after_the_close_is_the_owners,
+            partial_returns::parts_of_an_order_owe_exactly_what_was_paid,
+            partial_returns::the_rest_of_an_order_is_returned_after_a_part,
+            partial_returns::returns_at_once_return_what_was_bought,
+            partial_returns::a_return_of_too_much_is_refused,
+            partial_returns::returned_units_are_sold_again,
+            partial_returns::parts_after_the_close_are_the_owners,
+            partial_returns::a_free_order_is_returned_in_parts,
             lifecycle::the_window_includes_its_start_and_excludes_its_end,
             lifecycle::a_pause_stops_and_a_resumption_goes_on,
             lifecycle::acting_again_changes_nothing,
@@ -312,6 +320,13 @@ macro_rules! engine_conformance {
             orders::a_late_payment_reinstates_while_units_are_left,
             orders::a_late_payment_above_the_limit_is_owed_back,
             orders::cancelling_returns_the_units_once,
+            partial_returns::parts_of_an_order_owe_exactly_what_was_paid,
+            partial_returns::the_rest_of_an_order_is_returned_after_a_part,
+            partial_returns::returns_at_once_return_what_was_bought,
+            partial_returns::a_return_of_too_much_is_refused,
+            partial_returns::returned_units_are_sold_again,
+            partial_returns::parts_after_the_close_are_the_owners,
+            partial_returns::a_free_order_is_returned_in_parts,
             lifecycle::a_close_returns_what_is_left_exactly_once,
             lifecycle::units_given_back_after_the_close_are_the_owners,
             packets::every_rule_hands_out_its_total_to_concurrent_users,

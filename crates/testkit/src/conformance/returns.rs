@@ -30,7 +30,9 @@ pub async fn a_return_gives_units_and_price_back_once(case: &mut Scenario) {
         assert_eq!(step, Some((OrderState::Returned, 1)));
         assert_eq!(case.order(order).await, Some(view));
     }
-    let replies = case.submit_all(vec![Command::Return { order }; 100]).await;
+    let replies = case
+        .submit_all(vec![Command::Return { order, part: None }; 100])
+        .await;
     let returned = |reply: &Result<Reply, _>| matches!(reply, Ok(Reply::Returned(_)));
     assert!(replies.iter().all(returned));
     let tally = case.tally(target.id).await;

@@ -1,5 +1,7 @@
 //! What a case works with: a subject, its clock, and a record of every command and its answer.
 
+mod returns;
+
 use std::{
     collections::HashMap,
     sync::Arc,
@@ -283,15 +285,6 @@ impl Scenario {
             Ok(Reply::Cancelled(view)) => Ok(view),
             Err(EngineError::Refused(refusal)) => Err(refusal),
             other => panic!("a cancellation was answered {other:?}"),
-        }
-    }
-
-    /// Returns an order, or is refused.
-    pub async fn try_return(&mut self, order: OrderId) -> Result<OrderView, Refusal> {
-        match self.submit(Command::Return { order }).await {
-            Ok(Reply::Returned(view)) => Ok(view),
-            Err(EngineError::Refused(refusal)) => Err(refusal),
-            other => panic!("a return was answered {other:?}"),
         }
     }
 

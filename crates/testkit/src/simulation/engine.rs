@@ -57,7 +57,7 @@ impl Task {
                 Command::Open(_) | Command::Tick { .. } => None,
                 Command::Pay { order, .. }
                 | Command::Cancel { order }
-                | Command::Return { order } => Some(order.campaign),
+                | Command::Return { order, .. } => Some(order.campaign),
                 Command::Act { campaign, .. }
                 | Command::SetStock { campaign, .. }
                 | Command::SetTerms { campaign, .. }

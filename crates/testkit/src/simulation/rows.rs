@@ -1,6 +1,8 @@
 //! The ledger of a simulated world: rows in memory, changed by the plans of the real settlement, and read as the
 //! embedded engine reads those of its file.
 
+mod campaign;
+
 use std::collections::BTreeMap;
 
 use qiang_core::{
@@ -9,9 +11,9 @@ use qiang_core::{
     campaign::{CampaignKind, Phase, Rules, Sale, Terms},
     event::{Entry, PartitionId, Seq},
     id::{CampaignId, IdempotencyKey, OrderId, PaymentRef, UserId},
-    order::OrderState,
+    order::{OrderState, ReturnPart},
     payment::{PaymentState, Received},
-    ports::{LedgerError, SettledPayment, SettledRow},
+    ports::{LedgerError, SettledPayment, SettledReturn, SettledRow},
     rows::{Contradiction, OUTSIDE, Purpose},
     settlement::{
         self, CampaignChange, Close, KnownCampaign, KnownOrder, NewOrder, OrderChange, Plan,
@@ -36,6 +38,7 @@ struct Row {
     terms_revision: i64,
     grants: BTreeMap<i64, SettledRow>,
     payments: Vec<SettledPayment>,
+    returns: Vec<SettledReturn>,
 }
 
 /// What the rows have of a campaign, for a book that does not have it.
@@ -100,6 +103,7 @@ impl Rows {
             terms_revision: 0,
             grants: BTreeMap::new(),
             payments: Vec::new(),
+            returns: Vec::new(),
         });
     }
 
@@ -262,10 +266,14 @@ impl Rows {
                 granted_at: *granted_at,
                 key: grant.key.as_ref(),
                 state: grant.state,
+                returned: grant.returned,
             })?;
         }
         for payment in &row.payments {
             restored.add_payment(payment.number, &payment.payment, payment.outcome)?;
+        }
+        for SettledReturn { number, part } in &row.returns {
+            restored.add_return(*number, part)?;
         }
         Ok(Loaded::Opened(Box::new(restored.finish()?)))
     }
@@ -306,6 +314,11 @@ impl Rows {
             quantity: grant.quantity.into(),
             amount: grant.amount_minor?,
             state: grant.state,
+            returned_in_parts: {
+                let parts = self.campaigns[campaign as usize - 1].returns.iter();
+                let own = parts.filter(|it| i64::from(it.number) == number);
+                own.map(|it| i64::from(it.part.quantity)).sum()
+            },
             paid_minor: self.paid_minor(campaign, number, grant.amount_minor?),
         })
     }
@@ -344,6 +357,7 @@ impl Rows {
                 granted: Some((user(share.user)?, Timestamp::from_millis(share.at))),
                 quantity: 1,
                 state: OrderState::Held,
+                returned: 0,
                 key: None,
             };
             let row = self.row_of(share.campaign);
@@ -369,6 +383,16 @@ impl Rows {
             };
             self.row_of(payment.campaign).payments.push(settled);
         }
+        for it in &plan.returns {
+            let settled = SettledReturn {
+                number: it.number as u32,
+                part: ReturnPart {
+                    quantity: it.quantity as u32,
+                    key: IdempotencyKey::new(it.key).map_err(damaged)?,
+                },
+            };
+            self.row_of(it.campaign).returns.push(settled);
+        }
         for (key, minor) in &plan.accounts {
             self.add(key.owner, key.purpose, *minor);
         }
@@ -384,6 +408,10 @@ impl Rows {
             let row = self.row_of(order.campaign);
             if let Some(grant) = row.grants.get_mut(&order.number) {
                 grant.state = order.state;
+                grant.returned = match order.state {
+                    OrderState::Returned => grant.quantity,
+                    _ => order.returned_in_parts as u32,
+                };
             }
         }
     }
@@ -400,70 +428,6 @@ impl Rows {
     }
 }
 
-impl Row {
-    fn is_packet(&self) -> bool {
-        self.setup.campaign.kind() == CampaignKind::RedPacket
-    }
-
-    fn supply(&self) -> i64 {
-        self.setup.campaign.supply() as i64
-    }
-
-    fn known(&self, campaign_ref: i64) -> KnownCampaign {
-        let campaign = &self.setup.campaign;
-        KnownCampaign {
-            campaign_ref,
-            id: campaign.id,
-            name: campaign.id.to_string(),
-            kind: campaign.kind(),
-            owner: campaign.owner.to_string(),
-            currency: campaign.currency(),
-            one_per_user: campaign.per_user_limit() == 1 && self.terms_revision == 0,
-            hold_ms: campaign.rules.sale().map_or(0, Sale::hold_ms),
-            parts: 1,
-            phase: self.phase,
-            part: None,
-            watched: false,
-        }
-    }
-
-    fn change(&mut self, change: &CampaignChange) {
-        self.phase = change.phase.unwrap_or(self.phase);
-        self.granted += change.granted;
-        self.returned += change.returned;
-        self.refunded_minor += change.refunded;
-        let campaign = &mut self.setup.campaign;
-        if let Rules::Sale(sale) = &mut campaign.rules
-            && change.supply != 0
-        {
-            let stock = sale.stock().saturating_add_signed(change.supply);
-            if let Ok(changed) = sale.with_stock(stock) {
-                *sale = changed;
-            }
-        }
-        let later = change
-            .terms
-            .filter(|terms| terms.revision > self.terms_revision);
-        if let Some((terms, given)) = later.and_then(|row| Some((row, terms_of(&row)?))) {
-            self.terms_revision = terms.revision;
-            given.give(campaign);
-        }
-    }
-}
-
-fn terms_of(row: &TermsRow) -> Option<Terms> {
-    let [from, upto] = [row.starts_at, row.ends_at].map(Timestamp::from_millis);
-    Some(Terms {
-        window: Window::new(from, upto).ok()?,
-        per_user_limit: row.per_user_limit.try_into().ok()?,
-        unit_price_minor: row.unit_price,
-        admission: match row.admission {
-            Some(percent) => Some(AdmissionBound::from_percent(percent.try_into().ok()?).ok()?),
-            None => None,
-        },
-    })
-}
-
 fn new_order(order: &NewOrder<'_>) -> Result<SettledRow, LedgerError> {
     let key = order.key.map(IdempotencyKey::new);
     Ok(SettledRow {
@@ -472,6 +436,10 @@ fn new_order(order: &NewOrder<'_>) -> Result<SettledRow, LedgerError> {
         granted: Some((user(order.user)?, Timestamp::from_millis(order.granted_at))),
         quantity: order.quantity as u32,
         state: order.state,
+        returned: match order.state {
+            OrderState::Returned => order.quantity as u32,
+            _ => order.returned_in_parts as u32,
+        },
         key: key.transpose().map_err(damaged)?,
     })
 }

@@ -74,7 +74,9 @@ fn months_leave_and_everything_is_answered_as_before() {
     assert_eq!(scene.engine.positions().0, head + 1);
     scene.month(packet, sale, 3);
     let order = sale.order(order.number);
-    scene.command(Command::Return { order }).unwrap();
+    scene
+        .command(Command::Return { order, part: None })
+        .unwrap();
     scene.settle();
     scene.audit();
     scene.pass(31);

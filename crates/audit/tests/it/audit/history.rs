@@ -21,7 +21,7 @@ use qiang_core::{
     payment::{PaymentPolicy, Received},
     ports::{
         AccountStore as _, CampaignStore as _, Clock, Engine, EngineError, KeyStore as _, KeyUse,
-        Payout, PayoutStore as _, ReversalPart, SettlementStore as _,
+        Payout, PayoutStore as _, SettlementStore as _,
     },
     split::{Seed, Split, SplitRule},
     time::{Timestamp, Window},
@@ -82,7 +82,7 @@ impl World {
         self.submit(Command::Tick { events_max: 1_000 }).unwrap();
     }
 
-    fn submit(&self, command: Command) -> Result<Reply, EngineError> {
+    pub(super) fn submit(&self, command: Command) -> Result<Reply, EngineError> {
         self.runtime.block_on(self.embedded.submit(command))
     }
 
@@ -115,7 +115,7 @@ impl World {
         id
     }
 
-    fn pay_out(&self, payout: &Payout) {
+    pub(crate) fn pay_out(&self, payout: &Payout) {
         let paid_out = self.runtime.block_on(self.embedded.pay_out(payout));
         assert!(paid_out.unwrap().fresh);
     }
@@ -260,7 +260,7 @@ impl World {
     }
 
     pub(crate) fn take_back(&self, order: OrderId) {
-        self.submit(Command::Return { order }).unwrap();
+        self.submit(Command::Return { order, part: None }).unwrap();
     }
 
     fn set_stock(&self, campaign: CampaignId, stock: u64) {
@@ -293,6 +293,7 @@ pub(crate) fn live(path: &Path) -> World {
     let paid_twice = orders(&mut world);
     let returned = late_orders(&mut world);
     super::amount_breaches::accepted(&mut world);
+    super::return_breaches::returned(&mut world);
     world.settle();
     let money = |minor| Money::new(minor, "CNY".parse().unwrap());
     let (sender, other) = (
@@ -316,17 +317,7 @@ pub(crate) fn live(path: &Path) -> World {
         reference: PaymentRef::new("r-1").unwrap(),
         amount: money(500),
     });
-    let part = |key, minor| ReversalPart {
-        key: IdempotencyKey::new(key).unwrap(),
-        amount: Money::new(minor, "USD".parse().unwrap()),
-    };
-    for part in [Some(part("a", 20)), Some(part("b", 10)), None] {
-        world.pay_out(&Payout::Reversal {
-            user: other.clone(),
-            deposit,
-            part,
-        });
-    }
+    super::payout_breaches::reversals(&world, &other, deposit);
     world
 }
 

@@ -1,5 +1,30 @@
 //! Breaches of what leaves, and of what is owed: of any ledger that has a refund `r-1`, a withdrawal and a reversal.
 
+use qiang_core::{
+    id::{IdempotencyKey, UserId},
+    money::Money,
+    ports::{Payout, ReversalPart},
+};
+use uuid::Uuid;
+
+use super::history::World;
+
+/// Reverses a deposit of more than 30 cents in two parts, and then what is left of it.
+pub(super) fn reversals(world: &World, user: &UserId, deposit: Uuid) {
+    let part = |key, minor| ReversalPart {
+        key: IdempotencyKey::new(key).unwrap(),
+        amount: Money::new(minor, "USD".parse().unwrap()),
+    };
+    for part in [Some(part("a", 20)), Some(part("b", 10)), None] {
+        let user = user.clone();
+        world.pay_out(&Payout::Reversal {
+            user,
+            deposit,
+            part,
+        });
+    }
+}
+
 /// What each breach is, the checks that must report it and no others, and how it is made.
 pub(crate) fn breaches() -> Vec<(&'static str, &'static [&'static str], String)> {
     let sql = |text: &str| text.to_owned();

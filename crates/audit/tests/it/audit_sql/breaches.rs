@@ -14,7 +14,7 @@ type Breach = (
     &'static str,
 );
 
-const BREACHES: [Breach; 33] = [
+const BREACHES: [Breach; 36] = [
     (
         "an order paid by money that the sale does not accept",
         &["orders_paid"],
@@ -91,6 +91,24 @@ const BREACHES: [Breach; 33] = [
         &["keys_unique", "orders_paid"],
         "payment free-",
         "INSERT INTO payments SELECT * FROM payments WHERE campaign = @4",
+    ),
+    (
+        "a return of a part gone",
+        &["order_returns", "payments_posted"],
+        "1 units in parts for 7; its returns are 0 for 0",
+        "DELETE FROM order_returns",
+    ),
+    (
+        "a return of a part there twice",
+        &["keys_unique", "order_returns", "payments_posted"],
+        "return part is there 2 times",
+        "INSERT INTO order_returns SELECT * FROM order_returns",
+    ),
+    (
+        "a part for more than it is worth",
+        &["order_returns", "payments_posted"],
+        "its returns are 1 for 8",
+        "UPDATE order_returns SET amount = amount + 1",
     ),
     (
         "the price as another amount",

@@ -35,13 +35,14 @@ use crate::standalone_history::{World, history};
 const AUDIT_PAGE: &str = include_str!("../../../../../docs/reference/audit.md");
 
 /// The tables of a ledger.
-const TABLES: [&str; 17] = [
+const TABLES: [&str; 18] = [
     "sale_terms",
     "campaigns",
     "parts",
     "shares",
     "orders",
     "payments",
+    "order_returns",
     "accounts",
     "postings",
     "direct_postings",

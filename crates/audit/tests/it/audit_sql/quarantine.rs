@@ -114,12 +114,24 @@ fn what_is_discarded_is_proved() {
             );
         }
         let act = |campaign, action| Command::Act { campaign, action };
-        world.play(0, Command::Return { order: orders[0] });
+        world.play(
+            0,
+            Command::Return {
+                order: orders[0],
+                part: None,
+            },
+        );
         for sale in sales {
             world.granted(0, sale, "u2");
             world.play(0, act(sale.id, CampaignAction::Close));
         }
-        world.play(0, Command::Return { order: orders[1] });
+        world.play(
+            0,
+            Command::Return {
+                order: orders[1],
+                part: None,
+            },
+        );
         let log = world.books[0].logs()[0].to_vec();
         // Opened twice, granted twice.
         for seq in [3, 4] {

@@ -6,7 +6,8 @@ use qiang_core::{
     id::CampaignId,
     ports::{
         BindingStore, EngineBinding, LedgerError, ReconcileStore, RepairAttempt, RepairRecord,
-        RepairStore, Restatement, SettledPart, SettledPayment, SettledRow, WithheldRecord,
+        RepairStore, Restatement, SettledPart, SettledPayment, SettledReturn, SettledRow,
+        WithheldRecord,
     },
     reconcile::{DeletedOrders, PartFacts},
 };
@@ -50,6 +51,15 @@ impl ReconcileStore for FakeLedger {
         _: u32,
         _: u32,
     ) -> Result<Vec<SettledPayment>, LedgerError> {
+        Err(broken())
+    }
+
+    async fn settled_returns(
+        &self,
+        _: CampaignId,
+        _: u32,
+        _: u32,
+    ) -> Result<Vec<SettledReturn>, LedgerError> {
         Err(broken())
     }
 }

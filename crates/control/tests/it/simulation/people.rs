@@ -6,8 +6,9 @@ use qiang_core::{
     admission::AdmissionBound,
     book::{CampaignAction, Claim, Command, Reply, Setup},
     campaign::TermsChange,
-    id::{CampaignId, PaymentRef},
+    id::{CampaignId, IdempotencyKey, OrderId, PaymentRef},
     money::Money,
+    order::ReturnPart,
     outcome::{Grant, Outcome},
     payment::{PaymentOutcome, PaymentPolicy, Received},
     ports::{Engine as _, EngineError, Ticket},
@@ -146,7 +147,11 @@ impl World {
         }
         if self.command(draw, &pay).await && draw.once_in(4) {
             Self::millis(draw, 60_000).await;
-            self.command(draw, &Command::Return { order }).await;
+            let part = draw.once_in(2).then(|| ReturnPart {
+                quantity: 1,
+                key: IdempotencyKey::new(&format!("return-{n}")).unwrap(),
+            });
+            self.command(draw, &Command::Return { order, part }).await;
         }
     }
 

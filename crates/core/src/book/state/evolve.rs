@@ -9,7 +9,7 @@ use crate::{
     campaign::{Phase, Terms},
     event::Event,
     id::PaymentRef,
-    order::{OrderState, OrderStep},
+    order::{OrderState, OrderStep, ReturnPart},
     time::Timestamp,
 };
 
@@ -42,7 +42,7 @@ impl State {
             }
             Event::Cancelled { number } => self.step(*number, OrderStep::Cancel),
             Event::Expired { number } => self.step(*number, OrderStep::Expire),
-            Event::Returned { number } => self.step(*number, OrderStep::Return),
+            Event::Returned { number, part } => self.return_units(*number, part.as_ref()),
             Event::Reinstated {
                 number, payment, ..
             } => {
@@ -118,6 +118,25 @@ impl State {
             _ => {}
         }
         self.skip_from(number);
+    }
+
+    /// Returns some units of a paid order, or all that are left. The step was checked when it was decided.
+    fn return_units(&mut self, number: u32, part: Option<&ReturnPart>) {
+        let row = self.grants.row(number);
+        if row.state != OrderState::Paid {
+            return;
+        }
+        let left = row.quantity - row.returned;
+        let units = part.map_or(left, |part| part.quantity.min(left));
+        if let Some(part) = part {
+            self.payments.note_return(number, &part.key, part.quantity);
+        }
+        self.grants.return_units(number, units);
+        self.granted -= u64::from(units);
+        match self.phase {
+            Phase::Closed => self.returned += u64::from(units),
+            _ => self.remaining += u64::from(units),
+        }
     }
 
     /// Keeps `first_held` at the oldest order that is held, after order `number` has left that state. Each order is

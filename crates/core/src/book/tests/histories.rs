@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use proptest::prelude::*;
 
 use super::*;
+use crate::order::ReturnPart;
 
 #[derive(Debug, Clone)]
 enum Step {
@@ -23,6 +24,11 @@ enum Step {
     Cancel {
         campaign: usize,
         number: u32,
+    },
+    Return {
+        campaign: usize,
+        number: u32,
+        part: Option<(u32, u8)>,
     },
     SetStock {
         campaign: usize,
@@ -64,6 +70,8 @@ fn step() -> impl Strategy<Value = Step> {
         4 => (2_usize..4, 1_u32..12, 0_u8..3, proptest::option::of(START - HOLD..START + HOLD * 9))
             .prop_map(|(campaign, number, payment, paid_at)| Step::Pay { campaign, number, payment, paid_at }),
         3 => (2_usize..4, 1_u32..12).prop_map(|(campaign, number)| Step::Cancel { campaign, number }),
+        3 => (2_usize..4, 1_u32..12, proptest::option::of((1_u32..3, 0_u8..4)))
+            .prop_map(|(campaign, number, part)| Step::Return { campaign, number, part }),
         1 => (campaign.clone(), 0..16_u32).prop_map(|(campaign, stock)| Step::SetStock { campaign, stock }),
         1 => (campaign.clone(), proptest::option::of(-HOLD..HOLD * 9), proptest::option::of(0..6_u32), -1..90_i64)
             .prop_map(|(campaign, ends, per_user_limit, price)| Step::SetTerms {
@@ -132,6 +140,17 @@ proptest! {
                     let order = fixture.order(&setups[campaign], number);
                     let _ = fixture.apply(Command::Cancel { order });
                 }
+                Step::Return { campaign, number, part } => {
+                    let order = fixture.order(&setups[campaign], number);
+                    let part = part.map(|(quantity, key)| ReturnPart {
+                        quantity,
+                        key: IdempotencyKey::new(&format!("r{key}")).unwrap(),
+                    });
+                    let command = Command::Return { order, part };
+                    let first = fixture.apply(command.clone());
+                    let again = fixture.apply(command);
+                    prop_assert_eq!(first, again, "a return's replay differs");
+                }
                 Step::SetStock { campaign, stock } => {
                     let campaign = setups[campaign].campaign.id;
                     let stock = stock.into();
@@ -158,7 +177,7 @@ fn units_kept(fixture: &Fixture, setup: &Setup, number: u32) -> u32 {
                 .order
                 .is_some_and(|order| order.state.keeps_units()) =>
         {
-            view.grant.quantity
+            view.grant.quantity - view.grant.order.map_or(0, |order| order.returned_quantity)
         }
         Some(_) => 0,
     }

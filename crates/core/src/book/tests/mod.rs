@@ -5,6 +5,7 @@ mod histories;
 mod orders;
 mod phases;
 mod recall;
+mod returns;
 
 use super::*;
 use crate::{

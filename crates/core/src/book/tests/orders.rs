@@ -455,7 +455,9 @@ fn what_several_orders_of_a_user_come_to_follows_their_steps() {
     }
     assert!(claim(&mut fixture, 4, Some("k4")).grant().is_some());
     let order = order(&fixture, 2);
-    fixture.apply(Command::Return { order }).unwrap();
+    fixture
+        .apply(Command::Return { order, part: None })
+        .unwrap();
     let reached = Outcome::LimitReached { limit: 5, held: 4 };
     assert_eq!(claim(&mut fixture, 2, None), reached);
 }

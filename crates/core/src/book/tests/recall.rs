@@ -28,6 +28,7 @@ fn what_was_read_too_early_is_read_again() {
             granted_at: grant.granted_at,
             key: None,
             state: OrderState::Held,
+            returned: 0,
         })
         .unwrap();
         read.finish().unwrap()
@@ -76,6 +77,7 @@ fn an_excerpt_answers_about_its_grants_as_the_book_does() {
                 granted_at: grant.granted_at,
                 key: None,
                 state: OrderState::Held,
+                returned: 0,
             };
             excerpt.add(&former).unwrap();
         }

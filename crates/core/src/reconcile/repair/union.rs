@@ -2,6 +2,7 @@
 
 mod entries;
 mod payments;
+mod returns;
 
 use super::*;
 
@@ -42,6 +43,7 @@ impl<'a> Union<'a> {
             rows: PartRows::new(rows.phase),
         };
         union.rows.payments = rows.payments;
+        union.rows.returns = rows.returns;
         for (number, row) in rows.grants {
             union.insert(number, row);
         }
@@ -58,8 +60,8 @@ impl<'a> Union<'a> {
     /// Adds a row without asking whether there is room for it.
     fn insert(&mut self, number: u32, row: GrantRow) {
         if row.state.keeps_units() {
-            self.granted += u64::from(row.quantity);
-            *self.held.entry(row.user.clone()).or_default() += u64::from(row.quantity);
+            self.granted += u64::from(row.units());
+            *self.held.entry(row.user.clone()).or_default() += u64::from(row.units());
         }
         if self.facts().kind == CampaignKind::RedPacket {
             self.shares_of.insert(row.user.clone(), number);
@@ -88,7 +90,7 @@ impl<'a> Union<'a> {
                 Some(known) if known.user == row.user => {
                     known.key = row.key.clone().or(known.key.take());
                     if self.may_follow(*number, row.state) {
-                        self.advance(*number, row.state);
+                        self.follow(*number, row);
                     }
                 }
                 Some(_) => self.refuse_engine(*number, row),
@@ -100,7 +102,12 @@ impl<'a> Union<'a> {
         }
         for (number, row) in new {
             match self.has_room(row) {
-                true => self.insert(number, row.clone()),
+                true => {
+                    self.insert(number, row.clone());
+                    for (key, units) in engine.returns_of(number) {
+                        self.rows.returns.insert((number, key.clone()), units);
+                    }
+                }
                 false => self.refuse_engine(number, row),
             }
         }
@@ -141,7 +148,7 @@ impl<'a> Union<'a> {
         }
         for entry in &kept {
             match &entry.event {
-                Event::Returned { number } => self.add_unpaid_return(*number),
+                Event::Returned { number, part: None } => self.add_unpaid_return(*number),
                 event @ (Event::Paid { number, .. } | Event::Reinstated { number, .. }) => {
                     if let Some(paid) = event.payment() {
                         self.add_late_payment(*number, paid);
@@ -165,6 +172,12 @@ impl<'a> Union<'a> {
         let Some(number) = event.number() else { return };
         if !self.rows.grants.contains_key(&number) {
             return;
+        }
+        if let Event::Returned {
+            part: Some(part), ..
+        } = event
+        {
+            return self.return_part(number, part);
         }
         let (state, payment) = match event {
             Event::Paid { payment, .. } if !self.may_pay(number, payment) => return,
@@ -250,7 +263,7 @@ impl<'a> Union<'a> {
             return true;
         }
         let own = self.held.get(&row.user).copied().unwrap_or(0);
-        let units = u64::from(row.quantity);
+        let units = u64::from(row.units());
         let limit = self.facts().limit.map_or(u64::MAX, u64::from);
         self.granted + units <= self.supply && own + units <= limit
     }
@@ -287,7 +300,12 @@ impl<'a> Union<'a> {
         let Some(row) = self.rows.grants.get(&number) else {
             return false;
         };
-        let (before, units) = (row.state, u64::from(row.quantity));
+        // An order that takes its units again has returned none of them.
+        let before = row.state;
+        let units = match before.keeps_units() {
+            true => u64::from(row.units()),
+            false => u64::from(row.quantity),
+        };
         if rank(state) <= rank(before) {
             return state == before;
         }
@@ -313,7 +331,7 @@ impl<'a> Union<'a> {
             _ => {}
         }
         if let Some(row) = self.rows.grants.get_mut(&number) {
-            row.state = state;
+            row.step(state);
         }
         true
     }
@@ -353,6 +371,7 @@ impl<'a> Union<'a> {
         };
         Repair {
             changed: self.changed(),
+            refused_returns: self.refused_returns(),
             removed: self.removed,
             append,
             supply: self.supply - withheld.units,
@@ -377,6 +396,12 @@ impl<'a> Union<'a> {
         let mut changed: BTreeSet<u32> = changed.map(|(number, _)| *number).collect();
         for (key, state) in &self.rows.payments {
             if payments.get(key) != Some(state) && self.rows.grants.contains_key(&key.0) {
+                changed.insert(key.0);
+            }
+        }
+        let returns = &self.survey.engine.rows.returns;
+        for (key, units) in &self.rows.returns {
+            if returns.get(key) != Some(units) && self.rows.grants.contains_key(&key.0) {
                 changed.insert(key.0);
             }
         }

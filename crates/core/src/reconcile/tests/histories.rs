@@ -9,8 +9,9 @@ use crate::{
     book::{Book, CampaignAction, Claim, Command, Setup},
     campaign::{AckLevel, Campaign, CampaignKind, Phase, RedPacket, Requirements, Rules, Sale},
     event::{Entry, Event},
-    id::{CampaignId, OrderId, PaymentRef, UserId},
+    id::{CampaignId, IdempotencyKey, OrderId, PaymentRef, UserId},
     money::Money,
+    order::{OrderState, ReturnPart},
     payment::Received,
     split::{Seed, Split, SplitRule},
     time::Window,
@@ -58,7 +59,7 @@ enum Step {
     Pay { number: u32 },
     Cancel { number: u32 },
     Wait { millis: i64 },
-    Return { number: u32 },
+    Return { number: u32, part: Option<u32> },
     Close,
 }
 
@@ -68,7 +69,8 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (1_u32..12).prop_map(|number| Step::Pay { number }),
         1 => (1_u32..12).prop_map(|number| Step::Cancel { number }),
         1 => (0..HOLD * 2).prop_map(|millis| Step::Wait { millis }),
-        1 => (1_u32..12).prop_map(|number| Step::Return { number }),
+        2 => (1_u32..12, prop::option::of(1_u32..4))
+            .prop_map(|(number, part)| Step::Return { number, part }),
         1 => Just(Step::Close),
     ]
 }
@@ -115,9 +117,14 @@ fn history(setup: &Setup, steps: &[Step]) -> Vec<Entry> {
                 let order = order(*number);
                 drop(book.apply(at(now), &Command::Cancel { order }, &mut log));
             }
-            Step::Return { number } => {
+            Step::Return { number, part } => {
                 let order = order(*number);
-                drop(book.apply(at(now), &Command::Return { order }, &mut log));
+                // Each return has a key of its own.
+                let part = part.map(|quantity| ReturnPart {
+                    quantity,
+                    key: IdempotencyKey::new(&format!("k{}", log.len())).unwrap(),
+                });
+                drop(book.apply(at(now), &Command::Return { order, part }, &mut log));
             }
             Step::Close => {
                 drop(book.apply(
@@ -137,6 +144,10 @@ fn history(setup: &Setup, steps: &[Step]) -> Vec<Entry> {
         }
     }
     log
+}
+
+fn settled_state(rows: &PartRows, number: u32) -> Option<OrderState> {
+    Some(rows.grants.get(&number)?.state)
 }
 
 fn rows_after(log: &[Entry]) -> PartRows {
@@ -247,7 +258,7 @@ fn check(setup: &Setup, log: &[Entry], engine: usize, ledger: usize, kept: &[boo
         .values()
         .filter(|row| row.state.keeps_units())
     {
-        *held.entry(&row.user).or_default() += row.quantity;
+        *held.entry(&row.user).or_default() += row.units();
     }
     let limit = setup.campaign.per_user_limit();
     assert!(held.values().all(|units| *units <= limit), "{held:?}");
@@ -283,17 +294,42 @@ fn check(setup: &Setup, log: &[Entry], engine: usize, ledger: usize, kept: &[boo
     assert!(repair.remaining == 0 || taken as u64 <= repair.withheld.units);
     // The entries that are appended lead from what will be settled to the rows, and say the same to an order at most
     // once.
+    let settled_before = settled.clone();
     let mut rows = settled;
     for (at, event) in &repair.append {
         rows.apply(*at, event);
     }
     let states = |rows: &PartRows| -> Vec<_> {
         let rows = rows.grants.iter();
-        rows.map(|(number, row)| (*number, row.user.clone(), row.quantity, row.state))
+        rows.map(|(number, row)| (*number, row.user.clone(), row.units(), row.state))
             .collect()
     };
     assert_eq!(states(&rows), states(&repair.rows));
     assert_eq!(rows.payments, repair.rows.payments);
+    assert_eq!(rows.returns, repair.rows.returns);
+    // No order has returned more than it had, whatever was kept.
+    for (number, row) in &repair.rows.grants {
+        assert!(row.returned <= row.quantity, "{row:?}");
+        let in_parts = repair.rows.returned_in_parts(*number);
+        match row.state {
+            OrderState::Returned => assert!(in_parts <= row.quantity, "{row:?}"),
+            _ => assert_eq!(in_parts, row.returned, "{row:?}"),
+        }
+    }
+    // A return that was answered is kept, if the order was paid by what is known.
+    for entry in &kept {
+        let Event::Returned {
+            number,
+            part: Some(part),
+        } = &entry.event
+        else {
+            continue;
+        };
+        let is_paid = |row: &GrantRow| matches!(row.state, OrderState::Paid | OrderState::Returned);
+        let is_kept = (repair.rows.returns).contains_key(&(*number, part.key.clone()));
+        let was_settled = settled_state(&settled_before, *number) == Some(OrderState::Returned);
+        assert!(is_kept || was_settled || !repair.rows.grants.get(number).is_some_and(is_paid));
+    }
 }
 
 proptest! {

@@ -8,6 +8,7 @@ mod closed;
 mod deleted_orders;
 mod free;
 mod histories;
+mod returns;
 mod spread;
 
 use std::collections::BTreeSet;
@@ -38,11 +39,15 @@ fn row(user: &str, quantity: u32, state: OrderState) -> GrantRow {
         granted_at: at(1_000),
         key: None,
         state,
+        returned: match state {
+            OrderState::Returned => quantity,
+            _ => 0,
+        },
     }
 }
 
 /// Rows of the form `number user quantity state`, with the payment behind orders that were paid; `free` rows
-/// cost nothing and are paid. A payment with a minus before it is owed back.
+/// cost nothing and are paid. A payment with a minus before it is owed back. Returns of parts follow, as `key=units`.
 fn rows(text: &str) -> PartRows {
     let mut rows = PartRows::new(Phase::Scheduled);
     for line in text
@@ -54,6 +59,7 @@ fn rows(text: &str) -> PartRows {
         let state = match words[3] {
             "held" => OrderState::Held,
             "paid" | "free" => OrderState::Paid,
+            "returned" => OrderState::Returned,
             "cancelled" => OrderState::Cancelled,
             _ => OrderState::Expired,
         };
@@ -70,6 +76,10 @@ fn rows(text: &str) -> PartRows {
             };
             let key = (number, PaymentRef::new(payment).unwrap());
             rows.payments.insert(key, outcome.into());
+        }
+        for (key, units) in words.iter().skip(5).filter_map(|word| word.split_once('=')) {
+            let event = format!("returned {number} {units} {key}");
+            rows.apply(at(1_000), &Event::from_text(&event).unwrap());
         }
     }
     rows
@@ -125,6 +135,12 @@ fn sides_are_held_against_each_other() {
         "",
         &[(StateDiffers, 1)],
     );
+    let (some, more) = ("1 ann 3 paid p1 k=1", "1 ann 3 paid p1 k=1 l=1");
+    check(some, some, "", &[]);
+    check(some, more, "", &[(StateDiffers, 1)]);
+    check("1 ann 3 paid p1", some, "", &[(StateDiffers, 1)]);
+    check("1 ann 3 paid p1 l=1", some, "", &[(StateDiffers, 1)]);
+    check(more, some, "returned 1 1 l", &[(InFlight, 1)]);
     let two = [(Double, 1), (Double, 2)];
     check("1 ann 1 held", "2 ann 1 held", "", &two);
 }

@@ -175,7 +175,11 @@ fn where_settlement_is_stuck_claims_alone_are_refused() {
     });
     submit(book::Command::Cancel { order }).unwrap();
     submit(pay(target, returned.number)).unwrap();
-    submit(book::Command::Return { order: returned }).unwrap();
+    submit(book::Command::Return {
+        order: returned,
+        part: None,
+    })
+    .unwrap();
     // The end of a window is due.
     clock.advance(2_000);
     let before = embedded.positions().0;

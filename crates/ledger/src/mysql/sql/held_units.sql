@@ -1,3 +1,3 @@
 -- Units that users have of the orders of a sale's part: campaign, over how many parts it is spread, which one this is.
-SELECT CAST(coalesce(sum(quantity), 0) AS SIGNED) FROM orders
+SELECT CAST(coalesce(sum(quantity - returned_in_parts), 0) AS SIGNED) FROM orders
 WHERE campaign = ? AND (number - 1) % ? = ? AND state IN ('held', 'paid')

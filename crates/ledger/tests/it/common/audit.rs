@@ -3,7 +3,7 @@
 use super::Server;
 
 /// What must not be found, and what finds it.
-const CHECKS: [(&str, &str); 17] = [
+const CHECKS: [(&str, &str); 18] = [
     (
         "an account that is not the sum of its postings",
         "SELECT count(*) FROM accounts a WHERE a.balance <> \
@@ -61,7 +61,8 @@ const CHECKS: [(&str, &str); 17] = [
     (
         "a sale whose count of grants is wrong",
         "SELECT count(*) FROM campaigns c WHERE c.kind = 'sale' AND c.granted <> \
-         (SELECT coalesce(sum(o.quantity), 0) FROM orders o WHERE o.campaign = c.ref AND o.state IN ('held', 'paid'))",
+         (SELECT coalesce(sum(o.quantity - o.returned_in_parts), 0) FROM orders o \
+          WHERE o.campaign = c.ref AND o.state IN ('held', 'paid'))",
     ),
     (
         "an order with a price that its sale never had, or a wrong end of its hold",
@@ -71,7 +72,7 @@ const CHECKS: [(&str, &str); 17] = [
     ),
     (
         "a user with more than any limit that the sale had",
-        "SELECT count(*) FROM (SELECT o.campaign, sum(o.quantity) AS held FROM orders o \
+        "SELECT count(*) FROM (SELECT o.campaign, sum(o.quantity - o.returned_in_parts) AS held FROM orders o \
          WHERE o.state IN ('held', 'paid') GROUP BY o.campaign, o.user) x JOIN campaigns c ON c.ref = x.campaign \
          WHERE x.held > c.per_user_limit AND x.held > \
          (SELECT coalesce(max(t.per_user_limit), 0) FROM sale_terms t WHERE t.campaign = x.campaign)",
@@ -81,6 +82,12 @@ const CHECKS: [(&str, &str); 17] = [
         "SELECT count(*) FROM orders o WHERE CASE WHEN o.state IN ('paid', 'returned') THEN 1 ELSE 0 END <> \
          (SELECT count(*) FROM payments p \
           WHERE p.campaign = o.campaign AND p.number = o.number AND p.outcome <> 'refund_due')",
+    ),
+    (
+        "an order that has returned other units than its returns",
+        "SELECT count(*) FROM orders o WHERE o.returned_in_parts <> \
+         (SELECT coalesce(sum(r.quantity), 0) FROM order_returns r \
+          WHERE r.campaign = o.campaign AND r.number = o.number)",
     ),
     (
         "a payment without its posting",

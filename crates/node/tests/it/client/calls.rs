@@ -176,6 +176,12 @@ async fn a_sale_its_orders_and_its_changes() {
     assert_problem(ann.cancel_order(&two).await, "order-conflict");
     let cancelled = ann.cancel_order(&one).await.unwrap();
     assert_eq!(cancelled.grant.state, Some(OrderState::Cancelled));
+    let some = operator.return_units(&two, 1).await.unwrap();
+    assert_eq!(
+        (some.grant.state, some.grant.returned_quantity),
+        (Some(OrderState::Paid), Some(1))
+    );
+    assert_problem(operator.return_units(&two, 2).await, "return-exceeds-order");
     let returned = operator.return_order(&two).await.unwrap();
     assert_eq!(
         (returned.grant.state, returned.refunds_due),

@@ -47,6 +47,7 @@ mod recovery;
 mod refunds;
 mod refusals;
 mod request_ids;
+mod returns;
 mod scopes;
 mod security_page;
 mod sessions;

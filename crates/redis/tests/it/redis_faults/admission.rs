@@ -414,7 +414,10 @@ async fn what_comes_back_is_open_at_once() {
     harness.submit(0, pay).await.unwrap();
     let comes_back = [
         Command::Cancel { order: cancelled },
-        Command::Return { order: returned },
+        Command::Return {
+            order: returned,
+            part: None,
+        },
     ];
     for (n, command) in comes_back.into_iter().enumerate() {
         harness.submit(0, command).await.unwrap();

@@ -8,6 +8,7 @@ mod late_campaigns;
 mod ledger_position;
 mod log_gap;
 mod repeated;
+mod returns;
 mod stock;
 mod terms;
 

@@ -5,6 +5,7 @@ mod full;
 mod ledgers;
 mod openings;
 mod races;
+mod returns;
 mod siblings;
 
 use std::{
@@ -285,7 +286,9 @@ async fn a_sale_is_over(stock: u32) {
     }
     scene.retire(0).await;
     let order = target.order(granted[0]);
-    let returned = scene.command(1, Command::Return { order }).await;
+    let returned = scene
+        .command(1, Command::Return { order, part: None })
+        .await;
     assert!(matches!(returned, Ok(Reply::Returned(_))), "{returned:?}");
     let refused = scene.command(1, cancel(target, granted[1])).await;
     assert!(matches!(

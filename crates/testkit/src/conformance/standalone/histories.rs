@@ -85,6 +85,9 @@ fn step() -> impl Strategy<Value = Step> {
         5 => (2..4_usize, 1..=20_u32).prop_map(|(campaign, number)| {
             Step::Command(CommandDraft::Cancel { campaign, number })
         }),
+        5 => (2..4_usize, 1..=20_u32, histories::part()).prop_map(|(campaign, number, part)| {
+            Step::Command(CommandDraft::Return { campaign, number, part })
+        }),
         2 => (2..4_usize, 1..14_u32).prop_map(|(campaign, stock)| {
             Step::Command(CommandDraft::SetStock { campaign, stock })
         }),

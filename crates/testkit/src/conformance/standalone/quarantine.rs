@@ -228,7 +228,7 @@ pub async fn a_discarded_payment_is_owed(case: &mut Fixture) {
     quarantine(case, 0, 2).await;
     let partition = case.partition(0);
     assert_eq!(case.ledger().ask_discard(partition, 2).await, Ok(true));
-    case.play(Command::Return { order });
+    case.play(Command::Return { order, part: None });
     for part in [0, 1, 2] {
         case.settle_all(part).await;
     }

@@ -27,8 +27,9 @@ impl Union<'_> {
                 new.push((row.granted_at, granted(*number, row)));
             }
             let before = known.map_or(OrderState::Held, |known| known.state);
-            let steps = self.steps(*number, before, row.state, settled);
-            let returned = steps.contains(&Event::Returned { number: *number });
+            let steps = self.steps(*number, before, row, settled);
+            let is_return = |event: &Event| matches!(event, Event::Returned { .. });
+            let returned = steps.iter().any(is_return);
             let is_taking = |event: &Event| matches!(event, Event::Reinstated { .. });
             let round_trip = returned && steps.iter().any(is_taking);
             for event in steps {
@@ -84,10 +85,10 @@ impl Union<'_> {
         &self,
         number: u32,
         from: OrderState,
-        to: OrderState,
+        row: &GrantRow,
         settled: &PartRows,
     ) -> Vec<Event> {
-        let mut events = Vec::new();
+        let (mut events, to) = (Vec::new(), row.state);
         if self.facts().kind == CampaignKind::RedPacket {
             return events;
         }
@@ -107,12 +108,12 @@ impl Union<'_> {
                     };
                     let state = PaymentState { outcome, ..state };
                     events.push(Event::of_payment(number, payment, state));
-                    if to == OrderState::Returned {
-                        events.push(Event::Returned { number });
-                    }
+                    events.extend(self.returns(number, row, settled));
                 }
             }
-            (OrderState::Paid, OrderState::Returned) => events.push(Event::Returned { number }),
+            (OrderState::Paid, OrderState::Paid | OrderState::Returned) => {
+                events.extend(self.returns(number, row, settled));
+            }
             _ => {}
         }
         for (payment, state) in self.rows.payments_of(number) {

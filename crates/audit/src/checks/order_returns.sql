@@ -1,0 +1,23 @@
+-- Returns of parts add up to the units that their order says it has returned, fewer than it has while it is paid. What
+-- they owe adds up to the part of what paid it for these units. Only an order that was paid has any.
+SELECT orders FROM temp.totals;
+
+SELECT format('campaign #%d: order %d (%s, %d units) has returned %d units in parts for %d; its returns are %d for %d',
+              o.campaign, o.number, o.state, o.quantity, o.returned_in_parts, coalesce(t.owed_in_parts, 0),
+              coalesce(r.units, 0), coalesce(r.amount, 0))
+FROM orders o
+LEFT JOIN (
+    SELECT campaign, number, sum(quantity) AS units, sum(amount) AS amount
+    FROM order_returns
+    GROUP BY campaign, number
+) r ON r.campaign = o.campaign AND r.number = o.number
+LEFT JOIN temp.returned t ON t.campaign = o.campaign AND t.number = o.number
+WHERE o.returned_in_parts <> coalesce(r.units, 0)
+   OR coalesce(t.owed_in_parts, 0) <> coalesce(r.amount, 0)
+   OR o.returned_in_parts > CASE o.state WHEN 'returned' THEN o.quantity WHEN 'paid' THEN o.quantity - 1 ELSE 0 END
+UNION ALL
+SELECT format('campaign #%d: return %s of order %d is of %d units for %d', r.campaign, r.key, r.number, r.quantity,
+              r.amount)
+FROM order_returns r
+LEFT JOIN orders o ON o.campaign = r.campaign AND o.number = r.number
+WHERE o.number IS NULL OR r.quantity < 1 OR r.amount < 0;

@@ -1,0 +1,120 @@
+//! Breaches of orders that are returned in parts, in a file that has a log.
+
+use qiang_core::{
+    book::{Command, PaymentOutcome},
+    id::{IdempotencyKey, OrderId},
+    money::Money,
+    order::ReturnPart,
+    payment::{PaymentPolicy, Received},
+};
+
+use super::{breaches::entry, history::World};
+
+fn give(world: &World, order: OrderId, quantity: u32, key: &str) {
+    let key = IdempotencyKey::new(key).unwrap();
+    let part = Some(ReturnPart { quantity, key });
+    world.submit(Command::Return { order, part }).unwrap();
+}
+
+/// Adds a sale with orders that are returned in parts: some units of the first, all of the second, and the third in one
+/// part.
+pub(crate) fn returned(world: &mut World) {
+    world.payment_policy = PaymentPolicy::AcceptOver;
+    let sale = world.sale("returned in parts", (300, 5_000), 9, 3, 33);
+    world.payment_policy = PaymentPolicy::default();
+    let more = Received::Accepted(Money::new(100, "CNY".parse().unwrap()));
+    let buy = |user: &str, payment: &str, received| {
+        let order = world.buy(sale, user, 3);
+        world.report(order, payment, received, PaymentOutcome::Paid);
+        order
+    };
+    let some = buy("ann", "p-some", more);
+    give(world, some, 1, "k1");
+    give(world, some, 1, "k1"); // a replay
+    give(world, some, 1, "k2");
+    let all = buy("bob", "p-all", more);
+    give(world, all, 1, "k1");
+    world.take_back(all);
+    let once = buy("cid", "p-once", Received::Price);
+    give(world, once, 3, "k1");
+}
+
+/// What each breach is, the checks that must report it and no others, and how it is made.
+pub(crate) fn breaches() -> Vec<(&'static str, &'static [&'static str], String)> {
+    let sql = str::to_owned;
+    let returned = |values: &str| entry("@returned in parts", 16, values);
+    vec![
+        (
+            "a return of a part gone",
+            &["order_returns", "returns_follow_log"],
+            sql(
+                "DELETE FROM order_returns WHERE campaign = @returned in parts AND number = 1 AND key = 'k1'",
+            ),
+        ),
+        (
+            "a part for more than it is worth",
+            &["order_returns", "returns_follow_log"],
+            sql(
+                "UPDATE order_returns SET amount = amount + 1 WHERE campaign = @returned in parts AND number = 2",
+            ),
+        ),
+        (
+            "a return under another key",
+            &["returns_follow_log"],
+            sql(
+                "UPDATE order_returns SET key = 'x' WHERE campaign = @returned in parts AND number = 2",
+            ),
+        ),
+        (
+            "a unit returned without a return",
+            &["order_returns"],
+            sql(
+                "UPDATE orders SET returned_in_parts = 2 WHERE campaign = @returned in parts AND number = 2",
+            ),
+        ),
+        (
+            "a return that its order forgot",
+            &["order_returns", "refunds_due"],
+            sql(
+                "UPDATE orders SET returned_in_parts = 1 WHERE campaign = @returned in parts AND number = 1",
+            ),
+        ),
+        (
+            "a part posted for less",
+            &["balances", "payment_postings"],
+            sql("UPDATE postings SET amount = 1
+                 WHERE kind = 'return' AND campaign = @returned in parts AND number = 1"),
+        ),
+        (
+            "the rest posted for all",
+            &["balances", "payment_postings"],
+            sql("UPDATE postings SET amount = 100
+                 WHERE kind = 'return' AND campaign = @returned in parts AND number = 2 AND amount = 67"),
+        ),
+        (
+            "one key that returns twice",
+            &["order_steps"],
+            returned("1, NULL, 1, NULL, 'k1'"),
+        ),
+        (
+            "more units returned than bought",
+            &["no_oversell", "order_steps", "user_limit"],
+            returned("1, NULL, 2, NULL, 'k3'"),
+        ),
+        (
+            "a part of an order that is returned",
+            &["order_steps", "user_limit"],
+            returned("2, NULL, 1, NULL, 'k3'"),
+        ),
+        (
+            "a part without a key",
+            &["log_entries"],
+            returned("1, NULL, 1, NULL, NULL"),
+        ),
+        (
+            "a return of no unit",
+            &["log_entries", "order_steps"],
+            returned("1, NULL, 0, NULL, 'k3'"),
+        ),
+    ]
+}

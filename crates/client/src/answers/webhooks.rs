@@ -1,0 +1,56 @@
+//! The bodies of answers about webhooks.
+
+use crate::{
+    bodies::bodies,
+    ids::{CampaignId, UserId, WebhookId},
+    values::{Timestamp, WebhookSecret},
+    words::{WebhookEventType, WebhookStatus},
+};
+
+bodies! {
+    /// Endpoint that receives webhook events, and its delivery status.
+    Webhook {
+        /// Its id.
+        id: WebhookId,
+        /// URL to which events are posted.
+        url: String,
+        /// Types of events to deliver; empty for all types.
+        types: Vec<WebhookEventType>,
+        /// Campaigns whose events are delivered; empty for all campaigns.
+        campaigns: Vec<CampaignId>,
+        /// Sender or seller whose campaigns' events are delivered; `None` for all.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        owner: Option<UserId>,
+        /// Time of its creation.
+        created_at: Timestamp,
+        /// Delivery status.
+        status: WebhookStatus,
+        /// Upper bound of undelivered events.
+        behind: u64,
+        /// Time since which all deliveries fail.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        failing_since: Option<Timestamp>,
+        /// Failed attempts since then.
+        attempts: u32,
+        /// Error of the last failed attempt.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        last_error: Option<String>,
+        /// Time of the next attempt.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        retry_at: Option<Timestamp>,
+        /// Time since which deliveries are disabled.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        disabled_at: Option<Timestamp>,
+        /// Secret that signs requests; present only in the answer that creates or rotates it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        secret: Option<WebhookSecret>,
+    }
+    /// Result of a test delivery.
+    WebhookTest {
+        /// Whether the endpoint answered 2xx in time.
+        delivered: bool,
+        /// Error of a failed delivery.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        error: Option<String>,
+    }
+}

@@ -1,0 +1,52 @@
+//! Steps of orders: the units that they move, and what a return owes.
+
+use qiang_core::{campaign::CampaignKind, order::ReturnPart};
+
+use super::{Account, Checked, RowState, check, transfer};
+
+impl Account {
+    pub(super) fn step(&mut self, number: u32, from: RowState, to: RowState) -> Checked {
+        let sale = self.setup.campaign.kind() == CampaignKind::Sale;
+        check(sale, "a share was handled like an order")?;
+        let row = self.rows.get_mut(&number);
+        let row = row.ok_or_else(|| format!("there is no grant {number}"))?;
+        check(row.state == from, "the order was not in that state")?;
+        let (had, quantity) = (row.has_units(), i64::from(row.quantity));
+        row.state = to;
+        let closed = self.parts.get(&row.log).is_some_and(|part| part.closed);
+        let stock = if closed { 2 } else { 0 };
+        match (had, row.has_units()) {
+            (true, false) => transfer(&mut self.units, 1, stock, quantity),
+            (false, true) => transfer(&mut self.units, stock, 1, quantity),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Returns units of a paid order, or all that are left. What all returns so far owe is their part of what paid the
+    /// order, rounded down.
+    pub(super) fn return_units(&mut self, number: u32, part: Option<&ReturnPart>) -> Checked {
+        let row = self.rows.get_mut(&number);
+        let row = row.ok_or_else(|| format!("there is no grant {number}"))?;
+        check(row.state == RowState::Paid, "returned what was not paid")?;
+        let left = row.quantity - row.returned;
+        let units = part.map_or(left, |part| part.quantity);
+        check(0 < units && units <= left, "returned more than was left")?;
+        if let Some(part) = part {
+            let before = row.returns.insert(part.key.to_string(), units);
+            check(before.is_none(), "one key returned twice")?;
+        }
+        let paid = i128::from(row.paid_minor.unwrap_or(0));
+        let owed = |returned: u32| (paid * i128::from(returned)).div_euclid(row.quantity.into());
+        let minor = owed(row.returned + units) - owed(row.returned);
+        row.last_owed_minor = i64::try_from(minor).map_err(|error| error.to_string())?;
+        row.returned += units;
+        if row.returned == row.quantity {
+            row.state = RowState::Returned;
+        }
+        let closed = self.parts.get(&row.log).is_some_and(|part| part.closed);
+        let stock = if closed { 2 } else { 0 };
+        transfer(&mut self.units, 1, stock, i64::from(units));
+        Ok(())
+    }
+}
