@@ -205,6 +205,7 @@ impl<'a> Planner<'a> {
             number,
             user: row.user.as_str(),
             quantity: i64::from(row.quantity),
+            returned_in_parts: 0,
             amount: row.amount_minor,
             state: row.state,
             one_per_user: known.one_per_user,

@@ -6,7 +6,7 @@ use qiang_core::{
     admission::AdmissionBound,
     book::{CampaignAction, Claim, Command, Reply, Setup},
     campaign::TermsChange,
-    id::{CampaignId, IdempotencyKey, OrderId, PaymentRef},
+    id::{CampaignId, IdempotencyKey, PaymentRef},
     money::Money,
     order::ReturnPart,
     outcome::{Grant, Outcome},

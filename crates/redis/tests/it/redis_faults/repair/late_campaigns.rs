@@ -43,7 +43,7 @@ impl World {
         for (n, number) in numbers.iter().enumerate() {
             let order = self.order(*number);
             if n % 2 == 0 {
-                let done = node.submit(Command::Return { order }).await;
+                let done = node.submit(Command::Return { order, part: None }).await;
                 assert!(matches!(done, Ok(Reply::Returned(_))), "{done:?}");
                 continue;
             }
