@@ -6,6 +6,7 @@ mod limits;
 mod order_check;
 mod payments;
 mod process;
+mod reconciliation;
 #[cfg(feature = "traces")]
 mod traces;
 mod transport;
@@ -16,13 +17,7 @@ use std::{sync::OnceLock, time::Duration};
 use axum::http::{Method, StatusCode};
 use metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata, Recorder, Unit};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
-use qiang_core::{
-    event::PartitionId,
-    outcome::Outcome,
-    ports::WaitingMonitor,
-    reconcile::{DifferenceKind, PartitionFindings},
-    time::Timestamp,
-};
+use qiang_core::{event::PartitionId, outcome::Outcome, ports::WaitingMonitor, time::Timestamp};
 use utoipa::openapi::OpenApi;
 
 pub(crate) use self::order_check::{OrderCheckMetrics, OrderCheckOutcome};
@@ -66,22 +61,6 @@ const DISK_AVAILABLE: Labelled = (
 const DISK_SIZE: Labelled = (
     "qiang_disk_size_bytes",
     "The size of the disk that has the data file",
-);
-const RECONCILE_DIFFERENCES: Labelled = (
-    "qiang_reconcile_differences",
-    "Rows in which engine and ledger differ, by kind, as far as they were held against each other",
-);
-const RECONCILE_RAN: Labelled = (
-    "qiang_reconcile_last_run_timestamp_seconds",
-    "Time of the last comparison of rows of engine and ledger, by partition; none if nothing was compared",
-);
-const RECONCILE_PASSED: Labelled = (
-    "qiang_reconcile_last_pass_timestamp_seconds",
-    "When all live rows of engine and ledger had been held against each other last, by partition",
-);
-const WITHHELD: Labelled = (
-    "qiang_withheld_units",
-    "Units that repairs withhold and that are not released, in the partitions that this process compares",
 );
 const WAITING: Labelled = (
     "qiang_waiting_places",
@@ -325,7 +304,7 @@ impl Metrics {
             }
         }
         if let Some(reports) = gauges.reconciliation() {
-            self.show_reconciliation(&reports);
+            reconciliation::show(self, &reports);
         }
         self.process.show(&self.recorder);
         self.handle.render()
@@ -350,29 +329,6 @@ impl Metrics {
 
     pub(crate) fn show_certificate(&self, failing: bool) {
         self.set(CERTIFICATE_FAILING, Vec::new(), f64::from(failing));
-    }
-
-    fn show_reconciliation(&self, reports: &[PartitionFindings]) {
-        for kind in DifferenceKind::FAULTS {
-            let all = reports.iter().flat_map(|report| &report.differences);
-            let of_kind = all.filter(|(other, _)| *other == kind);
-            let count: u64 = of_kind.map(|(_, count)| count).sum();
-            let labels = vec![Label::new("kind", kind.name())];
-            self.set(RECONCILE_DIFFERENCES, labels, count as f64);
-        }
-        let withheld: u64 = reports.iter().map(|report| report.withheld).sum();
-        self.set(WITHHELD, Vec::new(), withheld as f64);
-        for report in reports {
-            for (name, at) in [
-                (RECONCILE_RAN, report.ran_at),
-                (RECONCILE_PASSED, report.passed_at),
-            ] {
-                if let Some(at) = at {
-                    let labels = vec![partition_label(report.partition)];
-                    self.set(name, labels, at.as_millis() as f64 / 1_000.0);
-                }
-            }
-        }
     }
 
     pub(crate) fn upkeep(&self) {

@@ -202,6 +202,8 @@ pub(crate) struct RepairBody {
     unnamed: u64,
     /// Units that are withheld.
     withheld: u64,
+    /// Campaigns that were taken out of service, because the ledger cannot read them.
+    out_of_service: u64,
     /// What cannot be kept beside what the ledger has, a line each.
     conflicts: Vec<String>,
 }
@@ -307,6 +309,7 @@ impl RepairBody {
             appended: report.appended,
             unnamed: report.unnamed,
             withheld: report.withheld,
+            out_of_service: report.out_of_service,
             conflicts: conflicts.map(ToString::to_string).collect(),
         }
     }

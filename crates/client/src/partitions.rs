@@ -132,6 +132,8 @@ bodies! {
         unnamed: u64,
         /// Withheld units.
         withheld: u64,
+        /// Campaigns taken out of service because the ledger cannot read them.
+        out_of_service: u64,
         /// Conflicts with the ledger that the repair cannot resolve, one line each.
         conflicts: Vec<String>,
     }

@@ -23,7 +23,9 @@
 //!   `call:NODE:CONNECTION` is the number of the connection's last call that changed something, and when that was, so
 //!   that a call that is sent again is not carried out again; it goes an hour after the node has left, or is forgotten.
 //!   `damaged:ID` is of a campaign whose keys do not belong together: `?`, or the last entry that may be about it once
-//!   its keys are gone, see `damage.lua`. `recalled` is what campaigns take beyond `maxmemory` that were brought back
+//!   its keys are gone, see `damage.lua`. `unreadable:ID` is of a campaign that a repair takes out of service, because
+//!   the ledger cannot read it: `?`, or the epoch of that repair once its keys are gone, see `repair_suspend.lua`.
+//!   `recalled` is what campaigns take beyond `maxmemory` that were brought back
 //!   since `recalled_since`, in bytes.
 //! - `P:{pNN}:nodes`, hash: node → milliseconds of its last sighting, the term in which it has reported, the last entry
 //!   it has observed; and when it was found not to have been seen for an hour. An hour after that it is forgotten.

@@ -54,6 +54,7 @@ impl ReconcileMonitor {
             partition: *partition,
             differences: found.counts(),
             withheld: found.withheld,
+            out_of_service: found.out_of_service,
             ran_at: found.ran_at,
             passed_at: found.passed_at,
         };
@@ -74,6 +75,7 @@ struct Found {
     logged_not_compared: BTreeSet<CampaignId>,
     walk: u64,
     withheld: u64,
+    out_of_service: u64,
     ran_at: Option<Timestamp>,
     passed_at: Option<Timestamp>,
 }
@@ -224,6 +226,14 @@ impl Reconciliation {
         Ok(())
     }
 
+    /// Counts the campaigns of a partition that are out of service.
+    async fn count_out_of_service(&self, partition: PartitionId) -> Result<(), EngineError> {
+        let count = self.engine.count_out_of_service(partition).await?;
+        let mut found = self.monitor.0.lock();
+        found.entry(partition).or_default().out_of_service = count;
+        Ok(())
+    }
+
     /// One step of the walk through a partition, if this process is the one that makes it.
     async fn step(&mut self, partition: PartitionId) -> Result<(), EngineError> {
         let lease = (self.options.interval * LEASE_INTERVALS).max(LEASE_MIN);
@@ -233,6 +243,7 @@ impl Reconciliation {
             return Ok(());
         }
         let counted = self.count_withheld(partition).await;
+        let counted = counted.and(self.count_out_of_service(partition).await);
         self.walk(partition).await.and(counted)
     }
 

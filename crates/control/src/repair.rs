@@ -71,6 +71,7 @@ impl PartitionRepair {
                     appended = report.appended,
                     withheld = report.withheld,
                     unnamed = report.unnamed,
+                    out_of_service = report.out_of_service,
                     conflicts = report.conflicts.len(),
                     "a partition that had lost entries is repaired, and grants again"
                 );

@@ -78,10 +78,11 @@ macro_rules! impl_ledger {
                 event::{Entry, PartitionId, Seq},
                 id::{CampaignId, UserId},
                 ports::{
-                    Action, AudienceStore, CampaignQuery, CampaignRecord, CampaignStore, Creation,
-                    Discard, GrantRecord, KeyStore as _, LedgerError, QuarantineCount,
-                    QuarantineStore, QuarantinedEntry, ReconcileStore, RepairAttempt, SettledPart,
-                    SettledPayment, SettledReturn, SettledRow, SettlementStore, WaitingRoomStore,
+                    Action, AudienceStore, CampaignOutline, CampaignQuery, CampaignRecord,
+                    CampaignStore, Creation, Discard, GrantRecord, KeyStore as _, LedgerError,
+                    QuarantineCount, QuarantineStore, QuarantinedEntry, ReconcileStore,
+                    RepairAttempt, SettledPart, SettledPayment, SettledReturn, SettledRow,
+                    SettlementStore, WaitingRoomStore,
                 },
             };
             use $crate::{
@@ -408,6 +409,14 @@ macro_rules! impl_ledger {
                 ) -> Result<Option<SettledPart>, LedgerError> {
                     let part = move |conn: &_| reconcile::settled_part(conn, id, partition);
                     query(self.readers(), part).await
+                }
+
+                async fn campaign_outline(
+                    &self,
+                    id: CampaignId,
+                ) -> Result<Option<CampaignOutline>, LedgerError> {
+                    let outline = move |conn: &_| reconcile::campaign_outline(conn, id);
+                    query(self.readers(), outline).await
                 }
 
                 async fn settled_rows(

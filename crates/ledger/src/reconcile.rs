@@ -1,9 +1,10 @@
 //! What reconciliation and repair read.
 
 use qiang_core::{
+    campaign::Phase,
     event::PartitionId,
     id::CampaignId,
-    ports::{SettledPart, SettledPayment, SettledReturn, SettledRow},
+    ports::{CampaignOutline, SettledPart, SettledPayment, SettledReturn, SettledRow},
     rows::{
         SettledPaymentColumns, SettledReturnColumns, discarded_orders, page_of, with_discarded,
         with_discarded_payments, with_discarded_returns,
@@ -19,6 +20,7 @@ use crate::{
 
 const CAMPAIGNS_NOT_CLOSED: Statement = sql!("campaigns_not_closed");
 const CLOSED_WITH_HELD: Statement = sql!("closed_with_held");
+const OUTLINE: Statement = sql!(both "SELECT parts, phase FROM campaigns WHERE id = $1");
 const PART: Statement = sql!(both include_str!("sql/part.sql"));
 const SETTLED_SHARES: Statement = sql!("settled_shares");
 const LAST_ORDER: Statement = sql!(both include_str!("sql/last_order.sql"));
@@ -57,6 +59,24 @@ pub(crate) async fn settled_part<D: Dialect>(
     let phase = phase.as_deref().zip(returned.zip(refunded));
     let part = phase.map(|(phase, (returned, refunded))| (phase, returned, refunded));
     Ok(Some(SettledPart::of(row.record()?, parts, part)?))
+}
+
+/// The outline of a campaign, whether or not the other columns of its row can be read.
+pub(crate) async fn campaign_outline<D: Dialect>(
+    conn: &mut D::Connection,
+    id: CampaignId,
+) -> Result<Option<CampaignOutline>, StoreError> {
+    let id = id.to_string();
+    let found = fetch_one::<D, (i64, String)>(conn, &OUTLINE, &[id.as_str().into()]).await?;
+    let Some((parts, phase)) = found else {
+        return Ok(None);
+    };
+    let parts = u16::try_from(parts);
+    let bad = |_| StoreError::damaged(format!("campaign {id} has a bad number of parts"));
+    Ok(Some(CampaignOutline {
+        parts: parts.map_err(bad)?,
+        is_draft: phase == Phase::Draft.name(),
+    }))
 }
 
 /// Shares or orders with numbers above `after`, in their order.

@@ -15,10 +15,10 @@ use qiang_core::{
     id::{CampaignId, UserId},
     money::{Currency, Money},
     ports::{
-        AccountStore, Action, ActionStore, AudienceStore, Balance, CampaignQuery, CampaignRecord,
-        CampaignStore, Clock, Discard, GrantRecord, LedgerError, QuarantineCount, QuarantineStore,
-        QuarantinedEntry, ReconcileStore, RepairAttempt, SettledPart, SettledPayment,
-        SettledReturn, SettledRow, SettlementStore,
+        AccountStore, Action, ActionStore, AudienceStore, Balance, CampaignOutline, CampaignQuery,
+        CampaignRecord, CampaignStore, Clock, Discard, GrantRecord, LedgerError, QuarantineCount,
+        QuarantineStore, QuarantinedEntry, ReconcileStore, RepairAttempt, SettledPart,
+        SettledPayment, SettledReturn, SettledRow, SettlementStore,
     },
     time::Timestamp,
 };
@@ -423,6 +423,14 @@ impl<D: Dialect> ReconcileStore for SqlLedger<D> {
         partition: PartitionId,
     ) -> Result<Option<SettledPart>, LedgerError> {
         self.read(move |conn| Box::pin(reconcile::settled_part::<D>(conn, id, partition)))
+            .await
+    }
+
+    async fn campaign_outline(
+        &self,
+        id: CampaignId,
+    ) -> Result<Option<CampaignOutline>, LedgerError> {
+        self.read(move |conn| Box::pin(reconcile::campaign_outline::<D>(conn, id)))
             .await
     }
 

@@ -13,7 +13,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use qiang_connect::{ScriptReply, is_wrong_type, unavailable};
 use qiang_core::{
     campaign::{AckLevel, Phase},
-    event::{PartitionId, Seq},
+    event::{Entry, PartitionId, Seq},
     id::CampaignId,
     ports::{EngineError, Ledger, SettledPart},
 };
@@ -236,20 +236,29 @@ pub(crate) async fn quarantined(
     partition: PartitionId,
     ledger: &dyn Ledger,
 ) -> Result<BTreeSet<CampaignId>, EngineError> {
-    let (mut campaigns, mut after) = (BTreeSet::new(), (partition, 0));
+    let entries = quarantined_entries(partition, ledger).await?;
+    Ok(entries.iter().map(|entry| entry.campaign).collect())
+}
+
+/// Entries of a partition that the ledger has in quarantine.
+pub(crate) async fn quarantined_entries(
+    partition: PartitionId,
+    ledger: &dyn Ledger,
+) -> Result<Vec<Entry>, EngineError> {
+    let (mut entries, mut after) = (Vec::new(), (partition, 0));
     loop {
         let page = ledger.list_quarantined(Some(after), QUARANTINE_PAGE).await;
         let page = page.map_err(of_ledger)?;
         let is_last = page.len() < QUARANTINE_PAGE as usize;
         for it in page {
             if it.partition != partition {
-                return Ok(campaigns);
+                return Ok(entries);
             }
             after.1 = it.entry.seq;
-            campaigns.insert(it.entry.campaign);
+            entries.push(it.entry);
         }
         if is_last {
-            return Ok(campaigns);
+            return Ok(entries);
         }
     }
 }

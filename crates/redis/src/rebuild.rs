@@ -14,7 +14,7 @@ use qiang_core::{
     book::PaymentOutcome,
     campaign::{CampaignKind, Phase},
     event::{Event, PartitionId, Seq},
-    id::UserId,
+    id::{CampaignId, UserId},
     order::OrderState,
     ports::{EngineError, RepairReport},
     reconcile::{GrantRow, PartFacts, PartRows, Repair},
@@ -38,6 +38,7 @@ use crate::{
 const BEGIN: &str = include_str!("lua/repair_begin.lua");
 const PUT: &str = include_str!("lua/repair_put.lua");
 const PART: &str = include_str!("lua/repair_part.lua");
+const SUSPEND: &str = include_str!("lua/repair_suspend.lua");
 const APPEND: &str = include_str!("lua/repair_append.lua");
 /// The repairer's part of it, and the end of the halt itself.
 static END: LazyLock<String> =
@@ -49,6 +50,20 @@ pub(crate) const REPAIRER_MS: u64 = 5_000;
 const CHUNK: usize = 1_000;
 /// A buyer's row of so many bytes of keys takes no more; further ones are in a hash. As in `claim_sale.lua`.
 const KEYS_BYTES_MAX: usize = 1_024;
+
+/// Keys of a campaign besides its hash that go when it is taken out of service.
+const SUSPENDED_KEYS: [&str; 10] = [
+    "shares",
+    "sums",
+    "users",
+    "orders",
+    "payments",
+    "transfers",
+    "keys",
+    "admissions",
+    "shares:repair",
+    "sums:repair",
+];
 
 /// A record of the log: how many entries, milliseconds, kind, what it holds.
 pub(crate) type NewRecord = (usize, i64, &'static str, String);
@@ -193,6 +208,32 @@ impl<'a> Rebuild<'a> {
         let key = self.partitions.keys().partition(self.partition);
         let fields = ["seq", "ledger_position"].map(|field| [field.to_owned(), end.to_string()]);
         self.put(&key, "set", 0, fields.as_flattened()).await
+    }
+
+    /// Sets or deletes fields of the partition.
+    pub(crate) async fn put_fields(
+        &self,
+        what: &str,
+        fields: &[String],
+    ) -> Result<(), EngineError> {
+        let key = self.partitions.keys().partition(self.partition);
+        self.put(&key, what, 0, fields).await
+    }
+
+    /// Takes a campaign out of service: its keys go, and no entry after `end` is about it.
+    pub(crate) async fn suspend(
+        &self,
+        campaign: CampaignId,
+        end: Seq,
+        epoch: &str,
+    ) -> Result<(), EngineError> {
+        let (keys, partition) = (self.partitions.keys(), self.partition);
+        let mut script_keys = vec![keys.partition(partition), keys.agenda(partition)];
+        script_keys.push(keys.campaign(partition, campaign));
+        let rest = SUSPENDED_KEYS.iter();
+        script_keys.extend(rest.map(|rest| keys.of_campaign(partition, campaign, rest)));
+        let args = (self.token(), campaign.to_string(), end, epoch);
+        self.expect_ok(SUSPEND, &script_keys, &args).await
     }
 
     /// Leaves the repair to whoever comes next.
@@ -370,11 +411,13 @@ impl<'a> Rebuild<'a> {
             appended,
             withheld,
             unnamed,
+            out_of_service,
             conflicts,
         } = report;
         let note = format!(
             "epoch {new} follows {epoch}: {campaigns} campaigns, {restored} rows restored, {appended} entries \
-             appended, {unnamed} entries unknown, {withheld} units withheld, {} answers not kept",
+             appended, {unnamed} entries unknown, {withheld} units withheld, {} answers not kept, \
+             {out_of_service} campaigns out of service",
             conflicts.len()
         );
         let count = self.partitions.options().partitions;

@@ -14,7 +14,7 @@ use qiang_core::{
     campaign::Phase,
     event::{PartitionId, Seq},
     id::CampaignId,
-    ports::{EngineError, Ledger, SettledPart},
+    ports::{EngineError, Ledger, LedgerError, SettledPart},
     time::Timestamp,
 };
 use tokio::time::Instant;
@@ -207,7 +207,7 @@ impl Node {
             // Before anything else is read: all of that is of then, or of later.
             let upto = ledger.settled(home).await.map_err(of_ledger)?;
             let known = ledger.settled_part(campaign, home).await;
-            let known = known.map_err(of_ledger)?;
+            let known = known.map_err(|error| unreadable(campaign, error))?;
             let are_gone = match &known {
                 Some(known) => {
                     let is_behind = self.is_behind(home, upto).await?;
@@ -356,7 +356,7 @@ impl Node {
         };
         let kind = known.record.campaign.kind();
         let rows = settled_rows(ledger, campaign, kind).await;
-        let rows = rows.map_err(of_ledger)?;
+        let rows = rows.map_err(|error| unreadable(campaign, error))?;
         let mut otherwise = Attempt::Again;
         for (partition, upto, known) in missing {
             let place = self.partitions.index_of(partition, campaign, known.parts);
@@ -382,6 +382,16 @@ impl Node {
 /// Whether a script has not found its campaign, or not as it must be.
 fn is_missing(reply: &ScriptReply) -> bool {
     reply.status == "unknown" && reply.text == b"campaign" || is_damaged(reply)
+}
+
+/// Error of reading a campaign from the ledger.
+fn unreadable(campaign: CampaignId, error: LedgerError) -> EngineError {
+    match error {
+        LedgerError::Damaged { reason } => unavailable(format!(
+            "campaign {campaign} is out of service: the ledger cannot read it: {reason}"
+        )),
+        error => of_ledger(error),
+    }
 }
 
 fn late(campaign: CampaignId) -> EngineError {

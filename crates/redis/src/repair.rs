@@ -14,6 +14,7 @@
 //!    ones with entries that the ledger does not have (`late_campaigns.rs`). The ledger writes down what is withheld
 //!    (`journal.rs`). Rows that Redis lacks are written, then the campaign's numbers, then entries that neither log nor
 //!    ledger has. What a part of a spread campaign has follows from what the others have (`parts.rs`, `spread.rs`).
+//!    A campaign that the ledger cannot read is taken out of service (`suspension.rs`).
 //! 5. `repair_end` makes a new epoch and ends the halt.
 //!
 //! Each step states what it wants to be so. A repair that breaks off is done again, by whoever comes next, from what is
@@ -33,6 +34,7 @@ mod sample;
 pub(crate) mod sides;
 mod spread;
 mod stock;
+mod suspension;
 mod terms;
 mod walk;
 
@@ -49,7 +51,10 @@ use qiang_core::{
 use tokio::sync::Mutex;
 
 pub use self::sides::Inspection;
-use self::{group::Held, journal::Journal, order_restoration::OrderRestoration, sides::BothSides};
+use self::{
+    group::Held, journal::Journal, order_restoration::OrderRestoration, sides::BothSides,
+    suspension::Known,
+};
 use crate::{
     engine::RedisEngine,
     rebuild::{Noted, Rebuild},
@@ -78,6 +83,11 @@ struct Evidence {
     /// Closed campaigns that entries which the ledger does not have may be about.
     late: BTreeSet<CampaignId>,
     restoration: OrderRestoration,
+    /// Campaigns that are taken out of service.
+    suspended: BTreeSet<CampaignId>,
+    /// Whether others may be, and up to where the ledger is: no later entry is about any of them.
+    can_suspend: bool,
+    position: Seq,
 }
 
 #[async_trait]
@@ -240,6 +250,16 @@ impl RedisEngine {
         journal::begin(ledger, held, &noted, now).await?;
         self.settle_after_gap(ledger, attempt, Some(rebuild))
             .await?;
+        let known = Known {
+            attempt,
+            loss,
+            noted: &noted,
+            kept: &kept,
+        };
+        let suspended = self.suspended(rebuild, ledger, &known).await?;
+        let can_suspend = self.refusal(&known).is_none();
+        // Answers that were put into quarantine may have moved it.
+        let settled = ledger.settled(partition).await.map_err(of_ledger)?;
         let end = head.max(settled).max(loss.to);
         let end = skip_to(ledger, attempt, end, Some(rebuild)).await?;
         rebuild.move_end(end).await?;
@@ -251,6 +271,9 @@ impl RedisEngine {
             late,
             restoration: OrderRestoration::of(loss, &noted, end),
             journal: Journal::read(ledger, partition, &noted.epoch).await?,
+            suspended,
+            can_suspend,
+            position: end,
             noted,
         })
     }

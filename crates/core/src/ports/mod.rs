@@ -43,7 +43,9 @@ pub use self::{
     log::EventLog,
     operator::{NodeSighting, OperatorEngine, PartitionView, Reconciled},
     payout::{Owed, OwedOrder, OwedQuery, PaidOut, Payout, PayoutKind, PayoutStore, ReversalPart},
-    reconcile::{ReconcileStore, SettledPart, SettledPayment, SettledReturn, SettledRow},
+    reconcile::{
+        CampaignOutline, ReconcileStore, SettledPart, SettledPayment, SettledReturn, SettledRow,
+    },
     repair::{RepairEngine, RepairReport, RepairState},
     repair_attempt::RepairAttempt,
     repair_record::{NumberRange, RepairRecord, RepairStore, Restatement, WithheldRecord},

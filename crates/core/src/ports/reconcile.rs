@@ -102,6 +102,15 @@ pub struct SettledReturn {
     pub part: ReturnPart,
 }
 
+/// The columns of a campaign's row that tell where the campaign is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CampaignOutline {
+    /// Number of partitions that it is spread over, as far as that is settled; 1 if it is not spread.
+    pub parts: u16,
+    /// Whether not all of its parts have opened, as far as that is settled.
+    pub is_draft: bool,
+}
+
 /// What reconciliation and repair read.
 #[async_trait]
 pub trait ReconcileStore: Send + Sync + 'static {
@@ -122,6 +131,13 @@ pub trait ReconcileStore: Send + Sync + 'static {
         id: CampaignId,
         partition: PartitionId,
     ) -> Result<Option<SettledPart>, LedgerError>;
+
+    /// The outline of a campaign, if the ledger has the campaign. It is read also if the ledger cannot read the other
+    /// columns of the row.
+    async fn campaign_outline(
+        &self,
+        id: CampaignId,
+    ) -> Result<Option<CampaignOutline>, LedgerError>;
 
     /// Up to `limit` shares or orders of a campaign with numbers above `after`, in their order; those of all parts.
     async fn settled_rows(

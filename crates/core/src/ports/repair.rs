@@ -22,6 +22,8 @@ pub struct RepairReport {
     pub withheld: u64,
     /// Entries that nobody can name.
     pub unnamed: u64,
+    /// Campaigns that were taken out of service: the ledger cannot read them, or has entries of them in quarantine.
+    pub out_of_service: u64,
     /// What cannot be kept beside what the ledger has.
     pub conflicts: Vec<Difference>,
 }

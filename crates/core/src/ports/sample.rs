@@ -77,6 +77,13 @@ pub trait SampleEngine: RepairEngine {
         rows_max: u32,
     ) -> Result<Option<Sample>, EngineError>;
 
+    /// Number of a partition's campaigns that repairs have taken out of service, until the ledger can read them and
+    /// their quarantine is redriven.
+    ///
+    /// # Errors
+    /// When the engine does not answer.
+    async fn count_out_of_service(&self, partition: PartitionId) -> Result<u64, EngineError>;
+
     /// Compares the facts of a partition's part of a campaign, such as phase, stock and terms, once. A difference is
     /// one if it is still there later.
     ///

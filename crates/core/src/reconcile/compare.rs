@@ -112,6 +112,8 @@ pub struct PartitionFindings {
     pub differences: Vec<(DifferenceKind, u64)>,
     /// Units that repairs withhold, as the ledger has it.
     pub withheld: u64,
+    /// Campaigns that repairs have taken out of service.
+    pub out_of_service: u64,
     /// When rows or facts of a campaign were compared last; `None` if nothing was live since the process began.
     pub ran_at: Option<Timestamp>,
     /// When everything that is live had been compared.

@@ -3,13 +3,13 @@
 use qiang_core::{
     event::PartitionId,
     id::CampaignId,
-    ports::{SettledPart, SettledPayment, SettledReturn, SettledRow},
+    ports::{CampaignOutline, SettledPart, SettledPayment, SettledReturn, SettledRow},
     rows::{
         SettledPaymentColumns, SettledReturnColumns, discarded_orders, page_of, with_discarded,
         with_discarded_payments, with_discarded_returns,
     },
 };
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::{campaigns, discards};
 use crate::error::StoreError;
@@ -65,6 +65,22 @@ pub(crate) fn settled_part(
     let part = part.as_ref();
     let part = part.map(|(phase, returned, refunded)| (phase.as_str(), *returned, *refunded));
     Ok(Some(SettledPart::of(record, parts, part)?))
+}
+
+/// The outline of a campaign, whether or not the other columns of its row can be read.
+pub(crate) fn campaign_outline(
+    conn: &Connection,
+    id: CampaignId,
+) -> Result<Option<CampaignOutline>, StoreError> {
+    let sql = "SELECT parts, phase = 'draft' FROM campaigns WHERE id = ?1";
+    let mut statement = conn.prepare_cached(sql)?;
+    let found = statement.query_row([id.to_string()], |row| {
+        Ok(CampaignOutline {
+            parts: row.get(0)?,
+            is_draft: row.get(1)?,
+        })
+    });
+    Ok(found.optional()?)
 }
 
 /// Shares or orders with numbers above `after`, in their order.

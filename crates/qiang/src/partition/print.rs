@@ -83,6 +83,7 @@ pub(super) fn repair(state: RepairState, json: bool) -> anyhow::Result<()> {
         appended,
         unnamed,
         withheld,
+        out_of_service,
         conflicts,
     } = &report;
     let conflicts: Vec<_> = conflicts.iter().map(ToString::to_string).collect();
@@ -90,7 +91,7 @@ pub(super) fn repair(state: RepairState, json: bool) -> anyhow::Result<()> {
     if json {
         let body = json!({
             "result": result, "campaigns": campaigns, "restored": restored, "appended": appended,
-            "unnamed": unnamed, "withheld": withheld, "conflicts": conflicts
+            "unnamed": unnamed, "withheld": withheld, "out_of_service": out_of_service, "conflicts": conflicts
         });
         writeln!(out, "{body}")?;
         return Ok(());
@@ -102,7 +103,7 @@ pub(super) fn repair(state: RepairState, json: bool) -> anyhow::Result<()> {
     writeln!(
         out,
         "{campaigns} campaigns: {restored} rows restored, {appended} entries appended, {unnamed} entries unknown, \
-         {withheld} units withheld"
+         {withheld} units withheld, {out_of_service} campaigns out of service"
     )?;
     for conflict in &conflicts {
         writeln!(out, "not kept: {conflict}")?;

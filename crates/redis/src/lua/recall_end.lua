@@ -32,6 +32,8 @@ else
 end
 if ARGV[9] ~= '' then
   redis.call('ZADD', KEYS[4], ARGV[9], ARGV[6])
+elseif noted then
+  redis.call('ZREM', KEYS[4], ARGV[6])
 end
-redis.call('HDEL', KEYS[1], 'damaged:' .. ARGV[6])
+redis.call('HDEL', KEYS[1], 'damaged:' .. ARGV[6], 'unreadable:' .. ARGV[6])
 return {'ok', ''}

@@ -20,7 +20,7 @@ if ARGV[4] == '1' then
   end
 end
 redis.call('HSET', KEYS[3], unpack(ARGV, 6))
-redis.call('HDEL', KEYS[1], 'damaged:' .. ARGV[2])
+redis.call('HDEL', KEYS[1], 'damaged:' .. ARGV[2], 'unreadable:' .. ARGV[2])
 if KEYS[12] then
   redis.call('UNLINK', KEYS[12])
   redis.call('HSET', KEYS[3], 'moving', 0)

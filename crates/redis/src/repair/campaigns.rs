@@ -33,8 +33,12 @@ impl RedisEngine {
                 if !known.insert(entry.campaign) {
                     continue;
                 }
-                let campaign = ledger.campaign(entry.campaign).await;
-                if campaign.map_err(of_ledger)?.is_none() {
+                let is_known = match ledger.campaign(entry.campaign).await {
+                    // It is quarantined.
+                    Err(LedgerError::Damaged { .. }) => true,
+                    campaign => campaign.map_err(of_ledger)?.is_some(),
+                };
+                if !is_known {
                     return Err(unavailable(format!(
                         "entry {} of partition {} is not settled, and the ledger does not have its campaign {}: give \
                          it to the ledger first",

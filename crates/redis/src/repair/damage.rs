@@ -10,7 +10,7 @@ use qiang_core::{
     campaign::{CampaignKind, Phase},
     event::PartitionId,
     id::CampaignId,
-    ports::{EngineError, Ledger, RepairEngine as _},
+    ports::{EngineError, Ledger, LedgerError, RepairEngine as _},
 };
 
 use super::of_ledger;
@@ -78,8 +78,10 @@ impl RedisEngine {
         }
         let quarantined = quarantined(partition, ledger).await?;
         for campaign in &damaged {
-            let known = ledger.settled_part(*campaign, partition).await;
-            let known = known.map_err(of_ledger)?;
+            let known = match ledger.settled_part(*campaign, partition).await {
+                Err(LedgerError::Damaged { .. }) => None,
+                known => known.map_err(of_ledger)?,
+            };
             let is_complete = is_settled
                 && !quarantined.contains(campaign)
                 && known.as_ref().is_some_and(|it| it.phase != Phase::Draft);

@@ -7,7 +7,7 @@ use std::{
 };
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
-use qiang_connect::PartitionState;
+use qiang_connect::{PartitionState, unavailable};
 use qiang_core::{
     event::PartitionId,
     id::CampaignId,
@@ -15,7 +15,7 @@ use qiang_core::{
     reconcile::Repair,
 };
 
-use super::of_ledger;
+use super::{Evidence, of_ledger, sides::CampaignRead};
 use crate::{
     engine::RedisEngine,
     offer::Loss,
@@ -26,6 +26,9 @@ use crate::{
 const RENEW_EVERY: Duration = Duration::from_millis(REPAIRER_MS / 5);
 /// Campaigns that are repaired at a time: most of a repair is waiting for answers. All their rows are in memory.
 const CAMPAIGNS_AT_A_TIME: usize = 8;
+
+/// Attempts of one repair, each of which may find campaigns that the ledger cannot read.
+const ATTEMPTS_MAX: usize = 3;
 
 /// A partition that this process repairs.
 pub(super) struct Held<'a> {
@@ -66,10 +69,7 @@ impl RedisEngine {
             for campaign in self.campaigns_to_repair(partition, ledger, loss).await? {
                 let parts = match known.get(&campaign) {
                     Some(parts) => *parts,
-                    None => {
-                        let parts = partitions.parts_of(ledger, campaign).await?;
-                        parts.map(|(parts, _)| parts)
-                    }
+                    None => self.parts_or_outline(ledger, campaign).await?,
                 };
                 known.insert(campaign, parts);
                 let place = parts.and_then(|parts| partitions.index_of(partition, campaign, parts));
@@ -86,6 +86,30 @@ impl RedisEngine {
             }
         }
         Ok(group)
+    }
+
+    /// Over how many partitions a campaign is spread, whether or not the ledger can read it.
+    async fn parts_or_outline(
+        &self,
+        ledger: &dyn Ledger,
+        campaign: CampaignId,
+    ) -> Result<Option<u16>, EngineError> {
+        let partitions = &self.node.partitions;
+        let home = partitions.home(campaign);
+        let settled = match ledger.settled_part(campaign, home).await {
+            Err(LedgerError::Damaged { .. }) => {
+                let outline = partitions.parts_of_unreadable(ledger, campaign).await?;
+                return Ok(outline.map(|(parts, _)| parts));
+            }
+            settled => settled.map_err(of_ledger)?,
+        };
+        match settled {
+            Some(settled) => {
+                let (parts, _) = partitions.parts_in(campaign, &settled).await?;
+                Ok(Some(parts))
+            }
+            None => Ok(None),
+        }
     }
 
     /// Takes partitions for this process; none if another one has one of them, or if nodes are still to say what they
@@ -177,12 +201,30 @@ impl RedisEngine {
         }
     }
 
+    /// Repairs partitions, again where campaigns were found that must be taken out of service.
     async fn repair_all(
         &self,
         held: &[Held<'_>],
         ledger: &dyn Ledger,
         at_once: bool,
     ) -> Result<BTreeMap<PartitionId, RepairReport>, EngineError> {
+        for _ in 0..ATTEMPTS_MAX {
+            if let Some(reports) = self.repair_once(held, ledger, at_once).await? {
+                return Ok(reports);
+            }
+        }
+        Err(unavailable(
+            "the ledger cannot read further campaigns: the repair begins again",
+        ))
+    }
+
+    /// One attempt; `None` if it has noted campaigns that must be taken out of service.
+    async fn repair_once(
+        &self,
+        held: &[Held<'_>],
+        ledger: &dyn Ledger,
+        at_once: bool,
+    ) -> Result<Option<BTreeMap<PartitionId, RepairReport>>, EngineError> {
         let began = tokio::time::Instant::now();
         if !at_once {
             // Before the ledger's position moves past it.
@@ -201,28 +243,34 @@ impl RedisEngine {
             campaigns.extend(evidence.kept.keys());
             campaigns.extend(&evidence.damaged);
             campaigns.extend(&evidence.late);
+            campaigns.extend(&evidence.suspended);
         }
         let mut reports: Vec<RepairReport> = evidence
             .iter()
             .map(|evidence| RepairReport {
                 unnamed: evidence.noted.unnamed,
+                out_of_service: evidence.suspended.len() as u64,
                 ..RepairReport::default()
             })
             .collect();
         let evidence_now = &evidence[..];
         let mut repairs = stream::iter(campaigns)
             .map(async |campaign| {
-                let members = self.read_campaign(held, ledger, campaign).await?;
-                self.repair_campaign(held, ledger, members, evidence_now)
+                self.repair_or_note(held, ledger, campaign, evidence_now)
                     .await
             })
             .buffered(CAMPAIGNS_AT_A_TIME);
+        let mut has_noted = false;
         while let Some(repaired) = repairs.try_next().await? {
-            for (place, repair) in repaired {
+            has_noted |= repaired.is_none();
+            for (place, repair) in repaired.into_iter().flatten() {
                 note(&repair, &mut reports[place]);
             }
         }
         drop(repairs);
+        if has_noted {
+            return Ok(None);
+        }
         for ((held, report), evidence) in held.iter().zip(&reports).zip(&evidence) {
             let new = &evidence.noted.epoch;
             held.rebuild.check().await?;
@@ -240,7 +288,45 @@ impl RedisEngine {
             "partitions were repaired together"
         );
         let ids = held.iter().map(|held| held.rebuild.partition);
-        Ok(ids.zip(reports).collect())
+        Ok(Some(ids.zip(reports).collect()))
+    }
+
+    /// Repairs one campaign, or takes it out of service; `None` if it is noted that the next attempt must do that.
+    async fn repair_or_note(
+        &self,
+        held: &[Held<'_>],
+        ledger: &dyn Ledger,
+        campaign: CampaignId,
+        evidence: &[Evidence],
+    ) -> Result<Option<Vec<(usize, Repair)>>, EngineError> {
+        for (held, evidence) in held.iter().zip(evidence) {
+            if evidence.suspended.contains(&campaign) {
+                let epoch = &evidence.noted.epoch;
+                let suspend = held.rebuild.suspend(campaign, evidence.position, epoch);
+                suspend.await?;
+                tracing::error!(
+                    partition = held.rebuild.partition.0,
+                    %campaign,
+                    "a campaign is out of service until the ledger can read it and its quarantine is redriven"
+                );
+                return Ok(Some(Vec::new()));
+            }
+        }
+        let members = match self.read_campaign(held, ledger, campaign).await? {
+            CampaignRead::Members(members) => members,
+            CampaignRead::Unreadable(reason) => {
+                let unreadable = (campaign, reason.as_str());
+                let noted = self.note_unreadable(held, ledger, unreadable, evidence);
+                return Ok((!noted.await?).then(Vec::new));
+            }
+        };
+        if let [member] = &members[..]
+            && self.note_quarantined(held, member, evidence).await?
+        {
+            return Ok(None);
+        }
+        let repaired = self.repair_campaign(held, ledger, members, evidence);
+        repaired.await.map(Some)
     }
 }
 

@@ -72,6 +72,11 @@ pub(super) fn in_neither(loss: &Loss, (head, settled): (Seq, Seq)) -> RangeInclu
 }
 
 impl Missing {
+    /// Whether an entry is missing.
+    pub(super) fn contains(&self, seq: Seq) -> bool {
+        self.ranges.iter().any(|range| range.contains(&seq))
+    }
+
     /// Number of the entries that no node can name; `named` are places of kept entries, and `all` says that every node
     /// has offered its answers.
     pub(super) fn unnamed(&self, named: &BTreeSet<Seq>, all: bool) -> u64 {

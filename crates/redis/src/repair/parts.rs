@@ -10,7 +10,7 @@ use qiang_core::{
     campaign::{AckLevel, Campaign, CampaignKind, Phase},
     event::{PartitionId, Seq},
     id::CampaignId,
-    ports::{EngineError, Ledger},
+    ports::{EngineError, Ledger, SettledPart},
 };
 use tokio::time::Instant;
 
@@ -78,21 +78,52 @@ impl Partitions {
         ledger: &dyn Ledger,
         campaign: CampaignId,
     ) -> Result<Option<(u16, CampaignKind)>, EngineError> {
-        let home = self.home(campaign);
-        let settled = ledger.settled_part(campaign, home).await;
-        let Some(settled) = settled.map_err(of_ledger)? else {
-            return Ok(None);
-        };
+        let settled = ledger.settled_part(campaign, self.home(campaign)).await;
+        match settled.map_err(of_ledger)? {
+            Some(settled) => self.parts_in(campaign, &settled).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The same of a campaign whose first part was read.
+    pub(super) async fn parts_in(
+        &self,
+        campaign: CampaignId,
+        settled: &SettledPart,
+    ) -> Result<(u16, CampaignKind), EngineError> {
         let kind = settled.record.campaign.kind();
         if settled.record.phase != Phase::Draft || settled.parts > 1 {
-            return Ok(Some((settled.parts, kind)));
+            return Ok((settled.parts, kind));
         }
-        let key = self.keys().plan(home, campaign);
-        let plan: Option<u16> = self
-            .query_unfenced(home, redis::cmd("GET").arg(key))
-            .await?;
+        let plan = self.plan_of(campaign).await?;
         let parts = plan.unwrap_or_else(|| self.parts_for(&settled.record.campaign));
-        Ok(Some((parts, kind)))
+        Ok((parts, kind))
+    }
+
+    /// Over how many partitions a campaign is to be spread, as its home has it; `None` if it was never opened there.
+    async fn plan_of(&self, campaign: CampaignId) -> Result<Option<u16>, EngineError> {
+        let home = self.home(campaign);
+        let key = self.keys().plan(home, campaign);
+        self.query_unfenced(home, redis::cmd("GET").arg(key)).await
+    }
+
+    /// Over how many partitions a campaign is spread whose row the ledger cannot read; `None` if the ledger does not
+    /// have it. Also whether it is a draft there.
+    pub(super) async fn parts_of_unreadable(
+        &self,
+        ledger: &dyn Ledger,
+        campaign: CampaignId,
+    ) -> Result<Option<(u16, bool)>, EngineError> {
+        let outline = ledger.campaign_outline(campaign).await;
+        let Some(outline) = outline.map_err(of_ledger)? else {
+            return Ok(None);
+        };
+        let plan = match outline.is_draft {
+            true => self.plan_of(campaign).await?,
+            false => None,
+        };
+        let parts = plan.unwrap_or(1).max(outline.parts);
+        Ok(Some((parts, outline.is_draft)))
     }
 
     /// The part of a campaign that a partition has, as number of parts and place among them; none where it has no part.

@@ -120,6 +120,11 @@ impl SampleEngine for RedisEngine {
         }))
     }
 
+    async fn count_out_of_service(&self, partition: PartitionId) -> Result<u64, EngineError> {
+        let campaigns = self.noted_campaigns(partition).await?;
+        Ok(campaigns.len() as u64)
+    }
+
     async fn compare_campaign(
         &self,
         partition: PartitionId,

@@ -56,6 +56,14 @@ pub(crate) struct BothSides {
     pub(crate) now: Timestamp,
 }
 
+/// Result of reading a campaign.
+pub(super) enum CampaignRead {
+    /// Its parts in the partitions that are repaired, each with the partition's place in the group.
+    Members(Vec<(usize, BothSides)>),
+    /// The ledger cannot read it, for this reason.
+    Unreadable(String),
+}
+
 impl BothSides {
     /// Whether Redis or the ledger has anything of it.
     pub(super) fn is_known(&self) -> bool {

@@ -17,7 +17,7 @@ use super::{
     group::Held,
     of_ledger, order_restoration,
     parts::{Elsewhere, Lost},
-    sides::BothSides,
+    sides::{BothSides, CampaignRead},
     stock::Stock,
     terms::LastTerms,
 };
@@ -36,14 +36,22 @@ impl RedisEngine {
         held: &[Held<'_>],
         ledger: &dyn Ledger,
         campaign: CampaignId,
-    ) -> Result<Vec<Member>, EngineError> {
+    ) -> Result<CampaignRead, EngineError> {
         let partitions = &self.node.partitions;
-        let Some((parts, kind)) = partitions.parts_of(ledger, campaign).await? else {
-            // Redis has what the ledger does not know: nothing can be held against it.
-            return Ok(Vec::new());
+        let home = partitions.home(campaign);
+        let settled = match ledger.settled_part(campaign, home).await {
+            Err(LedgerError::Damaged { reason }) => return Ok(CampaignRead::Unreadable(reason)),
+            settled => settled.map_err(of_ledger)?,
         };
-        let rows = settled_rows(ledger, campaign, kind).await;
-        let rows = rows.map_err(of_ledger)?;
+        let Some(settled) = settled else {
+            // Redis has what the ledger does not know: nothing can be held against it.
+            return Ok(CampaignRead::Members(Vec::new()));
+        };
+        let (parts, kind) = partitions.parts_in(campaign, &settled).await?;
+        let rows = match settled_rows(ledger, campaign, kind).await {
+            Err(LedgerError::Damaged { reason }) => return Ok(CampaignRead::Unreadable(reason)),
+            rows => rows.map_err(of_ledger)?,
+        };
         // Each partition has a connection of its own.
         let (mut places, mut reads) = (Vec::new(), Vec::new());
         for (place, held) in held.iter().enumerate() {
@@ -58,7 +66,7 @@ impl RedisEngine {
             .filter_map(|(place, part)| Some((place, part?)))
             .collect();
         members.sort_by_key(|(_, part)| part.facts.index);
-        Ok(members)
+        Ok(CampaignRead::Members(members))
     }
 
     /// Repairs what was read of a campaign; each repair with the partition's place among those that are held.

@@ -6,7 +6,7 @@
 //! handed out again. Otherwise the hash is what all of the log has made of it. If entries are gone from the log all the
 //! same, the repair appends what they have changed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use qiang_core::{
     event::{Event, PartitionId},
@@ -29,6 +29,8 @@ pub(super) struct Changes {
     pub(super) stock: BTreeMap<CampaignId, i64>,
     /// The last terms.
     pub(super) terms: BTreeMap<CampaignId, Revised>,
+    /// Campaigns whose rows or phase they change.
+    pub(super) others: BTreeSet<CampaignId>,
 }
 
 /// What the entries in quarantine change. It is read when all of the log is settled or quarantined.
@@ -56,7 +58,9 @@ pub(super) async fn in_quarantine(
                     let known = changes.terms.entry(campaign).or_insert((revision, terms));
                     *known = later(*known, (revision, terms));
                 }
-                _ => {}
+                _ => {
+                    changes.others.insert(campaign);
+                }
             }
         }
         if is_last {

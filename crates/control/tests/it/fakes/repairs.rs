@@ -5,9 +5,9 @@ use qiang_core::{
     event::{PartitionId, Seq},
     id::CampaignId,
     ports::{
-        BindingStore, EngineBinding, LedgerError, ReconcileStore, RepairAttempt, RepairRecord,
-        RepairStore, Restatement, SettledPart, SettledPayment, SettledReturn, SettledRow,
-        WithheldRecord,
+        BindingStore, CampaignOutline, EngineBinding, LedgerError, ReconcileStore, RepairAttempt,
+        RepairRecord, RepairStore, Restatement, SettledPart, SettledPayment, SettledReturn,
+        SettledRow, WithheldRecord,
     },
     reconcile::{DeletedOrders, PartFacts},
 };
@@ -29,6 +29,13 @@ impl ReconcileStore for FakeLedger {
         _: CampaignId,
         _: PartitionId,
     ) -> Result<Option<SettledPart>, LedgerError> {
+        Err(broken())
+    }
+
+    async fn campaign_outline(
+        &self,
+        _: CampaignId,
+    ) -> Result<Option<CampaignOutline>, LedgerError> {
         Err(broken())
     }
 

@@ -93,6 +93,7 @@ impl Gauges for Parts {
     }
     fn reconciliation(&self) -> Option<Vec<PartitionFindings>> {
         let report = |n, differences: [u64; 5]| PartitionFindings {
+            out_of_service: 0,
             partition: PartitionId(n),
             differences: DifferenceKind::FAULTS
                 .into_iter()

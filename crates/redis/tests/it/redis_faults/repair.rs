@@ -10,6 +10,7 @@ mod log_gap;
 mod repeated;
 mod returns;
 mod stock;
+mod suspended;
 mod terms;
 
 use std::{

@@ -7,7 +7,7 @@ use qiang_core::{
     campaign::Phase,
     event::{Entry, Event, Seq},
     id::{CampaignId, IdempotencyKey},
-    ports::RepairAttempt,
+    ports::{CampaignOutline, RepairAttempt},
     split::SplitRule,
 };
 
@@ -19,6 +19,12 @@ const ALL: usize = PARTS as usize;
 /// A draft until all parts have opened; paused while one is; ended and closed when all are.
 pub async fn the_phase_follows_the_parts(case: &mut Fixture) {
     let id = case.open(&sale(10)).await.id;
+    let outline = case.ledger().campaign_outline(id).await;
+    let unopened = CampaignOutline {
+        parts: 1,
+        is_draft: true,
+    };
+    assert_eq!(outline, Ok(Some(unopened)));
     for action in [
         CampaignAction::Pause,
         CampaignAction::Resume,
@@ -44,6 +50,10 @@ pub async fn the_phase_follows_the_parts(case: &mut Fixture) {
             case.settle(part, upto, 0).await;
         }
         assert_eq!(case.phase(id).await, phase, "{settled:?}");
+        let outline = case.ledger().campaign_outline(id).await.unwrap();
+        let is_draft = phase == Phase::Draft;
+        assert_eq!(outline.map(|it| it.is_draft), Some(is_draft));
+        assert_eq!(outline.map(|it| it.parts), Some(PARTS));
         case.compare().await;
     }
 }

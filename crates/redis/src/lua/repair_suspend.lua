@@ -1,0 +1,15 @@
+-- Takes a campaign out of service: its keys go, and no script finds it until it is reloaded from the ledger. A tick
+-- tries that again and again. Doing it again changes nothing.
+-- KEYS[1] partition, KEYS[2] agenda, KEYS[3..] the campaign's keys
+-- ARGV[1] the repairer's token, ARGV[2] the campaign, ARGV[3] the ledger's position: no later entry is about the
+-- campaign, ARGV[4] the epoch that the repair begins
+-- Replies: {"ok", ""}, {"gone", ""} when another one repairs
+local p = redis.call('HMGET', KEYS[1], 'halted', 'repairer')
+local server = string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)')
+if not p[1] or p[2] ~= ARGV[1] or string.sub(ARGV[1], -#server) ~= server then
+  return {'gone', ''}
+end
+redis.call('UNLINK', unpack(KEYS, 3))
+redis.call('HSET', KEYS[1], 'damaged:' .. ARGV[2], ARGV[3], 'unreadable:' .. ARGV[2], ARGV[4])
+redis.call('ZADD', KEYS[2], 0, ARGV[2])
+return {'ok', ''}

@@ -1,0 +1,300 @@
+//! Campaigns that a repair takes out of service, so that the others of the partition grant again: the ledger cannot
+//! read their rows, or has entries of them in quarantine that Redis has lost.
+//!
+//! Such a campaign is noted in `unreadable:ID`, and the repair begins again. The answers that nodes have offered about
+//! it go into the ledger's quarantine, so nothing is known of it but by rows and quarantine. Then its keys go, as those
+//! of a damaged campaign (`damage.rs`): no script finds it. It is reloaded once the ledger can read it and its
+//! quarantine is redriven.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use qiang_connect::unavailable;
+use qiang_core::{
+    event::{Entry, PartitionId, Seq},
+    id::CampaignId,
+    ports::{EngineError, Ledger, LedgerError, RepairAttempt},
+};
+
+use super::{Evidence, group::Held, missing, of_ledger, sides::BothSides};
+use crate::{
+    damage::quarantined_entries,
+    engine::RedisEngine,
+    offer::Loss,
+    rebuild::{Noted, Rebuild},
+    snapshot::settled_rows,
+};
+
+/// Fields of a partition that name campaigns out of service begin so.
+const NOTED: &str = "unreadable:";
+/// How often answers are put into quarantine again because another process has moved the ledger's position.
+const ATTEMPTS_MAX: usize = 20;
+
+/// The loss of a partition, and what is known of it when a repair begins.
+pub(super) struct Known<'a> {
+    pub(super) attempt: &'a RepairAttempt,
+    pub(super) loss: &'a Loss,
+    pub(super) noted: &'a Noted,
+    /// Entries that nodes have offered.
+    pub(super) kept: &'a [Entry],
+}
+
+impl Known<'_> {
+    /// Why no campaign may be taken out of service: Redis may know something of it that neither the ledger's rows nor
+    /// its quarantine has.
+    fn refusal(&self) -> Option<String> {
+        let Known { loss, noted, .. } = self;
+        if noted.unnamed > 0 {
+            return Some(format!("{} lost entries are unknown", noted.unnamed));
+        }
+        if loss.answers_from < loss.from || noted.settled < noted.head {
+            return Some("unsettled entries were deleted from the log".to_owned());
+        }
+        let is_forked = loss.from <= noted.head;
+        is_forked.then(|| "the log has other entries in place of the lost ones".to_owned())
+    }
+}
+
+impl RedisEngine {
+    /// Campaigns that stay out of service, of those that earlier attempts and repairs have noted. From then on the
+    /// answers that nodes have offered about them are in the ledger's quarantine.
+    pub(super) async fn suspended(
+        &self,
+        rebuild: &Rebuild<'_>,
+        ledger: &dyn Ledger,
+        known: &Known<'_>,
+    ) -> Result<BTreeSet<CampaignId>, EngineError> {
+        let (partition, mut suspended) = (rebuild.partition, BTreeSet::new());
+        for campaign in self.noted_campaigns(partition).await? {
+            let Some(reason) = suspension(ledger, partition, campaign).await? else {
+                rebuild.forget_suspension(campaign).await?;
+                continue;
+            };
+            if self.is_out_of_service(partition, campaign).await? {
+                // No lost entry is about it.
+                suspended.insert(campaign);
+                continue;
+            }
+            if let Some(refusal) = self.refusal(known) {
+                return Err(unavailable(format!(
+                    "campaign {campaign} cannot be taken out of service, because {refusal}: {reason}"
+                )));
+            }
+            quarantine_answers(rebuild, ledger, known, (campaign, reason.as_str())).await?;
+            suspended.insert(campaign);
+        }
+        Ok(suspended)
+    }
+
+    /// Why no campaign may be taken out of service.
+    pub(super) fn refusal(&self, known: &Known<'_>) -> Option<String> {
+        match self.node.recalls.ledger() {
+            None => Some("this process reloads no campaigns".to_owned()),
+            Some(_) => known.refusal(),
+        }
+    }
+
+    /// Campaigns of a partition that are out of service, or that a repair takes out of service.
+    pub(super) async fn noted_campaigns(
+        &self,
+        partition: PartitionId,
+    ) -> Result<BTreeSet<CampaignId>, EngineError> {
+        let partitions = &self.node.partitions;
+        let mut names = redis::cmd("HKEYS");
+        names.arg(partitions.keys().partition(partition));
+        let names: Vec<String> = partitions.query_unfenced(partition, &names).await?;
+        let noted = names.iter().filter_map(|name| name.strip_prefix(NOTED));
+        Ok(noted.filter_map(|id| id.parse().ok()).collect())
+    }
+
+    /// Whether an earlier repair has taken a campaign out of service, and Redis still says so.
+    async fn is_out_of_service(
+        &self,
+        partition: PartitionId,
+        campaign: CampaignId,
+    ) -> Result<bool, EngineError> {
+        let partitions = &self.node.partitions;
+        let fields = [format!("{NOTED}{campaign}"), format!("damaged:{campaign}")];
+        let mut get = redis::cmd("HMGET");
+        get.arg(partitions.keys().partition(partition)).arg(&fields);
+        let found = partitions.query_unfenced(partition, &get).await?;
+        let (noted, damaged): (Option<String>, Option<String>) = found;
+        let is_noted = |field: Option<String>| field.is_some_and(|text| text != "?");
+        let are_gone = is_noted(noted) && is_noted(damaged);
+        Ok(are_gone && !partitions.has_part(campaign, partition).await?)
+    }
+
+    /// Notes a campaign that the ledger cannot read, so that the next attempt takes it out of service. False if the
+    /// held partitions have nothing of it.
+    pub(super) async fn note_unreadable(
+        &self,
+        held: &[Held<'_>],
+        ledger: &dyn Ledger,
+        (campaign, reason): (CampaignId, &str),
+        evidence: &[Evidence],
+    ) -> Result<bool, EngineError> {
+        let partitions = &self.node.partitions;
+        let outline = partitions.parts_of_unreadable(ledger, campaign).await?;
+        let Some((parts, is_draft)) = outline else {
+            return Ok(false);
+        };
+        let is_here = |held: &Held<'_>| {
+            let partition = held.rebuild.partition;
+            partitions.index_of(partition, campaign, parts).is_some()
+        };
+        let Some(place) = held.iter().position(is_here) else {
+            return Ok(false);
+        };
+        let (rebuild, own) = (&held[place].rebuild, &evidence[place]);
+        let has_happened = !is_draft
+            || parts > 1
+            || own.kept.contains_key(&campaign)
+            || own.noted.unnamed > 0
+            || own.quarantined.others.contains(&campaign)
+            || partitions.has_part(campaign, rebuild.partition).await?;
+        if !has_happened {
+            return Ok(false); // It is opened as any other draft, once it can be read.
+        }
+        if parts > 1 {
+            return Err(unavailable(format!(
+                "campaign {campaign} is spread over {parts} partitions, and the ledger cannot read it: {reason}"
+            )));
+        }
+        tracing::error!(
+            partition = rebuild.partition.0,
+            %campaign,
+            reason,
+            "the ledger cannot read a campaign; the repair takes it out of service"
+        );
+        rebuild.note_suspension(campaign).await?;
+        Ok(true)
+    }
+
+    /// Notes a campaign of which Redis has nothing and the ledger has entries in quarantine: without these entries it
+    /// would grant again what users have. False if it need not or cannot be taken out of service.
+    pub(super) async fn note_quarantined(
+        &self,
+        held: &[Held<'_>],
+        (place, part): &(usize, BothSides),
+        evidence: &[Evidence],
+    ) -> Result<bool, EngineError> {
+        let (campaign, own) = (part.facts.campaign, &evidence[*place]);
+        let is_lost = part.facts.parts == 1 && part.snapshot.is_none() && part.closed.is_none();
+        if !is_lost || !own.quarantined.others.contains(&campaign) || !own.can_suspend {
+            return Ok(false);
+        }
+        let rebuild = &held[*place].rebuild;
+        tracing::error!(
+            partition = rebuild.partition.0,
+            %campaign,
+            "Redis has lost a campaign with entries in quarantine; the repair takes it out of service"
+        );
+        rebuild.note_suspension(campaign).await?;
+        Ok(true)
+    }
+}
+
+impl Rebuild<'_> {
+    async fn note_suspension(&self, campaign: CampaignId) -> Result<(), EngineError> {
+        let fields = [format!("{NOTED}{campaign}"), "?".to_owned()];
+        self.put_fields("set", &fields).await
+    }
+
+    async fn forget_suspension(&self, campaign: CampaignId) -> Result<(), EngineError> {
+        self.put_fields("del", &[format!("{NOTED}{campaign}")])
+            .await
+    }
+}
+
+/// Why a noted campaign stays out of service; `None` if the ledger has everything of it and can read it.
+async fn suspension(
+    ledger: &dyn Ledger,
+    partition: PartitionId,
+    campaign: CampaignId,
+) -> Result<Option<String>, EngineError> {
+    match read(ledger, partition, campaign).await {
+        Err(LedgerError::Damaged { reason }) => return Ok(Some(reason)),
+        read => read.map_err(of_ledger)?,
+    }
+    let entries = quarantined_entries(partition, ledger).await?;
+    let mut campaigns = entries.iter().map(|entry| entry.campaign);
+    let is_quarantined = campaigns.any(|other| other == campaign);
+    Ok(is_quarantined.then(|| "entries of it are in quarantine".to_owned()))
+}
+
+/// Reads everything of a campaign.
+async fn read(
+    ledger: &dyn Ledger,
+    partition: PartitionId,
+    campaign: CampaignId,
+) -> Result<(), LedgerError> {
+    if let Some(known) = ledger.settled_part(campaign, partition).await? {
+        settled_rows(ledger, campaign, known.record.campaign.kind()).await?;
+    }
+    Ok(())
+}
+
+/// Puts what nodes have offered of a campaign into quarantine, unless it is there. An entry keeps its place, or takes
+/// the next one if the ledger's position has passed that.
+async fn quarantine_answers(
+    rebuild: &Rebuild<'_>,
+    ledger: &dyn Ledger,
+    known: &Known<'_>,
+    (campaign, reason): (CampaignId, &str),
+) -> Result<(), EngineError> {
+    let (partition, noted) = (rebuild.partition, known.noted);
+    let places = (noted.head, noted.settled);
+    let lost = missing::of(ledger, partition, known.loss, places, Some(noted)).await?;
+    let mut answers: BTreeMap<Seq, &Entry> = BTreeMap::new();
+    for entry in known.kept {
+        if entry.campaign == campaign && lost.contains(entry.seq) {
+            let other = answers.insert(entry.seq, entry);
+            if other.is_some_and(|other| other != entry) {
+                return Err(unavailable(format!(
+                    "nodes have answered entry {} of campaign {campaign} in two ways",
+                    entry.seq
+                )));
+            }
+        }
+    }
+    let Some(first) = answers.keys().next().copied() else {
+        return Ok(());
+    };
+    for _ in 0..ATTEMPTS_MAX {
+        let mut there = quarantined_entries(partition, ledger).await?;
+        there.retain(|entry| entry.campaign == campaign && entry.seq >= first);
+        let mut left = Vec::new();
+        for answer in answers.values() {
+            let is_same = |it: &Entry| (it.at, &it.event) == (answer.at, &answer.event);
+            match there.iter().position(is_same) {
+                Some(place) => drop(there.swap_remove(place)),
+                None => left.push(*answer),
+            }
+        }
+        if left.is_empty() {
+            return Ok(());
+        }
+        for answer in left {
+            rebuild.check().await?;
+            let position = ledger.settled(partition).await.map_err(of_ledger)?;
+            let seq = answer.seq.max(position + 1);
+            if seq > position + 1 {
+                let moved = ledger
+                    .settle_past(known.attempt, position, &[], seq - 1)
+                    .await;
+                moved.map_err(of_ledger)?;
+            }
+            let entry = Entry {
+                seq,
+                ..answer.clone()
+            };
+            match ledger.quarantine(partition, &entry, reason).await {
+                // The position is another one by now: it is tried again.
+                Ok(_) | Err(LedgerError::Damaged { .. }) => {}
+                Err(error) => return Err(of_ledger(error)),
+            }
+        }
+    }
+    Err(unavailable(format!(
+        "answers about campaign {campaign} cannot be put into quarantine"
+    )))
+}
