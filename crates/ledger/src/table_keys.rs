@@ -23,7 +23,7 @@ use crate::{
 const CHECK_EVERY: Duration = Duration::from_secs(5);
 
 /// Tables and the columns of their unique keys, on both databases. [`Schema::UNIQUE_KEYS`] has those that differ.
-const UNIQUE_KEYS: [(&str, &str); 31] = [
+const UNIQUE_KEYS: [(&str, &str); 33] = [
     ("accounts", "id"),
     ("accounts", "owner,purpose,currency"),
     ("actions", "id"),
@@ -37,12 +37,14 @@ const UNIQUE_KEYS: [(&str, &str); 31] = [
     ("direct_postings", "source"),
     ("engine", "id"),
     ("idempotency_keys", "scope,key"),
+    ("order_returns", "campaign,number,key"),
     ("orders", "campaign,number"),
     ("parts", "campaign,partition"),
     ("payments", "campaign,number,payment"),
     ("payouts", "kind,reference"),
     ("payouts", "posting"),
     ("postings", "source,seq"),
+    ("repair_attempts", "partition"),
     ("repairs", "partition,epoch"),
     ("sale_terms", "campaign,revision"),
     ("schema_version", "version"),

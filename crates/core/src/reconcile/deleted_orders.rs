@@ -162,6 +162,19 @@ fn payments_of(rows: &PartRows, number: u32) -> BTreeMap<PaymentRef, PaymentStat
         .collect()
 }
 
+/// Settled orders with partial returns that the ledger lacks. No repair restores their rows. As entries, their money
+/// would move again.
+#[must_use]
+pub fn unrestorable_orders(engine: &EnginePart, ledger: &PartRows, is_settled: bool) -> Vec<u32> {
+    let numbers = engine.rows.grants.keys().copied();
+    let is_lacking = |number: &u32| {
+        is_settled
+            && !ledger.grants.contains_key(number)
+            && engine.rows.returned_in_parts(*number) > 0
+    };
+    numbers.filter(is_lacking).collect()
+}
+
 /// Room for orders beside those that the ledger has.
 struct Room {
     units: u64,
@@ -174,7 +187,7 @@ impl Room {
         let mut held: HashMap<UserId, u64> = HashMap::new();
         for row in ledger.grants.values() {
             if row.state.keeps_units() {
-                *held.entry(row.user.clone()).or_default() += u64::from(row.quantity);
+                *held.entry(row.user.clone()).or_default() += u64::from(row.units());
             }
         }
         // A part that is closed has handed out what it has; the rest has gone back.
@@ -193,7 +206,7 @@ impl Room {
         if !row.state.keeps_units() {
             return true;
         }
-        let units = u64::from(row.quantity);
+        let units = u64::from(row.units());
         let own = self.held.entry(row.user.clone()).or_default();
         if units > self.units || *own + units > self.limit {
             return false;

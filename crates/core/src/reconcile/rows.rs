@@ -183,7 +183,8 @@ impl PartRows {
     }
 
     /// Units of an order that returns of parts have returned.
-    pub(super) fn returned_in_parts(&self, number: u32) -> u32 {
+    #[must_use]
+    pub fn returned_in_parts(&self, number: u32) -> u32 {
         self.returns_of(number).map(|(_, units)| units).sum()
     }
 

@@ -282,6 +282,7 @@ mod tests {
                 granted_at: Timestamp::from_millis(100),
                 key: None,
                 state,
+                returned: 0,
             },
             payments: BTreeMap::from_iter(payments.iter().map(payment)),
             entries: Vec::new(),

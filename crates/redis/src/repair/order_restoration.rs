@@ -7,7 +7,7 @@ use qiang_core::{
     event::{Entry, PartitionId, Seq},
     id::CampaignId,
     ports::{EngineError, Ledger, LedgerError},
-    reconcile::{DeletedOrder, DeletedOrders, deleted_orders},
+    reconcile::{DeletedOrder, DeletedOrders, deleted_orders, unrestorable_orders},
 };
 use tokio::sync::Mutex;
 
@@ -60,6 +60,24 @@ pub(super) async fn restore(
         let (rebuild, attempt) = (&held[*place].rebuild, &held[*place].attempt);
         let rows = rows[*place];
         let facts = &part.facts;
+        for number in unrestorable_orders(&part.engine, &part.ledger, rows.is_settled) {
+            let of_order = |key: &u32| *key == number;
+            let engine = &part.engine.rows;
+            if let Some(row) = engine.grants.get(&number) {
+                part.ledger.grants.insert(number, row.clone());
+            }
+            let payments = engine.payments.iter().filter(|(key, _)| of_order(&key.0));
+            let payments = payments.map(|(key, state)| (key.clone(), *state));
+            part.ledger.payments.extend(payments);
+            let returns = engine.returns.iter().filter(|(key, _)| of_order(&key.0));
+            let returns = returns.map(|(key, units)| (key.clone(), *units));
+            part.ledger.returns.extend(returns);
+            tracing::error!(
+                campaign = %facts.campaign,
+                number,
+                "an order with partial returns was deleted from the ledger; restore its rows from a backup"
+            );
+        }
         let mut orders = deleted_orders(facts, &part.engine, &part.ledger, rows.is_settled);
         if orders.is_empty() {
             continue;
