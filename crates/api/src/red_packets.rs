@@ -213,10 +213,8 @@ pub(crate) struct RedPacketBody {
     total: MoneyBody,
     shares: u32,
     split: SplitBody,
-    /// What binds the service: the SHA-256 over split and seed and, from version 2 on, the packet's id and currency.
+    /// What binds the service: the SHA-256 over split, id, currency and seed.
     commitment: String,
-    /// 2, or 1 for packets of earlier releases.
-    commitment_version: u8,
     /// 32 random bytes that the sender has added to the seed. Without them the service has chosen the seed alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     entropy: Option<String>,
@@ -298,7 +296,6 @@ impl RedPacketBody {
             shares: packet.split.count(),
             split: SplitBody::of(packet.split.rule()),
             commitment: packet.commitment(campaign.id).to_string(),
-            commitment_version: packet.origin.version(),
             entropy: parts.map(|parts| parts.entropy.to_string()),
             promise: parts.map(|parts| promise(campaign.id, &parts.secret).to_string()),
             secret: parts.filter(|_| is_over).map(|it| it.secret.to_string()),

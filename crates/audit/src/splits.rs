@@ -5,7 +5,7 @@ use qiang_core::{
     money::Currency,
     split::{
         Commitment, Entropy, Parts, SPLIT_VERSION, Secret, Seed, Split, SplitRule, commit,
-        commit_to, lazy_amount,
+        lazy_amount,
     },
 };
 use rusqlite::{Connection, Row};
@@ -22,23 +22,13 @@ struct Packet {
     split: Split,
     seed: Seed,
     commitment: Commitment,
-    binding: Binding,
-}
-
-/// What the commitment says that it binds.
-enum Binding {
-    /// Version 1: seed and split.
-    Split,
-    /// Version 2: these, the campaign's id and its currency.
-    Campaign(CampaignId, Currency),
+    id: CampaignId,
+    currency: Currency,
 }
 
 impl Packet {
     fn committed(&self) -> Commitment {
-        match self.binding {
-            Binding::Split => commit(&self.seed, &self.split),
-            Binding::Campaign(id, currency) => commit_to(id, currency, &self.seed, &self.split),
-        }
+        commit(self.id, self.currency, &self.seed, &self.split)
     }
 }
 
@@ -48,7 +38,7 @@ pub(super) fn checks(conn: &Connection, has_log: bool) -> rusqlite::Result<[Chec
     let mut packets = Vec::new();
     let mut statement = conn.prepare(
         "SELECT ref, total, supply, split_rule, split_min, split_max, split_version, seed, commitment, \
-         commitment_version, secret, entropy, id, currency, parts FROM campaigns \
+         secret, entropy, id, currency, parts FROM campaigns \
          WHERE kind = 'red_packet' ORDER BY ref",
     )?;
     let mut rows = statement.query([])?;
@@ -120,7 +110,7 @@ fn packet(row: &Row<'_>) -> Option<Packet> {
     let (secret, entropy): (Option<[u8; 32]>, Option<[u8; 32]>) =
         (row.get("secret").ok()?, row.get("entropy").ok()?);
     // A seed that service and sender made is made of what they added.
-    let is_theirs = match (secret, entropy) {
+    let is_made = match (secret, entropy) {
         (None, None) => true,
         (Some(secret), Some(entropy)) => {
             let (secret, entropy) = (Secret::from_bytes(secret), Entropy::from_bytes(entropy));
@@ -128,21 +118,17 @@ fn packet(row: &Row<'_>) -> Option<Packet> {
         }
         _ => false,
     };
-    let binding = match row.get::<_, Option<u8>>("commitment_version").ok()? {
-        None | Some(1) if secret.is_none() => Binding::Split,
-        Some(2) if is_theirs => Binding::Campaign(
-            row.get::<_, String>("id").ok()?.parse().ok()?,
-            row.get::<_, String>("currency").ok()?.parse().ok()?,
-        ),
-        _ => return None,
-    };
+    if !is_made {
+        return None;
+    }
     Some(Packet {
         row: row.get("ref").ok()?,
         parts: row.get("parts").ok()?,
         split: Split::new(row.get("total").ok()?, row.get("supply").ok()?, rule).ok()?,
         seed,
         commitment: Commitment::from_bytes(row.get("commitment").ok()?),
-        binding,
+        id: row.get::<_, String>("id").ok()?.parse().ok()?,
+        currency: row.get::<_, String>("currency").ok()?.parse().ok()?,
     })
 }
 

@@ -130,8 +130,6 @@ bodies! {
         withheld: Money,
         /// The SHA-256 over split, id, currency and seed.
         commitment: String,
-        /// 2; 1 for packets of earlier releases, whose commitments bind neither id nor currency.
-        commitment_version: u8,
         /// The client seed, which the sender added.
         #[serde(skip_serializing_if = "Option::is_none")]
         entropy: Option<String>,

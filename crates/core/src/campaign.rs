@@ -13,7 +13,7 @@ use crate::{
     id::{CampaignId, UserId},
     money::Currency,
     payment::PaymentPolicy,
-    split::{Commitment, Origin, Parts, Seed, Split, SplitRule, commit, commit_to},
+    split::{Commitment, Origin, Parts, Seed, Split, SplitRule, commit},
     time::{Timestamp, Window},
     words::words,
 };
@@ -149,12 +149,7 @@ impl RedPacket {
 
     /// What is published before the packet `id` opens.
     pub fn commitment(&self, id: CampaignId) -> Commitment {
-        match self.origin {
-            Origin::Unbound => commit(&self.seed, &self.split),
-            Origin::Service | Origin::Both(_) => {
-                commit_to(id, self.currency, &self.seed, &self.split)
-            }
-        }
+        commit(id, self.currency, &self.seed, &self.split)
     }
 }
 

@@ -30,7 +30,6 @@ CREATE TABLE campaigns (
     split_version      INTEGER,
     seed               BLOB,
     commitment         BLOB,
-    commitment_version INTEGER,
     secret             BLOB,
     entropy            BLOB,
     -- sales

@@ -57,7 +57,6 @@ impl FromColumns for CampaignRow {
             split_max: columns.next()?,
             split_version: columns.next()?,
             seed: columns.next()?,
-            commitment_version: columns.next()?,
             secret: columns.next()?,
             entropy: columns.next()?,
             unit_price: columns.next()?,

@@ -177,7 +177,7 @@ function packetPage() {
       min: BigInt(packet.split.min ?? 1), max: BigInt(packet.split.max ?? 0),
     };
     const verdict = element("verdict");
-    const bound = packet.commitment_version > 1 ? { id: packet.id, currency: packet.total.currency } : undefined;
+    const bound = { id: packet.id, currency: packet.total.currency };
     if (commitment(seed, split, bound) !== packet.commitment) {
       show(verdict, say("proof_bad_commitment"));
       return;

@@ -8,7 +8,7 @@
  *   starts_at: string, ends_at: string, now: string }} State */
 /** @typedef {{ number: number, user: string, amount: Money }} Share */
 /** @typedef {{ id: string, sender: string, title: string, total: Money, shares: number, state: State,
- *   commitment: string, commitment_version: number, seed?: string, promise?: string, secret?: string, entropy?: string,
+ *   commitment: string, seed?: string, promise?: string, secret?: string, entropy?: string,
  *   luckiest?: Share, remaining: Money, refunded: Money, audience?: string, requirements: string[],
  *   split: { rule: string, min?: number, max?: number } }} Packet */
 /** @typedef {{ id: string, title: string, state: State, per_user_limit: number, unit_price: Money,

@@ -159,11 +159,10 @@ export function shares(seed, { total, count, rule, min, max }) {
 const CODES = new Map([["normal", 1], ["double_average", 2], ["equal", 3], ["lazy", 4]]);
 
 /**
- * What is published before a packet opens: the SHA-256 over split and seed, in hexadecimal digits. Of version 2 if it
- * says which packet it is for, as all do but those of earlier releases.
+ * What is published before a packet opens: the SHA-256 over split, id, currency and seed, in hexadecimal digits.
  * @param {Uint8Array} seed
  * @param {{ total: bigint, count: bigint, rule: string, min: bigint, max: bigint }} split
- * @param {{ id: string, currency: string }} [packet]
+ * @param {{ id: string, currency: string }} packet
  */
 export function commitment(seed, { total, count, rule, min, max }, packet) {
   const parameters = new Uint8Array(30);
@@ -173,8 +172,7 @@ export function commitment(seed, { total, count, rule, min, max }, packet) {
   view.setUint32(10, Number(count));
   view.setBigInt64(14, rule === "equal" ? 0n : min);
   view.setBigInt64(22, rule === "normal" ? max : 0n);
-  if (!packet) return hash(text("qiang/split/commitment\0"), parameters, seed);
-  return hash(text("qiang/split/commitment/2\0"), parameters, uuid(packet.id), text(packet.currency), seed);
+  return hash(text("qiang/split/commitment\0"), parameters, uuid(packet.id), text(packet.currency), seed);
 }
 
 /** What binds the service to its part of a seed. @param {string} id @param {string} secret */

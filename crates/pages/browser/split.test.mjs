@@ -9,6 +9,7 @@ import { commitment, madeOf, promise, sha256, shares, unhex } from "./assets/spl
 import { PROGRAM } from "./stage.mjs";
 
 const SEED = Uint8Array.from({ length: 32 }, (_, i) => i);
+const PACKET = { id: "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80", currency: "CNY" };
 const LARGEST = (1n << 63n) - 1n;
 
 test("it has the values of version 1", () => {
@@ -19,32 +20,32 @@ test("it has the values of version 1", () => {
   const check = (total, count, rule, promised, amounts, min = 0n, max = 0n) => {
     const split = { total: BigInt(total), count: BigInt(count), rule, min, max };
     assert.deepEqual(shares(SEED, split), amounts.map(BigInt));
-    if (promised) assert.equal(commitment(SEED, split), promised);
+    if (promised) assert.equal(commitment(SEED, split, PACKET), promised);
   };
-  check(10_000, 10, "normal", "f65d9e5aebfc9009a931d599e2be5c5f1a1d816249108162149c58870196d0ed",
+  check(10_000, 10, "normal", "85e043d5ad5b9c3b2bc01fd2c5da4a71b4a2ad0035f1d3bad8f989f652728557",
     [863, 945, 985, 1104, 843, 1150, 821, 1177, 882, 1230], 500n, 2_000n);
-  check(LARGEST, 4, "normal", "0d4ae6aa3ce4018bb3b14c722e54a17371a9d2a4a6392c1a05dbf8cfa6b0cbf5",
+  check(LARGEST, 4, "normal", "d81149aa1ac551f5e2c40918c9521f2d79dbd772204afa28b474c82fbe0156bc",
     [2477540025212212103n, 2255049828811953620n, 2672329671832201225n, 1818452510998408859n], 1n, LARGEST);
-  check(109, 10, "normal", "2ac9b07ea8e883c9362aba2127d681d1a92d1e9174d403734d039975be2ac562",
+  check(109, 10, "normal", "dcbd82faecb064225a12863a617c81ded088e9290a10308ea93211289533858a",
     [10, 11, 11, 11, 11, 11, 11, 11, 11, 11], 1n, 11n);
-  check(10_000, 10, "double_average", "a044ac9c3bad8cbfa51b79a95d381005bf78077045a49ca78643dd1c0127577c",
+  check(10_000, 10, "double_average", "bd2105f0fd11ced4db6e4fbcbb415c2626057a6279e86ad526d223e02bdcdbf8",
     [1368, 2388, 829, 105, 826, 584, 395, 1089, 1191, 1225], 1n);
-  check(LARGEST, 4, "double_average", "8296f34c73d408a61e6d5ff5391be4835b0084f5a388306687c861691d5ccf44",
+  check(LARGEST, 4, "double_average", "4e6690c9df93f64c09cffe62988c0a5d6da8baba518894d10c2ec4b3faecf869",
     [1719823315232140306n, 3522172421469969448n, 2661057250684127330n, 1320319049468538723n], 1n);
-  check(10_003, 10, "equal", "9990302ad0f26c90e2147de78aca4294675cb82fb85aeeb189ac6ee140f42899",
+  check(10_003, 10, "equal", "1a3f4f182529bf5bcfa6d5125ebc8c5551593a3288ee189b2d09b8eeeab5dcad",
     [1000, 1000, 1000, 1001, 1001, 1000, 1000, 1000, 1001, 1000]);
 });
 
 test("it has the values of a packet's commitment", () => {
-  const id = "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80";
+  const { id } = PACKET;
   const secret = Buffer.from(SEED).toString("hex");
   const entropy = Buffer.from(SEED.map((byte) => 0xff - byte)).toString("hex");
   assert.equal(promise(id, secret), "b50ad7a0c71f1b8068b6c633cedf514b4e4d9674f6e6d952191465883e6ac164");
   const seed = madeOf(secret, entropy);
   assert.equal(seed, "ac952f3e1412836d4b6259d3f7eb1547371ea5ebf8669f33b3c03bdf8122a6ff");
   const split = { total: 10_000n, count: 10n, rule: "normal", min: 500n, max: 2_000n };
-  const committed = commitment(unhex(seed), split, { id, currency: "CNY" });
-  assert.equal(committed, "0fa8be17af0d23b4a06cd8a8bb2b856c47346c7f8d0263e648995a6a9ef3a4c9");
+  const committed = commitment(unhex(seed), split, PACKET);
+  assert.equal(committed, "864e69af4743001275501a7ee0abdcfe6d59b678052f6186f35965484b2034ab");
 });
 
 test("it draws what the program draws", () => {
@@ -53,12 +54,13 @@ test("it draws what the program draws", () => {
       const seed = randomBytes(32).toString("hex");
       const bounds = { normal: ["--min", "1", "--max", String(2 * total)], equal: [] }[rule] ?? ["--min", "1"];
       const numbers = ["--total", String(total), "--count", String(count)];
-      const args = ["split", ...numbers, "--rule", rule, "--seed", seed, "--json", ...bounds];
+      const packet = ["--id", PACKET.id, "--currency", PACKET.currency];
+      const args = ["split", ...packet, ...numbers, "--rule", rule, "--seed", seed, "--json", ...bounds];
       const drawn = JSON.parse(execFileSync(PROGRAM, args, { encoding: "utf8" }));
       const min = rule === "equal" ? 0n : 1n;
       const split = { total: BigInt(total), count: BigInt(count), rule, min, max: BigInt(2 * total) };
       assert.deepEqual(shares(unhex(seed), split).map(Number), drawn.shares, `${rule} ${total} ${count} ${seed}`);
-      assert.equal(commitment(unhex(seed), split), drawn.commitment);
+      assert.equal(commitment(unhex(seed), split, PACKET), drawn.commitment);
     }
   }
 });

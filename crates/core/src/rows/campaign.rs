@@ -40,7 +40,6 @@ pub struct CampaignRow {
     pub split_max: Option<i64>,
     pub split_version: Option<i64>,
     pub seed: Option<Vec<u8>>,
-    pub commitment_version: Option<i64>,
     pub secret: Option<Vec<u8>>,
     pub entropy: Option<Vec<u8>>,
     pub unit_price: Option<i64>,
@@ -124,7 +123,7 @@ impl CampaignRow {
         })
     }
 
-    /// The payment policy. Null stands for the default, as in rows of earlier versions.
+    /// The payment policy. Null stands for the default.
     fn policy(&self) -> Option<PaymentPolicy> {
         let kind = match &self.payment_policy {
             None => PaymentPolicyKind::Owed,
@@ -167,16 +166,14 @@ impl CampaignRow {
         })
     }
 
-    /// Where the seed comes from. Earlier releases did not write that down.
+    /// The maker of the seed.
     fn origin(&self) -> Option<Origin> {
-        match (self.commitment_version, &self.secret, &self.entropy) {
-            (None | Some(1), None, None) => Some(Origin::Unbound),
-            (Some(2), None, None) => Some(Origin::Service),
-            (Some(2), secret, entropy) => Some(Origin::Both(Parts {
+        match (&self.secret, &self.entropy) {
+            (None, None) => Some(Origin::Service),
+            (secret, entropy) => Some(Origin::Both(Parts {
                 secret: Secret::from_bytes(bytes_of(secret.as_ref())?),
                 entropy: Entropy::from_bytes(bytes_of(entropy.as_ref())?),
             })),
-            _ => None,
         }
     }
 
@@ -212,10 +209,10 @@ impl<'a> NewCampaign<'a> {
 
     /// The columns of a [`CampaignRow`] from `id` to `payment_tolerance`, with `commitment` behind `seed`; then
     /// `updated_at`.
-    pub fn columns(&self) -> [Value<'_>; 28] {
+    pub fn columns(&self) -> [Value<'_>; 27] {
         let campaign = self.campaign;
         let (packet, sale) = (campaign.rules.red_packet(), campaign.rules.sale());
-        // Null stands for the default, as in rows of earlier versions.
+        // Null stands for the default.
         let policy = campaign.payment_policy;
         let policy = Some(policy).filter(|policy| *policy != PaymentPolicy::default());
         let rule = packet.map(|packet| packet.split.rule().parts());
@@ -240,9 +237,6 @@ impl<'a> NewCampaign<'a> {
             packet.map(|_| i64::from(SPLIT_VERSION)).into(),
             packet.map(|packet| &packet.seed.as_bytes()[..]).into(),
             commitment.map(|hash| &hash.as_bytes()[..]).into(),
-            packet
-                .map(|packet| i64::from(packet.origin.version()))
-                .into(),
             parts.map(|parts| &parts.secret.as_bytes()[..]).into(),
             parts.map(|parts| &parts.entropy.as_bytes()[..]).into(),
             sale.map(|sale| sale.unit_price().minor).into(),

@@ -2,7 +2,7 @@
 //!
 //! A [`Split`] is a total in minor units, a count of shares and a [`SplitRule`]; with a [`Seed`] it gives its shares,
 //! the same ones on every machine and in every release that speaks the same [`SPLIT_VERSION`]. Whoever opens a red
-//! packet publishes [`commit_to`]'s [`Commitment`] first and the seed once the packet is closed, so that anybody can
+//! packet publishes [`commit`]'s [`Commitment`] first and the seed once the packet is closed, so that anybody can
 //! verify that the amounts were settled beforehand and recompute them.
 //!
 //! What holds for every rule: the shares add up to the total exactly, each is inside the rule's bounds, and no
@@ -27,9 +27,7 @@ mod seed;
 
 pub use double_average::lazy_amount;
 pub use error::SplitError;
-pub use proof::{
-    Commitment, Entropy, Origin, Parts, Promise, Secret, commit, commit_to, promise, verify,
-};
+pub use proof::{Commitment, Entropy, Origin, Parts, Promise, Secret, commit, promise};
 pub use rule::{RuleName, RulePartsError, SplitRule, UnknownRule};
 pub use seed::{HexError, Seed};
 

@@ -2,22 +2,22 @@
 //!
 //! A [`Commitment`] is the SHA-256 of these bytes, in this order; integers are big-endian:
 //!
-//! | bytes | version 1 | version 2 |
-//! |---|---|---|
-//! | domain | `qiang/split/commitment` and a zero byte | `qiang/split/commitment/2` and a zero byte |
-//! | 1 | [`SPLIT_VERSION`] | the same |
-//! | 1 | the rule: 1 `normal`, 2 `double_average`, 3 `equal`, 4 `lazy` | the same |
-//! | 8 | total, in minor units | the same |
-//! | 4 | count | the same |
-//! | 8 | min, or 0 where the rule has none | the same |
-//! | 8 | max, or 0 where the rule has none | the same |
-//! | 16 | | the packet's id |
-//! | 3 | | the currency's code |
-//! | 32 | the seed | the same |
+//! | bytes | content |
+//! |---|---|
+//! | domain | `qiang/split/commitment` and a zero byte |
+//! | 1 | [`SPLIT_VERSION`] |
+//! | 1 | the rule: 1 `normal`, 2 `double_average`, 3 `equal`, 4 `lazy` |
+//! | 8 | total, in minor units |
+//! | 4 | count |
+//! | 8 | min, or 0 where the rule has none |
+//! | 8 | max, or 0 where the rule has none |
+//! | 16 | the packet's id |
+//! | 3 | the currency's code |
+//! | 32 | the seed |
 //!
 //! Every field has a fixed length, so no two splits have the same bytes. The seed's 256 random bits hide themselves:
-//! the parameters may be known to all. Version 1 does not say which packet it is for: whoever opens two packets with
-//! the same parameters can show either commitment for either. Packets of earlier releases have it.
+//! the parameters may be known to all. The id binds the packet: without it, a service that opens two packets with the
+//! same parameters could show either commitment for either.
 //!
 //! # Who chooses the seed
 //! The service does, unless the sender adds to it. A [`Promise`] is the SHA-256 of `qiang/split/promise` and a zero
@@ -34,8 +34,7 @@ use super::{SPLIT_VERSION, Seed, Split, SplitRule};
 use crate::{id::CampaignId, money::Currency};
 
 /// Keeps these hashes apart from all others that Qiang may ever publish.
-const DOMAIN_1: &[u8] = b"qiang/split/commitment\0";
-const DOMAIN_2: &[u8] = b"qiang/split/commitment/2\0";
+const DOMAIN: &[u8] = b"qiang/split/commitment\0";
 const PROMISE_DOMAIN: &[u8] = b"qiang/split/promise\0";
 const SEED_DOMAIN: &[u8] = b"qiang/split/seed\0";
 
@@ -94,11 +93,9 @@ impl Parts {
     }
 }
 
-/// Where a packet's seed comes from, and what its commitment binds.
+/// The maker of a packet's seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// Of an earlier release: chosen by the service; the commitment binds no packet.
-    Unbound,
     /// Chosen by the service alone.
     Service,
     /// Made by service and sender.
@@ -106,18 +103,10 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// The version of the commitment.
-    pub fn version(&self) -> u8 {
-        match self {
-            Self::Unbound => 1,
-            Self::Service | Self::Both(_) => 2,
-        }
-    }
-
     /// What service and sender have added, where both have.
     pub fn parts(&self) -> Option<&Parts> {
         match self {
-            Self::Unbound | Self::Service => None,
+            Self::Service => None,
             Self::Both(parts) => Some(parts),
         }
     }
@@ -128,15 +117,11 @@ pub fn promise(id: CampaignId, secret: &Secret) -> Promise {
     Promise(hash(&[PROMISE_DOMAIN, id.uuid().as_bytes(), &secret.0]))
 }
 
-/// Commits to `split` under `seed`, in version 1.
-pub fn commit(seed: &Seed, split: &Split) -> Commitment {
-    Commitment(hash(&[DOMAIN_1, &parameters(split), seed.as_bytes()]))
-}
-
-/// Commits to `split` under `seed` for the packet `id`, in version 2.
-pub fn commit_to(id: CampaignId, currency: Currency, seed: &Seed, split: &Split) -> Commitment {
+/// Commits to `split` under `seed` for the packet `id`. If a revealed seed gives the published commitment,
+/// [`Split::shares`] gives the shares that were committed to.
+pub fn commit(id: CampaignId, currency: Currency, seed: &Seed, split: &Split) -> Commitment {
     Commitment(hash(&[
-        DOMAIN_2,
+        DOMAIN,
         &parameters(split),
         id.uuid().as_bytes(),
         currency.code().as_bytes(),
@@ -144,13 +129,7 @@ pub fn commit_to(id: CampaignId, currency: Currency, seed: &Seed, split: &Split)
     ]))
 }
 
-/// Whether `commitment` is the one of version 1 to `split` under the revealed `seed`. If so, [`Split::shares`] gives
-/// the shares that were committed to.
-pub fn verify(split: &Split, seed: &Seed, commitment: &Commitment) -> bool {
-    commit(seed, split) == *commitment
-}
-
-/// The versions and what a split is made of.
+/// The version of the splitting rules, and the parameters of a split.
 fn parameters(split: &Split) -> [u8; 30] {
     let (code, min, max): (u8, i64, i64) = match split.rule() {
         SplitRule::Normal { min, max } => (1, min, max),

@@ -3,17 +3,19 @@
 
 use qiang_core::{
     id::CampaignId,
-    split::{
-        Entropy, Parts, SPLIT_VERSION, Secret, Seed, Split, SplitRule, commit, commit_to, promise,
-    },
+    split::{Entropy, Parts, SPLIT_VERSION, Secret, Seed, Split, SplitRule, commit, promise},
 };
+
+const PACKET: &str = "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80";
 
 fn check(total: i64, count: u32, rule: SplitRule, commitment: &str, shares: &[i64]) {
     assert_eq!(SPLIT_VERSION, 1);
     let seed = Seed::from_bytes(std::array::from_fn(|index| index as u8));
     let split = Split::new(total, count, rule).unwrap();
     assert_eq!(split.shares(&seed), shares, "{split:?}");
-    assert_eq!(commit(&seed, &split).to_string(), commitment, "{split:?}");
+    let (packet, cny) = (PACKET.parse().unwrap(), "CNY".parse().unwrap());
+    let committed = commit(packet, cny, &seed, &split);
+    assert_eq!(committed.to_string(), commitment, "{split:?}");
 }
 
 #[test]
@@ -25,7 +27,7 @@ fn normal() {
             min: 500,
             max: 2000,
         },
-        "f65d9e5aebfc9009a931d599e2be5c5f1a1d816249108162149c58870196d0ed",
+        "85e043d5ad5b9c3b2bc01fd2c5da4a71b4a2ad0035f1d3bad8f989f652728557",
         &[863, 945, 985, 1104, 843, 1150, 821, 1177, 882, 1230],
     );
     check(
@@ -35,14 +37,14 @@ fn normal() {
             min: 1,
             max: i64::MAX,
         },
-        "dd491c4cf424c001819ddeaa4e5555044bc40342ce17e9301e9b79d7a5127712",
+        "e2a1e585adaa2a088a0d767b11de3e439c4597c499da27fa878ccc4b7ed85114",
         &[1282, 609, 1187, 1026, 1470, 872, 697, 1081, 572, 1211],
     );
     check(
         17,
         10,
         SplitRule::Normal { min: 1, max: 3 },
-        "e4f6c9c5b639a30743e8f51bed1462e5976144eba14918eb1186954137fd05d7",
+        "3a25233270c730fd70c753250b49c549b9b64fe7da2669260c0ab5eaab338b23",
         &[1, 1, 3, 2, 3, 2, 1, 2, 1, 1],
     );
     check(
@@ -52,7 +54,7 @@ fn normal() {
             min: 1,
             max: i64::MAX,
         },
-        "0d4ae6aa3ce4018bb3b14c722e54a17371a9d2a4a6392c1a05dbf8cfa6b0cbf5",
+        "d81149aa1ac551f5e2c40918c9521f2d79dbd772204afa28b474c82fbe0156bc",
         &[
             2477540025212212103,
             2255049828811953620,
@@ -72,7 +74,7 @@ fn normal_tightened() {
             min: 200,
             max: 1_000_000,
         },
-        "efb27e3742efcd43b025dd204cb3d0f5047e27e6c57623b8096ef9530dd8ce5f",
+        "a004ed7f1f4b2a58ce3999032fab7a12756aece5cffe64c1b90e47df6fc742f1",
         &[
             264, 273, 239, 239, 242, 253, 221, 243, 252, 256, 256, 237, 257, 277, 223, 274, 253,
             263, 227, 249, 268, 261, 231, 234, 250, 272, 252, 248, 240, 263, 247, 240, 232, 257,
@@ -83,7 +85,7 @@ fn normal_tightened() {
         109,
         10,
         SplitRule::Normal { min: 1, max: 11 },
-        "2ac9b07ea8e883c9362aba2127d681d1a92d1e9174d403734d039975be2ac562",
+        "dcbd82faecb064225a12863a617c81ded088e9290a10308ea93211289533858a",
         &[10, 11, 11, 11, 11, 11, 11, 11, 11, 11],
     );
 }
@@ -94,21 +96,21 @@ fn double_average() {
         10_000,
         10,
         SplitRule::DoubleAverage { min: 1 },
-        "a044ac9c3bad8cbfa51b79a95d381005bf78077045a49ca78643dd1c0127577c",
+        "bd2105f0fd11ced4db6e4fbcbb415c2626057a6279e86ad526d223e02bdcdbf8",
         &[1368, 2388, 829, 105, 826, 584, 395, 1089, 1191, 1225],
     );
     check(
         17,
         10,
         SplitRule::DoubleAverage { min: 1 },
-        "489c19ccef705f39f48f4ae8160b785a2dfd96f9fef8fabd6f4353fa8a15b2b9",
+        "e68ae6144d67b1d91a28ceb0271e7e9928801dc6291ce69e6e80849d6dd31ce5",
         &[2, 3, 3, 1, 1, 1, 2, 2, 1, 1],
     );
     check(
         i64::MAX,
         4,
         SplitRule::DoubleAverage { min: 1 },
-        "8296f34c73d408a61e6d5ff5391be4835b0084f5a388306687c861691d5ccf44",
+        "4e6690c9df93f64c09cffe62988c0a5d6da8baba518894d10c2ec4b3faecf869",
         &[
             1719823315232140306,
             3522172421469969448,
@@ -124,14 +126,14 @@ fn equal() {
         10_000,
         10,
         SplitRule::Equal,
-        "67dc453370a5f2e89f0c93e1a5f6164977e222e4097a43f211501e27092e00ca",
+        "0f55c531b0cc70ed183c83328ec732b39ce7dfe24edb65d15b0a09754e2fd089",
         &[1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000],
     );
     check(
         10_003,
         10,
         SplitRule::Equal,
-        "9990302ad0f26c90e2147de78aca4294675cb82fb85aeeb189ac6ee140f42899",
+        "1a3f4f182529bf5bcfa6d5125ebc8c5551593a3288ee189b2d09b8eeeab5dcad",
         &[1000, 1000, 1000, 1001, 1001, 1000, 1000, 1000, 1001, 1000],
     );
 }
@@ -142,14 +144,14 @@ fn lazy() {
         10_000,
         10,
         SplitRule::Lazy { min: 1 },
-        "f4403d1dd2ec3926c4b7283dfcd2944c0397cec0d83406f02e32181b0b92b6cd",
+        "acc3b6f24826383d26986ba2c645576431ff231c8157b6e813687f2e2cb12df6",
         &[1075, 51, 112, 1163, 1858, 2043, 367, 1702, 1346, 283],
     );
     check(
         i64::MAX,
         4,
         SplitRule::Lazy { min: 500 },
-        "b178fd28b27c634ed4467023b26bc75e7a736c4cef00a12e9e7c779ba05df090",
+        "a6fa6d4bbca0d9dba836dbbcb1cb5647933c2ef4fce8ca6c0ce355cc42fc89f0",
         &[
             4043027142824186671,
             321684520602057960,
@@ -159,11 +161,11 @@ fn lazy() {
     );
 }
 
-/// The second version binds the packet, too; its seed may be made by service and sender.
+/// A commitment binds the packet; its seed may be made by service and sender.
 #[test]
 fn what_a_packet_commits_to() {
     let id = |text: &str| text.parse::<CampaignId>().unwrap();
-    let packet = id("01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80");
+    let packet = id(PACKET);
     let secret = Secret::from_bytes(std::array::from_fn(|index| index as u8));
     let entropy = Entropy::from_bytes(std::array::from_fn(|index| 0xff - index as u8));
     assert_eq!(
@@ -185,10 +187,10 @@ fn what_a_packet_commits_to() {
     };
     let split = Split::new(10_000, 10, rule).unwrap();
     let (cny, usd) = ("CNY".parse().unwrap(), "USD".parse().unwrap());
-    let commitment = commit_to(packet, cny, &seed, &split);
+    let commitment = commit(packet, cny, &seed, &split);
     assert_eq!(
         commitment.to_string(),
-        "0fa8be17af0d23b4a06cd8a8bb2b856c47346c7f8d0263e648995a6a9ef3a4c9"
+        "864e69af4743001275501a7ee0abdcfe6d59b678052f6186f35965484b2034ab"
     );
 
     // Whatever is another, the hash is.
@@ -197,12 +199,11 @@ fn what_a_packet_commits_to() {
     let double = Split::new(10_000, 10, SplitRule::DoubleAverage { min: 500 }).unwrap();
     let other_seed = Seed::from_bytes([0; 32]);
     for differs in [
-        commit(&seed, &split),
-        commit_to(other, cny, &seed, &split),
-        commit_to(packet, usd, &seed, &split),
-        commit_to(packet, cny, &other_seed, &split),
-        commit_to(packet, cny, &seed, &lazy),
-        commit_to(packet, cny, &seed, &double),
+        commit(other, cny, &seed, &split),
+        commit(packet, usd, &seed, &split),
+        commit(packet, cny, &other_seed, &split),
+        commit(packet, cny, &seed, &lazy),
+        commit(packet, cny, &seed, &double),
     ] {
         assert_ne!(differs, commitment);
     }

@@ -15,7 +15,7 @@ use crate::error::StoreError;
 
 /// What [`row_of`] reads.
 pub(crate) const SELECT: &str = "SELECT ref, id, kind, owner, title, currency, ack, starts_at, ends_at, created_at, \
-     supply, per_user_limit, total, split_rule, split_min, split_max, split_version, seed, commitment_version, secret, \
+     supply, per_user_limit, total, split_rule, split_min, split_max, split_version, seed, secret, \
      entropy, unit_price, hold_ms, \
      requirements, admission, payment_policy, payment_tolerance, phase, granted, returned, refunded, terms_revision, \
      coalesce((SELECT t.starts_at FROM sale_terms t WHERE t.campaign = campaigns.ref AND t.revision = 0), starts_at) \
@@ -171,7 +171,6 @@ pub(crate) fn row_of(row: &Row<'_>) -> rusqlite::Result<CampaignRow> {
         split_max: columns.next()?,
         split_version: columns.next()?,
         seed: columns.next()?,
-        commitment_version: columns.next()?,
         secret: columns.next()?,
         entropy: columns.next()?,
         unit_price: columns.next()?,

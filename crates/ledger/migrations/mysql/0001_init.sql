@@ -29,7 +29,6 @@ CREATE TABLE IF NOT EXISTS campaigns (
     split_version      BIGINT,
     seed               BINARY(32),
     commitment         BINARY(32),
-    commitment_version BIGINT,
     secret             BINARY(32),
     entropy            BINARY(32),
     -- sales

@@ -29,7 +29,6 @@ CREATE TABLE campaigns (
     split_version      BIGINT,
     seed               BYTEA  CHECK (length(seed) = 32),
     commitment         BYTEA  CHECK (length(commitment) = 32),
-    commitment_version BIGINT,
     secret             BYTEA,
     entropy            BYTEA,
     -- sales

@@ -3,13 +3,31 @@
 use qiang_core::{
     id::CampaignId,
     money::Currency,
-    split::{Commitment, Entropy, Parts, Promise, Secret, Seed, Split, commit, commit_to, promise},
+    split::{Commitment, Entropy, Parts, Promise, Secret, Seed, Split, commit, promise},
 };
 
-/// Which packet a commitment is for. Without these it is of version 1, as packets of earlier releases have it.
+/// The red packet that a commitment is for.
 #[derive(Debug, clap::Args)]
 pub(super) struct BindingArgs {
-    /// The red packet's id
+    /// The red packet's id, which its commitment binds
+    #[arg(long)]
+    id: CampaignId,
+    /// The total's currency, such as CNY, which the commitment binds
+    #[arg(long)]
+    currency: Currency,
+}
+
+impl BindingArgs {
+    /// The commitment to a split under a seed.
+    pub(super) fn commit(&self, seed: &Seed, split: &Split) -> Commitment {
+        commit(self.id, self.currency, seed, split)
+    }
+}
+
+/// The red packet that a commitment is for, if it is to be printed.
+#[derive(Debug, clap::Args)]
+pub(super) struct PacketArgs {
+    /// The red packet's id: with it the commitment is printed
     #[arg(long, requires = "currency")]
     id: Option<CampaignId>,
     /// The total's currency, such as CNY
@@ -17,13 +35,10 @@ pub(super) struct BindingArgs {
     currency: Option<Currency>,
 }
 
-impl BindingArgs {
-    /// The commitment to a split under a seed.
-    pub(super) fn commit(&self, seed: &Seed, split: &Split) -> Commitment {
-        match (self.id, self.currency) {
-            (Some(id), Some(currency)) => commit_to(id, currency, seed, split),
-            _ => commit(seed, split),
-        }
+impl PacketArgs {
+    /// The commitment to a split under a seed; `None` if no packet is given.
+    pub(super) fn commit(&self, seed: &Seed, split: &Split) -> Option<Commitment> {
+        Some(commit(self.id?, self.currency?, seed, split))
     }
 }
 
@@ -31,7 +46,7 @@ impl BindingArgs {
 #[derive(Debug, clap::Args)]
 pub(super) struct PartsArgs {
     /// What the service had promised before it knew the entropy, 64 hexadecimal digits
-    #[arg(long, value_name = "HEX", requires_all = ["id", "secret", "entropy"])]
+    #[arg(long, value_name = "HEX", requires_all = ["secret", "entropy"])]
     promise: Option<Promise>,
     /// The service's part of the seed, 64 hexadecimal digits
     #[arg(long, value_name = "HEX", requires = "promise")]
@@ -47,7 +62,7 @@ pub(super) type Fault = Option<&'static str>;
 impl PartsArgs {
     /// Whether the service kept its promise, and the seed is made of the parts; none where no parts are given.
     pub(super) fn check(&self, binding: &BindingArgs, seed: &Seed) -> Option<Fault> {
-        let (promised, id) = (self.promise?, binding.id?);
+        let (promised, id) = (self.promise?, binding.id);
         let (secret, entropy) = (self.secret.clone()?, self.entropy?);
         if promise(id, &secret) != promised {
             return Some(Some("the promise is not of this secret"));

@@ -11,7 +11,7 @@ use rand::TryRng;
 use rand::rngs::SysRng;
 use serde::Serialize;
 
-use super::binding::BindingArgs;
+use super::binding::PacketArgs;
 use super::{params::ParamArgs, svg};
 use crate::histogram::{Histogram, Summary};
 
@@ -22,7 +22,7 @@ const BAR_WIDTH: u64 = 48;
 #[derive(Debug, clap::Args)]
 pub(super) struct DrawArgs {
     #[command(flatten)]
-    binding: BindingArgs,
+    packet: PacketArgs,
     /// The seed, 64 hexadecimal digits; a fresh random one if absent
     #[arg(long, value_name = "HEX")]
     seed: Option<Seed>,
@@ -41,7 +41,9 @@ pub(super) struct DrawArgs {
 #[derive(Serialize)]
 struct Report<'a> {
     seed: String,
-    commitment: String,
+    /// Absent if no packet is given that it could bind.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    commitment: Option<String>,
     version: u8,
     total: i64,
     count: u32,
@@ -65,11 +67,11 @@ pub(super) fn run(
         None => fresh_seed()?,
     };
     let shares = split.shares(&seed);
-    let commitment = args.binding.commit(&seed, &split);
+    let commitment = args.packet.commit(&seed, &split);
     if args.json {
-        write_json(out, &split, &seed, &commitment, &shares)?;
+        write_json(out, &split, &seed, commitment, &shares)?;
     } else {
-        write_text(out, &split, &seed, &commitment, &shares)?;
+        write_text(out, &split, &seed, commitment, &shares)?;
         if args.shares {
             writeln!(out)?;
             for share in &shares {
@@ -100,13 +102,13 @@ fn write_json(
     out: &mut impl Write,
     split: &Split,
     seed: &Seed,
-    commitment: &Commitment,
+    commitment: Option<Commitment>,
     shares: &[i64],
 ) -> io::Result<()> {
     let (rule, min, max) = split.rule().parts();
     let report = Report {
         seed: seed.to_string(),
-        commitment: commitment.to_string(),
+        commitment: commitment.map(|commitment| commitment.to_string()),
         version: SPLIT_VERSION,
         total: split.total(),
         count: split.count(),
@@ -123,7 +125,7 @@ fn write_text(
     out: &mut impl Write,
     split: &Split,
     seed: &Seed,
-    commitment: &Commitment,
+    commitment: Option<Commitment>,
     shares: &[i64],
 ) -> io::Result<()> {
     let summary = Summary::of(shares);
@@ -131,7 +133,9 @@ fn write_text(
         out,
         "seed        {seed}  (secret until the red packet is closed)"
     )?;
-    writeln!(out, "commitment  {commitment}  (publish it first)")?;
+    if let Some(commitment) = commitment {
+        writeln!(out, "commitment  {commitment}  (publish it first)")?;
+    }
     writeln!(out, "split       {}, version {SPLIT_VERSION}", Title(split))?;
     writeln!(
         out,

@@ -15,8 +15,8 @@ const EXIT_REFUSED: u8 = 2;
 /// Split a red packet into shares and show how they are distributed.
 ///
 /// All amounts are whole minor units of the currency: 10000 is 100.00 yuan. The same seed gives the same shares
-/// everywhere. Publish the commitment when the red packet opens and the seed when it is closed; then anybody can run
-/// `qiang split verify`.
+/// everywhere. With --id and --currency the commitment is printed too: publish it when the red packet opens, and the
+/// seed when it is closed. Then anybody can run `qiang split verify`.
 #[derive(Debug, clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,

@@ -15,6 +15,7 @@ use super::{
 
 const EXAMPLE: &str = "\
 Example: qiang split verify --total 10000 --count 3 --rule equal --shares-file shares --json \
+--id 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80 --currency CNY \
 --seed 0000000000000000000000000000000000000000000000000000000000000000 \
 --commitment 0000000000000000000000000000000000000000000000000000000000000000";
 

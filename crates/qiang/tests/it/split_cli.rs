@@ -6,8 +6,9 @@ use std::process::{Command, Output, Stdio};
 use serde_json::Value;
 
 const SEED: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
-/// The commitment to [`NORMAL`] under [`SEED`].
-const COMMITMENT: &str = "f65d9e5aebfc9009a931d599e2be5c5f1a1d816249108162149c58870196d0ed";
+/// The commitment of [`PACKET`] to [`NORMAL`] under [`SEED`].
+const COMMITMENT: &str = "85e043d5ad5b9c3b2bc01fd2c5da4a71b4a2ad0035f1d3bad8f989f652728557";
+const PACKET: &str = "--id 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80 --currency CNY";
 const NORMAL: &str = "--total 10000 --count 10 --rule normal --min 500 --max 2000";
 const SHARES: &str = "863,945,985,1104,843,1150,821,1177,882,1230";
 
@@ -38,7 +39,7 @@ fn json(line: &str) -> Value {
 
 #[test]
 fn json_has_all_that_verifying_needs() {
-    let report = json(&format!("{NORMAL} --seed {SEED} --json"));
+    let report = json(&format!("{NORMAL} {PACKET} --seed {SEED} --json"));
     let shares: Vec<i64> = SHARES
         .split(',')
         .map(|share| share.parse().unwrap())
@@ -53,11 +54,12 @@ fn json_has_all_that_verifying_needs() {
     ));
     assert_eq!(equal["shares"], serde_json::json!([10, 10, 10]));
     assert!(equal.get("min").is_none() && equal.get("max").is_none());
+    assert_eq!(equal.get("commitment"), None, "binds no packet");
 }
 
 #[test]
 fn text_shows_the_proof_the_figures_and_every_share() {
-    let text = succeed(&format!("{NORMAL} --seed {SEED} --shares"));
+    let text = succeed(&format!("{NORMAL} {PACKET} --seed {SEED} --shares"));
     let (head, rest) = text.split_once("\n\n").unwrap();
     let (bars, shares) = rest.split_once("\n\n").unwrap();
     assert_eq!(
@@ -72,6 +74,10 @@ fn text_shows_the_proof_the_figures_and_every_share() {
     let in_bar = |bar: &str| bar.rsplit(' ').next().unwrap().parse::<u32>().unwrap();
     assert_eq!(bars.lines().map(in_bar).sum::<u32>(), 10);
     assert_eq!(shares.lines().collect::<Vec<_>>().join(","), SHARES);
+    // Without a packet there is nothing to commit to.
+    let unbound = succeed(&format!("{NORMAL} --seed {SEED} --shares"));
+    let line = format!("commitment  {COMMITMENT}  (publish it first)\n");
+    assert_eq!(unbound, text.replace(&line, ""));
 }
 
 #[test]
@@ -136,7 +142,7 @@ fn bad_input_is_refused_in_one_line() {
         "--total 10 --count 2 --rule equal --min 2",
         "leave --min away: the rule equal has no smallest share",
     );
-    let verify = format!("verify {NORMAL} --seed {SEED} --commitment {COMMITMENT}");
+    let verify = format!("verify {NORMAL} {PACKET} --seed {SEED} --commitment {COMMITMENT}");
     let output = split(&format!("{verify} --shares-file no/such/file"));
     assert_eq!(output.status.code(), Some(2));
     assert_eq!(text(&output.stderr).lines().count(), 1);
@@ -151,8 +157,11 @@ fn options_that_cannot_be_read_are_refused() {
         "--total 10 --count 2 --rule Equal",
         "--total 10 --count 2 --rule equal --seed 00",
         "verify",
-        &format!("verify {NORMAL} --seed {SEED} --commitment 00"),
-        &format!("--json verify {NORMAL} --seed {SEED} --commitment {COMMITMENT}"),
+        &format!("verify {NORMAL} {PACKET} --seed {SEED} --commitment 00"),
+        &format!("verify {NORMAL} --seed {SEED} --commitment {COMMITMENT}"),
+        &format!("{NORMAL} --currency CNY"),
+        &format!("{NORMAL} --id 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80"),
+        &format!("--json verify {NORMAL} {PACKET} --seed {SEED} --commitment {COMMITMENT}"),
     ] {
         let output = split(line);
         assert_eq!(output.status.code(), Some(2), "{line}");
@@ -171,7 +180,7 @@ fn check_verify(line: &str, code: i32, expected: &str) {
 #[test]
 fn verify_tells_a_true_split_from_a_false_one() {
     let good = "commitment  matches\n";
-    let proof = format!("{NORMAL} --seed {SEED} --commitment {COMMITMENT}");
+    let proof = format!("{NORMAL} {PACKET} --seed {SEED} --commitment {COMMITMENT}");
     check_verify(&proof, 0, good);
     let all = format!("{good}shares      match, all 10\n");
     check_verify(&format!("{proof} --share {SHARES}"), 0, &all);
@@ -204,7 +213,7 @@ fn verify_tells_a_true_split_from_a_false_one() {
     assert!(text(&output.stdout).starts_with("commitment  does not match"));
     // Shares that fit do not make up for a commitment that does not.
     check_verify(
-        &format!("{NORMAL} --seed {SEED} --commitment {SEED} --share {SHARES}"),
+        &format!("{NORMAL} {PACKET} --seed {SEED} --commitment {SEED} --share {SHARES}"),
         1,
         &format!(
             "commitment  does not match: this seed and split commit to {COMMITMENT}\n\
@@ -215,14 +224,13 @@ fn verify_tells_a_true_split_from_a_false_one() {
 
 #[test]
 fn verify_tells_whether_a_promise_was_kept() {
-    let id = "--id 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80";
     let entropy = "fffefdfcfbfaf9f8f7f6f5f4f3f2f1f0efeeedecebeae9e8e7e6e5e4e3e2e1e0";
     let (seed, commitment) = (
         "ac952f3e1412836d4b6259d3f7eb1547371ea5ebf8669f33b3c03bdf8122a6ff",
-        "0fa8be17af0d23b4a06cd8a8bb2b856c47346c7f8d0263e648995a6a9ef3a4c9",
+        "864e69af4743001275501a7ee0abdcfe6d59b678052f6186f35965484b2034ab",
     );
     let promise = "b50ad7a0c71f1b8068b6c633cedf514b4e4d9674f6e6d952191465883e6ac164";
-    let bound = format!("{NORMAL} --seed {seed} --commitment {commitment} {id} --currency CNY");
+    let bound = format!("{NORMAL} --seed {seed} --commitment {commitment} {PACKET}");
     let proof = format!("{bound} --promise {promise} --secret {SEED} --entropy {entropy}");
     let good = "commitment  matches\n";
     check_verify(&bound, 0, good);
@@ -254,10 +262,10 @@ fn verify_tells_whether_a_promise_was_kept() {
 fn verify_reads_what_split_wrote() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("shares");
-    let proof = format!("{NORMAL} --seed {SEED} --commitment {COMMITMENT}");
+    let proof = format!("{NORMAL} {PACKET} --seed {SEED} --commitment {COMMITMENT}");
     let good = "commitment  matches\nshares      match, all 10\n";
     for written in [
-        succeed(&format!("{NORMAL} --seed {SEED} --json")),
+        succeed(&format!("{NORMAL} {PACKET} --seed {SEED} --json")),
         SHARES.replace(',', "\n"),
     ] {
         std::fs::write(&path, &written).unwrap();

@@ -4,7 +4,7 @@ use qiang_core::{
     campaign::{RedPacket, Rules},
     event::{Entry, Event, Seq},
     id::CampaignId,
-    split::{Commitment, Seed, SplitRule, commit_to, lazy_amount},
+    split::{Commitment, Seed, SplitRule, commit, lazy_amount},
 };
 
 use super::{Account, ExpectedLedger};
@@ -44,7 +44,7 @@ pub(super) fn check(
             breaches.push(format!("a seed of {id} was shown, which is no packet"));
             continue;
         };
-        let commitment = commit_to(id, packet.currency, &reveal.seed, &packet.split);
+        let commitment = commit(id, packet.currency, &reveal.seed, &packet.split);
         if commitment != reveal.commitment {
             breaches.push(format!("the seed of {id} is not the one committed to"));
         } else if let Some(number) = other_amount(account, packet, &reveal.seed) {

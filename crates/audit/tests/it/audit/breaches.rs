@@ -470,7 +470,7 @@ fn every_planted_breach_is_reported_by_the_checks_it_breaks_and_no_others() {
         change_breaches::breaches(),
         split_breaches::breaches(),
         large_breaches::breaches(),
-        split_breaches::of_version_1(&sound),
+        split_breaches::of_another_currency(&sound),
     ]
     .concat()
     {

@@ -20,11 +20,6 @@ pub(crate) fn breaches() -> Vec<(&'static str, &'static [&'static str], String)>
             sql("UPDATE campaigns SET seed = zeroblob(32) WHERE ref = @normal"),
         ),
         (
-            "a commitment that binds no packet",
-            &["commitments"],
-            sql("UPDATE campaigns SET commitment_version = 1 WHERE ref = @normal"),
-        ),
-        (
             "entropy that did not make the seed",
             &["commitments"],
             sql(
@@ -51,27 +46,22 @@ pub(crate) fn breaches() -> Vec<(&'static str, &'static [&'static str], String)>
     ]
 }
 
-/// The same with a commitment of version 1 to the packet's own split and seed.
-pub(crate) fn of_version_1(sound: &Path) -> Vec<(&'static str, &'static [&'static str], String)> {
+/// The same with a commitment to the packet's own split and seed, in another currency.
+pub(crate) fn of_another_currency(
+    sound: &Path,
+) -> Vec<(&'static str, &'static [&'static str], String)> {
     let conn = Connection::open(sound).unwrap();
-    let seed = "SELECT seed FROM campaigns WHERE title = 'normal'";
-    let seed: [u8; 32] = conn.query_row(seed, [], |row| row.get(0)).unwrap();
+    let facts = "SELECT id, seed FROM campaigns WHERE title = 'normal'";
+    let (id, seed): (String, [u8; 32]) = conn
+        .query_row(facts, [], |row| Ok((row.get(0)?, row.get(1)?)))
+        .unwrap();
     let rule = SplitRule::Normal { min: 50, max: 200 };
     let split = Split::new(1_000, 10, rule).unwrap();
-    let commitment = commit(&Seed::from_bytes(seed), &split);
-    let set = |other: &str| {
-        format!("UPDATE campaigns SET commitment = x'{commitment}'{other} WHERE ref = @normal")
-    };
-    vec![
-        (
-            "a commitment that binds no packet, and says that it does",
-            &["commitments"],
-            set(""),
-        ),
-        (
-            "parts of a seed that nothing had bound",
-            &["commitments"],
-            set(", commitment_version = 1, secret = zeroblob(32), entropy = zeroblob(32)"),
-        ),
-    ]
+    let usd = "USD".parse().unwrap();
+    let commitment = commit(id.parse().unwrap(), usd, &Seed::from_bytes(seed), &split);
+    vec![(
+        "a commitment that binds another currency",
+        &["commitments"],
+        format!("UPDATE campaigns SET commitment = x'{commitment}' WHERE ref = @normal"),
+    )]
 }

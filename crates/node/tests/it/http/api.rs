@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::http::common::{Service, call, packet, paid, sale};
-use qiang_core::split::{Commitment, Seed, Split, SplitRule, commit_to};
+use qiang_core::split::{Commitment, Seed, Split, SplitRule, commit};
 use serde_json::json;
 
 #[tokio::test]
@@ -79,7 +79,7 @@ async fn a_red_packet_from_deposit_to_reveal() {
     let seed: Seed = closed["seed"].as_str().unwrap().parse().unwrap();
     let commitment: Commitment = open.text("commitment").parse().unwrap();
     let split = Split::new(10_000, 3, SplitRule::DoubleAverage { min: 1 }).unwrap();
-    let bound = commit_to(id.parse().unwrap(), "CNY".parse().unwrap(), &seed, &split);
+    let bound = commit(id.parse().unwrap(), "CNY".parse().unwrap(), &seed, &split);
     assert_eq!(bound, commitment);
     assert_eq!(split.shares(&seed)[0], amount);
     service.stop().await;
