@@ -29,7 +29,7 @@ use crate::{
     challenge::Challenge,
     config::Config,
     detached::Detached,
-    fingerprint::first_form,
+    fingerprint::fingerprint,
     gauges::Gauges,
     last_minutes::LastMinutes,
     limits::Limits,
@@ -177,8 +177,7 @@ impl App {
     ) -> Result<bool, Problem> {
         let key = IdempotencyKey::new(payment.as_str());
         let key = key.map_err(|error| Problem::internal(error.to_string()))?;
-        // It is kept for good, so it stays as it was written first.
-        let used = KeyUse::new(KeyUse::PAYMENT, key, first_form(&order.to_string(), &()));
+        let used = KeyUse::new(KeyUse::PAYMENT, key, fingerprint(&order.to_string(), &()));
         let bound = self.ports.ledger.bind_key(&used, self.fresh_id());
         match bound.await {
             Err(LedgerError::KeyReused) => Err(ProblemKind::PaymentUsed.into()),

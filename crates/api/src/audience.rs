@@ -139,7 +139,7 @@ impl AudienceRequest {
         Some(users.len())
     }
 
-    /// Checks what audiences of earlier campaigns need not fulfil: so a repetition of their creation is replayed.
+    /// Checks what only a new audience must fulfil: a repetition is answered before.
     pub(crate) fn check_new(request: Option<&Self>) -> Result<(), Problem> {
         let said = request.and_then(|request| request.passphrase.as_deref());
         said.map_or(Ok(()), passphrase::check_new)

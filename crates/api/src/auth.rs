@@ -75,12 +75,9 @@ impl Scope {
         }
     }
 
-    /// The scope that a word of a token stands for. `operate` is a deprecated name of `admin`.
+    /// The scope that a word of a token stands for.
     pub fn of_word(word: &str) -> Option<Self> {
-        match word {
-            "operate" => Some(Self::Admin),
-            _ => Self::ALL.into_iter().find(|scope| scope.name() == word),
-        }
+        Self::ALL.into_iter().find(|scope| scope.name() == word)
     }
 
     /// The bits of what it allows.

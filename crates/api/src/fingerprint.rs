@@ -15,7 +15,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::problem::Problem;
 
-/// The version of the form. A new one is a new number, and the old form is tried as well for as long as keys are kept.
+/// The version of the form. A new form gets a new number.
 const VERSION: u8 = 1;
 
 /// A key for a request of this caller: the route, the path's parameter and the body.
@@ -27,10 +27,7 @@ pub(crate) fn key_use(
     body: &impl Serialize,
 ) -> KeyUse {
     let scope = format!("{caller} {route}");
-    KeyUse {
-        earlier: Some(first_form(parameter, body)),
-        ..KeyUse::new(scope, key.clone(), fingerprint(parameter, body))
-    }
+    KeyUse::new(scope, key.clone(), fingerprint(parameter, body))
 }
 
 /// The key that is kept with an effect, and that outlives the table of idempotency keys: 32 hexadecimal digits. It
@@ -52,18 +49,14 @@ pub(crate) fn effect_key(used: Option<&KeyUse>) -> Result<IdempotencyKey, Proble
     IdempotencyKey::new(&hex).map_err(|error| Problem::internal(error.to_string()))
 }
 
-fn fingerprint(parameter: &str, body: &impl Serialize) -> [u8; 32] {
+/// The fingerprint of a request: of the path's parameter and the body.
+pub(crate) fn fingerprint(parameter: &str, body: &impl Serialize) -> [u8; 32] {
     let mut text = String::new();
     // Bodies are structs of texts and numbers, which always serialise.
     write(&serde_json::to_value(body).unwrap_or_default(), &mut text);
     let mut fingerprint: [u8; 32] = hash(parameter, text.as_bytes());
     fingerprint[0] = VERSION;
     fingerprint
-}
-
-/// The form before there were versions: the body as Rust writes it.
-pub(crate) fn first_form(parameter: &str, body: &impl Serialize) -> [u8; 32] {
-    hash(parameter, &serde_json::to_vec(body).unwrap_or_default())
 }
 
 fn hash(parameter: &str, body: &[u8]) -> [u8; 32] {
@@ -181,6 +174,5 @@ mod tests {
             hex,
             "01e02bb46f72ebc887f66fdd7d52e12cb856986372b368145b70ff077fe9bf20"
         );
-        assert_eq!(first_form("", &())[..4], [0xbc, 0x1f, 0x7c, 0xb2]);
     }
 }

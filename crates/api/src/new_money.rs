@@ -4,7 +4,7 @@ use qiang_core::money::Currency;
 
 use crate::problem::Problem;
 
-/// Refuses a code that stands for no currency. What was made with it before stays readable and payable.
+/// Refuses a code that stands for no currency.
 pub(crate) fn check(currency: Currency, pointer: &'static str) -> Result<(), Problem> {
     match currency.is_money() {
         true => Ok(()),

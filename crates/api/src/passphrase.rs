@@ -153,9 +153,6 @@ pub(crate) struct KeptPassphrase {
     salt: String,
     rounds: NonZeroU32,
     hash: String,
-    /// Whether it is the hash of what people see, and not of what was typed, as earlier releases kept it.
-    #[serde(default)]
-    as_seen: bool,
 }
 
 impl KeptPassphrase {
@@ -170,7 +167,6 @@ impl KeptPassphrase {
             salt: encode(&salt),
             rounds: ROUNDS,
             hash: encode(&hash?),
-            as_seen: true,
         })
     }
 }
@@ -181,8 +177,6 @@ pub(crate) struct Passphrase {
     salt: Arc<[u8]>,
     rounds: NonZeroU32,
     hash: Vec<u8>,
-    /// As in [`KeptPassphrase`].
-    as_seen: bool,
     /// SHA-256 of the passphrase once somebody has said it: the others who say it cost no rounds.
     known: OnceLock<Hash>,
     /// Who says the same at once waits for one hash.
@@ -196,7 +190,6 @@ impl Passphrase {
             salt: decode(&kept.salt)?.into(),
             rounds: kept.rounds,
             hash: decode(&kept.hash)?,
-            as_seen: kept.as_seen,
             known: OnceLock::new(),
             asked: SingleFlight::default(),
         })
@@ -225,11 +218,10 @@ impl Passphrase {
         if !is_possible(said) {
             return Ok(false);
         }
-        let forms = self.forms(said);
-        let digest = sha256(&forms[0]);
+        let said = seen(said);
+        let digest = sha256(&said);
         if let Some(known) = self.known.get() {
-            let is_known = |form: &String| verify_slices_are_equal(known, &sha256(form)).is_ok();
-            if forms.iter().any(is_known) {
+            if verify_slices_are_equal(known, &digest).is_ok() {
                 return Ok(true);
             }
             // There is one passphrase: what is not it is wrong.
@@ -238,26 +230,15 @@ impl Passphrase {
         }
         guess(self.asked.has(&digest))?;
         let asked = self.asked.run(digest, async {
-            for form in &forms {
-                let hash = hash(form.clone(), Arc::clone(&self.salt), self.rounds, queue).await;
-                if verify_slices_are_equal(&hash.ok()?, &self.hash).is_ok() {
-                    self.learn(sha256(form));
-                    return Some(true);
-                }
+            let hash = hash(said, Arc::clone(&self.salt), self.rounds, queue).await;
+            let is_right = verify_slices_are_equal(&hash.ok()?, &self.hash).is_ok();
+            if is_right {
+                self.learn(digest);
             }
-            Some(false)
+            Some(is_right)
         });
         // Somebody whose turn does not come is not wrong.
         asked.await.ok_or_else(|| EngineError::Overloaded.into())
-    }
-
-    /// What the hash may be of: what people see; or, where an earlier release made it, what was typed.
-    fn forms(&self, said: &str) -> Vec<String> {
-        let (typed, seen) = (said.trim().to_owned(), seen(said));
-        match self.as_seen || typed == seen {
-            true => vec![seen],
-            false => vec![typed, seen],
-        }
     }
 }
 
@@ -321,7 +302,7 @@ fn is_possible(said: &str) -> bool {
     !said.is_empty() && said.chars().nth(CHARS_MAX).is_none()
 }
 
-/// Checks what passphrases of earlier campaigns need not fulfil.
+/// Checks the least length of a new passphrase.
 pub(crate) fn check_new(said: &str) -> Result<(), Problem> {
     match is_long_enough(&seen(said)) {
         true => Ok(()),
@@ -336,8 +317,7 @@ fn impossible() -> Problem {
     Problem::invalid_at("#/audience/passphrase", detail)
 }
 
-/// Whether a new passphrase is too long to be guessed by trying all of its length. Older campaigns may have shorter
-/// ones.
+/// Whether a new passphrase is too long to be guessed by trying all of its length.
 fn is_long_enough(said: &str) -> bool {
     let chars = said.chars().count();
     let are_digits = said.chars().all(char::is_numeric);
@@ -415,10 +395,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_earlier_releases_kept_is_said_as_it_was() {
+    async fn a_passphrase_is_right_in_each_width() {
         let user = UserId::new("ann").unwrap();
-        let is = async |passphrase: &Passphrase, said: &str| {
-            let guesses = Guesses::new(&Metrics::new(&utoipa::openapi::OpenApi::default()));
+        let guesses = Guesses::new(&Metrics::new(&utoipa::openapi::OpenApi::default()));
+        let kept = KeptPassphrase::of("８８８８８８").await.unwrap();
+        let passphrase = Passphrase::of(&kept).unwrap();
+        for (said, expected) in [
+            ("88888", false),
+            ("888888", true),
+            ("８８８８８８", true),
+            ("８８８８８", false),
+        ] {
             let guesser = Guesser {
                 guesses: &guesses,
                 user: &user,
@@ -426,32 +413,9 @@ mod tests {
                 campaign: "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f01".parse().unwrap(),
                 is_replay: true,
             };
-            passphrase.is(said, Some(guesser)).await.unwrap()
-        };
-        let salt = [7; 16];
-        for (typed, others) in [("８８８８８８", "８８８8８８"), ("888888", "88888")] {
-            let hash = hash(typed.to_owned(), salt.into(), ROUNDS, &CLAIMS).await;
-            let kept = format!(
-                r#"{{"salt":"{}","rounds":{ROUNDS},"hash":"{}"}}"#,
-                encode(&salt),
-                encode(&hash.unwrap())
-            );
-            let kept: KeptPassphrase = serde_json::from_str(&kept).unwrap();
-            let passphrase = Passphrase::of(&kept).unwrap();
-            assert!(!is(&passphrase, others).await, "{others}");
-            assert!(is(&passphrase, typed).await, "{typed}");
-            assert!(is(&passphrase, typed).await, "{typed}, which is known");
-            assert!(!is(&passphrase, others).await, "{others}");
+            let is = passphrase.is(said, Some(guesser)).await;
+            assert_eq!(is.ok(), Some(expected), "{said}");
         }
-        // One of digits in their usual width is also right in the other width.
-        let hash = hash("888888".to_owned(), salt.into(), ROUNDS, &CLAIMS).await;
-        let kept = KeptPassphrase {
-            salt: encode(&salt),
-            rounds: ROUNDS,
-            hash: encode(&hash.unwrap()),
-            as_seen: false,
-        };
-        assert!(is(&Passphrase::of(&kept).unwrap(), "８８８８８８").await);
     }
 
     #[test]

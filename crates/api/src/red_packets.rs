@@ -139,7 +139,7 @@ impl RedPacketRequest {
         })
     }
 
-    /// Checks what packets that were made before need not fulfil.
+    /// Checks what only a new packet must fulfil: a repetition is answered before.
     fn check_new(&self) -> Result<(), Problem> {
         new_money::check(self.total.currency.0, "#/total/currency")?;
         AudienceRequest::check_new(self.audience.as_ref())?;

@@ -16,7 +16,6 @@ pub(crate) struct TokenArgs {
     sub: String,
     /// What it allows: words of `claim`, `send`, `deposit`, `withdraw`, `pay`, `campaigns:write`,
     /// `campaigns:write:any`, `read:any`, `admin`, with blanks between. docs/integrate/tokens.md has what each allows.
-    /// `operate` is a deprecated name of `admin`.
     #[arg(long, default_value = "claim")]
     scope: String,
     /// How long it holds, such as 90s, 15m, 1h or 7d.

@@ -23,8 +23,6 @@ pub struct KeyUse {
     pub key: IdempotencyKey,
     /// Stands for the body.
     pub fingerprint: [u8; 32],
-    /// What an earlier version has written for the same body, if it wrote something else: it is taken for the same.
-    pub earlier: Option<[u8; 32]>,
 }
 
 impl KeyUse {
@@ -37,7 +35,6 @@ impl KeyUse {
             scope: scope.into(),
             key,
             fingerprint,
-            earlier: None,
         }
     }
 
@@ -46,8 +43,7 @@ impl KeyUse {
     /// # Errors
     /// [`LedgerError::KeyReused`] if it was used for another request.
     pub fn bound_to(&self, fingerprint: &[u8], id: &str) -> Result<Uuid, LedgerError> {
-        let earlier = self.earlier.as_ref().map(<[u8; 32]>::as_slice);
-        if fingerprint != self.fingerprint && Some(fingerprint) != earlier {
+        if fingerprint != self.fingerprint {
             return Err(LedgerError::KeyReused);
         }
         Uuid::parse_str(id).map_err(|_| LedgerError::damaged("an idempotency key's id is bad"))

@@ -95,7 +95,7 @@ async fn campaigns_and_accounts_know_who_changed_them() {
     // What nobody may do is nobody's action, and what the engine refuses did not happen.
     lead("ann", "send", "close", "r5", 403).await;
     lead("sam", "send", "archive", "r6", 409).await;
-    lead("olga", "operate", "close", "r7", 200).await;
+    lead("olga", "admin", "close", "r7", 200).await;
     lead("olga", "campaigns:write:any", "resume", "r8", 409).await;
     lead("sam", "send", "archive", "r9", 200).await;
     let expected = done(&[

@@ -147,7 +147,7 @@ async fn a_key_is_for_one_passphrase() {
     let again = send("open sesame").await;
     assert_eq!((again.status, again.text("id")), (200, first.text("id")));
     send("open barley").await.assert_problem(422, "key-reused");
-    // The key is looked at before the least length, which passphrases of earlier releases need not have.
+    // The key is looked at before the least length.
     send("abc").await.assert_problem(422, "key-reused");
     send("").await.assert_problem(422, "invalid");
     assert_eq!(service.balance("sam").await, 10_000);

@@ -48,7 +48,7 @@ async fn an_order_that_costs_nothing_is_paid_at_once() {
         .await;
     assert_eq!((again.status, again.text("state").as_str()), (200, "paid"));
     let order = format!("/v1/orders/{}", bought.text("order"));
-    // An integration of an earlier release reports a payment of nothing.
+    // An integration may report a payment of nothing.
     let payment = format!("{order}/payment");
     for reference in ["p", "p", "q"] {
         let reply = service.post(&payment, &operator, paid(reference, 0)).await;

@@ -54,8 +54,8 @@ impl Engine for Deaf {
     }
 }
 
-/// A service whose engine opens nothing, and a packet of sam's that is a draft there: an earlier version that died
-/// between two commits left such ones.
+/// A service whose engine opens nothing, and a packet of sam's that is a draft there, as a process leaves it that dies
+/// between the ledger's commit and the engine's.
 async fn with_a_draft() -> (Service, CampaignId) {
     let ledger: Mutex<Option<Arc<dyn Ledger>>> = Mutex::new(None);
     let service = Service::start_with(|_, backend| {

@@ -103,7 +103,7 @@ fn the_document_says_what_the_table_says() {
 fn suffices(held: &str, needed: &str) -> bool {
     let of_users = ["claim", "send"];
     match held {
-        "admin" | "operate" => !of_users.contains(&needed),
+        "admin" => !of_users.contains(&needed),
         "campaigns:write:any" => [held, "campaigns:write"].contains(&needed),
         _ => held == needed,
     }
@@ -229,7 +229,7 @@ async fn every_operation_takes_the_scopes_of_the_table_alone() {
     let things = Things::new(&service).await;
     let operations = operations();
     let mut held: Vec<_> = Scope::ALL.iter().map(|scope| scope.name()).collect();
-    held.extend(["", "operate", "campaigns", "any"]);
+    held.extend(["", "campaigns", "any"]);
     for row in table() {
         for id in &row.operations {
             let operation = &operations[id];

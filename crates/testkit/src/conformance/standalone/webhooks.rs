@@ -243,7 +243,6 @@ pub async fn refunds_are_told_once(case: &mut Fixture) {
         scope: "refunds".to_owned(),
         key: IdempotencyKey::new("k").unwrap(),
         fingerprint: [7; 32],
-        earlier: None,
     };
     let (id, rest) = (Uuid::from_u64_pair(3, 1), refund(ours, "r-4", 30));
     for _ in 0..2 {
