@@ -15,7 +15,7 @@
 //!   entries were trimmed or campaigns have left: an entry after it that the log lacks was deleted by hand. `past` is
 //!   the epochs that this one continues, each with its last entry. Of campaigns that have left: no entry behind `left`
 //!   is about any of them, and none was created after `left_created`, in milliseconds. The end of a halt raises both to
-//!   what there was by then. `enrolled` is 1 once those that an earlier release has closed are in `closed`. `up` is
+//!   what there was by then. `up` is
 //!   when a node said last that it serves the partition, in milliseconds; `installation` and `engine` are those that
 //!   the ledger names. `downs` is from when to when none did, the 64 newest such times, oldest first. While it is
 //!   repaired, `repairer` is the process that does so until `repair_until`; `repair_since` is the loss and when it was
@@ -39,8 +39,7 @@
 //! - `P:{pNN}:lease`, string: the worker that settles the partition; it expires unless that worker renews it.
 //! - `P:{pNN}:answers`, hash, for a halted partition: entries past the end of the log that nodes have answered for.
 //!   Node and number of a chunk → entries as lines of text. Node → the loss for which it has stored its answers, the
-//!   number of the attempt, and, once all are stored, the first entry. Earlier releases use the list `P:{pNN}:kept` and
-//!   the hash `P:{pNN}:offers` instead.
+//!   number of the attempt, and, once all are stored, the first entry.
 //! - `P:{pNN}:repairs`, list: results of the last thousand repairs.
 //! - `P:{pNN}:reconciler`, string: the process that reconciles the partition with the ledger; it expires unless that
 //!   process renews it.
@@ -118,7 +117,7 @@ macro_rules! keys_of_a_partition {
 
 impl KeySpace {
     keys_of_a_partition! {
-        partition nodes log released queue doing dead lease agenda kept offers answers repairs reconciler waiting
+        partition nodes log released queue doing dead lease agenda answers repairs reconciler waiting
         waiting_all decider closed retirer
     }
 

@@ -102,12 +102,7 @@ impl Connections {
         base: Seq,
     ) -> Result<bool, EngineError> {
         let keys = self.keys();
-        let keys = [
-            keys.partition(id),
-            keys.kept(id),
-            keys.offers(id),
-            keys.answers(id),
-        ];
+        let keys = [keys.partition(id), keys.answers(id)];
         let mut command = eval_at_maxmemory(RESUME, &keys);
         command
             .arg(epoch.unwrap_or_default())

@@ -205,15 +205,6 @@ macro_rules! impl_ledger {
                     query(self.readers(), claimed).await
                 }
 
-                async fn closed_campaigns(
-                    &self,
-                    after: Option<CampaignId>,
-                    limit: u32,
-                ) -> Result<Vec<CampaignId>, LedgerError> {
-                    let closed = move |conn: &_| campaigns::closed(conn, after, limit);
-                    query(self.readers(), closed).await
-                }
-
                 async fn grants(
                     &self,
                     id: CampaignId,

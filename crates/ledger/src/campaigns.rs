@@ -26,7 +26,6 @@ const ENTER_CAMPAIGN: Statement = sql!("enter_campaign");
 const ENTER_SHARES: Statement = sql!("enter_shares");
 const CAMPAIGN: Statement = sql!(both concat!(include_str!("sql/campaigns.sql"), "WHERE id = $1"));
 const DRAFTS: Statement = sql!(both include_str!("sql/drafts.sql"));
-const CLOSED: Statement = sql!(both include_str!("sql/closed_campaigns.sql"));
 const AMOUNTS: Statement =
     sql!(both "SELECT amount FROM shares WHERE campaign = $1 ORDER BY number");
 const CLAIMED_PACKETS: Statement = sql!("claimed_packets");
@@ -224,15 +223,6 @@ pub(crate) async fn claimed_packets<D: Dialect>(
     limit: u32,
 ) -> Result<Vec<CampaignId>, StoreError> {
     ids_behind::<D>(conn, &CLAIMED_PACKETS, after, limit).await
-}
-
-/// Campaigns that are closed, regardless of their other columns.
-pub(crate) async fn closed<D: Dialect>(
-    conn: &mut D::Connection,
-    after: Option<CampaignId>,
-    limit: u32,
-) -> Result<Vec<CampaignId>, StoreError> {
-    ids_behind::<D>(conn, &CLOSED, after, limit).await
 }
 
 /// One page of ids, in order of creation.

@@ -222,15 +222,6 @@ impl<D: Dialect> CampaignStore for SqlLedger<D> {
             .await
     }
 
-    async fn closed_campaigns(
-        &self,
-        after: Option<CampaignId>,
-        limit: u32,
-    ) -> Result<Vec<CampaignId>, LedgerError> {
-        self.read(move |conn| Box::pin(campaigns::closed::<D>(conn, after, limit)))
-            .await
-    }
-
     async fn grants(
         &self,
         id: CampaignId,

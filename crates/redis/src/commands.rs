@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use futures_util::future::join_all;
-use qiang_connect::{memory_full, unavailable, unreadable};
+use qiang_connect::{memory_full, unreadable};
 use qiang_core::{
     book::{CampaignAction, Command, Refusal, Reply, SaleCorrection},
     campaign::{
@@ -37,9 +37,6 @@ const TICK_CALLS_MAX: usize = 20;
 const MOVES_MAX: usize = 50;
 /// How often parts are brought back for one sum over them: they may leave again meanwhile.
 const RECALLS_MAX: usize = 4;
-
-const OPENED_BEFORE: &str =
-    "an earlier release opened this sale over several partitions: its stock cannot be changed";
 
 /// Converts the error of a later step of a command that has changed a part already: "nothing was decided" is not true.
 pub(crate) fn after_an_effect(error: EngineError) -> EngineError {
@@ -154,7 +151,6 @@ impl Node {
                 ("rules", "limit") => return Err(Refusal::Rules(CampaignError::Limit).into()),
                 ("rules", "price") => return Err(Refusal::Rules(CampaignError::Price).into()),
                 ("rules", _) => return Err(Refusal::Rules(CampaignError::Stock).into()),
-                ("old", _) => return Err(unavailable(OPENED_BEFORE)),
                 ("short", text) => {
                     let words = text.split_once(' ').ok_or_else(unreadable)?;
                     let number = |word: &str| word.parse::<u64>().map_err(|_| unreadable());

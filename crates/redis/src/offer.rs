@@ -195,10 +195,7 @@ impl Partitions {
         let mut command = redis::cmd("HGETALL");
         command.arg(keys.answers(partition));
         let answers: HashMap<String, String> = self.query_unfenced(partition, &command).await?;
-        // Nodes of an earlier release put theirs there.
-        let mut command = redis::cmd("LRANGE");
-        command.arg(keys.kept(partition)).arg(0).arg(-1);
-        let mut lines: Vec<String> = self.query_unfenced(partition, &command).await?;
+        let mut lines: Vec<String> = Vec::new();
         for (field, text) in &answers {
             let Some((node, _)) = field.split_once(' ') else {
                 continue;

@@ -400,8 +400,6 @@ impl<'a> Rebuild<'a> {
         let keys = self.partitions.keys();
         let script_keys = [
             keys.partition(self.partition),
-            keys.kept(self.partition),
-            keys.offers(self.partition),
             keys.answers(self.partition),
             keys.repairs(self.partition),
         ];

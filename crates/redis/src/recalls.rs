@@ -48,12 +48,7 @@ pub(crate) struct Recalls {
     asked: mpsc::UnboundedSender<Wanted>,
     to_do: Mutex<Option<mpsc::UnboundedReceiver<Wanted>>>,
     waiting: Mutex<Waiting>,
-    /// Where the walk over campaigns stands that an earlier release has closed, for each partition that has them.
-    enrolling: Mutex<HashMap<PartitionId, Option<Walk>>>,
 }
-
-/// Behind which campaign a walk goes on; none where it begins.
-type Walk = Option<CampaignId>;
 
 #[derive(Default)]
 struct Waiting {
@@ -74,7 +69,6 @@ impl Recalls {
             ledger: OnceLock::new(),
             at_a_time: std::iter::repeat_with(some).take(partitions).collect(),
             waiting: Mutex::default(),
-            enrolling: Mutex::default(),
         }
     }
 
@@ -90,15 +84,6 @@ impl Recalls {
 
     pub(crate) fn ledger(&self) -> Option<&Arc<dyn Ledger>> {
         self.ledger.get()
-    }
-
-    /// Where the walk through a partition goes on; none at its end.
-    pub(crate) fn enrolling(&self, partition: PartitionId) -> Option<Walk> {
-        *self.enrolling.lock().entry(partition).or_insert(Some(None))
-    }
-
-    pub(crate) fn enrolled(&self, partition: PartitionId, next: Option<Walk>) {
-        self.enrolling.lock().insert(partition, next);
     }
 
     /// Counts claims that wait; false where too many do.

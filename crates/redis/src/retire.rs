@@ -4,7 +4,6 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use futures_util::{StreamExt as _, stream};
-use qiang_connect::eval_at_maxmemory;
 use qiang_core::{
     campaign::{AckLevel, CampaignKind, Phase},
     event::{PartitionId, Seq},
@@ -14,7 +13,6 @@ use qiang_core::{
 
 use crate::{damage::quarantined, engine::RedisEngine, scripts::RETIRE, snapshot::of_ledger};
 
-const ENROL: &str = include_str!("lua/enrol.lua");
 /// Campaigns of a partition that are looked at by one step.
 const SLICE: usize = 256;
 /// So many of them at a time.
@@ -51,8 +49,6 @@ impl RetireEngine for RedisEngine {
         if !node.partitions.get(partition).is_open() {
             return Ok(Retired::default());
         }
-        // What cannot be read of one campaign holds up no other: the first error is returned at the end.
-        let mut first = self.enrol(partition, ledger).await.err();
         let kept_ms = node.partitions.options().keep_closed.as_millis() as i64;
         let now_ms = node.now_ms(partition).await?;
         let mut command = redis::cmd("ZRANGEBYSCORE");
@@ -65,7 +61,7 @@ impl RetireEngine for RedisEngine {
             .arg(SLICE);
         let due: Vec<String> = node.partitions.query(partition, &command).await?;
         if due.is_empty() {
-            return first.map_or_else(|| Ok(Retired::default()), Err);
+            return Ok(Retired::default());
         }
         // In this order: what is closed by then has everything that is settled by now.
         let settled = ledger.settled(partition).await.map_err(of_ledger)?;
@@ -88,6 +84,8 @@ impl RetireEngine for RedisEngine {
             campaigns: 0,
             more: due.len() >= SLICE,
         };
+        // What cannot be read of one campaign holds up no other: the first error is returned at the end.
+        let mut first = None;
         while let Some(looked) = looks.next().await {
             match looked {
                 Ok(has_left) => retired.campaigns += u64::from(has_left),
@@ -99,37 +97,6 @@ impl RetireEngine for RedisEngine {
 }
 
 impl RedisEngine {
-    /// Notes some campaigns that an earlier release has closed, unless that is done.
-    async fn enrol(&self, partition: PartitionId, ledger: &dyn Ledger) -> Result<(), EngineError> {
-        let (node, keys) = (&self.node, self.node.partitions.keys());
-        let Some(after) = node.recalls.enrolling(partition) else {
-            return Ok(());
-        };
-        let mut get = redis::cmd("HGET");
-        get.arg(keys.partition(partition)).arg("enrolled");
-        let done: Option<String> = node.partitions.query(partition, &get).await?;
-        if done.is_some() {
-            node.recalls.enrolled(partition, None);
-            return Ok(());
-        }
-        let now_ms = node.now_ms(partition).await?;
-        // No more than their ids: what else the ledger has of one may be damaged, and is looked at when it is to leave.
-        let ids = ledger.closed_campaigns(after, SLICE as u32).await;
-        let ids = ids.map_err(of_ledger)?;
-        let next = ids.last().filter(|_| ids.len() == SLICE).copied().map(Some);
-        let campaigns = ids.iter().map(|id| keys.campaign(partition, *id));
-        let own = [keys.partition(partition), keys.closed(partition)];
-        let script_keys: Vec<_> = own.into_iter().chain(campaigns).collect();
-        let mut enrol = eval_at_maxmemory(ENROL, &script_keys);
-        enrol.arg(now_ms).arg(u8::from(next.is_none()));
-        for id in &ids {
-            enrol.arg(id.to_string());
-        }
-        let _: i64 = node.partitions.query(partition, &enrol).await?;
-        node.recalls.enrolled(partition, next);
-        Ok(())
-    }
-
     async fn retire_one(
         &self,
         (partition, campaign): (PartitionId, CampaignId),

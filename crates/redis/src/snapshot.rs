@@ -46,7 +46,7 @@ pub(crate) struct PartSnapshot {
     /// Shares withheld earlier.
     pub(crate) withheld_shares: String,
     /// The stock of a sale, as its first part has it: units in all, those that are withheld included. None of another
-    /// part, and where an earlier release has opened a spread sale.
+    /// part, and of a spread sale that was reloaded after its close.
     pub(crate) stock: Option<u64>,
     /// The terms of a sale, and which change of them they are: 0 for those with which it was opened.
     pub(crate) terms: Option<Revised>,

@@ -6,7 +6,7 @@
 //! revision that they have seen. If the node dies in between, a tick of the first part does the same.
 
 use futures_util::future::join_all;
-use qiang_connect::{Arguments, ScriptReply, unavailable, unreadable};
+use qiang_connect::{Arguments, ScriptReply, unreadable};
 use qiang_core::{
     admission::AdmissionBound,
     book::Refusal,
@@ -28,9 +28,6 @@ use crate::{
     scripts::{FOLLOW_TERMS, SET_TERMS},
     tally::{self, PartTally},
 };
-
-const OPENED_BEFORE: &str =
-    "an earlier release opened this sale over several partitions: its terms cannot be changed";
 
 /// The argument of a script; empty if the admission stays.
 fn percent(admission: Option<AdmissionBound>) -> String {
@@ -67,7 +64,6 @@ impl Node {
             ("rules", "window") => return rules(CampaignError::Window),
             ("rules", "limit") => return rules(CampaignError::Limit),
             ("rules", _) => return rules(CampaignError::Price),
-            ("old", _) => return Err(unavailable(OPENED_BEFORE)),
             _ => {}
         }
         let text = reply.found(Refusal::UnknownCampaign)?;

@@ -1,6 +1,6 @@
 -- Ends the halt of a repaired partition. The partition continues under a new epoch and a new term, after every entry
 -- that was ever in its log. The caller must know the current epoch, and only one call succeeds.
--- KEYS[1] partition, KEYS[2] kept, KEYS[3] offers, KEYS[4] answers
+-- KEYS[1] partition, KEYS[2] answers
 -- ARGV[1] the current epoch, empty if the state is lost, ARGV[2] the new epoch, ARGV[3] the log continues after this
 -- entry, ARGV[4] partitions, ARGV[8] the last entry of the current epoch that no node misses, if that is not all
 -- Replies: {"ok", term}; {"open", ""} if the partition is not halted; {"epoch", epoch} if the epoch is another;
@@ -48,5 +48,5 @@ end
 -- What a repair has written down is of the loss that is over, and so is what nodes have offered.
 redis.call('HDEL', KEYS[1], 'halted', 'lost_from', 'lost_to', 'gap_from', 'since', 'alive_from', 'repairer',
   'repair_until', 'repair_since', 'repair_unnamed')
-redis.call('UNLINK', KEYS[2], KEYS[3], KEYS[4])
+redis.call('UNLINK', KEYS[2])
 return {'ok', open}

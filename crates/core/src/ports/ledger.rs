@@ -380,14 +380,6 @@ pub trait CampaignStore: Send + Sync + 'static {
         limit: u32,
     ) -> Result<Vec<CampaignId>, LedgerError>;
 
-    /// Up to `limit` campaigns that are closed, in the order of their creation: the first ones, or those behind this
-    /// one. Nothing else is read of them: one whose row cannot be read is among them, and hides no other.
-    async fn closed_campaigns(
-        &self,
-        after: Option<CampaignId>,
-        limit: u32,
-    ) -> Result<Vec<CampaignId>, LedgerError>;
-
     /// Up to `limit` settled grants of a campaign with numbers above `after`.
     async fn grants(
         &self,

@@ -32,9 +32,6 @@ const DRAFTS: &str = "SELECT id FROM campaigns INDEXED BY campaigns_unopened WHE
 const CLAIMED_PACKETS: &str = "SELECT id FROM campaigns INDEXED BY campaigns_claimed \
      WHERE kind = 'red_packet' AND phase <> 'closed' AND granted = supply \
      AND ref > coalesce((SELECT ref FROM campaigns WHERE id = ?1), 0) ORDER BY ref LIMIT ?2";
-/// Rows in the order of `ref`: closed ones are most of them.
-const CLOSED: &str = "SELECT id FROM campaigns WHERE phase = 'closed' \
-     AND ref > coalesce((SELECT ref FROM campaigns WHERE id = ?1), 0) ORDER BY ref LIMIT ?2";
 
 pub(crate) fn campaign(
     conn: &Connection,
@@ -77,15 +74,6 @@ pub(crate) fn claimed_packets(
     limit: u32,
 ) -> Result<Vec<CampaignId>, StoreError> {
     ids_behind(conn, CLAIMED_PACKETS, after, limit)
-}
-
-/// Campaigns that are closed, whatever else their rows say.
-pub(crate) fn closed(
-    conn: &Connection,
-    after: Option<CampaignId>,
-    limit: u32,
-) -> Result<Vec<CampaignId>, StoreError> {
-    ids_behind(conn, CLOSED, after, limit)
 }
 
 /// A page of ids, in the order in which campaigns were created.

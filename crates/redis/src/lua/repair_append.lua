@@ -3,7 +3,7 @@
 -- ARGV[1] the repairer's token, ARGV[2] the log's end before, ARGV[3] and after; then for each record how many entries
 -- it has, campaign, milliseconds, kind and what it holds
 -- Replies: {"ok", ""}, {"gone", ""} when another one repairs, {"gap", seq}
-local p = redis.call('HMGET', KEYS[1], 'halted', 'repairer', 'seq', 'list')
+local p = redis.call('HMGET', KEYS[1], 'halted', 'repairer', 'seq', 'list', 'epoch')
 local server = string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)')
 if not p[1] or p[2] ~= ARGV[1] or string.sub(ARGV[1], -#server) ~= server then
   return {'gone', ''}
@@ -20,7 +20,8 @@ for i = 4, #ARGV, 5 do
   local id, campaign, at, field, body = string.format('%.0f', seq), ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]
   redis.call('XADD', KEYS[2], id .. '-0', 'c', campaign, 't', at, field, body)
   if p[4] then
-    redis.call('RPUSH', KEYS[3], id .. ' ' .. campaign .. ' ' .. at .. ' ' .. field .. '\n' .. body)
+    redis.call('RPUSH', KEYS[3], id .. ' ' .. campaign .. ' ' .. at .. ' ' .. field .. ' ' .. (p[5] or '-')
+      .. '\n' .. body)
   end
 end
 redis.call('HSET', KEYS[1], 'seq', ARGV[3])

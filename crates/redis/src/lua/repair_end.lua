@@ -1,5 +1,5 @@
 -- Ends a repair, and with resume.lua behind it the halt.
--- KEYS[1] partition, KEYS[2] kept, KEYS[3] offers, KEYS[4] answers, KEYS[5] repairs
+-- KEYS[1] partition, KEYS[2] answers, KEYS[3] repairs
 -- ARGV[1..4] as in resume.lua, ARGV[5] the repairer's token, ARGV[6] what was done, in words, ARGV[7] the loss,
 -- ARGV[8] the last entry that is accounted for
 -- Replies: {"gone", ""} when another one repairs; {"more", ""} when more is lost by now than was repaired
@@ -11,5 +11,5 @@ end
 if tostring(lost[2]) .. '-' .. tostring(lost[3]) ~= ARGV[7] then
   return {'more', ''}
 end
-redis.call('RPUSH', KEYS[5], ARGV[6])
-redis.call('LTRIM', KEYS[5], -1000, -1)
+redis.call('RPUSH', KEYS[3], ARGV[6])
+redis.call('LTRIM', KEYS[3], -1000, -1)

@@ -17,7 +17,7 @@ local function reason()
   elseif c[5] == '1' or redis.call('HLEN', KEYS[11]) > 0 then
     return 'moving'
   elseif not c[7] then
-    -- It was closed by an earlier release, or by a repair, whose entries follow.
+    -- It was closed by a repair, whose entries follow.
     redis.call('HSET', KEYS[5], 'touched', int(seq))
     return 'unsettled'
   elseif tonumber(c[7]) > settled then

@@ -5,7 +5,7 @@
 -- ARGV[10] the stock that the sale must have, or empty
 -- Replies: {"ok", tally}, {"unknown", ""}, {"refused", phase}, {"rules", stock, limit or price: what is broken};
 -- {"short", "UNITS STOCK"}, how many units have to be here first, and the present stock;
--- {"old", ""} where an earlier release has opened a spread sale; {"changed", ""} where the sale has another stock
+-- {"changed", ""} where the sale has another stock
 -- luacheck: read globals c now int answer phase_at put record tally finish
 -- luacheck: globals gate
 if c.kind ~= 'sale' then
@@ -15,8 +15,6 @@ local wanted = tonumber(ARGV[7])
 local stock = tonumber(redis.call('HGET', KEYS[5], 'stock'))
 if c.parts == 1 then
   stock = c.supply + c.withheld
-elseif not stock then
-  return {'old', ''}
 end
 if (tonumber(ARGV[10]) or stock) ~= stock then
   return {'changed', ''}

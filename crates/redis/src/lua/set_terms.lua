@@ -6,8 +6,8 @@
 -- price of the whole stock, ARGV[12] the latest instant, ARGV[13] the revision up to which all parts have followed, or
 -- empty, ARGV[14] the admission in percent, empty if it stays, ARGV[15..19] start, end, limit, price and admission that
 -- the sale must have, each empty if any is right
--- Replies: {"ok", tally}, {"unknown", ""}, {"refused", phase}, {"old", ""} where an earlier release has opened a spread
--- sale, {"rules", opened, past, window, limit or price: what is broken}, {"changed", ""} where it has other terms
+-- Replies: {"ok", tally}, {"unknown", ""}, {"refused", phase}, {"rules", opened, past, window, limit or price: what is
+-- broken}, {"changed", ""} where it has other terms
 -- luacheck: read globals seq c now int answer phase_at put record reschedule tally finish terms_text
 -- luacheck: globals gate
 if c.kind ~= 'sale' then
@@ -30,8 +30,6 @@ if opens ~= c.opens or ends ~= c.ends or limit ~= c.limit or price ~= c.price
   local stock = tonumber(redis.call('HGET', KEYS[5], 'stock'))
   if c.parts == 1 then
     stock = c.supply + c.withheld
-  elseif not stock then
-    return {'old', ''}
   end
   if opens ~= c.opens and phase ~= 's' then
     return {'rules', 'opened'}

@@ -1,6 +1,6 @@
 -- Checks that the keys of a campaign belong together: each is of its type and has as many rows as the campaign's hash
--- says. An earlier release that still runs adds buyers, payments and keys without counting them: there may be more of
--- these, and none is checked of which no number is written.
+-- says. A repair that has stopped may have put buyers, payments and keys and not their numbers: there may be more of
+-- these. No number is written before the first one.
 -- KEYS none of its own
 -- ARGV none of its own
 -- Replies: none of its own

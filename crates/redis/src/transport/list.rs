@@ -65,7 +65,7 @@ pub(super) async fn read(
     let mut records = Vec::with_capacity(items.len());
     for item in &items {
         match record(item) {
-            Some((of, record)) if of == Some(&*epoch) => records.push(record),
+            Some((of, record)) if of == epoch => records.push(record),
             Some(_) => drop_item(connection, item).await?,
             None => bury(connection, item).await?,
         }
@@ -119,14 +119,13 @@ fn keys(connection: &PartitionConnection) -> [String; 3] {
     ]
 }
 
-/// An item as the record of the log that it is a copy of, and the epoch that it is of. Items of before there were
-/// epochs in them have none.
-fn record(item: &[u8]) -> Option<(Option<&str>, Record)> {
+/// An item as the record of the log that it is a copy of, and the epoch that it is of.
+fn record(item: &[u8]) -> Option<(&str, Record)> {
     let (head, body) = std::str::from_utf8(item).ok()?.split_once('\n')?;
     let mut words = head.split(' ');
     let mut next = || words.next().filter(|word| !word.is_empty());
-    let (last, campaign, at, field) = (next()?, next()?, next()?, next()?);
-    let epoch = next();
+    let (last, campaign, at) = (next()?, next()?, next()?);
+    let (field, epoch) = (next()?, next()?);
     let text = |name: &str, value: &str| {
         let value = Value::BulkString(value.as_bytes().to_vec());
         (name.to_owned(), value)
@@ -147,10 +146,13 @@ mod tests {
             assert_eq!(record(item.as_bytes()).is_some(), good, "{item:?}");
         };
         check(&format!("7 {id} 1800000000000 e 0a\npaused\nresumed"), true);
-        check(&format!("7 {id} 1800000000000 e\npaused\nresumed"), true);
-        check(&format!("1 {id} 1800000000000 e\npaused\nresumed"), false);
-        check(&format!("7 {id} 1800000000000 e\nsold"), false);
-        check(&format!("7 {id} 1800000000000 x\npaused"), false);
+        check(&format!("7 {id} 1800000000000 e\npaused\nresumed"), false);
+        check(
+            &format!("1 {id} 1800000000000 e 0a\npaused\nresumed"),
+            false,
+        );
+        check(&format!("7 {id} 1800000000000 e 0a\nsold"), false);
+        check(&format!("7 {id} 1800000000000 x 0a\npaused"), false);
         check(&format!("7 {id} 1800000000000\npaused"), false);
         check("rubbish", false);
         check("", false);

@@ -327,30 +327,3 @@ pub async fn what_is_closed_is_archived(case: &mut Scenario) {
     assert_eq!(list(case, &closed).await, [gone.id]);
     case.replayed(gone.one("a")).await;
 }
-
-/// Closed campaigns of either kind, archived or not, in the order of their creation and in pages.
-pub async fn what_is_closed_is_found_by_its_id(case: &mut Scenario) {
-    assert_eq!(
-        case.ledger().closed_campaigns(None, 9).await,
-        Ok(Vec::new())
-    );
-    let packet = red_packet(1_000, 5, SplitRule::Equal);
-    let (first, live) = (case.open(sale(5)).await, case.open(sale(5)).await);
-    let second = case.open(packet).await;
-    for target in [second, first] {
-        case.act(target.id, CampaignAction::Close).await;
-    }
-    case.settle().await;
-    case.ledger().archive(first.id, None).await.unwrap();
-    let found = case.ledger().closed_campaigns(None, 9).await;
-    assert_eq!(found, Ok(vec![first.id, second.id]));
-    for (after, found) in [
-        (None, vec![first.id]),
-        (Some(first.id), vec![second.id]),
-        (Some(live.id), vec![second.id]),
-        (Some(second.id), vec![]),
-    ] {
-        let page = case.ledger().closed_campaigns(after, 1).await;
-        assert_eq!(page, Ok(found), "{after:?}");
-    }
-}

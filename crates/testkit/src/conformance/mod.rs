@@ -280,7 +280,6 @@ macro_rules! engine_conformance {
             listing::last_change_is_dated,
             listing::lists_come_in_pages_and_in_order,
             listing::what_is_closed_is_archived,
-            listing::what_is_closed_is_found_by_its_id,
             restart::a_restart_in_the_middle_loses_nothing,
             restart::replays_survive_a_restart,
             restart::holds_and_windows_survive_a_restart,

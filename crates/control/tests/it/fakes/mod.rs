@@ -330,14 +330,6 @@ impl CampaignStore for FakeLedger {
         Ok(page_behind(claimed, after, limit))
     }
 
-    async fn closed_campaigns(
-        &self,
-        _: Option<CampaignId>,
-        _: u32,
-    ) -> Result<Vec<CampaignId>, LedgerError> {
-        Err(broken())
-    }
-
     async fn grants(&self, _: CampaignId, _: u32, _: u32) -> Result<Vec<GrantRecord>, LedgerError> {
         Err(broken())
     }

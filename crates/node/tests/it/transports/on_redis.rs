@@ -246,9 +246,10 @@ impl<const LIST: bool, L: LedgerDatabase> TransportSubject for OnRedis<LIST, L> 
         for partition in self.0.engine.partitions() {
             let head = self.0.engine.head(partition).await;
             let next = head.expect("the log tells its head") + 1;
-            for epoch in ["", " 0123456789abcdef"] {
+            // A repair of a partition without a state writes the first one.
+            for epoch in ["-", "0123456789abcdef"] {
                 if LIST {
-                    let item = format!("{next} {campaign} 0 e{epoch}\npaused");
+                    let item = format!("{next} {campaign} 0 e {epoch}\npaused");
                     self.0
                         .call(&["RPUSH", &self.0.key(partition, "queue"), &item]);
                 }

@@ -253,30 +253,3 @@ async fn a_buyer_with_many_keys_has_a_short_row_and_every_replay() {
     let others = claim_all(&harness, &[target.keyed("other", 1, "key-0")]).await;
     assert_eq!(others[0].number, 1 + KEYS as u32);
 }
-
-/// An earlier version kept all keys in the buyer's row.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_long_row_of_an_earlier_version_is_read_and_grows_no_more() {
-    let (server, harness, target) = one_buyer().await;
-    let keyed = |n: usize| target.keyed("buyer", 1, &format!("old-{n}"));
-    let one = claim_all(&harness, &[keyed(0)]).await[0];
-    let users = format!("{}:{{p00}}:c:{}:users", harness.options.prefix, target.id);
-    let old: String = (1..500).map(|n| format!("\nold-{n}\t1")).collect();
-    let row = format!("1\t0\t1\nold-0\t1{old}");
-    blocking(|| {
-        let words = ["HSET", &users, "buyer", &row];
-        server.primary().call(&words).unwrap()
-    });
-    let before = row_bytes(&harness, server.primary(), target, "buyer");
-    let claims: Vec<_> = (0..100)
-        .map(|n| target.keyed("buyer", 1, &format!("new-{n}")))
-        .collect();
-    let made = claim_all(&harness, &claims).await;
-    assert_eq!(made.len(), 100);
-    assert_eq!(claim_all(&harness, &claims).await, made);
-    for n in [0, 1, 499] {
-        assert_eq!(claim_all(&harness, &[keyed(n)]).await[0], one);
-    }
-    let after = row_bytes(&harness, server.primary(), target, "buyer");
-    assert!(after <= before + 16, "from {before} to {after} bytes");
-}

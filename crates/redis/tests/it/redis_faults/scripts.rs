@@ -21,8 +21,6 @@ const TWO: &str = "2";
 struct Keys {
     partition: String,
     nodes: String,
-    kept: String,
-    offers: String,
     answers: String,
 }
 
@@ -43,8 +41,6 @@ impl Keys {
         Self {
             partition: key("partition"),
             nodes: key("nodes"),
-            kept: key("kept"),
-            offers: key("offers"),
             answers: key("answers"),
         }
     }
@@ -146,10 +142,8 @@ impl Keys {
         let reply = self.call(&[
             "EVAL",
             RESUME,
-            "4",
+            "2",
             &self.partition,
-            &self.kept,
-            &self.offers,
             &self.answers,
             epoch,
             new,
@@ -385,15 +379,10 @@ async fn a_resumed_partition_keeps_nothing_of_a_repair() {
             ("repair_unnamed", "101-110 3"),
         ]);
         assert_eq!(keys.begin(ONE, 10_000).0, "ok");
-        keys.call(&["RPUSH", &keys.kept, "an entry"]);
-        keys.call(&["HSET", &keys.offers, "a", "101-110 1"]);
         assert_eq!(keys.offer("a", (1, 0), "an entry", "1"), "ok");
-        let there = || {
-            let all = [&keys.kept, &keys.offers, &keys.answers];
-            keys.call(&["EXISTS", all[0], all[1], all[2]]).integer()
-        };
+        let there = || keys.call(&["EXISTS", &keys.answers]).integer();
         assert_eq!(keys.resume("e0", "e2"), "epoch");
-        assert_eq!(there(), Some(3));
+        assert_eq!(there(), Some(1));
         assert_eq!(keys.resume("e1", "e2"), "ok");
         let state = keys.state();
         let left: Vec<&String> = state
