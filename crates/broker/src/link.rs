@@ -28,6 +28,14 @@ pub enum BrokerError {
     /// RabbitMQ refused, or the connection was lost.
     #[error("RabbitMQ failed: {0}")]
     Failed(#[from] lapin::Error),
+    /// There is a queue of this name with other arguments.
+    #[error("queue {queue} exists with other arguments, delete it: {error}")]
+    OtherQueue {
+        /// Name of the queue.
+        queue: String,
+        /// Reply of RabbitMQ.
+        error: String,
+    },
     /// RabbitMQ did not answer in time.
     #[error("RabbitMQ does not answer: {0}")]
     Silent(&'static str),
@@ -138,32 +146,20 @@ impl Link {
         }
     }
 
-    /// Declares a partition's queues. A queue that an earlier version created without a delivery limit stays as it is;
-    /// a policy can set the limit.
+    /// Declares a partition's queues. Refuses a queue that another program has made with other arguments.
     pub(crate) async fn declare(&self, partition: PartitionId) -> Result<(), BrokerError> {
         let _one_at_a_time = self.declaring.lock().await;
         let (queue, dead) = (self.options.queue(partition), self.options.dead(partition));
         let text = |text: &str| AMQPValue::LongString(text.into());
         let bounded = [("x-max-length", AMQPValue::LongLongInt(DEAD_MAX))];
-        let unlimited = [
+        let arguments = [
             ("x-single-active-consumer", AMQPValue::Boolean(true)),
             ("x-dead-letter-exchange", text("")),
             ("x-dead-letter-routing-key", text(&dead)),
+            ("x-delivery-limit", AMQPValue::LongLongInt(DELIVERIES_MAX)),
         ];
-        let limit = ("x-delivery-limit", AMQPValue::LongLongInt(DELIVERIES_MAX));
         self.declare_quorum(&dead, &bounded).await?;
-        let limited = [&unlimited[..], &[limit]].concat();
-        match self.declare_quorum(&queue, &limited).await {
-            Err(BrokerError::Failed(error)) if refuses_with(&error, PRECONDITION_FAILED) => {
-                self.declare_quorum(&queue, &unlimited).await?;
-                tracing::warn!(
-                    queue,
-                    "queue has no delivery limit: set one by a policy, see the operations manual"
-                );
-                Ok(())
-            }
-            declared => declared,
-        }
+        self.declare_quorum(&queue, &arguments).await
     }
 
     /// Declares a durable quorum queue on a separate channel, because a refusal closes the channel.
@@ -186,8 +182,13 @@ impl Link {
         };
         let channel = self.channel().await?;
         let declared = channel.queue_declare(name.into(), durable, table);
-        in_time("declare a queue", declared).await?;
-        Ok(())
+        match in_time("declare a queue", declared).await {
+            Err(BrokerError::Failed(error)) if refuses_with(&error, PRECONDITION_FAILED) => {
+                let (queue, error) = (name.to_owned(), error.to_string());
+                Err(BrokerError::OtherQueue { queue, error })
+            }
+            declared => declared.map(drop),
+        }
     }
 }
 

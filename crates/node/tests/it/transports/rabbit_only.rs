@@ -89,8 +89,8 @@ fn messages_of_another_form_are_kept_aside() {
     });
 }
 
-/// The arguments that earlier versions made a queue with.
-fn old_arguments(dead: &str) -> FieldTable {
+/// The arguments of a queue, but for the delivery limit.
+fn unlimited_arguments(dead: &str) -> FieldTable {
     let mut table = FieldTable::default();
     let text = |text: &str| AMQPValue::LongString(text.into());
     table.insert("x-queue-type".into(), text("quorum"));
@@ -100,8 +100,8 @@ fn old_arguments(dead: &str) -> FieldTable {
     table
 }
 
-/// RabbitMQ 4 puts a message aside that has come 20 times, unless its queue says otherwise: it does. A queue that an
-/// earlier version has made works as it is.
+/// RabbitMQ 4 puts a message aside that has come 20 times, unless its queue says otherwise: it does. A queue that
+/// another program has made without the limit is refused by name, until it is deleted.
 #[test]
 fn a_queue_has_a_delivery_limit_of_its_own() {
     run(false, async |fixture: &mut Fixture<OnRabbit>| {
@@ -114,16 +114,29 @@ fn a_queue_has_a_delivery_limit_of_its_own() {
         let queue = fixture.subject.queue(fixture.partitions()[0]);
         let dead = format!("{queue}.dead");
         let (_connection, channel) = fixture.subject.channel().await;
-        let declared = channel.queue_declare(queue.as_str().into(), durable, old_arguments(&dead));
+        let declared =
+            channel.queue_declare(queue.as_str().into(), durable, unlimited_arguments(&dead));
         let refused = declared.await.expect_err("it has a limit").to_string();
         assert!(refused.contains("x-delivery-limit"), "{refused}");
 
         let (_connection, channel) = fixture.subject.channel().await;
         let deleted = channel.queue_delete(queue.as_str().into(), QueueDeleteOptions::default());
         deleted.await.expect("the queue is deleted");
-        let declared = channel.queue_declare(queue.as_str().into(), durable, old_arguments(&dead));
-        declared.await.expect("as an earlier version made it");
-        let worker = fixture.worker("w").await;
+        let declared =
+            channel.queue_declare(queue.as_str().into(), durable, unlimited_arguments(&dead));
+        declared.await.expect("as another program made it");
+        let (worker, partition) = (fixture.worker("w").await, fixture.partitions()[0]);
+        let until = Instant::now() + LONG;
+        let of_other = format!("queue {queue} exists with other arguments");
+        loop {
+            match fixture.step(&*worker, partition, PATIENCE).await {
+                Err(error) if error.to_string().contains(&of_other) => break,
+                _ => assert!(Instant::now() < until, "it is used"),
+            }
+        }
+        let (_connection, channel) = fixture.subject.channel().await;
+        let deleted = channel.queue_delete(queue.as_str().into(), QueueDeleteOptions::default());
+        deleted.await.expect("the queue is deleted");
         fixture.settle_all(&*worker).await;
         fixture.assert_nothing_refilled(&*worker);
         worker.release_ownership().await;
