@@ -181,7 +181,7 @@ impl SaleBody {
             ),
             None => (sale.per_user_limit(), sale.unit_price()),
         };
-        let admission = tally.terms.and_then(|terms| terms.admission);
+        let admission = tally.terms.map(|terms| terms.admission);
         let admission = admission.unwrap_or_else(|| sale.admission().into());
         let policy = campaign.payment_policy;
         // The ledger follows the engine.

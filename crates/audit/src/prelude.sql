@@ -248,7 +248,7 @@ CREATE INDEX temp.phases_of ON phases (campaign, since);
 
 -- The stretches of the log in which a campaign had one set of terms: after `since`, before `until`. Of a packet, and of
 -- a sale whose terms never changed, there is one. The note of an entry is the revision, the start, the end
--- and, except in entries of earlier versions, the admission.
+-- and the admission.
 CREATE TEMP TABLE terms AS
 WITH changes AS (
     SELECT campaign, seq, substr(note, instr(note, ' ') + 1) AS window, quantity, amount
@@ -263,10 +263,7 @@ WITH changes AS (
     UNION ALL
     SELECT campaign, seq, CAST(window AS INTEGER), CAST(substr(window, instr(window, ' ') + 1) AS INTEGER), quantity,
            amount,
-           CASE WHEN window LIKE '% % %' THEN
-               CAST(substr(window, instr(window, ' ') + instr(substr(window, instr(window, ' ') + 1), ' ') + 1)
-                    AS INTEGER)
-           END
+           CAST(substr(window, instr(window, ' ') + instr(substr(window, instr(window, ' ') + 1), ' ') + 1) AS INTEGER)
     FROM changes
 )
 SELECT *, lead(since, 1, 9223372036854775807) OVER (PARTITION BY campaign ORDER BY since) AS until

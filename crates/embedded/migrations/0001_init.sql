@@ -17,7 +17,7 @@ CREATE TABLE campaigns (
     starts_at          INTEGER NOT NULL,
     ends_at            INTEGER NOT NULL CHECK (ends_at > starts_at),
     created_at         INTEGER NOT NULL,
-    updated_at         INTEGER CHECK (updated_at >= 0), -- null until a first change
+    updated_at         INTEGER NOT NULL CHECK (updated_at >= 0),
     supply             INTEGER NOT NULL CHECK (supply > 0), -- shares, or units as settled changes of stock left them
     per_user_limit     INTEGER NOT NULL CHECK (per_user_limit >= 1),
     requirements       TEXT    NOT NULL DEFAULT '',
@@ -99,7 +99,7 @@ CREATE TABLE sale_terms (
     ends_at        INTEGER NOT NULL,
     per_user_limit INTEGER NOT NULL,
     unit_price     INTEGER NOT NULL,
-    admission      INTEGER CHECK (admission >= 0),
+    admission      INTEGER NOT NULL CHECK (admission >= 0),
     PRIMARY KEY (campaign, revision)
 ) STRICT, WITHOUT ROWID;
 

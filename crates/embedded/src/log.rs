@@ -255,11 +255,9 @@ impl<'a> Columns<'a> {
                 amount: Some(terms.unit_price_minor),
                 note: Some({
                     let (from, upto) = (terms.window.starts_at(), terms.window.ends_at());
-                    let note = format!("{revision} {} {}", from.as_millis(), upto.as_millis());
-                    match terms.admission {
-                        Some(bound) => format!("{note} {}", bound.percent()).into(),
-                        None => note.into(),
-                    }
+                    let (from, upto) = (from.as_millis(), upto.as_millis());
+                    let percent = terms.admission.percent();
+                    format!("{revision} {from} {upto} {percent}").into()
                 }),
                 ..Self::default()
             },
@@ -362,19 +360,14 @@ pub(crate) fn first_terms(
     let row = statement.query_row([campaign_ref], |row| {
         let instant = |place| row.get(place).map(Timestamp::from_millis);
         let window = Window::new(instant(0)?, instant(1)?);
-        Ok((
-            window,
-            row.get(2)?,
-            row.get(3)?,
-            row.get::<_, Option<u32>>(4)?,
-        ))
+        Ok((window, row.get(2)?, row.get(3)?, row.get::<_, u32>(4)?))
     });
     let Some((window, per_user_limit, unit_price_minor, percent)) = row.optional()? else {
         return Ok(None);
     };
     let window = window.map_err(|_| StoreError::damaged("a sale had a bad window"))?;
-    let admission = percent.map(AdmissionBound::from_percent).transpose();
-    let admission = admission.map_err(|_| StoreError::damaged("a sale had a bad admission"))?;
+    let admission = AdmissionBound::from_percent(percent)
+        .map_err(|_| StoreError::damaged("a sale had a bad admission"))?;
     Ok(Some(Terms {
         window,
         per_user_limit,
@@ -470,16 +463,9 @@ fn entry_of(conn: &Connection, refs: &mut Refs, row: &Row<'_>) -> Result<Entry, 
         TERMS_CHANGED => {
             let note: String = row.get(8)?;
             let (limit, price) = (row.get::<_, u32>(6)?, row.get::<_, i64>(7)?);
-            // Revision, start, end; and the admission, where the version that wrote the entry recorded it.
-            let mut words = note.splitn(4, ' ');
-            let first: Vec<_> = words.by_ref().take(3).collect();
-            let admission = words
-                .next()
-                .map_or_else(String::new, |percent| format!(" {percent}"));
-            let text = format!(
-                "terms_changed {} {limit} {price}{admission}",
-                first.join(" ")
-            );
+            // Revision, start and end; then the admission.
+            let (first, admission) = note.rsplit_once(' ').ok_or_else(|| bad("note"))?;
+            let text = format!("terms_changed {first} {limit} {price} {admission}");
             Event::from_text(&text).map_err(|_| bad("note"))?
         }
         _ => return Err(bad("kind")),

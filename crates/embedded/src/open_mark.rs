@@ -48,7 +48,7 @@ pub(crate) fn check_complete(path: &Path) -> Result<(), StoreError> {
         return Ok(());
     };
     if wal_bytes.is_some() && is_of(&mark, path, &wal)? {
-        return Ok(()); // // a repair emptied the log in place
+        return Ok(()); // a repair emptied the log in place
     }
     Err(StoreError::Incomplete {
         path: path.display().to_string(),
@@ -124,9 +124,8 @@ fn header(path: &Path) -> io::Result<Vec<u8>> {
     Ok(header)
 }
 
-/// Whether a mark was made in this file with this log, not in a copy or under another name. Marks of earlier versions
-/// do not name the log.
+/// Whether a mark was made in this file with this log, not in a copy or under another name.
 fn is_of(mark: &str, path: &Path, wal: &Path) -> io::Result<bool> {
     let (data, wal) = (FileId::at(path)?, FileId::at(wal)?);
-    Ok(mark == data.to_string() || mark.starts_with(&format!("{data}:{wal}:")))
+    Ok(mark.starts_with(&format!("{data}:{wal}:")))
 }

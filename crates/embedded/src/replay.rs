@@ -1,7 +1,6 @@
 //! What replaying a log takes: a campaign as it was before its first entry, and whether an entry fits what came before.
 
 use qiang_core::{
-    admission::AdmissionBound,
     book::{Book, Setup},
     campaign::{Rules, Sale, Terms},
     event::{Entry, Event},
@@ -43,16 +42,13 @@ fn take_back(setup: &mut Setup, units: i64, first: Option<&Terms>) -> bool {
     let Rules::Sale(sale) = &mut setup.campaign.rules else {
         return false;
     };
-    let admission = before
-        .admission
-        .map_or(sale.admission(), AdmissionBound::ratio);
     let price = Money::new(before.unit_price_minor, sale.unit_price().currency);
     let stock = u64::try_from(sale.stock() as i64 - units).ok();
     let rules =
         stock.and_then(|stock| Sale::new(stock, before.per_user_limit, price, sale.hold_ms()).ok());
     setup.campaign.window = before.window;
     rules
-        .map(|rules| *sale = rules.with_admission(admission))
+        .map(|rules| *sale = rules.with_admission(before.admission.ratio()))
         .is_some()
 }
 

@@ -19,7 +19,7 @@ const ENTER_DETAILS: Statement = sql!(
 );
 const RETITLE: Statement = sql!(both "UPDATE campaigns SET title = $1 WHERE id = $2");
 const TOUCH: Statement = sql!(
-    both "UPDATE campaigns SET updated_at = greatest(coalesce(updated_at, created_at), $1) WHERE id = $2"
+    both "UPDATE campaigns SET updated_at = greatest(updated_at, $1) WHERE id = $2"
 );
 const TOUCH_ARCHIVED: Statement = sql!(both include_str!("sql/touch_archived.sql"));
 const DESCRIBE: Statement = sql!(both include_str!("sql/describe.sql"));

@@ -51,10 +51,8 @@ impl CampaignMeta {
             ack: value(6)?.parse().ok()?,
             admission: match (kind, value(7)) {
                 (CampaignKind::RedPacket, _) => None,
-                // Of a sale that was opened by a version that knew no admission.
-                (CampaignKind::Sale, None) => Some(AdmissionRatio::DEFAULT),
-                (CampaignKind::Sale, Some(percent)) => {
-                    AdmissionRatio::of_percent(percent.parse().ok()?).ok()?
+                (CampaignKind::Sale, percent) => {
+                    AdmissionRatio::of_percent(percent?.parse().ok()?).ok()?
                 }
             },
         })

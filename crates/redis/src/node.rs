@@ -10,7 +10,6 @@ use std::{
 
 use qiang_connect::{Arguments, CallConnection, Script, ScriptReply, unavailable};
 use qiang_core::{
-    admission::AdmissionRatio,
     book::Claim,
     campaign::AckLevel,
     event::PartitionId,
@@ -226,8 +225,7 @@ impl Node {
         let reply = self
             .partitions
             .call(home, &ADMIT, meta.id, None, &|command| {
-                command.arg(node).arg(users);
-                command.arg(AdmissionRatio::DEFAULT.percent()).arg(lasts_ms)
+                command.arg(node).arg(users).arg(lasts_ms)
             })
             .await;
         let reply = reply.ok().filter(ScriptReply::is_ok);

@@ -264,8 +264,7 @@ pub(crate) fn terms_in(fields: &HashMap<String, String>) -> Option<Revised> {
         window: Window::new(instant("opens").or(instant("starts"))?, instant("ends")?).ok()?,
         per_user_limit: u32::try_from(number("limit")?).ok()?,
         unit_price_minor: number("price")?,
-        admission: number("admit")
-            .and_then(|percent| AdmissionBound::from_percent(percent.try_into().ok()?).ok()),
+        admission: AdmissionBound::from_percent(number("admit")?.try_into().ok()?).ok()?,
     };
     Some((number("terms").unwrap_or(0) as Seq, terms))
 }

@@ -68,7 +68,7 @@ impl PartTally {
             window,
             per_user_limit: limit,
             unit_price_minor,
-            admission: Some(admission),
+            admission,
         });
         Some(Self {
             tally,

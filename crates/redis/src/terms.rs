@@ -108,7 +108,7 @@ impl Node {
                 .arg(window.ends_at().as_millis())
                 .arg(terms.per_user_limit)
                 .arg(terms.unit_price_minor)
-                .arg(percent(terms.admission))
+                .arg(terms.admission.percent())
         };
         // It may have closed, and left, before it has followed.
         let follow = || {
@@ -154,7 +154,7 @@ impl Node {
                     .arg(millis(expected.map(|terms| terms.window.ends_at())))
                     .arg(text(expected.map(|terms| terms.per_user_limit.into())))
                     .arg(text(expected.map(|terms| terms.unit_price_minor)))
-                    .arg(percent(expected.and_then(|terms| terms.admission)))
+                    .arg(percent(expected.map(|terms| terms.admission)))
             })
             .await;
         self.invalidate(meta.id);

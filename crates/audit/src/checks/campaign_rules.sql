@@ -10,12 +10,12 @@ WHERE NOT CASE kind
         AND payment_policy IS NULL AND payment_tolerance IS NULL
     WHEN 'sale' THEN
         per_user_limit >= 1 AND (per_user_limit <= supply OR terms_revision > 0 AND parts > 1 AND phase <> 'closed')
-        AND coalesce(unit_price, -1) >= 0 AND coalesce(hold_ms, 0) > 0
+        AND coalesce(unit_price, -1) >= 0 AND coalesce(hold_ms, 0) > 0 AND admission IS NOT NULL
         AND total IS NULL AND split_rule IS NULL AND seed IS NULL
         AND (payment_policy IS NULL OR payment_policy IN ('owed', 'accept_over', 'accept_with_tolerance'))
         AND (payment_policy IS 'accept_with_tolerance') = (payment_tolerance IS NOT NULL)
         AND coalesce(payment_tolerance, 0) >= 0
-        -- A later price may be one of an earlier version, which did not compare it.
+        -- A part of a spread sale may be settled before the price that the tolerance was checked with.
         AND (coalesce(payment_policy, 'owed') = 'owed'
              OR coalesce((SELECT t.unit_price FROM sale_terms t WHERE t.campaign = campaigns.ref AND t.revision = 0),
                          unit_price) > coalesce(payment_tolerance, 0))

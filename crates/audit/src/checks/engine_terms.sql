@@ -8,8 +8,8 @@ FROM temp.engine_parts e
 JOIN campaigns c ON c.id = e.campaign
 WHERE c.kind = 'sale'
   AND (e.revision = c.terms_revision
-           AND (e.starts_at, e.ends_at, e.per_user_limit, e.unit_price, coalesce(e.admission, 150))
-               IS NOT (c.starts_at, c.ends_at, c.per_user_limit, c.unit_price, coalesce(c.admission, 150))
+           AND (e.starts_at, e.ends_at, e.per_user_limit, e.unit_price, e.admission)
+               IS NOT (c.starts_at, c.ends_at, c.per_user_limit, c.unit_price, c.admission)
        OR e.is_first AND e.revision < c.terms_revision
        OR e.revision > c.terms_revision
            AND NOT EXISTS (SELECT 1 FROM temp.flight f WHERE f.campaign = e.campaign AND f.kind = 'terms_changed'));

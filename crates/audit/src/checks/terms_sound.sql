@@ -7,9 +7,8 @@ FROM campaigns c
 LEFT JOIN sale_terms t ON t.campaign = c.ref AND t.revision = c.terms_revision
 WHERE c.terms_revision <> 0
   AND (t.campaign IS NULL OR c.kind <> 'sale'
-       OR (t.starts_at, t.ends_at, t.per_user_limit, t.unit_price)
-          IS NOT (c.starts_at, c.ends_at, c.per_user_limit, c.unit_price)
-       OR t.admission IS NOT NULL AND t.admission IS NOT c.admission
+       OR (t.starts_at, t.ends_at, t.per_user_limit, t.unit_price, t.admission)
+          IS NOT (c.starts_at, c.ends_at, c.per_user_limit, c.unit_price, c.admission)
        OR NOT EXISTS (SELECT 1 FROM sale_terms f WHERE f.campaign = c.ref AND f.revision = 0))
 UNION ALL
 SELECT format('campaign #%d has terms of revision %d, and stands at %d', t.campaign, t.revision, c.terms_revision)

@@ -1,5 +1,5 @@
--- A campaign was last changed at its last settled entry about phase, stock or terms, or later. Entries that have left
--- for archives may be older than the column.
+-- A campaign was last changed at its last settled entry about phase, stock or terms, or later, as far as the
+-- log is not archived.
 SELECT count(*) FROM temp.log
 WHERE settled AND kind IN ('paused', 'resumed', 'ended', 'closed', 'stock_changed', 'terms_changed');
 
@@ -10,4 +10,4 @@ JOIN temp.log l ON l.campaign = c.ref
 WHERE l.settled AND l.kind IN ('paused', 'resumed', 'ended', 'closed', 'stock_changed', 'terms_changed')
   AND l.seq > (SELECT coalesce(max(last), 0) FROM archives)
 GROUP BY c.ref
-HAVING max(l.at) > coalesce(c.updated_at, c.created_at);
+HAVING max(l.at) > c.updated_at;

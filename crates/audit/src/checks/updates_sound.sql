@@ -9,4 +9,4 @@ SELECT format('campaign #%d was last changed at %d, and has terms of %d', c.ref,
 FROM campaigns c
 JOIN sale_terms t ON t.campaign = c.ref
 GROUP BY c.ref
-HAVING max(t.at) > coalesce(c.updated_at, c.created_at);
+HAVING max(t.at) > c.updated_at;

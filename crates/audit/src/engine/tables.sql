@@ -25,7 +25,7 @@ CREATE TEMP TABLE engine_parts (
     ends_at   INTEGER,
     per_user_limit INTEGER,
     unit_price INTEGER,
-    admission INTEGER,            -- in percent; null: the default
+    admission INTEGER,            -- in percent; null: of a packet
     PRIMARY KEY (campaign, partition)
 ) WITHOUT ROWID;
 

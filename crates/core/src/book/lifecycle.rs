@@ -118,7 +118,7 @@ impl Book {
             SaleCorrection::Stock { expected, stock } if *expected == sale.stock() => {
                 self.set_stock(now, id, *stock, log)
             }
-            SaleCorrection::Terms { expected, change } if expected.are(&terms) => {
+            SaleCorrection::Terms { expected, change } if *expected == terms => {
                 self.set_terms(now, id, change, log)
             }
             _ => Err(Refusal::Changed),

@@ -16,9 +16,8 @@ pub struct Terms {
     pub per_user_limit: u32,
     /// The price of one unit in minor units. Each order keeps the price at which it was granted.
     pub unit_price_minor: i64,
-    /// How many users may be on their way to a decision. `None` in log entries of versions that did not record it: the
-    /// sale keeps its bound.
-    pub admission: Option<AdmissionBound>,
+    /// How many users may be on their way to a decision.
+    pub admission: AdmissionBound,
 }
 
 /// What to change about the terms of a sale. What is not named stays.
@@ -50,15 +49,8 @@ impl Terms {
             window,
             per_user_limit: sale.per_user_limit(),
             unit_price_minor: sale.unit_price().minor,
-            admission: Some(sale.admission().into()),
+            admission: sale.admission().into(),
         }
-    }
-
-    /// Whether a sale's present terms are these. `None` stands for any admission.
-    #[must_use]
-    pub fn are(&self, present: &Self) -> bool {
-        let admission = self.admission.or(present.admission);
-        Self { admission, ..*self } == *present
     }
 
     /// Puts them in the place of a sale's present ones. That they are possible was checked when they were decided.
@@ -77,10 +69,7 @@ impl Terms {
     pub(crate) fn rules(&self, sale: &Sale) -> Result<Sale, CampaignError> {
         let price = Money::new(self.unit_price_minor, sale.unit_price().currency);
         let after = Sale::new(sale.stock(), self.per_user_limit, price, sale.hold_ms())?;
-        let admission = self
-            .admission
-            .map_or(sale.admission(), AdmissionBound::ratio);
-        Ok(after.with_admission(admission))
+        Ok(after.with_admission(self.admission.ratio()))
     }
 }
 
@@ -93,7 +82,7 @@ impl TermsChange {
             && same(self.ends_at, terms.window.ends_at())
             && (self.per_user_limit).is_none_or(|limit| limit == terms.per_user_limit)
             && (self.unit_price_minor).is_none_or(|price| price == terms.unit_price_minor)
-            && (self.admission).is_none_or(|bound| Some(bound) == terms.admission)
+            && (self.admission).is_none_or(|bound| bound == terms.admission)
     }
 
     fn over(&self, terms: &Terms) -> Result<Terms, WindowError> {
@@ -105,7 +94,7 @@ impl TermsChange {
             )?,
             per_user_limit: self.per_user_limit.unwrap_or(terms.per_user_limit),
             unit_price_minor: self.unit_price_minor.unwrap_or(terms.unit_price_minor),
-            admission: self.admission.or(terms.admission),
+            admission: self.admission.unwrap_or(terms.admission),
         })
     }
 
@@ -138,10 +127,8 @@ impl TermsChange {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admission::AdmissionRatio;
 
-    /// Terms change window, limit, price and admission of a sale and nothing else. Terms of a version that recorded no
-    /// admission keep it.
+    /// Terms change window, limit, price and admission of a sale and nothing else.
     #[test]
     fn terms_change_nothing_else() {
         let price = Money::new(7, "CNY".parse().expect("a currency"));
@@ -151,23 +138,17 @@ mod tests {
             Window::new(from, upto).expect("a window")
         };
         for percent in [0, 300] {
-            let ratio = AdmissionRatio::of_percent(percent).expect("a ratio");
             let sale = Sale::new(10, 1, price, hour).expect("a sale");
-            let sale = sale.with_admission(ratio);
+            let admission = AdmissionBound::from_percent(percent).expect("a bound");
             let terms = Terms {
                 window: window(hour),
                 per_user_limit: 4,
                 unit_price_minor: 9,
-                admission: None,
+                admission,
             };
             let after = terms.rules(&sale).expect("a sale");
             assert_eq!((after.per_user_limit(), after.unit_price().minor), (4, 9));
-            assert_eq!(after.admission(), ratio);
-            let bound = AdmissionBound::from_percent(200).expect("a bound");
-            let admission = Some(bound);
-            let wider = Terms { admission, ..terms };
-            let after = wider.rules(&sale).expect("a sale");
-            assert_eq!(after.admission(), bound.ratio());
+            assert_eq!(after.admission(), admission.ratio());
             assert_eq!((after.stock(), after.hold_ms()), (10, hour));
         }
     }

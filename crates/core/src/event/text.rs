@@ -106,12 +106,8 @@ impl fmt::Display for Event {
                 let (starts_at, ends_at) = (terms.window.starts_at(), terms.window.ends_at());
                 let (from, upto) = (starts_at.as_millis(), ends_at.as_millis());
                 let (limit, price) = (terms.per_user_limit, terms.unit_price_minor);
-                write!(line, " {revision} {from} {upto} {limit} {price}")?;
-                match terms.admission {
-                    Some(bound) => write!(line, " {}", bound.percent()),
-                    // Of an entry that an earlier version has written.
-                    None => Ok(()),
-                }
+                let percent = terms.admission.percent();
+                write!(line, " {revision} {from} {upto} {limit} {price} {percent}")
             }
         }
     }
@@ -219,12 +215,7 @@ fn event<'a>(name: &str, words: &mut impl Iterator<Item = &'a str>) -> Option<Ev
                 },
                 per_user_limit: next()?.parse().ok()?,
                 unit_price_minor: next()?.parse().ok()?,
-                admission: match next() {
-                    Some(percent) => {
-                        Some(AdmissionBound::from_percent(percent.parse().ok()?).ok()?)
-                    }
-                    None => None,
-                },
+                admission: AdmissionBound::from_percent(next()?.parse().ok()?).ok()?,
             },
         },
         _ => return None,
@@ -265,7 +256,7 @@ mod tests {
             "returned 7 2 key-1",
             "stock_changed 50",
             "stock_changed -9007199254740990",
-            "terms_changed 18446744073709551615 0 253370764799999 4294967295 0",
+            "terms_changed 18446744073709551615 0 253370764799999 4294967295 0 150",
             "terms_changed 9 0 1 1 0 0",
             "terms_changed 9 0 1 1 0 10000",
         ] {
@@ -293,6 +284,8 @@ mod tests {
             format!("1 2 {ID} returned 7 2"),
             format!("1 2 {ID} returned 7 0 key"),
             format!("1 2 {ID} returned 7 2 key more"),
+            format!("1 2 {ID} terms_changed 9 0 1 1 0"),
+            format!("1 2 {ID} terms_changed 9 0 1 1 0 99"),
             format!("-1 2 {ID} paused"),
             format!("1  2 {ID} paused"),
         ] {

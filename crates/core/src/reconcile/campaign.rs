@@ -43,14 +43,14 @@ pub struct CampaignFacts {
 }
 
 impl CampaignFacts {
-    /// The same facts with these terms. Terms without an admission keep it.
+    /// The same facts with these terms.
     #[must_use]
     pub(super) fn with_terms(self, terms: &Terms) -> Self {
         Self {
             window: terms.window,
             per_user_limit: terms.per_user_limit,
             unit_price_minor: Some(terms.unit_price_minor),
-            admission: terms.admission.or(self.admission),
+            admission: Some(terms.admission),
             ..self
         }
     }

@@ -245,13 +245,15 @@ impl ComparedCampaign {
         let expected = self.engine.supply.unwrap_or(0);
         let set_stock = stock.map(|stock| correct(SaleCorrection::Stock { expected, stock }));
         let engine = &self.engine;
-        let expected = Terms {
-            window: engine.window,
-            per_user_limit: engine.per_user_limit,
-            unit_price_minor: engine.unit_price_minor.unwrap_or(0),
-            admission: engine.admission,
-        };
-        let set_terms = terms.map(|change| correct(SaleCorrection::Terms { expected, change }));
+        let set_terms = terms.zip(engine.admission).map(|(change, admission)| {
+            let expected = Terms {
+                window: engine.window,
+                per_user_limit: engine.per_user_limit,
+                unit_price_minor: engine.unit_price_minor.unwrap_or(0),
+                admission,
+            };
+            correct(SaleCorrection::Terms { expected, change })
+        });
         // Limit and price have to fit the stock at every step.
         let mut commands: Vec<_> = match stock > self.engine.supply {
             true => set_stock.into_iter().chain(set_terms).collect(),

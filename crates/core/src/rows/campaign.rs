@@ -84,14 +84,11 @@ impl CampaignRow {
                 // A part of a spread sale may be settled before the stock is that a price was checked with.
                 let price = price.min(STOCK_PRICE_MINOR_MAX / self.supply.max(1));
                 let sale = Sale::new(stock, limit, Money::new(price, currency), hold_ms);
-                let admission = self
-                    .admission
-                    .map_or(Ok(Some(AdmissionRatio::DEFAULT)), |it| {
-                        let percent = it.try_into().map_err(|_| bad("admission"))?;
-                        AdmissionRatio::of_percent(percent).map_err(|_| bad("admission"))
-                    });
+                let percent = self.admission.and_then(|it| it.try_into().ok());
+                let admission = percent.and_then(|it| AdmissionRatio::of_percent(it).ok());
+                let admission = admission.ok_or_else(|| bad("admission"))?;
                 let sale = sale.map_err(|_| bad("sale"))?;
-                Rules::Sale(sale.with_admission(admission?))
+                Rules::Sale(sale.with_admission(admission))
             }
         };
         let window = Window::new(

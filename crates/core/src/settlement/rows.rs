@@ -205,7 +205,7 @@ impl CampaignChange {
             of(|terms| terms.ends_at),
             of(|terms| terms.per_user_limit),
             of(|terms| terms.unit_price),
-            self.terms.and_then(|terms| terms.admission).into(),
+            of(|terms| terms.admission),
             self.updated_at.into(),
         ]
     }
@@ -255,8 +255,8 @@ pub struct TermsRow {
     pub per_user_limit: i64,
     /// The price of one unit in minor units.
     pub unit_price: i64,
-    /// Users on their way for each unit that is left, in percent; null where an earlier version has written the entry.
-    pub admission: Option<i64>,
+    /// Users on their way for each unit that is left, in percent.
+    pub admission: i64,
 }
 
 impl TermsRow {
@@ -269,7 +269,7 @@ impl TermsRow {
             ends_at: terms.window.ends_at().as_millis(),
             per_user_limit: terms.per_user_limit.into(),
             unit_price: terms.unit_price_minor,
-            admission: terms.admission.map(|bound| bound.percent().into()),
+            admission: terms.admission.percent().into(),
         }
     }
 

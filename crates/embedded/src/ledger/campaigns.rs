@@ -20,7 +20,7 @@ pub(crate) const SELECT: &str = "SELECT ref, id, kind, owner, title, currency, a
      requirements, admission, payment_policy, payment_tolerance, phase, granted, returned, refunded, terms_revision, \
      coalesce((SELECT t.starts_at FROM sale_terms t WHERE t.campaign = campaigns.ref AND t.revision = 0), starts_at) \
      AS first_start, product_id, description, image_url, archived_at, \
-     coalesce(updated_at, created_at) AS updated_at \
+     updated_at \
      FROM campaigns LEFT JOIN details ON details.campaign = campaigns.ref";
 
 /// The same of one campaign.

@@ -18,8 +18,7 @@ use crate::error::StoreError;
 
 /// Sets the time of the last visible change of a campaign.
 fn touch(conn: &Connection, now: Timestamp, id: &str) -> Result<(), StoreError> {
-    let sql =
-        "UPDATE campaigns SET updated_at = max(coalesce(updated_at, created_at), ?1) WHERE id = ?2";
+    let sql = "UPDATE campaigns SET updated_at = max(updated_at, ?1) WHERE id = ?2";
     conn.prepare_cached(sql)?
         .execute(params![now.as_millis(), id])?;
     Ok(())

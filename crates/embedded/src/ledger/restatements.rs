@@ -27,7 +27,7 @@ pub(crate) fn restate(conn: &Connection, restatement: &Restatement) -> Result<bo
          starts_at = coalesce(?5, starts_at), ends_at = coalesce(?6, ends_at), \
          per_user_limit = coalesce(?7, per_user_limit), unit_price = coalesce(?8, unit_price), \
          admission = coalesce(?9, admission), \
-         updated_at = max(coalesce(updated_at, created_at), ?10) WHERE id = ?11",
+         updated_at = max(updated_at, ?10) WHERE id = ?11",
     )?
     .execute(params_from_iter(values.into_iter().map(Bound)))?;
     let revision = restatement.seen.terms_revision as i64;

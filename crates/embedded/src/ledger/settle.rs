@@ -361,8 +361,8 @@ fn change_campaigns(conn: &Connection, changes: &[CampaignChange]) -> Result<(),
                ends_at = iif(?8 > terms_revision, ?10, ends_at), \
                per_user_limit = iif(?8 > terms_revision, ?11, per_user_limit), \
                unit_price = iif(?8 > terms_revision, ?12, unit_price), \
-               admission = iif(?8 > terms_revision, coalesce(?13, admission), admission), \
-               updated_at = max(coalesce(updated_at, created_at), coalesce(?14, 0)), \
+               admission = iif(?8 > terms_revision, ?13, admission), \
+               updated_at = max(updated_at, coalesce(?14, 0)), \
                terms_revision = max(terms_revision, coalesce(?8, 0)) WHERE ref = ?1";
     execute_rows(conn, sql, changes.iter().map(CampaignChange::columns))
 }

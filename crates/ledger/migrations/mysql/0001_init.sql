@@ -16,7 +16,7 @@ CREATE TABLE IF NOT EXISTS campaigns (
     starts_at          BIGINT        NOT NULL,
     ends_at            BIGINT        NOT NULL,
     created_at         BIGINT        NOT NULL,
-    updated_at         BIGINT        CHECK (updated_at >= 0), -- null until a first change
+    updated_at         BIGINT        NOT NULL CHECK (updated_at >= 0),
     supply             BIGINT        NOT NULL CHECK (supply > 0), -- shares, or units after settled changes of stock
     per_user_limit     BIGINT        NOT NULL,
     requirements       VARCHAR(255)  NOT NULL DEFAULT '',
@@ -100,7 +100,7 @@ CREATE TABLE IF NOT EXISTS sale_terms (
     ends_at        BIGINT NOT NULL,
     per_user_limit BIGINT NOT NULL,
     unit_price     BIGINT NOT NULL,
-    admission      BIGINT CHECK (admission >= 0),
+    admission      BIGINT NOT NULL CHECK (admission >= 0),
     PRIMARY KEY (campaign, revision)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 

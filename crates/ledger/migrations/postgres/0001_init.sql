@@ -16,7 +16,7 @@ CREATE TABLE campaigns (
     starts_at          BIGINT NOT NULL,
     ends_at            BIGINT NOT NULL CHECK (ends_at > starts_at),
     created_at         BIGINT NOT NULL,
-    updated_at         BIGINT CHECK (updated_at >= 0), -- null until a first change
+    updated_at         BIGINT NOT NULL CHECK (updated_at >= 0),
     supply             BIGINT NOT NULL CHECK (supply > 0), -- shares, or units as settled changes of stock left them
     per_user_limit     BIGINT NOT NULL CHECK (per_user_limit >= 1),
     requirements       TEXT   COLLATE "C" NOT NULL DEFAULT '',
@@ -99,7 +99,7 @@ CREATE TABLE sale_terms (
     ends_at        BIGINT NOT NULL,
     per_user_limit BIGINT NOT NULL,
     unit_price     BIGINT NOT NULL,
-    admission      BIGINT CHECK (admission >= 0),
+    admission      BIGINT NOT NULL CHECK (admission >= 0),
     PRIMARY KEY (campaign, revision)
 );
 

@@ -177,9 +177,10 @@ async fn what_is_looked_for_often_has_an_index_that_grants_do_not_touch() {
 
 /// Packets that go on.
 const PACKETS: &str = "
-    INSERT INTO campaigns (id, kind, owner, title, currency, ack, starts_at, ends_at, created_at, supply,
-                           per_user_limit, total, split_rule, seed, phase)
-    SELECT md5(n::text), 'red_packet', 'o', 't', 'CNY', 'memory', 1, 2, 0, 10, 1, 10, 'equal', sha256(''), 'scheduled'
+    INSERT INTO campaigns (id, kind, owner, title, currency, ack, starts_at, ends_at, created_at, updated_at,
+                           supply, per_user_limit, total, split_rule, seed, phase)
+    SELECT md5(n::text), 'red_packet', 'o', 't', 'CNY', 'memory', 1, 2, 0, 0, 10, 1, 10, 'equal', sha256(''),
+           'scheduled'
     FROM generate_series(1, 100) n;
     ANALYZE campaigns";
 

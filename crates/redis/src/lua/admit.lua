@@ -4,8 +4,8 @@
 -- another one holds, or would need of an equal part. Nothing is decided by it, and a block that is lost costs nothing:
 -- see admission.rs.
 -- KEYS as in prelude.lua, KEYS[14] admissions
--- ARGV[1..6] as in prelude.lua, ARGV[7] the node, ARGV[8] users that are on their way there or wait, ARGV[9] the ratio
--- in percent of a sale that has none of its own, ARGV[10] milliseconds that a block lasts
+-- ARGV[1..6] as in prelude.lua, ARGV[7] the node, ARGV[8] users that are on their way there or wait, ARGV[9]
+-- milliseconds that a block lasts
 -- Replies: {"ok", block " " units left " " grants " " ratio in percent, 0 for no bound}, {"unknown", ""}
 -- luacheck: read globals int
 local c = redis.call('HMGET', KEYS[5], 'kind', 'remaining', 'grants', 'admit')
@@ -15,7 +15,7 @@ end
 -- Redis' own clock, whatever the clock that windows are judged by.
 local time = redis.call('TIME')
 local at = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
-local wanted, lasts = tonumber(ARGV[8]), tonumber(ARGV[10])
+local wanted, lasts = tonumber(ARGV[8]), tonumber(ARGV[9])
 local blocks, others = redis.pcall('HGETALL', KEYS[14]), {}
 if blocks.err then
   -- Blocks that are lost cost nothing.
@@ -33,7 +33,7 @@ for i = 1, #blocks, 2 do
   end
 end
 local USERS_MAX = 2147483647
-local ratio = tonumber(c[4]) or tonumber(ARGV[9])
+local ratio = tonumber(c[4])
 local free = ratio == 0 and USERS_MAX or math.min(math.ceil(tonumber(c[2]) * ratio / 100), USERS_MAX)
 local equal = math.floor(free / (#others + 1))
 for _, other in ipairs(others) do

@@ -25,10 +25,6 @@ c.money = tonumber(c.money)
 c.opens, c.terms, c.behind = c.opens or c.starts, c.terms or 0, c.behind or 0
 -- What repairs withhold is not in `supply` and `funded`.
 c.withheld, c.withheld_minor = c.withheld or 0, c.withheld_minor or 0
-if c.kind == 'sale' then
-  -- A sale of a version that knew no admission has the default ratio.
-  c.admit = c.admit or 150
-end
 -- The last number that was given. Of a lazy packet it may be more than its grants, after a repair; it has no orders.
 local numbered = math.max(c.granted, c.grants)
 if c.kind ~= 'sale' then

@@ -35,6 +35,7 @@ if is_free and length('HLEN', KEYS[10]) < tonumber(c[19] or 0) then
 end
 local starts, left, grants, limit = tonumber(c[3]), tonumber(c[5]), tonumber(c[9]), tonumber(c[10])
 local price, parts, index = tonumber(c[11]), tonumber(c[13]), tonumber(c[14])
+local admission = ' = ' .. c[20] .. '\n'
 local returned_max = 16 -- RETURNED_ORDERS_PER_USER_MAX
 local KEYS_BYTES_MAX = 1024
 local NUMBER_MAX = 4294967295 -- orders are numbered in 32 bits
@@ -207,7 +208,7 @@ if count > 0 then
   end
 end
 
-local text = int(now) .. ' ' .. int(seq) .. ' ' .. int(left) .. ' ' .. version .. ' = ' .. (c[20] or 150) .. '\n'
+local text = int(now) .. ' ' .. int(seq) .. ' ' .. int(left) .. ' ' .. version .. admission
   .. table.concat(out, '\n')
 if count > 0 or ARGV[5] == '1' then
   return answer(text)

@@ -1,8 +1,7 @@
 -- Has a further part of a spread sale follow the terms that its first part has got. Doing it again changes nothing, and
 -- neither do terms that are older than those which the part has. A part that is closed notes them and says nothing.
 -- KEYS as in prelude.lua
--- ARGV[1..6] as in prelude.lua, ARGV[7] the revision, ARGV[8..11] start, end, limit, price and admission
--- in percent, empty if it stays
+-- ARGV[1..6] as in prelude.lua, ARGV[7] the revision, ARGV[8..12] start, end, limit, price and admission in percent
 -- Replies: {"ok", tally}, {"unknown", ""}
 -- luacheck: read globals c answer put record reschedule tally finish terms_text
 -- luacheck: globals gate
@@ -12,7 +11,7 @@ if revision > c.terms then
   put('ends', tonumber(ARGV[9]))
   put('limit', tonumber(ARGV[10]))
   put('price', tonumber(ARGV[11]))
-  put('admit', tonumber(ARGV[12]) or c.admit)
+  put('admit', tonumber(ARGV[12]))
   put('terms', revision)
   if c.phase ~= 'c' then
     record('terms_changed ' .. terms_text())

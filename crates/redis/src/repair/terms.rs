@@ -69,9 +69,7 @@ impl LastTerms {
     pub(super) fn give(&self, part: &mut BothSides) {
         if let Some((_, terms)) = self.last {
             (part.meta.window, part.meta.limit) = (terms.window, terms.per_user_limit);
-            if let Some(bound) = terms.admission {
-                part.meta.admission = bound.ratio();
-            }
+            part.meta.admission = terms.admission.ratio();
             part.facts.limit = None;
         }
     }
@@ -102,13 +100,11 @@ impl LastTerms {
             ("ends", terms.window.ends_at().as_millis()),
             ("limit", terms.per_user_limit.into()),
             ("price", terms.unit_price_minor),
+            ("admit", terms.admission.percent().into()),
             ("terms", revision as i64),
             ("behind", leads.into()),
         ];
         let text = |(field, value): (&str, i64)| (field.to_owned(), value.to_string());
-        let admit = terms
-            .admission
-            .map(|bound| ("admit", i64::from(bound.percent())));
-        fields.into_iter().chain(admit).map(text).collect()
+        fields.into_iter().map(text).collect()
     }
 }

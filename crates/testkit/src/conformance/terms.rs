@@ -264,7 +264,7 @@ pub async fn who_is_held_back_goes_by_the_present_stock_and_limit(case: &mut Sce
             ..TermsChange::default()
         };
         let changed = case.set_terms(target.id, change).await.unwrap();
-        assert_eq!(changed.terms.unwrap().admission, change.admission);
+        assert_eq!(Some(changed.terms.unwrap().admission), change.admission);
         let entries = case.logs().await;
         case.set_terms(target.id, change).await.unwrap();
         assert_eq!(case.logs().await, entries);
@@ -277,6 +277,6 @@ pub async fn who_is_held_back_goes_by_the_present_stock_and_limit(case: &mut Sce
         let bound = AdmissionBound::from(record.campaign.admission());
         assert_eq!(Some(bound), change.admission);
         let terms = case.tally(target.id).await.terms.unwrap();
-        assert_eq!(terms.admission, change.admission);
+        assert_eq!(Some(terms.admission), change.admission);
     }
 }

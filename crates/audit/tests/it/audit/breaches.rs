@@ -129,7 +129,7 @@ fn breaches() -> Vec<(&'static str, &'static [&'static str], String)> {
         (
             "terms that no entry says",
             &["terms_sound", "terms_follow_log"],
-            "INSERT INTO sale_terms VALUES (@held, 4, 1, 1, 2, 1, 1, NULL)".to_owned(),
+            "INSERT INTO sale_terms VALUES (@held, 4, 1, 1, 2, 1, 1, 150)".to_owned(),
         ),
         (
             "terms that are not those of the last change",

@@ -11,7 +11,7 @@ pub(crate) fn breaches() -> Vec<(&'static str, &'static [&'static str], String)>
         (
             "an admission that is not that of its entry",
             &["terms_follow_log"],
-            "UPDATE sale_terms SET admission = NULL WHERE campaign = @repriced AND unit_price = 55"
+            "UPDATE sale_terms SET admission = 100 WHERE campaign = @repriced AND unit_price = 55"
                 .to_owned(),
         ),
         (

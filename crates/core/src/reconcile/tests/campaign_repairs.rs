@@ -34,7 +34,7 @@ fn terms_of(facts: &CampaignFacts) -> Terms {
         window: facts.window,
         per_user_limit: facts.per_user_limit,
         unit_price_minor: facts.unit_price_minor.unwrap(),
-        admission: facts.admission,
+        admission: facts.admission.unwrap(),
     }
 }
 

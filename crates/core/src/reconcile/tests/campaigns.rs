@@ -103,7 +103,7 @@ fn a_change_in_flight_is_no_difference() {
         window: window(8_000),
         per_user_limit: 4,
         unit_price_minor: 400,
-        admission: None,
+        admission: AdmissionBound::from_percent(150).unwrap(),
     };
     let flight = [
         entry(Event::StockChanged { units: -10 }),
@@ -164,7 +164,7 @@ fn terms(price: i64) -> Terms {
         window: window(9_000),
         per_user_limit: 2,
         unit_price_minor: price,
-        admission: sale().admission,
+        admission: sale().admission.unwrap(),
     }
 }
 

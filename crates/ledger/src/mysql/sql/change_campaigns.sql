@@ -14,8 +14,8 @@ SET c.parts = coalesce(n.parts, c.parts), c.granted = c.granted + n.granted, c.r
     c.ends_at = IF(n.terms > c.terms_revision, n.ends_at, c.ends_at),
     c.per_user_limit = IF(n.terms > c.terms_revision, n.per_user_limit, c.per_user_limit),
     c.unit_price = IF(n.terms > c.terms_revision, n.unit_price, c.unit_price),
-    c.admission = IF(n.terms > c.terms_revision, coalesce(n.admission, c.admission), c.admission),
-    c.updated_at = greatest(coalesce(c.updated_at, c.created_at), coalesce(n.updated_at, 0)),
+    c.admission = IF(n.terms > c.terms_revision, n.admission, c.admission),
+    c.updated_at = greatest(c.updated_at, coalesce(n.updated_at, 0)),
     c.supply = c.supply + n.supply, c.terms_revision = greatest(c.terms_revision, coalesce(n.terms, 0)),
     c.phase = coalesce(n.phase, c.phase)
 WHERE n.parts IS NULL OR n.parts = c.parts OR c.parts = 1 AND c.phase = 'draft'

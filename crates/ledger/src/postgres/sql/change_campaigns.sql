@@ -7,8 +7,8 @@ SET phase = coalesce(n.phase, c.phase), parts = coalesce(n.parts, c.parts), gran
     ends_at = CASE WHEN n.terms > c.terms_revision THEN n.ends_at ELSE c.ends_at END,
     per_user_limit = CASE WHEN n.terms > c.terms_revision THEN n.per_user_limit ELSE c.per_user_limit END,
     unit_price = CASE WHEN n.terms > c.terms_revision THEN n.unit_price ELSE c.unit_price END,
-    admission = CASE WHEN n.terms > c.terms_revision THEN coalesce(n.admission, c.admission) ELSE c.admission END,
-    updated_at = greatest(coalesce(c.updated_at, c.created_at), n.updated_at),
+    admission = CASE WHEN n.terms > c.terms_revision THEN n.admission ELSE c.admission END,
+    updated_at = greatest(c.updated_at, n.updated_at),
     terms_revision = greatest(c.terms_revision, coalesce(n.terms, 0))
 FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
             $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[],

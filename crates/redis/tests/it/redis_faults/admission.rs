@@ -117,7 +117,7 @@ async fn set_admission(node: &RedisEngine, campaign: CampaignId, percent: u32) {
     let Ok(Reply::Acted(tally)) = changed else {
         panic!("{changed:?}");
     };
-    assert_eq!(tally.terms.unwrap().admission, change.admission);
+    assert_eq!(Some(tally.terms.unwrap().admission), change.admission);
 }
 
 /// A live change reaches a node that has read the sale before: fewer users reach Redis after a change down, and most

@@ -59,9 +59,6 @@ fn terms_of(row: &TermsRow) -> Option<Terms> {
         window: Window::new(from, upto).ok()?,
         per_user_limit: row.per_user_limit.try_into().ok()?,
         unit_price_minor: row.unit_price,
-        admission: match row.admission {
-            Some(percent) => Some(AdmissionBound::from_percent(percent.try_into().ok()?).ok()?),
-            None => None,
-        },
+        admission: AdmissionBound::from_percent(row.admission.try_into().ok()?).ok()?,
     })
 }
