@@ -485,16 +485,7 @@ impl SettledSnapshot {
             }
         }
         // Rows and returns are read one after the other, and a return may be settled in between.
-        let paid = rows.grants.iter();
-        let paid = paid.filter(|(_, row)| row.state == OrderState::Paid);
-        let units: Vec<_> = paid
-            .map(|(number, _)| (*number, rows.returned_in_parts(*number)))
-            .collect();
-        for (number, returned) in units {
-            if let Some(row) = rows.grants.get_mut(&number) {
-                row.returned = returned;
-            }
-        }
+        rows.count_returns();
         Self {
             settled,
             rows,

@@ -182,6 +182,19 @@ impl PartRows {
             .map(|((_, key), units)| (key, *units))
     }
 
+    /// Sets the returned units of each paid order to the sum of its partial returns.
+    pub fn count_returns(&mut self) {
+        let mut returned: BTreeMap<u32, u32> = BTreeMap::new();
+        for ((number, _), units) in &self.returns {
+            *returned.entry(*number).or_default() += units;
+        }
+        for (number, row) in &mut self.grants {
+            if row.state == OrderState::Paid {
+                row.returned = returned.get(number).copied().unwrap_or(0);
+            }
+        }
+    }
+
     /// Units of an order that returns of parts have returned.
     #[must_use]
     pub fn returned_in_parts(&self, number: u32) -> u32 {
