@@ -285,16 +285,30 @@ fn a_log_that_was_emptied_in_its_place_is_no_loss() {
     drop(file);
     std::fs::write(directory.path().join("copy.db-wal"), "").unwrap();
     assert!(is_incomplete(&copy));
-    let place = std::os::unix::fs::MetadataExt::dev(&copy.metadata().unwrap());
-    let number = std::os::unix::fs::MetadataExt::ino(&copy.metadata().unwrap());
+    let wal = directory.path().join("copy.db-wal");
+    let id = |path: &Path| {
+        let found = path.metadata().unwrap();
+        let place = std::os::unix::fs::MetadataExt::dev(&found);
+        format!("{place}:{}", std::os::unix::fs::MetadataExt::ino(&found))
+    };
     let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_WRITE;
     let file = rusqlite::Connection::open_with_flags(&copy, flags).unwrap();
-    let own = format!("{place}:{number}");
+    // The log stays when the connection is closed.
+    let keeps_log = rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
+    file.set_db_config(keeps_log, true).unwrap();
+    file.execute("UPDATE file_kind SET open_as = 'begun'", [])
+        .unwrap();
+    let own = format!("{}:{}:", id(&copy), id(&wal));
     file.execute("UPDATE file_kind SET open_as = ?1", [own])
         .unwrap();
+    file.query_row("PRAGMA wal_checkpoint(FULL)", [], |_| Ok(()))
+        .unwrap();
     drop(file);
+    let aside = directory.path().join("aside");
+    std::fs::rename(&wal, &aside).unwrap();
     assert!(is_incomplete(&copy), "it has no log at all");
-    std::fs::write(directory.path().join("copy.db-wal"), "").unwrap();
+    std::fs::rename(&aside, &wal).unwrap();
+    std::fs::write(&wal, "").unwrap();
     open(&copy).close();
 }
 

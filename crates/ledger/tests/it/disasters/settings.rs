@@ -1,6 +1,6 @@
 //! Settings of a server, a database or a role that an operator has chosen for other programs.
 
-use super::{begun, deposit, hasty, reason, rest};
+use super::{begun, deposit, hasty, reason, rest, until};
 use crate::common::{MariaDb, OPTIONS, Postgres, Server, audit::audit, history::History};
 use qiang_core::money::Money;
 use qiang_ledger::{OpenError, migrate};
@@ -210,5 +210,11 @@ async fn a_lower_packet_limit_is_named_and_over_when_it_is_raised() {
     let reason = reason(&ledger, &history).await;
     assert!(reason.contains("max_allowed_packet"), "{reason}");
     MariaDb::execute(&url, "SET GLOBAL max_allowed_packet = 16777216").await;
+    // Sessions keep the limit that they began with, and the server ends each at its first large packet.
+    until("a large run to be settled", async || {
+        let settled = ledger.settle(history.partition, &history.log).await;
+        settled.is_ok()
+    })
+    .await;
     rest::<MariaDb>(&url, &ledger, &history).await;
 }
