@@ -344,8 +344,8 @@ async fn emptied_tables_are_filled_again(kind: LedgerKind) {
     }
 }
 
-/// The seller has withdrawn what was paid. If all postings are deleted and those of orders restored, the account stays
-/// empty: the restored postings move none of their accounts.
+/// The seller has withdrawn some of what was paid. If all postings are deleted and those of orders restored, the
+/// balance stays: the restored postings move none of their accounts.
 async fn withdrawn_money_does_not_return(kind: LedgerKind) {
     let ledger = TestLedger::new(kind);
     let mut node = Node::start(&ledger).await;
@@ -354,7 +354,7 @@ async fn withdrawn_money_does_not_return(kind: LedgerKind) {
     }
     node.settled().await;
     let balance = node.balance("olga").await;
-    let body = json!({ "reference": "w-1", "amount": balance, "currency": "CNY" });
+    let body = json!({ "reference": "w-1", "amount": 200, "currency": "CNY" });
     let withdrawn = node.operate("/v1/accounts/olga/withdrawals", body).await;
     assert_eq!(
         (balance > 0, withdrawn.status),
@@ -368,7 +368,7 @@ async fn withdrawn_money_does_not_return(kind: LedgerKind) {
     repair(&ledger, 4);
     let mut node = Node::start_again(node, &ledger).await;
     node.settled().await;
-    assert_eq!(node.balance("olga").await, 0);
+    assert_eq!(node.balance("olga").await, balance - 200);
     node.stop();
 }
 
