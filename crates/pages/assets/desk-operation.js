@@ -295,7 +295,9 @@ async function look() {
     partitions.map((/** @type {Partition} */ it) => partition(it, repairable)));
   for (const { partition: n, settlement_lag: waits, reconciliation } of /** @type {Partition[]} */ (partitions)) {
     show(element(`lag-${n}`), waits === undefined ? "" : say("lag_words", { lag: count(waits) }));
-    const { ran_at: ran, passed_at: passed } = reconciliation ?? {};
+    const { passed_at: passed } = reconciliation ?? {};
+    // A pass without live campaigns compares no rows.
+    const ran = reconciliation?.ran_at ?? passed;
     const at = ran ? say("ran_words", { at: time(ran), passed: passed ? time(passed) : say("not_yet") }) : "";
     show(element(`ran-${n}`), at);
   }
