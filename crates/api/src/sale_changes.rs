@@ -254,22 +254,7 @@ impl Change for SalePatch {
         if action.kind != ActionKind::Change {
             return false;
         }
-        let (asked, other) = (self.request.changed(), serde_json::from_str(&action.detail));
-        let (Value::Object(asked), Ok(Value::Object(other))) = (asked, other) else {
-            return true;
-        };
-        // A repair that brought the ledger's values to the engine. Its record has other names.
-        if other
-            .get("campaigns_from")
-            .is_some_and(|from| from == "ledger")
-        {
-            return true;
-        }
-        // Of a text it is not recorded what it was changed to.
-        asked.iter().any(|(field, to)| {
-            let also = other.get(field);
-            also.is_some_and(|also| also.is_null() || to.is_null() || also != to)
-        })
+        is_replaced(&self.request.changed(), &action.detail)
     }
 
     async fn is_repaired_since(&self, since: Timestamp) -> Result<bool, Problem> {
@@ -334,5 +319,47 @@ impl SalePatch {
         actions::log(action);
         let body = self.body(record, tally).await;
         body.map_err(Problem::after_the_command)
+    }
+}
+
+/// Whether a later change, of which the operation log has this detail, replaced one of the values that were asked for.
+fn is_replaced(asked: &Value, detail: &str) -> bool {
+    let (Value::Object(asked), Ok(Value::Object(other))) = (asked, serde_json::from_str(detail))
+    else {
+        return true;
+    };
+    // A repair that brought the ledger's values to the engine. Its record has other names of fields.
+    let source = other.get("campaigns_from");
+    if source.is_some_and(|source| source == "ledger") {
+        return true;
+    }
+    // The log does not record the new text of a field.
+    asked.iter().any(|(field, to)| {
+        let also = other.get(field);
+        also.is_some_and(|also| also.is_null() || to.is_null() || also != to)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::is_replaced;
+
+    #[test]
+    fn change_that_a_later_one_or_a_repair_replaced_is_found() {
+        let asked = json!({ "unit_price": { "amount": 600, "currency": "CNY" } });
+        let is_replaced = |detail: serde_json::Value| is_replaced(&asked, &detail.to_string());
+        assert!(is_replaced(
+            json!({ "unit_price": { "amount": 500, "currency": "CNY" } })
+        ));
+        assert!(is_replaced(
+            json!({ "campaigns_from": "ledger", "unit_price_minor": 500 })
+        ));
+        assert!(!is_replaced(
+            json!({ "campaigns_from": "engine", "unit_price_minor": 500 })
+        ));
+        assert!(!is_replaced(json!({ "stock": 5 })));
+        assert!(!is_replaced(asked.clone()));
     }
 }
