@@ -12,12 +12,10 @@ use qiang_core::{
 use tokio::sync::Mutex;
 
 use super::{EPOCH_GAP, group::Held, of_ledger, sides::BothSides};
-use crate::{offer::Loss, partitions::Partitions, rebuild::Noted};
+use crate::{damage::quarantined_entries, offer::Loss, partitions::Partitions, rebuild::Noted};
 
 /// Orders that are put back in one transaction.
 const ORDERS_AT_ONCE: usize = 500;
-/// Entries in quarantine that are read at a time.
-const QUARANTINE_PAGE: u32 = 1_000;
 
 /// What a repair knows about rows that the ledger should have.
 pub(super) struct OrderRestoration {
@@ -131,24 +129,11 @@ async fn in_quarantine(
     partition: PartitionId,
     campaign: CampaignId,
 ) -> Result<BTreeSet<u32>, EngineError> {
-    let (mut numbers, mut after) = (BTreeSet::new(), (partition, 0));
-    loop {
-        let page = ledger.list_quarantined(Some(after), QUARANTINE_PAGE).await;
-        let page = page.map_err(of_ledger)?;
-        let is_last = page.len() < QUARANTINE_PAGE as usize;
-        for it in page {
-            if it.partition != partition {
-                return Ok(numbers);
-            }
-            after.1 = it.entry.seq;
-            if it.entry.campaign == campaign {
-                numbers.extend(it.entry.event.number());
-            }
-        }
-        if is_last {
-            return Ok(numbers);
-        }
-    }
+    let entries = quarantined_entries(partition, ledger).await?;
+    let of_campaign = entries.iter().filter(|entry| entry.campaign == campaign);
+    Ok(of_campaign
+        .filter_map(|entry| entry.event.number())
+        .collect())
 }
 
 /// Finds the entries of orders that the log still keeps.
