@@ -120,8 +120,8 @@ FROM events
 WHERE kind = 1
 ORDER BY campaign, number, seq;
 
--- Returns: the units of each, and those that returns of parts had returned before it. One without a quantity is of all
--- that is left.
+-- Returns: the units of each, and the units that earlier partial returns had returned. A return without a quantity
+-- takes all units that are left.
 CREATE TEMP TABLE given (
     seq    INTEGER PRIMARY KEY,
     units  INTEGER,

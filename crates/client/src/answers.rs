@@ -28,7 +28,7 @@ bodies! {
         remaining: u64,
         /// Shares or units returned at the close.
         returned: u64,
-        /// Those that repairs withhold, because a user may have been granted them. They go back at the close.
+        /// Units that repairs withhold, because a user may have been granted them. They are returned at the close.
         withheld: u64,
         /// The first instant at which claims are accepted.
         starts_at: Timestamp,

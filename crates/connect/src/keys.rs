@@ -16,8 +16,8 @@
 //!   the epochs that this one continues, each with its last entry. Of campaigns that have left: no entry behind `left`
 //!   is about any of them, and none was created after `left_created`, in milliseconds. The end of a halt raises both to
 //!   what there was by then. `up` is
-//!   when a node said last that it serves the partition, in milliseconds; `installation` and `engine` are those that
-//!   the ledger names. `downs` is from when to when none did, the 64 newest such times, oldest first. While it is
+//!   when a node said last that it serves the partition, in milliseconds; the ledger has the same `installation` and
+//!   `engine`. `downs` is from when to when none did, the 64 newest such times, oldest first. While it is
 //!   repaired, `repairer` is the process that does so until `repair_until`; `repair_since` is the loss and when it was
 //!   found, and `repair_unnamed` what the first attempt found, from before it moves the log or the ledger.
 //!   `call:NODE:CONNECTION` is the number of the connection's last call that changed something, and when that was, so

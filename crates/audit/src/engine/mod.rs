@@ -87,7 +87,7 @@ struct Part {
     granted: i64,
     returned: i64,
     withheld: i64,
-    /// Units without those that are withheld, and those of them that can still be had.
+    /// Units without withheld ones, and remaining units.
     supply: i64,
     remaining: i64,
     upto: i64,

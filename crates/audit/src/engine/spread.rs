@@ -13,7 +13,7 @@ const READS_MAX: usize = 5;
 /// All parts of a spread campaign.
 pub(super) struct Whole {
     pub(super) campaign: Arc<str>,
-    /// Units in all parts, with those that are withheld, and those in transfers that have not arrived.
+    /// Units in all parts, including withheld units and units in transfers that have not arrived.
     pub(super) units: i64,
     /// Units in all, as the first part has it.
     pub(super) stock: Option<i64>,
@@ -24,7 +24,7 @@ pub(super) struct Whole {
 struct PartUnits {
     index: i64,
     parts: i64,
-    /// Without those that are withheld.
+    /// Units without withheld ones.
     supply: i64,
     withheld: i64,
     stock: Option<i64>,

@@ -293,7 +293,7 @@ impl PartitionConsumer {
         limit: usize,
         wait_max: Duration,
     ) -> Result<Vec<Entry>, LedgerError> {
-        // In this order: a log that grows meanwhile is not mistaken for one with a gap.
+        // The head is read first: entries appended between both reads are not mistaken for a gap.
         let head = self.log.head(self.partition).await?;
         let run = self.log.read(self.partition, after, limit).await?;
         match run.first() {

@@ -176,7 +176,7 @@ impl Restored {
         Ok(())
     }
 
-    /// Adds a return of some units of one of the grants. The units are among those that the grant says are returned.
+    /// Adds a partial return of a grant. The grant's returned units include its units.
     ///
     /// # Errors
     /// When there is no such order.

@@ -175,7 +175,7 @@ pub fn unrestorable_orders(engine: &EnginePart, ledger: &PartRows, is_settled: b
     numbers.filter(is_lacking).collect()
 }
 
-/// Room for orders beside those that the ledger has.
+/// Room for orders beside the ledger's own.
 struct Room {
     units: u64,
     limit: u64,

@@ -92,8 +92,8 @@ pub struct Survey<'a> {
     pub unnamed: u64,
     /// Numbers whose grants nobody could name in earlier repairs: what was withheld for them then is accounted for.
     pub accounted: BTreeSet<u32>,
-    /// Units that earlier repairs withhold of a part of a spread campaign, among those that the engine remembers.
-    /// Shares are the first ones.
+    /// Units of a part of a spread campaign that earlier repairs withhold. They are among the units that the engine
+    /// remembers; shares are the first ones.
     pub withheld: u64,
     /// Numbers of these shares; empty for a sale.
     pub withheld_shares: BTreeSet<u32>,

@@ -25,7 +25,7 @@ pub struct SpreadSurvey<'a> {
     pub parts: Vec<Survey<'a>>,
 }
 
-/// Units that a part of a sale remembers, those that its users have, and those that it withholds.
+/// Units of a part of a sale: remembered, granted and withheld ones.
 struct Claim {
     remembered: u64,
     granted: u64,

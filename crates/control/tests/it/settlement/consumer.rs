@@ -246,7 +246,7 @@ async fn a_log_that_ends_too_early_is_lost() {
     assert_eq!(fixture.take(7).await, Err(LedgerError::LogLost { head: 4 }));
 }
 
-/// While the log stands in for a transport, only its end shows that entries are missing.
+/// If the log replaces a transport, only its head shows that entries are missing.
 #[tokio::test(start_paused = true)]
 async fn log_without_its_last_entries_is_not_taken_for_settled() {
     let mut fixture = Fixture::new(Some(DELAY), 4);

@@ -242,7 +242,7 @@ fn a_row_gets_back_what_was_not_brought_over() {
         ..sale()
     };
     assert_eq!(back(settled, &all[1..]), Some(edited));
-    // Somebody else has changed the stock, and it is settled: theirs stays.
+    // Another operator's change of the stock is settled: its value stays.
     let other = CampaignFacts {
         supply: Some(120),
         ..sale()
