@@ -1,6 +1,6 @@
 //! `cargo xtask browser`: tests of the pages in a real browser.
 //!
-//! The tests and the pinned versions of their tools are in `crates/pages/browser`. The tools are installed below
+//! The tests and the pinned versions of their tools are in `crates/web/browser`. The tools are installed below
 //! Cargo's target directory; the browser is Debian's.
 
 use std::fs;
@@ -13,8 +13,8 @@ use crate::command;
 use crate::faults::target;
 use crate::steps::Done;
 
-const SOURCES: &str = "crates/pages/browser";
-const SCRIPTS: &str = "crates/pages/assets";
+const SOURCES: &str = "crates/web/browser";
+const SCRIPTS: &str = "crates/web/assets";
 /// Tests that measure times, so they run alone.
 const MEASURE: [&str; 2] = ["lighthouse.test.mjs", "pages.test.mjs"];
 /// Folder of the pictures of docs/guide/pages.md.

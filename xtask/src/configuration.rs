@@ -6,14 +6,14 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 /// The annotated default configuration.
-pub(crate) const SOURCE: &str = "crates/node/src/config.default.toml";
+pub(crate) const SOURCE: &str = "crates/qiang/src/config.default.toml";
 
 /// The page with a table of keys per section.
 pub(crate) const PAGE: &str = "docs/reference/configuration.md";
 
 const HEAD: &str = r#"# Configuration
 
-<!-- `cargo xtask docs` writes this page from crates/node/src/config.default.toml. -->
+<!-- `cargo xtask docs` writes this page from crates/qiang/src/config.default.toml. -->
 
 Each key with its default. Later sources win: the defaults, the file of `--config`, environment variables, flags. A
 variable is named after section and key in capitals: `QIANG__SERVER__LISTEN` is `listen` in `[server]`. An unknown key

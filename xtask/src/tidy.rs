@@ -84,7 +84,6 @@ fn breaches(root: &Path) -> Result<Vec<Breach>> {
     manifests::check_core(&metadata, &mut breaches);
     manifests::check_test_binaries(&metadata, &mut breaches);
     manifests::check_lints(&tree, &metadata, &mut breaches);
-    manifests::check_shares(&tree, &metadata, &mut breaches);
     for package in &metadata.packages {
         let directory = parent(&package.manifest_path);
         let crates = package.crates(&tree);

@@ -12,6 +12,7 @@ use std::{
 };
 
 use anyhow::ensure;
+use qiang::UsageError;
 use qiang_core::{
     admission::AdmissionRatio,
     campaign::{AckLevel, CampaignKind},
@@ -20,7 +21,6 @@ use qiang_core::{
     ports::{Engine, EngineError, GateAnswers},
 };
 use qiang_embedded::{Embedded, SystemClock};
-use qiang_node::UsageError;
 use qiang_redis::{Options, RedisEngine};
 use serde::Serialize;
 

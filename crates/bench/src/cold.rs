@@ -14,6 +14,7 @@ use std::{
 
 use anyhow::ensure;
 use hdrhistogram::Histogram;
+use qiang::Backend;
 use qiang_core::{
     campaign::{AckLevel, CampaignKind},
     id::{CampaignId, OrderId},
@@ -21,7 +22,6 @@ use qiang_core::{
     time::Timestamp,
 };
 use qiang_embedded::{Embedded, SystemClock};
-use qiang_node::Backend;
 use serde::Serialize;
 
 use crate::{fixture, median};

@@ -9,6 +9,7 @@ use std::{
 };
 
 use anyhow::{Context as _, ensure};
+use qiang::Backend;
 use qiang_core::{
     admission::AdmissionRatio,
     book::{Claim, Command, Setup},
@@ -21,7 +22,6 @@ use qiang_core::{
     time::Window,
 };
 use qiang_embedded::{Embedded, SystemClock};
-use qiang_node::Backend;
 use tempfile::TempDir;
 
 /// Time limit of settlement.
@@ -92,7 +92,7 @@ pub(crate) async fn red_packet(
     let total = Money::new(i64::from(shares) * 100, currency);
     let sender = UserId::new("sender")?;
     if let Some(ledger) = ledger {
-        let id = qiang_node::id_at(SystemClock.now());
+        let id = qiang::id_at(SystemClock.now());
         ledger.deposit(id, &sender, total).await?;
     }
     let split = Split::new(total.minor, shares, SplitRule::DoubleAverage { min: 1 })?;
@@ -149,7 +149,7 @@ async fn open(
 ) -> anyhow::Result<CampaignId> {
     let now = SystemClock.now();
     let campaign = Campaign {
-        id: CampaignId::new(qiang_node::id_at(now))?,
+        id: CampaignId::new(qiang::id_at(now))?,
         owner,
         title: "bench".to_owned(),
         // The clock of another machine may decide.

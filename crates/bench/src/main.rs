@@ -15,7 +15,7 @@ mod settlement;
 use std::process::ExitCode;
 
 use clap::Parser;
-use qiang_node::UsageError;
+use qiang::UsageError;
 
 /// Run benchmarks of Qiang.
 #[derive(Debug, Parser)]

@@ -18,7 +18,7 @@ use qiang_core::{
 use serde::Serialize;
 
 use crate::fixture::{self, SETTLE_MAX};
-use qiang_node::{Backend, Config, scratch::Scratch};
+use qiang::{Backend, Config, scratch::Scratch};
 
 /// Interval at which the steady load adds claims.
 const STEP: Duration = Duration::from_millis(10);

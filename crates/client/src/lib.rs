@@ -34,7 +34,7 @@
 //! **Backpressure.** At most [`Builder::in_flight_max`] calls are in flight, including their retries and pauses.
 //! Further calls wait until their deadline. All clones share the limit and the connections.
 //!
-//! **Not for load tests.** Load generators measure the service, not its clients. So `qiang-load` has its own connection
+//! **Not for load tests.** Load generators measure the service, not its clients. So module `load` has its own connection
 //! without types, retries and limits, and uses only parts of this crate that cost nothing there.
 
 mod accounts;
@@ -52,6 +52,8 @@ mod events;
 mod figures;
 mod histories;
 mod ids;
+#[cfg(feature = "load")]
+pub mod load;
 mod metrics;
 mod orders;
 mod partitions;

@@ -1,94 +1,97 @@
-//! `qiang archive`: old entries of an embedded engine's log go into files of their own.
+//! The months of an embedded engine's log, archived by hand.
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{sync::Arc, time::Duration};
 
-use qiang_node::{
-    Config,
-    archive::{self, ArchiveReport, LogStretch, Month},
+use anyhow::ensure;
+use qiang_api::UsageError;
+use qiang_core::ports::{ArchiveLog as _, Clock, EventLog, SettlementStore as _};
+pub use qiang_core::{
+    ports::{LogArchive, LogStretch},
+    time::Month,
+};
+use qiang_embedded::{Embedded, SystemClock};
+
+use crate::{
+    backend,
+    close::Close,
+    config::{Config, EngineKind},
 };
 
-use crate::block_on;
+/// How long the engine may take to settle what is in its log.
+const SETTLED_MAX: Duration = Duration::from_secs(300);
+const DAY_MS: i64 = 86_400_000;
 
-/// Move the months of an embedded engine's log that are over into files of their own, a file a month. Nobody may serve
-/// the file meanwhile; a node does the same by itself where `engine.archive_dir` is set.
+/// What archiving by hand came to.
+#[derive(Debug, Default)]
+pub struct ArchiveReport {
+    /// Archives that were made.
+    pub archived: Vec<LogArchive>,
+    /// Months that may be archived and are not.
+    pub left: Vec<LogStretch>,
+}
+
+/// Archives the months of the configured file that are over and before `before`, or with `dry` says which these are.
+/// Nobody may serve the file.
 ///
-/// Nothing that users see needs these files. `qiang audit` does: it reads them beside the file, and holds each against
-/// the digest that the file keeps of it.
-#[derive(Debug, clap::Args)]
-#[command(after_help = "Example: qiang archive --data qiang.db --to archives --before 2026-10")]
-pub(crate) struct ArchiveArgs {
-    /// The file, instead of `engine.data`.
-    #[arg(long, value_name = "FILE")]
-    data: Option<PathBuf>,
-    /// The folder that archives go to, instead of `engine.archive_dir`. It has to be there.
-    #[arg(long, value_name = "DIR")]
-    to: Option<PathBuf>,
-    /// Only months before this one. Without it, all that are over (UTC).
-    #[arg(long, value_name = "YYYY-MM")]
+/// # Errors
+/// When the file cannot be opened, no folder is configured, or an archive cannot be made.
+pub async fn archive(
+    config: &Config,
     before: Option<Month>,
-    /// Say which months there are, and archive none.
-    #[arg(long)]
-    dry_run: bool,
-    /// Print one JSON object.
-    #[arg(long)]
-    json: bool,
-    /// Read this configuration file over the defaults, for [engine].
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
+    dry: bool,
+) -> anyhow::Result<ArchiveReport> {
+    if config.engine.kind == EngineKind::Redis {
+        return Err(on_redis().into());
+    }
+    let embedded = backend::open_existing(config, Arc::new(SystemClock)).await?;
+    let before = before.unwrap_or_else(|| Month::of(SystemClock.now()));
+    let report = archive_before(config, &embedded, before, dry).await;
+    let closed = Close::close(&embedded).await;
+    let report = report?;
+    closed.map(|()| report)
 }
 
-pub(crate) fn run(args: &ArchiveArgs) -> anyhow::Result<ExitCode> {
-    let text = |path: &PathBuf| path.display().to_string();
-    let flags = [
-        ("engine.data", args.data.as_ref().map(text)),
-        ("engine.archive_dir", args.to.as_ref().map(text)),
-    ];
-    let given = flags.into_iter();
-    let overrides: Vec<_> = given
-        .filter_map(|(key, value)| Some((key, value?)))
-        .collect();
-    let config = Config::load(args.config.as_deref(), &overrides)?;
-    let report = block_on(archive::archive(&config, args.before, args.dry_run))?;
-    match args.json {
-        true => println!("{}", json(&report)),
-        false => print(&report, args.dry_run),
-    }
-    Ok(ExitCode::SUCCESS)
+/// Archives the months that have been over for as long as is configured.
+pub(crate) async fn archive_due(
+    config: &Config,
+    embedded: &Embedded,
+    dry: bool,
+) -> anyhow::Result<ArchiveReport> {
+    let after_ms = i64::from(config.engine.archive_after_days) * DAY_MS;
+    let before = Month::of(SystemClock.now().plus_millis(-after_ms));
+    archive_before(config, embedded, before, dry).await
 }
 
-fn json(report: &ArchiveReport) -> serde_json::Value {
-    let stretch = |stretch: &LogStretch| {
-        serde_json::json!({
-            "month": stretch.month.to_string(),
-            "first": stretch.first,
-            "last": stretch.last,
-            "entries": stretch.entries(),
-        })
-    };
-    let archived = report.archived.iter().map(|archive| {
-        let mut object = stretch(&archive.stretch);
-        object["file"] = archive.file.clone().into();
-        object["bytes"] = archive.bytes.into();
-        object["sha256"] = archive.sha256.clone().into();
-        object
-    });
-    let archived: Vec<_> = archived.collect();
-    let left: Vec<_> = report.left.iter().map(stretch).collect();
-    serde_json::json!({ "archived": archived, "left": left })
+/// There is no such thing there.
+pub(crate) fn on_redis() -> UsageError {
+    UsageError::new(
+        "archives are of the embedded engine's log; logs on Redis are trimmed by `redis.retain_ms`",
+    )
 }
 
-fn print(report: &ArchiveReport, dry: bool) {
-    for archive in &report.archived {
-        let (stretch, file, bytes) = (archive.stretch, &archive.file, archive.bytes);
-        println!("{stretch} are in {file}, {bytes} bytes");
-        println!("  sha256 {}", archive.sha256);
+async fn archive_before(
+    config: &Config,
+    embedded: &Embedded,
+    before: Month,
+    dry: bool,
+) -> anyhow::Result<ArchiveReport> {
+    // It settles by itself.
+    for partition in EventLog::partitions(embedded) {
+        let (head, _) = embedded.positions();
+        let settled = embedded.await_settled(partition, head, SETTLED_MAX);
+        ensure!(settled.await?, "the file is not settled in time");
     }
-    for stretch in &report.left {
-        println!("{stretch} may be archived");
+    let mut report = ArchiveReport::default();
+    if dry {
+        let log = embedded.archives_in(config.engine.archive_dir.clone());
+        report.left = log.archivable(before).await?;
+        return Ok(report);
     }
-    match (report.archived.is_empty(), report.left.is_empty(), dry) {
-        (true, true, _) => println!("there is no month to archive"),
-        (false, _, _) => println!("their space in the file is used for what comes next"),
-        _ => {}
+    let log = backend::archives(config, embedded).ok_or_else(|| {
+        UsageError::new("say which folder archives go to: --to, or `engine.archive_dir`")
+    })?;
+    while let Some(archive) = log.archive_next(before).await? {
+        report.archived.push(archive);
     }
+    Ok(report)
 }

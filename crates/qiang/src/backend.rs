@@ -1,81 +1,273 @@
-//! The flags that say what to run on: the same for every command that opens an engine or a ledger.
+//! The backend of a node: an engine, its log, a ledger, and settlement from one to the other.
 
-use std::path::PathBuf;
+use std::{sync::Arc, time::Duration};
 
-use qiang_node::{Config, UsageError, config::Setting};
+use anyhow::{Context as _, ensure};
+use async_trait::async_trait;
+use qiang_api::{Disk, Gauges, Ports};
+use qiang_core::{
+    event::{PartitionId, Seq},
+    ports::{ArchiveLog, Clock, Engine, EventLog, GateAnswers, QuarantineCount},
+    time::Timestamp,
+};
+use qiang_embedded::{Embedded, EmbeddedOptions, GuardedClock, LogArchives};
+use qiang_worker::host::Host;
 
-use crate::secrets::refuse as refuse_password;
+use crate::{
+    audit::NodeAuditor,
+    close::Close,
+    config::{Config, EngineKind},
+    distributed::{Distributed, EngineClock, LedgerBackend},
+    machine::{WallClock, disk_of},
+};
 
-/// Where URLs with passwords go.
-const LEDGER: &str = "QIANG__LEDGER__URL, or into the file of --config as `ledger.url`";
-pub(crate) const REDIS: &str =
-    "QIANG__REDIS__PASSWORD, or into the file of --config as `redis.password`";
-const RABBITMQ: &str =
-    "QIANG__SETTLEMENT__RABBITMQ_URL, or into the file of --config as `settlement.rabbitmq_url`";
+/// What the reconcilers of a node are for, for the log.
+const UPKEEP: &str = "upkeep";
 
-/// What to run on, where it is not as configured.
-#[derive(Debug, clap::Args)]
-pub(super) struct BackendArgs {
-    /// Read this configuration file over the defaults.
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// Use this engine instead of `engine.kind`: embedded or redis.
-    #[arg(long, value_name = "KIND")]
-    engine: Option<String>,
-    /// Where Redis is, instead of `redis.urls`. No password: that goes into QIANG__REDIS__PASSWORD.
-    #[arg(long, value_name = "URL")]
-    redis: Option<String>,
-    /// The database that the ledger is in, instead of `ledger.url`. A URL with a password goes into
-    /// QIANG__LEDGER__URL.
-    #[arg(long, value_name = "URL")]
-    ledger: Option<String>,
-    /// How entries travel to the ledger, instead of `settlement.transport`.
-    #[arg(long, value_name = "KIND")]
-    transport: Option<String>,
-    /// Where RabbitMQ is, instead of `settlement.rabbitmq_url`. A URL with a password goes into
-    /// QIANG__SETTLEMENT__RABBITMQ_URL.
-    #[arg(long, value_name = "URL")]
-    rabbitmq: Option<String>,
-    /// Keep the data in this file instead of in `engine.data`.
-    #[arg(long, value_name = "FILE")]
-    data: Option<PathBuf>,
+/// The embedded engine as operators observe it.
+struct EmbeddedGauges {
+    engine: Arc<Embedded>,
+    upkeep: Arc<Host>,
+    wall_clock: WallClock,
 }
 
-impl BackendArgs {
-    /// The flags as keys and values of the configuration.
-    pub(super) fn overrides(&self) -> Vec<(&'static str, String)> {
-        let data = self.data.as_ref().map(|data| data.display().to_string());
-        let flags = [
-            ("engine.kind", self.engine.clone()),
-            ("redis.urls", self.redis.clone()),
-            ("ledger.url", self.ledger.clone()),
-            ("settlement.transport", self.transport.clone()),
-            ("settlement.rabbitmq_url", self.rabbitmq.clone()),
-            ("engine.data", data),
-        ];
-        let given = flags.into_iter();
-        given
-            .filter_map(|(key, value)| Some((key, value?)))
-            .chain(crate::color::overrides())
+impl Gauges for EmbeddedGauges {
+    fn queued(&self) -> usize {
+        self.engine.queued()
+    }
+
+    fn campaigns_in_memory(&self) -> Option<usize> {
+        Some(self.engine.campaigns_in_memory())
+    }
+
+    fn positions(&self) -> (Seq, Seq) {
+        self.engine.positions()
+    }
+
+    fn lag_in(&self, _: PartitionId) -> Option<u64> {
+        let (committed, settled) = self.engine.positions();
+        Some(committed.saturating_sub(settled))
+    }
+
+    fn gate_answers(&self) -> GateAnswers {
+        self.engine.gate_answers()
+    }
+
+    fn stuck(&self) -> Option<String> {
+        self.engine.stuck()
+    }
+
+    fn quarantine(&self) -> Vec<(PartitionId, QuarantineCount)> {
+        let partitions = self.engine.partitions();
+        let count = |partition| (partition, self.engine.quarantined());
+        partitions.into_iter().map(count).collect()
+    }
+
+    fn partitions(&self) -> Vec<(PartitionId, Option<String>)> {
+        let partitions = EventLog::partitions(&*self.engine).into_iter();
+        partitions
+            .map(|partition| (partition, self.engine.stopped()))
             .collect()
     }
 
-    /// The configuration with these flags over it, and what else overrides it.
-    pub(super) fn load(&self, overrides: &[(&str, String)]) -> anyhow::Result<Config> {
-        self.check()?;
-        Config::load(self.config.as_deref(), overrides)
+    fn clock_offset_seconds(&self) -> Option<f64> {
+        Some(self.wall_clock.offset_seconds())
     }
 
-    /// Every key of the configuration with these flags over it.
-    pub(super) fn explain(&self) -> anyhow::Result<Vec<Setting>> {
-        self.check()?;
-        let (_, settings) = Config::explain(self.config.as_deref(), &self.overrides())?;
-        Ok(settings)
+    fn disk(&self) -> Option<Disk> {
+        disk_of(self.engine.path())
     }
 
-    fn check(&self) -> Result<(), UsageError> {
-        refuse_password("--ledger", self.ledger.as_deref(), LEDGER)?;
-        refuse_password("--redis", self.redis.as_deref(), REDIS)?;
-        refuse_password("--rabbitmq", self.rabbitmq.as_deref(), RABBITMQ)
+    fn upkeep_stuck(&self) -> Option<String> {
+        self.upkeep.stuck()
+    }
+}
+
+/// Opens the configured file.
+async fn open_embedded(
+    config: &Config,
+    clock: Arc<dyn Clock>,
+    options: EmbeddedOptions,
+) -> anyhow::Result<Embedded> {
+    let path = config.engine.data.clone();
+    let described = format!("open {}", path.display());
+    let open = move || Embedded::open_with(&path, clock, options);
+    let opening = tokio::task::spawn_blocking(open);
+    opening.await?.context(described)
+}
+
+/// Opens the configured file by hand. It must be there.
+pub(crate) async fn open_existing(
+    config: &Config,
+    clock: Arc<dyn Clock>,
+) -> anyhow::Result<Embedded> {
+    let path = &config.engine.data;
+    ensure!(
+        tokio::fs::try_exists(path).await?,
+        "there is no file {}: name it with --data",
+        path.display()
+    );
+    let options = config.embedded_options(Timestamp::default());
+    open_embedded(config, clock, options).await
+}
+
+/// The engine's log with the folder for its archives, if one is configured.
+pub(crate) fn archives(config: &Config, embedded: &Embedded) -> Option<LogArchives> {
+    let folder = config.engine.archive_dir.clone();
+    (!folder.as_os_str().is_empty()).then(|| embedded.archives_in(folder))
+}
+
+#[async_trait]
+impl Close for Embedded {
+    async fn close(&self) -> anyhow::Result<()> {
+        let embedded = self.clone();
+        let closing = tokio::task::spawn_blocking(move || Embedded::close(&embedded));
+        closing.await.context("the engine failed while closing")
+    }
+}
+
+/// What the API works on, and what closes with it.
+#[derive(Clone)]
+pub struct Backend {
+    /// Engine, ledger, log, clock and gauges.
+    pub ports: Ports,
+    /// The engine for work that no caller waits for: its commands are answered before the ledger has them.
+    pub(crate) background: Arc<dyn Engine>,
+    /// Runs what a node does beside serving.
+    pub(crate) upkeep: Arc<Host>,
+    /// The log whose old entries are archived, if they are.
+    pub(crate) archives: Option<Arc<dyn ArchiveLog>>,
+    close: Arc<dyn Close>,
+}
+
+impl Backend {
+    /// Opens the engine that the configuration names, on the current runtime.
+    ///
+    /// # Errors
+    /// When its file or its servers cannot be used.
+    pub async fn open(config: &Config) -> anyhow::Result<Self> {
+        let clock = GuardedClock::system();
+        match config.engine.kind {
+            EngineKind::Embedded => {
+                let behind_max = Duration::from_millis(config.engine.clock_behind_ms_max);
+                let options = EmbeddedOptions {
+                    clock_behind_max: behind_max,
+                    ..config.embedded_options(clock.now())
+                };
+                let embedded = open_embedded(config, clock.clone(), options).await?;
+                let archives = archives(config, &embedded);
+                let archives = archives.map(|log| Arc::new(log) as Arc<dyn ArchiveLog>);
+                Ok(Self {
+                    archives,
+                    ..Self::embedded(embedded, clock)
+                })
+            }
+            EngineKind::Redis => {
+                let ledger = LedgerBackend::open(config, clock.clone()).await?;
+                let inside = config.settlement.inside;
+                let upkeep = Arc::new(Host::new(UPKEEP));
+                let by: Arc<dyn Clock> = clock.clone();
+                let does = (true, inside);
+                let started = Distributed::start(config, ledger, by, does, Arc::clone(&upkeep));
+                let distributed = started.await?;
+                let ports = Ports {
+                    engine: distributed.with_ledger_ack(),
+                    ledger: distributed.ledger(),
+                    log: Arc::new(distributed.engine.clone()),
+                    waiting_room: Arc::new(distributed.engine.clone()),
+                    waiting: Arc::default(),
+                    engine_clock: Arc::new(EngineClock {
+                        engine: distributed.engine.clone(),
+                        own: clock.clone(),
+                    }),
+                    clock,
+                    gauges: distributed.clone(),
+                    challenge: None,
+                    webhooks: None,
+                    operator: Some(Arc::new(distributed.engine.clone())),
+                    auditor: Some(Arc::new(NodeAuditor::beside(config))),
+                };
+                Ok(Self {
+                    ports,
+                    background: Arc::new(distributed.engine.clone()),
+                    upkeep,
+                    archives: None,
+                    close: distributed,
+                })
+            }
+        }
+    }
+
+    /// The embedded engine, which is its own ledger and log.
+    #[must_use]
+    pub fn embedded(embedded: Embedded, clock: Arc<dyn Clock>) -> Self {
+        let shared = Arc::new(embedded);
+        let upkeep = Arc::new(Host::new(UPKEEP));
+        let auditor = NodeAuditor::File(shared.path().to_owned());
+        let gauges = EmbeddedGauges {
+            engine: Arc::clone(&shared),
+            upkeep: Arc::clone(&upkeep),
+            wall_clock: WallClock::start(),
+        };
+        let ports = Ports {
+            engine: shared.clone(),
+            ledger: shared.clone(),
+            log: shared.clone(),
+            waiting_room: shared.clone(),
+            waiting: Arc::default(),
+            gauges: Arc::new(gauges),
+            engine_clock: Arc::clone(&clock),
+            clock,
+            challenge: None,
+            webhooks: None,
+            operator: None,
+            auditor: Some(Arc::new(auditor)),
+        };
+        Self {
+            ports,
+            background: shared.clone(),
+            upkeep,
+            archives: None,
+            close: shared,
+        }
+    }
+
+    /// Has everything be done at once that is done from time to time.
+    pub(crate) fn wake(&self) {
+        self.upkeep.wake();
+        self.close.wake();
+    }
+
+    /// Answers everything that was accepted and stops the engine. Again does nothing.
+    ///
+    /// # Errors
+    /// When it fails while closing.
+    pub async fn close(&self) -> anyhow::Result<()> {
+        self.close.close().await
+    }
+
+    /// Removes what a closed engine has on servers that others use too; a file stays.
+    ///
+    /// # Errors
+    /// When a server does not answer.
+    pub async fn erase(&self) -> anyhow::Result<()> {
+        self.close.erase().await
+    }
+
+    /// Waits until what is in the log now is in the ledger's tables.
+    ///
+    /// # Errors
+    /// When that takes longer than `wait_max`, or the log or the ledger does not answer.
+    pub async fn settle(&self, wait_max: Duration) -> anyhow::Result<()> {
+        let Ports { log, ledger, .. } = &self.ports;
+        for partition in log.partitions() {
+            let head = log.head(partition).await?;
+            ensure!(
+                ledger.await_settled(partition, head, wait_max).await?,
+                "the ledger did not catch up within {} s",
+                wait_max.as_secs()
+            );
+        }
+        Ok(())
     }
 }

@@ -1,72 +1,480 @@
-//! `qiang config`: whether a configuration is valid, and what is in effect and why.
+//! The configuration: the annotated defaults, a file, the environment, flags; the later wins.
+
+mod ledger;
+mod redis;
+mod source;
+mod webhooks;
 
 use std::{
-    io::{self, Write as _},
-    process::ExitCode,
+    ffi::OsString,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    time::Duration,
 };
 
-use qiang_node::{config::Source, run};
+use anyhow::Context as _;
+pub use qiang_api::config::{
+    AuthConfig, ChallengeKind, ForwardedHeader, LimitsConfig, OrderCheckConfig, OrderCheckPolicy,
+    PacketsConfig, PaymentsConfig, Secret, ServerConfig, TicketsConfig, TracesConfig,
+    WaitingConfig,
+};
+use qiang_api::{Admin, UsageError};
+use qiang_core::{book::Grace, time::Timestamp, web_url};
+use qiang_embedded::EmbeddedOptions;
+use qiang_redis::Options;
+use serde::{Deserialize, Deserializer, de::Error as _};
 
-use crate::backend::BackendArgs;
+use self::source::Sources;
+pub use self::{
+    ledger::{LedgerConfig, SettlementConfig, TransportKind},
+    redis::{RedisConfig, TopologyKind},
+    source::{Setting, Source},
+    webhooks::WebhooksConfig,
+};
 
-#[derive(Debug, clap::Subcommand)]
-pub(crate) enum ConfigCommand {
-    /// Say what is wrong with the configuration: file and line, variable or flag, and the choices. Starts nothing.
-    ///
-    /// Exits 0 when `qiang serve` would take it, and 2 when it would not. Servers and databases that it names are not
-    /// asked; the files of keys are read.
-    #[command(after_help = "Example: qiang config check --config /etc/qiang.toml")]
-    Check {
-        #[command(flatten)]
-        backend: BackendArgs,
-        /// Print one JSON object.
-        #[arg(long)]
-        json: bool,
-    },
-    /// Show every key, its value, and where that comes from. Secrets are hidden.
-    #[command(after_help = "Example: qiang config show --changed --config /etc/qiang.toml")]
-    Show {
-        #[command(flatten)]
-        backend: BackendArgs,
-        /// Only what is not as by default.
-        #[arg(long)]
-        changed: bool,
-        /// Print a JSON object a line.
-        #[arg(long)]
-        json: bool,
-    },
+/// The annotated defaults: the configuration's documentation.
+pub const DEFAULTS: &str = include_str!("config.default.toml");
+
+/// Everything that can be configured. `config.default.toml` says what each key means.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "config.default.toml is the documentation")]
+pub struct Config {
+    pub server: ServerConfig,
+    pub admin: AdminConfig,
+    pub engine: EngineConfig,
+    pub ledger: LedgerConfig,
+    pub settlement: SettlementConfig,
+    pub worker: WorkerConfig,
+    pub redis: RedisConfig,
+    pub auth: AuthConfig,
+    pub limits: LimitsConfig,
+    pub tickets: TicketsConfig,
+    pub order_check: OrderCheckConfig,
+    pub packets: PacketsConfig,
+    pub payments: PaymentsConfig,
+    pub waiting: WaitingConfig,
+    pub pages: PagesConfig,
+    pub webhooks: WebhooksConfig,
+    pub traces: TracesConfig,
+    pub log: LogConfig,
 }
 
-pub(crate) fn carry_out(command: &ConfigCommand) -> anyhow::Result<ExitCode> {
-    let mut out = io::stdout().lock();
-    match command {
-        ConfigCommand::Check { backend, json } => {
-            run::check(&backend.load(&backend.overrides())?)?;
-            match json {
-                true => writeln!(out, "{{\"valid\":true}}")?,
-                false => writeln!(out, "the configuration is valid")?,
-            }
-        }
-        ConfigCommand::Show {
-            backend,
-            changed,
-            json,
-        } => {
-            for setting in backend.explain()? {
-                if *changed && setting.source == Source::Default {
-                    continue;
-                }
-                if *json {
-                    writeln!(out, "{}", serde_json::to_string(&setting)?)?;
-                    continue;
-                }
-                writeln!(
-                    out,
-                    "{} = {:?}  # {}",
-                    setting.key, setting.value, setting.source
-                )?;
-            }
+/// `[admin]`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "config.default.toml is the documentation")]
+pub struct AdminConfig {
+    pub listen: Admin<SocketAddr>,
+}
+
+/// `[engine]`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "config.default.toml is the documentation")]
+pub struct EngineConfig {
+    pub kind: EngineKind,
+    pub data: PathBuf,
+    pub keep_idle_ms: u32,
+    pub clock_behind_ms_max: u64,
+    pub archive_dir: PathBuf,
+    pub archive_after_days: u32,
+}
+
+/// `[pages]`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "config.default.toml is the documentation")]
+pub struct PagesConfig {
+    pub enabled: bool,
+    pub payment_url: String,
+    /// Whether everybody may be anybody, and pay with nothing. No file and no variable says so.
+    #[serde(skip)]
+    pub development: bool,
+}
+
+impl PagesConfig {
+    fn check(&self) -> Result<(), UsageError> {
+        let url = self.payment_url.as_str();
+        let is_web = || web_url::parse(&url.replace("{order}", "1")).is_ok();
+        match url.is_empty() || url.contains("{order}") && is_web() {
+            true => Ok(()),
+            false => Err(UsageError::new(
+                "pages.payment_url is https://…, with {order} where the order's id is to be",
+            )),
         }
     }
-    Ok(ExitCode::SUCCESS)
+}
+
+/// `[worker]`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "config.default.toml is the documentation")]
+pub struct WorkerConfig {
+    #[serde(deserialize_with = "optional_addr")]
+    pub listen: Option<SocketAddr>,
+}
+
+/// Which engine to run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EngineKind {
+    /// In this process, on one file.
+    Embedded,
+    /// On Redis, with the ledger in one file.
+    Redis,
+}
+
+/// `[log]`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "config.default.toml is the documentation")]
+pub struct LogConfig {
+    pub format: LogFormat,
+    pub color: LogColor,
+    pub level: String,
+}
+
+/// When log lines for people have colours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogColor {
+    /// On a terminal, unless NO_COLOR is set.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// An address; none where the text is empty.
+fn optional_addr<'de, D: Deserializer<'de>>(reader: D) -> Result<Option<SocketAddr>, D::Error> {
+    let text = String::deserialize(reader)?;
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let invalid = |_| D::Error::custom(format!("`{text}` is no address such as 127.0.0.1:8081"));
+    text.parse().map(Some).map_err(invalid)
+}
+
+impl Config {
+    /// Reads the configuration. `overrides` are flags: a key such as `server.listen`, and its value.
+    ///
+    /// # Errors
+    /// [`UsageError`] with one line that names the key.
+    pub fn load(file: Option<&Path>, overrides: &[(&str, String)]) -> anyhow::Result<Self> {
+        Self::read(file, std::env::vars_os(), overrides)
+    }
+
+    /// Reads the configuration as [`Config::load`] does, and says of each key what it is and who says so.
+    ///
+    /// # Errors
+    /// As [`Config::load`].
+    pub fn explain(
+        file: Option<&Path>,
+        overrides: &[(&str, String)],
+    ) -> anyhow::Result<(Self, Vec<Setting>)> {
+        let config = Self::load(file, overrides)?;
+        let text = file.map(read_file).transpose()?;
+        let sources = Sources::new(
+            file.zip(text.as_deref()),
+            variables(std::env::vars_os()),
+            overrides,
+        )?;
+        Ok((config, sources.settings()))
+    }
+
+    /// The defaults alone, without file and environment.
+    ///
+    /// # Errors
+    /// None in practice: a test reads them.
+    pub fn defaults() -> anyhow::Result<Self> {
+        Self::defaults_with(&[])
+    }
+
+    /// The defaults and some overrides, without file and environment.
+    ///
+    /// # Errors
+    /// As [`Config::load`].
+    pub fn defaults_with(overrides: &[(&str, String)]) -> anyhow::Result<Self> {
+        Self::read(None, [], overrides)
+    }
+
+    fn read(
+        file: Option<&Path>,
+        environment: impl IntoIterator<Item = (OsString, OsString)>,
+        overrides: &[(&str, String)],
+    ) -> anyhow::Result<Self> {
+        let toml = config::FileFormat::Toml;
+        let mut builder =
+            config::Config::builder().add_source(config::File::from_str(DEFAULTS, toml));
+        let text = file.map(read_file).transpose()?;
+        let variables: Vec<_> = variables(environment).collect();
+        let sources = Sources::new(file.zip(text.as_deref()), variables.clone(), overrides)?;
+        if let Some(text) = &text {
+            builder = builder.add_source(config::File::from_str(text, toml));
+        }
+        let environment = config::Environment::with_prefix("QIANG")
+            .prefix_separator("__")
+            .separator("__")
+            .source(Some(variables.into_iter().collect()));
+        builder = builder.add_source(environment);
+        for (key, value) in overrides {
+            builder = builder
+                .set_override(*key, value.as_str())
+                .context("a flag's key")?;
+        }
+        let read = builder
+            .build()
+            .and_then(config::Config::try_deserialize::<Self>);
+        let config = read.map_err(|error| {
+            let known = "`qiang serve --print-config` shows every key";
+            let key = source::key_of(&error);
+            let error = Sources::with_choices(&error.to_string(), key);
+            let error = sources.located(&error, key);
+            UsageError::new(format!("the configuration is not valid: {error}; {known}"))
+        })?;
+        let located =
+            |error: UsageError| UsageError::new(sources.located(&error.to_string(), None));
+        config.check().map_err(located)?;
+        Ok(config)
+    }
+
+    /// What the API reads of it.
+    pub(crate) fn api(&self) -> qiang_api::Config {
+        qiang_api::Config {
+            server: self.server.clone(),
+            auth: self.auth.clone(),
+            limits: self.limits.clone(),
+            tickets: self.tickets.clone(),
+            order_check: self.order_check.clone(),
+            packets: self.packets.clone(),
+            payments: self.payments.clone(),
+            waiting: self.waiting.clone(),
+            traces: self.traces.clone(),
+        }
+    }
+
+    /// How long orders have for payments that are reported late.
+    pub(crate) fn grace(&self) -> Grace {
+        Grace {
+            ms: self.payments.grace_ms.into(),
+            ..Grace::default()
+        }
+    }
+
+    /// Options of the embedded engine, which takes reports of payments from this instant on.
+    pub(crate) fn embedded_options(&self, since: Timestamp) -> EmbeddedOptions {
+        EmbeddedOptions {
+            grace: Grace {
+                since,
+                ..self.grace()
+            },
+            keep_idle: Duration::from_millis(self.engine.keep_idle_ms.into()),
+            ..EmbeddedOptions::default()
+        }
+    }
+
+    /// Options of the engine on Redis.
+    pub(crate) fn redis_options(&self) -> Options {
+        Options {
+            payment_grace: Duration::from_millis(self.payments.grace_ms.into()),
+            ..self.redis.options()
+        }
+    }
+
+    fn check(&self) -> Result<(), UsageError> {
+        self.redis.check()?;
+        self.settlement.check()?;
+        self.server.check()?;
+        if self.admin.listen == Admin::Apart(self.server.listen) && self.server.listen.port() != 0 {
+            return Err(UsageError::new(
+                "admin.listen is where server.listen is: write `server` if operators are to be served there",
+            ));
+        }
+        self.limits.check()?;
+        self.tickets.check()?;
+        self.order_check.check()?;
+        self.waiting.check()?;
+        self.pages.check()?;
+        self.webhooks.check()?;
+        self.packets.check()?;
+        self.traces.check()?;
+        self.payments.check()
+    }
+}
+
+fn read_file(path: &Path) -> anyhow::Result<String> {
+    let read = std::fs::read_to_string(path);
+    Ok(read.map_err(|error| UsageError::new(format!("cannot read {}: {error}", path.display())))?)
+}
+
+/// The variables that are text; others are none of ours.
+fn variables(
+    environment: impl IntoIterator<Item = (OsString, OsString)>,
+) -> impl Iterator<Item = (String, String)> {
+    let text = |(name, value): (OsString, OsString)| {
+        Some((name.into_string().ok()?, value.into_string().ok()?))
+    };
+    environment.into_iter().filter_map(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn env(pairs: &[(&str, &str)]) -> Vec<(OsString, OsString)> {
+        let pair = |(name, value): &(&str, &str)| ((*name).into(), (*value).into());
+        pairs.iter().map(pair).collect()
+    }
+
+    #[test]
+    fn defaults_are_complete_and_have_no_secret() {
+        let config = Config::defaults().unwrap();
+        assert!(config.auth.hs256_secret.is_empty());
+        assert!(!config.server.noop_route);
+    }
+
+    #[test]
+    fn the_later_source_wins() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("qiang.toml");
+        std::fs::write(
+            &file,
+            "[server]\nlisten = '127.0.0.1:1'\nbody_bytes_max = 7\n",
+        )
+        .unwrap();
+        let environment = || {
+            env(&[
+                ("QIANG__SERVER__LISTEN", "127.0.0.1:2"),
+                ("QIANG__SERVER__NOOP_ROUTE", "true"),
+            ])
+        };
+        let config = Config::read(Some(&file), environment(), &[]).unwrap();
+        assert_eq!(config.server.listen.port(), 2);
+        assert_eq!(config.server.body_bytes_max, 7);
+        assert!(config.server.noop_route);
+        let flags = [("server.listen", "127.0.0.1:3".to_owned())];
+        let config = Config::read(Some(&file), environment(), &flags).unwrap();
+        assert_eq!(config.server.listen.port(), 3);
+    }
+
+    #[test]
+    fn a_secret_of_digits_stays_a_text_and_is_not_shown() {
+        let digits = "01234567890123456789012345678901";
+        let config =
+            Config::read(None, env(&[("QIANG__AUTH__HS256_SECRET", digits)]), &[]).unwrap();
+        assert_eq!(config.auth.hs256_secret.expose(), digits);
+        assert!(!format!("{config:?}").contains(digits));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let check = |key: &str, value: &str, expected: &str| {
+            let error = Config::read(None, env(&[(key, value)]), &[]).unwrap_err();
+            assert!(error.is::<UsageError>());
+            assert!(error.to_string().contains(expected), "{error}");
+        };
+        check("QIANG__SERVER__LISTN", "x", "listn");
+        check("QIANG__SERVR__LISTEN", "x", "servr");
+        check("QIANG__SERVER__LISTEN", "here", "listen");
+        check(
+            "QIANG__SERVER__CONNECTIONS_MAX",
+            "0",
+            "server.connections_max must be at least 1",
+        );
+        check("QIANG__SERVER__BODY_BYTES_MAX", "-1", "body_bytes_max");
+        for value in ["0", "999", "31536000001"] {
+            check("QIANG__PACKETS__REFUND_AFTER_MS", value, "packets.refund");
+        }
+        check("QIANG__LOG__FORMAT", "xml", "format");
+        check("QIANG__LOG__COLOR", "red", "color");
+        check("QIANG__WORKER__LISTEN", "here", "worker.listen");
+        check("QIANG__ADMIN__LISTEN", "here", "admin.listen");
+        check("QIANG__ADMIN__LISTEN", "127.0.0.1:8080", "write `server`");
+    }
+
+    #[test]
+    fn what_is_wrong_is_placed() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("q.toml");
+        let check = |text: &str, pairs: &[(&str, &str)], line: usize, choices: &[&str]| {
+            std::fs::write(&file, text).unwrap();
+            let error = Config::read(Some(&file), env(pairs), &[]).unwrap_err();
+            assert!(error.is::<UsageError>());
+            let error = error.to_string();
+            let place = match line {
+                0 => format!("{}: ", pairs[0].0),
+                line => format!("q.toml:{line}: "),
+            };
+            assert!(
+                error.contains(&place) && !error.contains('\n'),
+                "{text}: {error}"
+            );
+            for choice in choices {
+                assert!(error.contains(choice), "{error}");
+            }
+        };
+        check(
+            "[log]\n\nformat = 'xml'\n",
+            &[],
+            3,
+            &["text", "json", "log.format"],
+        );
+        check(
+            "# x\n[server]\nlistn = 'x'\n",
+            &[],
+            3,
+            &["listn", "`listen`"],
+        );
+        check("[servr]\nlisten = 'x'\n", &[], 2, &["servr", "`server`"]);
+        check("[server]\nlisten = 'here'\n", &[], 2, &["server.listen"]);
+        check(
+            "[server]\nbody_bytes_max = 5\nconnections_max = 0\n",
+            &[],
+            3,
+            &["at least 1"],
+        );
+        check("[server]\nlisten = ?\n", &[], 2, &[]);
+        check("", &[("QIANG__LOG__FORMAT", "xml")], 0, &["text", "json"]);
+        check("", &[("QIANG__SERVER__LISTN", "x")], 0, &["`listen`"]);
+    }
+
+    #[test]
+    fn operators_have_a_place_of_their_own_unless_it_is_said() {
+        let listen = |pairs: &[(&str, &str)]| {
+            let config = Config::read(None, env(pairs), &[]).unwrap();
+            config.admin.listen
+        };
+        let key = "QIANG__ADMIN__LISTEN";
+        let own: SocketAddr = "127.0.0.1:8082".parse().unwrap();
+        assert_eq!(listen(&[]), Admin::Apart(own));
+        assert_eq!(listen(&[(key, "")]), Admin::Nowhere);
+        assert_eq!(listen(&[(key, "server")]), Admin::Shared);
+        let free = [
+            (key, "127.0.0.1:0"),
+            ("QIANG__SERVER__LISTEN", "127.0.0.1:0"),
+        ];
+        assert_eq!(listen(&free), Admin::Apart("127.0.0.1:0".parse().unwrap()));
+    }
+
+    #[test]
+    fn a_worker_may_listen_nowhere() {
+        let listen = |value: &str| {
+            let environment = env(&[("QIANG__WORKER__LISTEN", value)]);
+            Config::read(None, environment, &[]).unwrap().worker.listen
+        };
+        assert_eq!(listen(""), None);
+        assert_eq!(listen("127.0.0.1:0"), "127.0.0.1:0".parse().ok());
+    }
 }

@@ -1,113 +1,492 @@
-//! `qiang control`: reconcilers run once by hand.
+//! The reconcilers of the control plane, run once by hand.
+//!
+//! Nodes and workers run them all the time. By hand they run where no process does, or at once where one waits. Each is
+//! harmless to repeat, and to run while others do.
 
-use std::{process::ExitCode, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
-use qiang_node::{
-    SystemClock, UsageError,
-    control::{ByHand, Reconciler, RunReport},
+use anyhow::{bail, ensure};
+use qiang_api::UsageError;
+use qiang_core::{
+    book::{Command, Reply},
+    ports::{
+        ActionKind, Clock, Discard, Engine, EventLog, Ledger, RepairEngine as _, RepairState,
+        THE_SERVICE, WaitingRoom,
+    },
+    reconcile::{DifferenceKind, NotCompared},
+    waiting::WaitingLimits,
+};
+use qiang_embedded::{Embedded, SystemClock};
+use qiang_worker::{
+    discards::Discarder,
+    drafts::DraftOpener,
+    keys::KeyPurger,
+    packets::PacketCloser,
+    settlement::{ENTRIES_MAX, settle_once},
+    waiting::{LineDecider, LineLeft, WaitingPorts},
+    webhooks::{WebhookDeliverer, WebhookPorts},
 };
 use serde_json::json;
 
-use crate::{backend::BackendArgs, operator::OperatorArgs};
+use crate::{
+    archive, backend,
+    close::Close,
+    config::{Config, EngineKind},
+    maintenance::Maintenance,
+    operator::Operator,
+};
 
-/// Something is left to do.
-const LEFT: u8 = 1;
+/// Entries that one tick makes due, at most.
+const EVENTS_MAX: usize = 10_000;
+/// How long the embedded engine may take to settle what is in its log.
+const SETTLED_MAX: Duration = Duration::from_secs(300);
 
-/// What nodes and workers do all the time beside granting, once and by hand. Each may be repeated, and run while others
-/// do the same.
-#[derive(Debug, clap::Subcommand)]
-pub(crate) enum Control {
-    /// List the reconcilers.
-    #[command(after_help = "Example: qiang control list --json")]
-    List {
-        /// Print a JSON object a line.
-        #[arg(long)]
-        json: bool,
-    },
-    /// Run one once.
-    #[command(
-        after_help = "Example: qiang control run settlement --dry-run --config /etc/qiang.toml"
-    )]
-    Run(Box<RunArgs>),
+/// A reconciler that can be run by hand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reconciler {
+    /// Opens what was funded and not opened.
+    Drafts,
+    /// Closes packets that are claimed.
+    Packets,
+    /// Does what the time has made due.
+    Due,
+    /// Settles the logs into the ledger.
+    Settlement,
+    /// Discards grants that the ledger refused.
+    Discards,
+    /// Repairs partitions that have lost something.
+    Repair,
+    /// Decides those who wait in line.
+    Waiting,
+    /// Forgets old idempotency keys.
+    Keys,
+    /// Archives old entries of the log.
+    Archive,
+    /// Tells webhooks what was settled.
+    Webhooks,
+    /// Compares engine and ledger.
+    Reconciliation,
 }
 
-/// Run a reconciler once. A file is open in one process at a time: stop the node that has it first. On Redis, nodes and
-/// workers may go on meanwhile.
-///
-/// Exits 0 when nothing is left to do, and 1 when something is.
-#[derive(Debug, clap::Args)]
-pub(crate) struct RunArgs {
-    /// Its name: see `qiang control list`.
-    #[arg(value_name = "NAME")]
-    name: String,
-    #[command(flatten)]
-    backend: BackendArgs,
-    #[command(flatten)]
-    operator: OperatorArgs,
-    /// Say what there is to do, and do nothing.
-    #[arg(long)]
-    dry_run: bool,
-    /// Print one JSON object.
-    #[arg(long)]
-    json: bool,
-}
+impl Reconciler {
+    /// All of them, in the order in which they help each other.
+    pub const ALL: [Self; 11] = [
+        Self::Repair,
+        Self::Drafts,
+        Self::Due,
+        Self::Waiting,
+        Self::Settlement,
+        Self::Discards,
+        Self::Packets,
+        Self::Keys,
+        Self::Archive,
+        Self::Webhooks,
+        Self::Reconciliation,
+    ];
 
-pub(crate) fn run(command: &Control) -> anyhow::Result<ExitCode> {
-    match command {
-        Control::List { json } => {
-            for one in Reconciler::ALL {
-                if *json {
-                    let (name, purpose, dry_run) = (one.name(), one.purpose(), one.has_dry_run());
-                    let one = json!({ "name": name, "purpose": purpose, "dry_run": dry_run });
-                    println!("{one}");
-                    continue;
-                }
-                let dry = if one.has_dry_run() { "--dry-run" } else { "" };
-                println!("{:<16}{dry:<11}{}", one.name(), one.purpose());
+    /// The word for it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Drafts => "drafts",
+            Self::Packets => "packets",
+            Self::Due => "due",
+            Self::Settlement => "settlement",
+            Self::Discards => "discards",
+            Self::Repair => "repair",
+            Self::Waiting => "waiting",
+            Self::Keys => "keys",
+            Self::Archive => "archive",
+            Self::Webhooks => "webhooks",
+            Self::Reconciliation => "reconciliation",
+        }
+    }
+
+    /// What it does.
+    #[must_use]
+    pub fn purpose(self) -> &'static str {
+        match self {
+            Self::Drafts => {
+                "opens campaigns that the ledger has and no engine, and reads them back"
             }
-            Ok(ExitCode::SUCCESS)
+            Self::Packets => "closes packets whose shares are all claimed",
+            Self::Due => "ends windows, closes and refunds what is over, expires holds",
+            Self::Settlement => "settles the log of every partition into the ledger",
+            Self::Discards => "gives back what was refused and is to be discarded",
+            Self::Waiting => "decides those who wait in line, as far as they can be decided now",
+            Self::Webhooks => "tells the endpoints of webhooks what was settled",
+            Self::Repair => "repairs partitions that have lost entries (Redis)",
+            Self::Keys => "forgets idempotency keys that are older than `limits.keys_kept_ms`",
+            Self::Archive => "archives the months of the log that are over (embedded)",
+            Self::Reconciliation => "compares engine and ledger, changes nothing (Redis)",
         }
-        Control::Run(args) => run_once(args),
+    }
+
+    /// Whether it can say what it would do, and do nothing.
+    #[must_use]
+    pub fn has_dry_run(self) -> bool {
+        !matches!(self, Self::Due | Self::Waiting | Self::Keys)
+    }
+
+    /// The one with this name.
+    #[must_use]
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| one.name() == name)
     }
 }
 
-fn run_once(args: &RunArgs) -> anyhow::Result<ExitCode> {
-    let name = &args.name;
-    let reconciler = Reconciler::of_name(name).ok_or_else(|| {
-        let line = format!("there is no reconciler `{name}`: see `qiang control list`");
-        UsageError::new(line)
-    })?;
-    let config = args.backend.load(&args.backend.overrides())?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()?;
-    let report = runtime.block_on(async {
-        let by_hand = ByHand::open(&config, Arc::new(SystemClock)).await?;
-        let report = match args.dry_run {
-            true => by_hand.run(&config, reconciler, None).await,
-            false => match args.operator.operator(&config) {
-                Ok(by) => by_hand.run(&config, reconciler, Some(&by)).await,
-                Err(error) => Err(error),
-            },
-        };
-        let closed = by_hand.close().await;
-        let report = report?;
-        closed?;
-        anyhow::Ok(report)
-    })?;
-    let RunReport { found, done, lines } = &report;
-    if args.json {
-        let report = json!({ "name": name, "found": found, "done": done, "lines": lines });
-        println!("{report}");
-    } else {
-        for line in lines {
-            println!("{line}");
+/// What a run came to.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct RunReport {
+    /// What there was to do.
+    pub found: u64,
+    /// How much of it is done.
+    pub done: u64,
+    /// What is left, or was found, one line each.
+    pub lines: Vec<String>,
+}
+
+impl RunReport {
+    /// A run that found so much and has done all of it.
+    fn all(found: u64) -> Self {
+        Self {
+            found,
+            done: found,
+            lines: Vec::new(),
         }
-        println!("{name}: {found} found, {done} done");
     }
-    Ok(match report.found == report.done {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::from(LEFT),
-    })
+
+    fn list(lines: Vec<impl fmt::Display>) -> Self {
+        Self {
+            found: lines.len() as u64,
+            done: 0,
+            lines: lines.iter().map(ToString::to_string).collect(),
+        }
+    }
+}
+
+/// An engine and its ledger, opened to run reconcilers by hand.
+pub enum ByHand {
+    /// The file, which no other process has open.
+    Embedded(Embedded),
+    /// Redis and the ledger, beside nodes and workers.
+    Redis(Maintenance),
+}
+
+impl ByHand {
+    /// Opens what the configuration names. Nothing is made.
+    ///
+    /// # Errors
+    /// When Redis or the ledger cannot be used or is not there, or another process has the file open.
+    pub async fn open(config: &Config, clock: Arc<dyn Clock>) -> anyhow::Result<Self> {
+        if config.engine.kind == EngineKind::Redis {
+            return Ok(Self::Redis(Maintenance::open(config, clock).await?));
+        }
+        let embedded = backend::open_existing(config, clock).await?;
+        Ok(Self::Embedded(embedded))
+    }
+
+    /// Runs a reconciler once, as this configuration has it. What it may change is written down as asked for by
+    /// somebody; without anybody it only says what there is to do.
+    ///
+    /// # Errors
+    /// When it has no dry run or does not run on this engine, or cannot do what it should.
+    pub async fn run(
+        &self,
+        config: &Config,
+        reconciler: Reconciler,
+        by: Option<&Operator>,
+    ) -> anyhow::Result<RunReport> {
+        let (name, dry) = (reconciler.name(), by.is_none());
+        if dry && !reconciler.has_dry_run() {
+            return Err(UsageError::new(format!("`{name}` has no dry run")).into());
+        }
+        if let Some(by) = by.filter(|_| self.is_changed_by(reconciler)) {
+            let detail = json!({ "reconciler": name });
+            by.record(&*self.ledger(), ActionKind::Run, THE_SERVICE, &detail)
+                .await?;
+        }
+        match (reconciler, self) {
+            (Reconciler::Drafts, _) => self.drafts(dry).await,
+            (Reconciler::Packets, _) => self.packets(dry).await,
+            (Reconciler::Due, _) => self.due().await,
+            (Reconciler::Waiting, _) => self.waiting(config.waiting.limits()).await,
+            (Reconciler::Settlement, _) => self.settlement(dry).await,
+            (Reconciler::Discards, _) => self.discards(dry).await,
+            (Reconciler::Keys, _) => self.keys(config.limits.keys_kept_ms).await,
+            (Reconciler::Webhooks, _) => self.webhooks(config, dry).await,
+            (Reconciler::Archive, Self::Embedded(embedded)) => {
+                let report = archive::archive_due(config, embedded, dry).await?;
+                let (done, left) = (report.archived.len() as u64, report.left);
+                Ok(RunReport {
+                    found: done + left.len() as u64,
+                    done,
+                    lines: left.iter().map(ToString::to_string).collect(),
+                })
+            }
+            (Reconciler::Archive, Self::Redis(_)) => Err(archive::on_redis().into()),
+            (Reconciler::Repair, Self::Redis(redis)) => repair(redis, dry).await,
+            (Reconciler::Reconciliation, Self::Redis(redis)) => reconciliation(redis).await,
+            (_, Self::Embedded(_)) => {
+                let line =
+                    format!("`{name}` is for `--engine redis`: the file is engine and ledger");
+                Err(UsageError::new(line).into())
+            }
+        }
+    }
+
+    /// Whether a reconciler may change something here.
+    fn is_changed_by(&self, reconciler: Reconciler) -> bool {
+        !matches!(
+            (reconciler, self),
+            (Reconciler::Reconciliation, _) | (Reconciler::Repair, Self::Embedded(_))
+        )
+    }
+
+    /// Closes the file, or disconnects.
+    ///
+    /// # Errors
+    /// When closing fails.
+    pub async fn close(&self) -> anyhow::Result<()> {
+        match self {
+            Self::Embedded(embedded) => Close::close(embedded).await,
+            Self::Redis(redis) => redis.close().await,
+        }
+    }
+
+    fn engine(&self) -> Arc<dyn Engine> {
+        match self {
+            Self::Embedded(embedded) => Arc::new(embedded.clone()),
+            Self::Redis(redis) => Arc::new(redis.engine().clone()),
+        }
+    }
+
+    fn ledger(&self) -> Arc<dyn Ledger> {
+        match self {
+            Self::Embedded(embedded) => Arc::new(embedded.clone()),
+            Self::Redis(redis) => redis.ledger(),
+        }
+    }
+
+    async fn drafts(&self, dry: bool) -> anyhow::Result<RunReport> {
+        let mut opener = DraftOpener::new(self.ledger(), self.engine());
+        match dry {
+            true => Ok(RunReport::list(opener.found().await?)),
+            false => Ok(RunReport::all(opener.open_all().await? as u64)),
+        }
+    }
+
+    async fn packets(&self, dry: bool) -> anyhow::Result<RunReport> {
+        let closer = PacketCloser::new(self.ledger(), self.engine());
+        match dry {
+            true => Ok(RunReport::list(closer.found().await?)),
+            false => Ok(RunReport::all(closer.close_all().await? as u64)),
+        }
+    }
+
+    async fn discards(&self, dry: bool) -> anyhow::Result<RunReport> {
+        let discarder = Discarder::new(self.ledger(), self.engine());
+        let found = discarder.found().await?;
+        let line = |discard: &Discard| {
+            let (partition, seq) = (discard.partition.0, discard.entry.seq);
+            format!("partition {partition}, entry {seq}")
+        };
+        let mut report = RunReport::list(found.iter().map(line).collect());
+        if dry || found.is_empty() {
+            return Ok(report);
+        }
+        discarder.discard_all().await?;
+        // The steps by which units come back are settled first.
+        self.settlement(false).await?;
+        discarder.discard_all().await?;
+        let left: Vec<_> = discarder.found().await?.iter().map(line).collect();
+        report.done = report.found - left.len() as u64;
+        report.lines = left;
+        Ok(report)
+    }
+
+    async fn due(&self) -> anyhow::Result<RunReport> {
+        let mut ticks = 0;
+        loop {
+            let events_max = EVENTS_MAX;
+            ticks += 1;
+            match self.engine().submit(Command::Tick { events_max }).await? {
+                Reply::Ticked { more: true } => {}
+                Reply::Ticked { more: false } => return Ok(RunReport::all(ticks)),
+                reply => bail!("a tick was answered {reply:?}"),
+            }
+        }
+    }
+
+    async fn waiting(&self, limits: WaitingLimits) -> anyhow::Result<RunReport> {
+        let room: Arc<dyn WaitingRoom> = match self {
+            Self::Embedded(embedded) => Arc::new(embedded.clone()),
+            Self::Redis(redis) => Arc::new(redis.engine().clone()),
+        };
+        let ports = WaitingPorts {
+            room: Arc::clone(&room),
+            engine: self.engine(),
+            ledger: self.ledger(),
+            clock: Arc::new(SystemClock),
+            monitor: Arc::default(),
+            limits,
+        };
+        let mut report = RunReport::default();
+        for partition in room.partitions() {
+            let decider = LineDecider::new(ports.clone(), partition);
+            loop {
+                match decider.decide_all().await? {
+                    0 => break,
+                    count => report.done += count,
+                }
+            }
+            for left in decider.left().await? {
+                let LineLeft {
+                    campaign,
+                    waiting,
+                    why,
+                } = left;
+                report.found += waiting;
+                let line = format!("campaign {campaign}: {waiting} wait: {why}");
+                report.lines.push(line);
+            }
+        }
+        report.found += report.done;
+        Ok(report)
+    }
+
+    async fn keys(&self, kept_ms: u64) -> anyhow::Result<RunReport> {
+        let purger = KeyPurger::new(self.ledger(), Arc::new(SystemClock), kept_ms);
+        let mut all = 0;
+        loop {
+            let (purged, more) = purger.purge().await?;
+            all += purged;
+            if !more {
+                return Ok(RunReport::all(all));
+            }
+        }
+    }
+
+    async fn webhooks(&self, config: &Config, dry: bool) -> anyhow::Result<RunReport> {
+        let webhooks = config.webhooks.sender()?;
+        let ports = WebhookPorts {
+            ledger: self.ledger(),
+            sender: webhooks.sender,
+            clock: Arc::new(SystemClock),
+            monitor: webhooks.monitor,
+            options: config.webhooks.options(),
+        };
+        let mut deliverer = WebhookDeliverer::new(ports);
+        let mut report = RunReport {
+            found: deliverer.due().await?.len() as u64,
+            ..RunReport::default()
+        };
+        if !dry {
+            deliverer.tell_all().await?;
+        }
+        let left = self.ledger().webhooks().await?;
+        let left = left.iter().filter(|it| it.progress.disabled_at.is_none());
+        let left = left.filter(|it| it.progress.place < it.last_place);
+        report.lines = left
+            .map(|it| {
+                let behind = it.last_place - it.progress.place;
+                let why = it.progress.last_error.as_deref().unwrap_or("not tried yet");
+                format!("webhook {}: {behind} events behind: {why}", it.webhook.id)
+            })
+            .collect();
+        report.done = report.found.saturating_sub(report.lines.len() as u64);
+        Ok(report)
+    }
+
+    async fn settlement(&self, dry: bool) -> anyhow::Result<RunReport> {
+        let log: Arc<dyn EventLog> = match self {
+            Self::Embedded(embedded) => Arc::new(embedded.clone()),
+            Self::Redis(redis) => Arc::new(redis.engine().clone()),
+        };
+        let (ledger, mut report) = (self.ledger(), RunReport::default());
+        for partition in log.partitions() {
+            let (head, before) = (log.head(partition).await?, ledger.settled(partition).await?);
+            let behind = head.saturating_sub(before);
+            report.found += behind;
+            if dry || behind == 0 {
+                let line = format!(
+                    "partition {}: {behind} entries behind {before}",
+                    partition.0
+                );
+                report.lines.extend((behind > 0).then_some(line));
+                continue;
+            }
+            match self {
+                // It settles by itself.
+                Self::Embedded(_) => {
+                    let wait = ledger.await_settled(partition, head, SETTLED_MAX);
+                    ensure!(wait.await?, "the file is not settled in time");
+                }
+                Self::Redis(_) => {
+                    while ledger.settled(partition).await? < head {
+                        let at = ledger.settled(partition).await?;
+                        settle_once(&*log, &*ledger, partition, ENTRIES_MAX).await?;
+                        if ledger.settled(partition).await? == at {
+                            break; // replicas do not have the rest yet
+                        }
+                    }
+                }
+            }
+            let after = ledger.settled(partition).await?.min(head);
+            report.done += after.saturating_sub(before);
+        }
+        Ok(report)
+    }
+}
+
+async fn repair(redis: &Maintenance, dry: bool) -> anyhow::Result<RunReport> {
+    let mut report = RunReport::default();
+    for partition in redis.partitions() {
+        if !dry {
+            redis.engine().halt_log_gap(partition).await?;
+        }
+        if !redis.engine().has_lost(partition).await? {
+            continue;
+        }
+        report.found += 1;
+        let state = match dry {
+            true => RepairState::Waiting,
+            false => {
+                let ledger = redis.ledger();
+                redis.engine().repair(partition, &*ledger, false).await?
+            }
+        };
+        match state {
+            RepairState::Waiting => {
+                let line = format!("partition {} has lost entries", partition.0);
+                report.lines.push(line);
+            }
+            RepairState::Whole | RepairState::Repaired(_) => report.done += 1,
+        }
+    }
+    Ok(report)
+}
+
+async fn reconciliation(redis: &Maintenance) -> anyhow::Result<RunReport> {
+    let mut found = Vec::new();
+    for partition in redis.partitions() {
+        let campaigns = redis.compare_campaigns(partition, None).await?;
+        let skip = campaigns.unreadable().collect();
+        let differing = campaigns.differing.iter().flat_map(|it| &it.differences);
+        found.extend(differing.map(ToString::to_string));
+        let not_compared = campaigns.not_compared.iter();
+        let not_compared = not_compared
+            .filter(|(_, reason)| !matches!(reason, NotCompared::UnreadableElsewhere(_)));
+        found.extend(not_compared.map(|(campaign, reason)| match campaign {
+            Some(campaign) => format!("campaign {campaign} is not compared: {reason}"),
+            None => format!("partition {} is not compared: {reason}", partition.0),
+        }));
+        for missing in redis.missing_in_ledger(partition, None, &skip).await? {
+            found.push(format!("the ledger does not have campaign {missing}"));
+        }
+        let differences = redis.differences(partition, None, &skip).await?.into_iter();
+        let faults = differences.filter(|it| it.kind != DifferenceKind::InFlight);
+        found.extend(faults.map(|it| it.to_string()));
+    }
+    Ok(RunReport::list(found))
 }

@@ -1,53 +1,76 @@
-//! Who changes something from the command line, beside the API.
+//! Who changes something beside the API, from the command line: it is written down in the ledger before it is done, and
+//! said in the log.
 
-use qiang_core::id::UserId;
-use qiang_node::{Config, Operator, UsageError};
+use std::{fmt::Display, sync::Arc};
 
-/// The actor where the environment names no user.
-const NOBODY: &str = "unknown";
+use qiang_api::id_at;
+use qiang_core::{
+    id::UserId,
+    ports::{Action, ActionKind, Clock, Ledger},
+};
+use qiang_embedded::SystemClock;
+use serde_json::Value;
 
-/// Whose action it is.
-#[derive(Debug, clap::Args)]
-pub(crate) struct OperatorArgs {
-    /// Who does it: the actor in the ledger's list of actions, which is written before anything is done. Default:
-    /// `cli:` and what the variable USER holds.
-    #[arg(long = "as", value_name = "NAME")]
-    actor: Option<UserId>,
+use crate::{config::Config, logging::Logging};
+
+/// Somebody at the command line who changes something.
+pub struct Operator {
+    actor: UserId,
+    clock: Arc<dyn Clock>,
 }
 
-impl OperatorArgs {
-    /// Whoever it is, with the log of what they do.
-    pub(crate) fn operator(&self, config: &Config) -> anyhow::Result<Operator> {
-        let actor = match &self.actor {
-            Some(actor) => actor.clone(),
-            None => of_user(std::env::var("USER").ok().as_deref())?,
-        };
-        Operator::new(actor, config)
+impl Operator {
+    /// Somebody by this name. Starts the log of the process, as it is configured, with their changes alone.
+    ///
+    /// # Errors
+    /// When the level of the log is none.
+    pub fn new(actor: UserId, config: &Config) -> anyhow::Result<Self> {
+        Logging::start_of(&config.log, module_path!())?;
+        Ok(Self {
+            actor,
+            clock: Arc::new(SystemClock),
+        })
     }
-}
 
-fn of_user(user: Option<&str>) -> Result<UserId, UsageError> {
-    let user = user.filter(|user| !user.is_empty()).unwrap_or(NOBODY);
-    UserId::new(&format!("cli:{user}")).map_err(|error| {
-        UsageError::new(format!(
-            "say who does it by --as NAME: the variable USER is no name: {error}"
-        ))
-    })
-}
+    /// Writes down what is about to be done to a subject. `detail` is an object with what was asked for.
+    ///
+    /// # Errors
+    /// When the ledger does not take it: then nothing is to be done.
+    pub async fn record(
+        &self,
+        ledger: &dyn Ledger,
+        kind: ActionKind,
+        subject: impl Display,
+        detail: &Value,
+    ) -> anyhow::Result<()> {
+        let action = self.action(kind, subject, detail);
+        ledger.record(&action).await?;
+        self.log(&action);
+        Ok(())
+    }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+    /// The record of what is about to be done.
+    pub(crate) fn action(&self, kind: ActionKind, subject: impl Display, detail: &Value) -> Action {
+        let at = self.clock.now();
+        Action {
+            id: id_at(at),
+            at,
+            actor: self.actor.clone(),
+            kind,
+            subject: subject.to_string(),
+            request_id: String::new(),
+            detail: detail.to_string(),
+        }
+    }
 
-    #[test]
-    fn users_of_the_machine_are_actors() {
-        let check = |user: Option<&str>, expected: Option<&str>| {
-            let actor = of_user(user).ok();
-            assert_eq!(actor.as_ref().map(UserId::as_str), expected, "{user:?}");
-        };
-        check(Some("ann"), Some("cli:ann"));
-        check(Some(""), Some("cli:unknown"));
-        check(None, Some("cli:unknown"));
-        check(Some("a b"), None);
+    /// Logs what is in the ledger's record.
+    pub(crate) fn log(&self, action: &Action) {
+        tracing::info!(
+            actor = %action.actor,
+            action = action.kind.name(),
+            subject = action.subject,
+            detail = action.detail,
+            "a change was asked for"
+        );
     }
 }

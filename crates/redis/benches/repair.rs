@@ -12,11 +12,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use qiang_control::{
-    host::Host,
-    repair::{self, RepairMode},
-    settlement::settle_once,
-};
 use qiang_core::{
     book::{Command, Reply},
     outcome::Outcome,
@@ -29,6 +24,11 @@ use qiang_testkit::{
     ManualClock,
     campaign::{OPENS, Target, sale},
     servers::redis::{Options as ServerOptions, Standalone},
+};
+use qiang_worker::{
+    host::Host,
+    repair::{self, RepairMode},
+    settlement::settle_once,
 };
 use tokio::task::JoinSet;
 

@@ -5,7 +5,9 @@
 
 use std::sync::Arc;
 
-use qiang_connect::{Call, CallConnection, is_wrong_type, memory_full, unavailable, unreadable};
+use crate::connection::{
+    Call, CallConnection, is_wrong_type, memory_full, unavailable, unreadable,
+};
 use qiang_core::{
     book::Refusal,
     campaign::{AckLevel, CampaignKind},

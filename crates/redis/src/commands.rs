@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
+use crate::connection::{memory_full, unreadable};
 use futures_util::future::join_all;
-use qiang_connect::{memory_full, unreadable};
 use qiang_core::{
     book::{CampaignAction, Command, Refusal, Reply, SaleCorrection},
     campaign::{

@@ -10,7 +10,7 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use qiang_connect::{ScriptReply, is_wrong_type, unavailable};
+use crate::connection::{ScriptReply, is_wrong_type, unavailable};
 use qiang_core::{
     campaign::{AckLevel, Phase},
     event::{Entry, PartitionId, Seq},

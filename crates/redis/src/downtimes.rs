@@ -1,7 +1,7 @@
 //! Service of partitions, and downtimes. Each node notes every second that it serves a partition. A gap of more than
 //! five seconds between two notes is a downtime, and holds pause in it.
 
-use qiang_connect::unreadable;
+use crate::connection::unreadable;
 use qiang_core::{book::Refusal, event::PartitionId, ports::EngineError, time::Timestamp};
 
 use crate::{node::Node, partitions::nobody, scripts::SERVED, ticking::Watched};

@@ -2,12 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use futures_util::future::join_all;
-use parking_lot::Mutex;
-use qiang_connect::{
+use crate::connection::{
     ConnectError, ConnectionContext, Connections, Options, Partition, PartitionState,
     check_servers, check_set_up,
 };
+use futures_util::future::join_all;
+use parking_lot::Mutex;
 use qiang_core::{
     book::{Claim, Command, OrderView, Reply},
     campaign::{AckLevel, Tally},

@@ -4,7 +4,7 @@
 //! grants and log entries are one atomic step, and Redis pays per batch. Claims that arrive while a call is under way
 //! are combined into the next one. `lua/` has the scripts.
 //!
-//! Connections are those of `qiang-connect`. Modules import only those before them: scripts; meta, reply, record;
+//! `connection` opens connections and follows leadership terms; it knows no campaigns. Modules import only those before them: scripts; meta, reply, record;
 //! clock, partitions, ticking; waiting_lines; tally, transfer, kept, log_gap, snapshot; places, batcher, admission,
 //! gate, recalls, openings, node; downtimes; damage, claims, orders, open, open_together, commands, offer, rebuild;
 //! tasks, engine, log, repair, recall, retire, waiting.
@@ -14,6 +14,7 @@ mod batcher;
 mod claims;
 mod clock;
 mod commands;
+mod connection;
 mod damage;
 mod downtimes;
 mod engine;
@@ -52,7 +53,7 @@ mod unopened;
 mod waiting;
 mod waiting_lines;
 
-pub use qiang_connect::{
+pub use self::connection::{
     ConnectError, Identity, Options, PARTITIONS_MAX, PartitionState, Topology, WaitFor, foreign,
     new_epoch,
 };

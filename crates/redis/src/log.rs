@@ -1,7 +1,7 @@
 //! The partitions' logs, as settlement reads them.
 
+use crate::connection::{CallConnection, Partition, PartitionState, unavailable};
 use async_trait::async_trait;
-use qiang_connect::{CallConnection, Partition, PartitionState, unavailable};
 use qiang_core::{
     event::{Entry, PartitionId, Seq},
     ports::{EngineError, EventLog, LedgerError},

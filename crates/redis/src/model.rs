@@ -14,9 +14,8 @@ use std::{
     time::Duration,
 };
 
+use crate::connection::CallConnection;
 use proptest::{prelude::*, test_runner::Config};
-use qiang_connect::CallConnection;
-use qiang_control::settlement::settle_once;
 use qiang_core::{
     book::{Book, Claim, Command, Grace, Setup},
     event::{Entry, PartitionId},
@@ -34,6 +33,7 @@ use qiang_testkit::{
     histories::{self, Request, Transition},
     servers::redis::{Options as ServerOptions, Standalone},
 };
+use qiang_worker::settlement::settle_once;
 
 use crate::{Options, RedisEngine, batcher::submitted, claims};
 

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use qiang_connect::{Arguments, CallConnection, Script, ScriptReply, unavailable};
+use crate::connection::{Arguments, CallConnection, Script, ScriptReply, unavailable};
 use qiang_core::{
     book::Claim,
     campaign::AckLevel,

@@ -3,7 +3,7 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use qiang_connect::{PartitionState, eval_at_maxmemory, unreadable};
+use crate::connection::{PartitionState, eval_at_maxmemory, unreadable};
 use qiang_core::{
     campaign::Campaign,
     event::{Entry, PartitionId, Seq},

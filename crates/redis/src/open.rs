@@ -6,13 +6,13 @@
 
 use std::time::Duration;
 
+use crate::connection::{Script, ScriptReply, unavailable};
 use crate::{
     node::Node,
     reply::share_text,
     scripts::{OPEN, PLAN, WARM},
     unopened::Unopened,
 };
-use qiang_connect::{Script, ScriptReply, unavailable};
 use qiang_core::{
     admission::AdmissionRatio,
     book::Setup,

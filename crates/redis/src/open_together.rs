@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use qiang_connect::{Call, ScriptReply, unreadable};
+use crate::connection::{Call, ScriptReply, unreadable};
 use qiang_core::{book::Setup, campaign::AckLevel, event::PartitionId, ports::EngineError};
 use tokio::sync::oneshot::{self, error::TryRecvError};
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::connection::{Arguments, Script, unreadable};
 use crate::{
     meta::CampaignMeta,
     node::Node,
@@ -9,7 +10,6 @@ use crate::{
     reply,
     scripts::{CANCEL, ORDER, PAY, RETURN_ORDER},
 };
-use qiang_connect::{Arguments, Script, unreadable};
 use qiang_core::{
     book::{OrderView, PaymentOutcome, Refusal, Reply},
     event::{Event, PartitionId},

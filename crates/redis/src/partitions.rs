@@ -2,11 +2,11 @@
 
 use std::{ops::Deref, sync::Arc, time::Duration};
 
-use parking_lot::RwLock;
-use qiang_connect::{
+use crate::connection::{
     CallConnection, Connections, Partition, PartitionState, eval_at_maxmemory, home_of, part_of,
     unavailable,
 };
+use parking_lot::RwLock;
 use qiang_core::{
     admission::AdmissionBound,
     campaign::AckLevel,

@@ -8,8 +8,8 @@ use std::{
     },
 };
 
+use crate::connection::fnv1a;
 use parking_lot::Mutex;
-use qiang_connect::fnv1a;
 use qiang_core::{event::PartitionId, id::UserId};
 use tokio::sync::Notify;
 

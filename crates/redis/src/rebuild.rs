@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use qiang_connect::{eval_at_maxmemory, unavailable};
+use crate::connection::{eval_at_maxmemory, unavailable};
 use qiang_core::{
     book::PaymentOutcome,
     campaign::{CampaignKind, Phase},
@@ -41,8 +41,13 @@ const PART: &str = include_str!("lua/repair_part.lua");
 const SUSPEND: &str = include_str!("lua/repair_suspend.lua");
 const APPEND: &str = include_str!("lua/repair_append.lua");
 /// The repairer's part of it, and the end of the halt itself.
-static END: LazyLock<String> =
-    LazyLock::new(|| [include_str!("lua/repair_end.lua"), qiang_connect::RESUME].concat());
+static END: LazyLock<String> = LazyLock::new(|| {
+    [
+        include_str!("lua/repair_end.lua"),
+        crate::connection::RESUME,
+    ]
+    .concat()
+});
 
 /// For how long a repair belongs to a process that was not heard of.
 pub(crate) const REPAIRER_MS: u64 = 5_000;

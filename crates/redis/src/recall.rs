@@ -9,7 +9,7 @@ mod rows;
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use qiang_connect::{ScriptReply, unavailable};
+use crate::connection::{ScriptReply, unavailable};
 use qiang_core::{
     campaign::Phase,
     event::{PartitionId, Seq},

@@ -40,8 +40,8 @@ mod walk;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::connection::{PartitionState, new_epoch, unavailable};
 use async_trait::async_trait;
-use qiang_connect::{PartitionState, new_epoch, unavailable};
 use qiang_core::{
     event::{Entry, PartitionId, Seq},
     id::CampaignId,

@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
-use qiang_connect::{AT_MAXMEMORY, FENCE, Script};
+use crate::connection::{AT_MAXMEMORY, FENCE, Script};
 
 macro_rules! scripts {
     ($($name:ident = $file:literal, $($flags:ident)? $($part:literal),+;)+) => {
@@ -28,7 +28,7 @@ macro_rules! scripts {
         /// Every file by its name.
         #[cfg(test)]
         fn files() -> BTreeMap<&'static str, &'static str> {
-            let of_others = [("fence", FENCE), ("head", qiang_connect::HEAD)];
+            let of_others = [("fence", FENCE), ("head", crate::connection::HEAD)];
             let own = [$($(($part, include_str!(concat!("lua/", $part, ".lua")))),+),+];
             own.into_iter().chain(of_others).collect()
         }
@@ -87,7 +87,7 @@ mod tests {
                     continue; // of the keys that a call may have more
                 };
                 assert!(
-                    (1..=qiang_connect::SCRIPT_KEYS).contains(&number),
+                    (1..=crate::connection::SCRIPT_KEYS).contains(&number),
                     "{}",
                     script.name
                 );

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use qiang_connect::{part_of, unavailable};
+use crate::connection::{part_of, unavailable};
 use qiang_core::{
     admission::AdmissionBound,
     campaign::{Campaign, CampaignKind, Phase, Rules, Terms},

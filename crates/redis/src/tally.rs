@@ -2,8 +2,8 @@
 
 use futures_util::future::join_all;
 
+use crate::connection::{eval, unavailable};
 use crate::{meta::CampaignMeta, partitions::Partitions, scripts::TALLY};
-use qiang_connect::{eval, unavailable};
 use qiang_core::{
     admission::AdmissionBound,
     campaign::{Phase, Tally, Terms},

@@ -5,8 +5,8 @@
 //! lower, also behind a repair. The node that asked takes the terms to the other parts, which go by the highest
 //! revision that they have seen. If the node dies in between, a tick of the first part does the same.
 
+use crate::connection::{Arguments, ScriptReply, unreadable};
 use futures_util::future::join_all;
-use qiang_connect::{Arguments, ScriptReply, unreadable};
 use qiang_core::{
     admission::AdmissionBound,
     book::Refusal,

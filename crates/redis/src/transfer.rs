@@ -12,6 +12,7 @@ use std::{
 
 use futures_util::future::join_all;
 
+use crate::connection::{Arguments, Script, ScriptReply, unavailable};
 use crate::{
     meta::CampaignMeta,
     partitions::Partitions,
@@ -19,7 +20,6 @@ use crate::{
     tally::no_numbers,
 };
 use parking_lot::Mutex;
-use qiang_connect::{Arguments, Script, ScriptReply, unavailable};
 use qiang_core::{
     campaign::{AckLevel, CampaignKind, STOCK_MAX},
     event::PartitionId,

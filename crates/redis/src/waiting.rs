@@ -12,7 +12,7 @@ use qiang_core::{
     waiting::{Decision, Place, Standing, WaitingLimits},
 };
 
-use qiang_connect::{eval_at_maxmemory, unreadable};
+use crate::connection::{eval_at_maxmemory, unreadable};
 
 use crate::{
     engine::RedisEngine,

@@ -10,8 +10,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::connection::{
+    CallConnection, KeySpace, eval, eval_at_maxmemory, unavailable, unreadable,
+};
 use parking_lot::Mutex;
-use qiang_connect::{CallConnection, KeySpace, eval, eval_at_maxmemory, unavailable, unreadable};
 use qiang_core::{
     campaign::AckLevel,
     event::PartitionId,

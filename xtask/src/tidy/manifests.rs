@@ -12,40 +12,31 @@ use crate::command;
 
 /// Allowed dependencies of each crate among the workspace's crates, without the prefix `qiang-`.
 ///
-/// Engines and ledgers meet through the traits of `core`. Only `redis` may use `connect`. A new word here is the rarest
-/// kind of change; docs/decisions/ has the reasons.
+/// Engines, ledgers and the work beside them meet through the traits of `core`. A new word here is the rarest kind of
+/// change; docs/decisions/ has the reasons.
 const ALLOWED: &str = "
     api: core
     audit: core
-    bench: audit core embedded load node redis
-    broker: core
+    bench: audit client core embedded qiang redis
+    checks: client testkit
     client:
-    connect: core
-    control: core
     core:
     embedded: core
-    fuzz: testkit
     ledger: core
-    load: client
-    nemesis: load testkit
-    node: api audit broker control core embedded ledger pages redis webhooks
-    pages:
-    powerloss:
-    qiang: audit client core load node
-    redis: connect core
+    qiang: api audit client core embedded ledger redis web worker
+    redis: core
     testkit: core
-    webhooks: core
+    web:
+    worker: core
     xtask:
 ";
 
-/// Additional dependencies of a crate's tests. The tests of every crate may use `testkit`. Of programs only `nemesis`
-/// and `fuzz` may, because they are tests.
+/// Additional dependencies of a crate's tests. The tests of every crate may use `testkit`. Of programs only those of
+/// `checks` may, because they are tests.
 const ALLOWED_IN_TESTS: &str = "
     audit: embedded ledger redis
-    node: client
-    powerloss: audit core embedded
-    qiang: broker control embedded ledger redis
-    redis: control embedded
+    checks: audit core embedded
+    redis: embedded worker
 ";
 
 const CORE: &str = "core";
@@ -184,7 +175,7 @@ pub(super) fn check_core(metadata: &Metadata, breaches: &mut Vec<Breach>) {
 
 /// The only crate that replaces calls of the C library, in its tests. It repeats the lints, because a manifest cannot
 /// inherit all except one.
-const WITH_LINTS_OF_ITS_OWN: &str = "qiang-powerloss";
+const WITH_LINTS_OF_ITS_OWN: &str = "qiang-checks";
 
 /// Checks that each manifest requests the workspace's lints; they apply only on request.
 pub(super) fn check_lints(tree: &Tree, metadata: &Metadata, breaches: &mut Vec<Breach>) {
@@ -200,6 +191,9 @@ pub(super) fn check_lints(tree: &Tree, metadata: &Metadata, breaches: &mut Vec<B
     }
 }
 
+/// The only second integration binary: it replaces calls of the C library.
+const BINARY_OF_ITS_OWN: &str = "crates/checks/tests/power_loss/main.rs";
+
 /// Checks that each crate has at most one integration binary. A second one costs a link, and shares no fixtures.
 pub(super) fn check_test_binaries(metadata: &Metadata, breaches: &mut Vec<Breach>) {
     for package in &metadata.packages {
@@ -208,32 +202,12 @@ pub(super) fn check_test_binaries(metadata: &Metadata, breaches: &mut Vec<Breach
             .targets
             .iter()
             .map(|target| target.src_path.as_str());
-        let binaries: Vec<&str> = roots.filter(|root| root.starts_with(&below)).collect();
+        let binaries: Vec<&str> = roots
+            .filter(|root| root.starts_with(&below) && *root != BINARY_OF_ITS_OWN)
+            .collect();
         if binaries.len() > 1 {
             let what = format!("make one integration binary of {}", binaries.join(", "));
             breaches.push(Breach::file(&package.manifest_path, what));
-        }
-    }
-}
-
-/// Checks that no crate has a fifth or more of all lines of Rust. Such a crate must be split.
-pub(super) fn check_shares(tree: &Tree, metadata: &Metadata, breaches: &mut Vec<Breach>) {
-    let lines_below = |directory: &str| -> usize {
-        let below = format!("{directory}/");
-        let is_in = |path: &str| path.starts_with(&below) && path.ends_with(".rs");
-        let texts = tree.texts().filter(|(path, _)| is_in(path));
-        texts.map(|(_, text)| text.lines().count()).sum()
-    };
-    let packages = metadata.packages.iter();
-    let counts: Vec<(&String, usize)> = packages
-        .map(|package| &package.manifest_path)
-        .map(|manifest| (manifest, lines_below(parent(manifest))))
-        .collect();
-    let all: usize = counts.iter().map(|(_, lines)| lines).sum();
-    for (manifest, lines) in counts {
-        if lines * 5 >= all {
-            let what = format!("the crate has {lines} of {all} lines, a fifth or more: split it");
-            breaches.push(Breach::file(manifest, what));
         }
     }
 }
@@ -282,18 +256,15 @@ mod tests {
     #[test]
     fn dependencies_point_to_the_core() {
         check("qiang-embedded", "qiang-core", None, true);
-        check("qiang-node", "qiang-embedded", None, true);
+        check("qiang", "qiang-embedded", None, true);
         check("qiang-testkit", "qiang-core", None, true);
         check("qiang-core", "qiang-embedded", None, false);
         check("qiang-core", "qiang-embedded", Some("dev"), false);
         check("qiang-redis", "qiang-ledger", None, false);
-        check("qiang-redis", "qiang-connect", None, true);
-        check("qiang-connect", "qiang-redis", Some("dev"), false);
-        check("qiang-node", "qiang-connect", None, false);
-        check("qiang-control", "qiang-redis", Some("build"), false);
+        check("qiang-worker", "qiang-redis", Some("build"), false);
         check("qiang-embedded", "qiang", None, false);
         check("qiang-testkit", "qiang-embedded", None, false);
-        check("qiang-load", "qiang-node", None, false);
+        check("qiang-client", "qiang", None, false);
         check("xtask", "qiang-core", None, false);
     }
 
@@ -421,20 +392,5 @@ mod tests {
         check_lints(&tree, &workspace(&["a", "b"], Vec::new()), &mut breaches);
         let paths: Vec<&str> = breaches.iter().map(|breach| breach.path.as_str()).collect();
         assert_eq!(paths, ["b/Cargo.toml"]);
-    }
-
-    #[test]
-    fn a_crate_with_a_fifth_of_all_lines_is_found() {
-        for (lines, count) in [(4, 0), (5, 1)] {
-            let tree = Tree::of(&[
-                ("a/src/lib.rs", &"//!\n".repeat(lines)),
-                ("a/src/data.sql", &"\n".repeat(99)),
-                ("b/src/lib.rs", &"//!\n".repeat(20)),
-            ]);
-            let mut breaches = Vec::new();
-            check_shares(&tree, &workspace(&["a", "b"], Vec::new()), &mut breaches);
-            breaches.retain(|breach| breach.path == "a/Cargo.toml");
-            assert_eq!(breaches.len(), count, "{breaches:?}");
-        }
     }
 }

@@ -10,6 +10,7 @@ use std::{
 };
 
 use anyhow::{bail, ensure};
+use qiang::Backend;
 use qiang_core::{
     book::{Command, Setup},
     campaign::{AckLevel, Campaign, CampaignKind, Details, RedPacket, Requirements, Rules},
@@ -22,7 +23,6 @@ use qiang_core::{
     time::Window,
 };
 use qiang_embedded::SystemClock;
-use qiang_node::Backend;
 
 use crate::fixture;
 
@@ -57,7 +57,7 @@ impl Packets {
         let packets = self.count.div_ceil(SENDERS);
         let needed = i64::from(packets) * i64::from(self.shares * SHARE_MINOR);
         for n in 0..SENDERS {
-            let id = qiang_node::id_at(SystemClock.now());
+            let id = qiang::id_at(SystemClock.now());
             let amount = Money::new(needed, self.currency);
             backend
                 .ports
@@ -97,7 +97,7 @@ impl Packets {
         let now = SystemClock.now();
         let total = i64::from(self.shares * SHARE_MINOR);
         let campaign = Campaign {
-            id: CampaignId::new(qiang_node::id_at(now))?,
+            id: CampaignId::new(qiang::id_at(now))?,
             owner: sender(n % SENDERS)?,
             title: "恭喜发财".to_owned(),
             window: Window::new(now, now.plus_millis(24 * 3_600_000))?,

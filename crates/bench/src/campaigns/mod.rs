@@ -14,7 +14,7 @@ use std::{
 };
 
 use anyhow::ensure;
-use qiang_node::{Backend, Config};
+use qiang::{Backend, Config};
 use serde::Serialize;
 
 use self::{

@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::{Context as _, ensure};
-use qiang_node::{Backend, Config, Server};
+use qiang::{Backend, Config, Server};
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 

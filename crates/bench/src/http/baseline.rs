@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use qiang_load::{
+use qiang_client::load::{
     client::Client,
     load_generator::{self, LoadPlan, User},
 };

@@ -8,7 +8,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use clap::builder::ArgPredicate;
-use qiang_load::{
+use qiang_client::load::{
     load_generator::{self, LoadPlan, Results, User},
     verdict::{self, Verdict},
 };

@@ -5,9 +5,9 @@ use std::{collections::HashMap, net::SocketAddr, path::Path, sync::Arc};
 use anyhow::{Context as _, bail};
 use bytes::Bytes;
 use hyper::header::HeaderValue;
+use qiang::local::{LocalService, UserTokens};
+use qiang_client::load::{client::Client, load_generator::User, verdict::AmountBody};
 use qiang_core::web_url;
-use qiang_load::{client::Client, load_generator::User, verdict::AmountBody};
-use qiang_node::local::{LocalService, UserTokens};
 use serde::Deserialize;
 use serde_json::json;
 

@@ -18,8 +18,8 @@ use hyper::{
     StatusCode,
     header::{CACHE_CONTROL, ETAG, HeaderValue},
 };
-use qiang_load::client::Client;
-use qiang_node::local::{LocalServers, LocalService};
+use qiang::local::{LocalServers, LocalService};
+use qiang_client::load::client::Client;
 use serde::Serialize;
 use serde_json::json;
 

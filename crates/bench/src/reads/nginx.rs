@@ -19,12 +19,12 @@ const SITE: &str = "# site";
 /// Time limit for nginx to listen.
 const START_MAX: Duration = Duration::from_secs(10);
 /// The page and its asset, which has a hash in its name.
-pub(super) const PAGE: &str = "/sale.html";
-pub(super) const ASSET: &str = "/assets/sale.3f9a2c1b.js";
+pub(crate) const PAGE: &str = "/sale.html";
+pub(crate) const ASSET: &str = "/assets/sale.3f9a2c1b.js";
 
 /// Running nginx. It stops on drop.
-pub(super) struct Nginx {
-    pub(super) addr: SocketAddr,
+pub(crate) struct Nginx {
+    pub(crate) addr: SocketAddr,
     program: PathBuf,
     conf: PathBuf,
     child: Child,
@@ -33,7 +33,7 @@ pub(super) struct Nginx {
 
 impl Nginx {
     /// Starts nginx in front of a node.
-    pub(super) fn start(program: Option<&Path>, node: SocketAddr) -> anyhow::Result<Self> {
+    pub(crate) fn start(program: Option<&Path>, node: SocketAddr) -> anyhow::Result<Self> {
         let program = match program {
             Some(program) => program.to_owned(),
             None => find().context("cannot find nginx: install nginx-light, or set --nginx")?,

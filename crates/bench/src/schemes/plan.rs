@@ -14,7 +14,7 @@ use super::{
     unlocked,
     wire::Server,
 };
-use qiang_node::UsageError;
+use ::qiang::UsageError;
 
 /// Compare schemes.
 #[derive(Debug, clap::Args)]

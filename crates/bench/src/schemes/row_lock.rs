@@ -20,7 +20,7 @@ use super::{
     scheme::{About, Client, Drive, Exact, Outcome, Recount, Scheme},
     wire::require_loopback,
 };
-use qiang_node::UsageError;
+use qiang::UsageError;
 
 pub(super) const ABOUT: About = About {
     name: "row_lock",

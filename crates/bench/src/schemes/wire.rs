@@ -13,7 +13,7 @@ use redis::{
 };
 use sha1_smol::Sha1;
 
-use qiang_node::UsageError;
+use qiang::UsageError;
 
 /// Time limit for one answer of Redis. The library's 500 ms would count a busy machine as a fault.
 const ANSWER_MAX: Duration = Duration::from_secs(10);

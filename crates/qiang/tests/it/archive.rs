@@ -7,6 +7,7 @@ use std::{
 };
 
 use crate::common::output;
+use qiang::{Backend, Config, Server};
 use qiang_core::{
     book::Command,
     event::PartitionId,
@@ -14,7 +15,6 @@ use qiang_core::{
     time::Timestamp,
 };
 use qiang_embedded::Embedded;
-use qiang_node::{Backend, Config, Server};
 use qiang_testkit::{
     ManualClock,
     campaign::{Target, sale},

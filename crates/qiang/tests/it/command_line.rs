@@ -218,7 +218,7 @@ fn the_version_says_which_build_it_is() {
     let is_date = date.len() == 10 && date.split('-').all(|part| part.parse::<u16>().is_ok());
     assert!(is_date || date == "date unknown", "{short}");
     assert!(long.starts_with(short.trim_end()), "{long}");
-    let schemas = qiang_node::SCHEMAS.map(|(name, version)| format!("{name} {version}"));
+    let schemas = qiang::SCHEMAS.map(|(name, version)| format!("{name} {version}"));
     assert!(long.contains(&schemas.join(", ")), "{long}");
 }
 

@@ -1,4 +1,4 @@
-//! Tests of the program `qiang`, as an operator runs it.
+//! Tests of the program `qiang` as an operator runs it, and of a node inside the test.
 #![allow(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
 #[cfg(feature = "servers")]
@@ -15,6 +15,7 @@ mod demo;
 mod distributed;
 mod histories;
 mod http_crash;
+mod node;
 #[cfg(feature = "servers")]
 mod operation;
 #[cfg(feature = "servers")]

@@ -10,14 +10,14 @@ use hyper::{
     service::service_fn,
 };
 use hyper_util::rt::TokioIo;
-use qiang_load::{
+use qiang::{
+    Backend, Running, Server,
+    config::{Config, EngineKind, Secret},
+};
+use qiang_client::load::{
     client::Client,
     load_generator::{self, LoadPlan, User},
     ticket, verdict,
-};
-use qiang_node::{
-    Backend, Running, Server,
-    config::{Config, EngineKind, Secret},
 };
 use qiang_testkit::servers::{
     postgres::{self, Postgres},

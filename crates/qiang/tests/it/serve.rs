@@ -80,7 +80,7 @@ fn asked_wrongly_it_says_what_to_do_and_ends_with_2() {
         "a refused start left a file behind"
     );
     let printed = output(folder.path(), &["serve", "--print-config"], &[]);
-    assert_eq!(printed.stdout, qiang_node::config::DEFAULTS.as_bytes());
+    assert_eq!(printed.stdout, qiang::config::DEFAULTS.as_bytes());
 }
 
 /// A started program, killed if the test fails.

@@ -9,11 +9,11 @@ use aws_lc_rs::{
     signature::{Ed25519KeyPair, KeyPair as _, RsaKeyPair},
 };
 use base64::{Engine as _, prelude::BASE64_STANDARD};
-use qiang_core::ports::Clock as _;
-use qiang_node::{
+use qiang::{
     SystemClock,
     config::{AuthConfig, Secret},
 };
+use qiang_core::ports::Clock as _;
 use serde_json::json;
 
 fn write_pem(path: &Path, label: &str, der: &[u8]) {

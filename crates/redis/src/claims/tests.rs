@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use qiang_connect::{CallConnection, Script};
+use crate::connection::{CallConnection, Script};
 use qiang_core::{
     book::{Claim, Command, Setup},
     event::{Entry, Event},

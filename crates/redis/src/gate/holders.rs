@@ -3,8 +3,8 @@
 
 use std::{collections::HashSet, ops::Range, sync::Arc};
 
+use crate::connection::fnv1a;
 use parking_lot::Mutex;
-use qiang_connect::fnv1a;
 use qiang_core::{
     campaign::CampaignKind, event::PartitionId, id::CampaignId, ports::EngineError,
     two_generations::TwoGenerations,

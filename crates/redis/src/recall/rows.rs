@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use qiang_connect::{Arguments, Script, ScriptReply, memory_full, unavailable};
+use crate::connection::{Arguments, Script, ScriptReply, memory_full, unavailable};
 use qiang_core::{
     campaign::{AckLevel, CampaignKind, Phase},
     event::{PartitionId, Seq},

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use qiang_connect::unavailable;
+use crate::connection::unavailable;
 use qiang_core::{
     event::{Entry, PartitionId},
     id::CampaignId,

@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeSet, sync::LazyLock};
 
-use qiang_connect::{KeySpace, eval, is_wrong_type};
+use crate::connection::{KeySpace, eval, is_wrong_type};
 use qiang_core::{
     campaign::{CampaignKind, Phase},
     event::PartitionId,

@@ -6,8 +6,8 @@ use std::{
     time::Duration,
 };
 
+use crate::connection::{PartitionState, unavailable};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
-use qiang_connect::{PartitionState, unavailable};
 use qiang_core::{
     event::PartitionId,
     id::CampaignId,

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use qiang_connect::eval;
+use crate::connection::eval;
 use qiang_core::{
     event::{PartitionId, Seq},
     id::CampaignId,

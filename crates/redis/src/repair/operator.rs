@@ -2,8 +2,8 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use crate::connection::new_epoch;
 use async_trait::async_trait;
-use qiang_connect::new_epoch;
 use qiang_core::{
     campaign::AckLevel,
     event::PartitionId,

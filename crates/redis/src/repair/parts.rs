@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use qiang_connect::{Arguments, eval_at_maxmemory, unavailable};
+use crate::connection::{Arguments, eval_at_maxmemory, unavailable};
 use qiang_core::{
     campaign::{AckLevel, Campaign, CampaignKind, Phase},
     event::{PartitionId, Seq},

@@ -6,8 +6,8 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
+use crate::connection::{part_of, unavailable};
 use async_trait::async_trait;
-use qiang_connect::{part_of, unavailable};
 use qiang_core::{
     campaign::{CampaignKind, Phase},
     event::PartitionId,

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use crate::connection::unavailable;
 use futures_util::future::try_join_all;
-use qiang_connect::unavailable;
 use qiang_core::{
     campaign::CampaignKind,
     event::PartitionId,

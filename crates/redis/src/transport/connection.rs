@@ -2,8 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
+use crate::connection::{KeySpace, Partition, head_in_term, replicas_have};
 use parking_lot::Mutex;
-use qiang_connect::{KeySpace, Partition, head_in_term, replicas_have};
 use qiang_core::{
     event::{PartitionId, Seq},
     ports::TransportStatus,

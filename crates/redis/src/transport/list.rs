@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use qiang_connect::{eval_at_maxmemory, is_out_of_memory};
+use crate::connection::{eval_at_maxmemory, is_out_of_memory};
 use qiang_core::event::Seq;
 use redis::{RedisError, Value};
 

@@ -17,11 +17,11 @@ use std::{
     time::Duration,
 };
 
-use async_trait::async_trait;
-use parking_lot::Mutex;
-use qiang_connect::{
+use crate::connection::{
     ConnectError, Directory, KeySpace, Options, PARTITIONS_MAX, eval, eval_at_maxmemory,
 };
+use async_trait::async_trait;
+use parking_lot::Mutex;
 use qiang_core::{
     event::{PartitionId, Seq},
     ports::{DeliveryTag, LedgerError, Received, Transport, TransportStatus},

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use qiang_connect::{eval_at_maxmemory, log_unavailable};
+use crate::connection::{eval_at_maxmemory, log_unavailable};
 use qiang_core::{
     event::Seq,
     ports::{Delivery, DeliveryTag, LedgerError, Received},

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use qiang_connect::eval_at_maxmemory;
+use crate::connection::eval_at_maxmemory;
 use qiang_core::{event::Seq, ports::DeliveryTag};
 use redis::RedisError;
 

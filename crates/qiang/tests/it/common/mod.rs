@@ -1,9 +1,5 @@
 //! The program, and what the tests of the API have to call it with.
 
-#[allow(dead_code, reason = "the tests of the HTTP API use the rest of it")]
-#[path = "../../../../node/tests/it/http/common.rs"]
-mod api;
-
 use std::{
     path::Path,
     process::{Command, Output, Stdio},
@@ -11,7 +7,7 @@ use std::{
 
 use qiang_testkit::servers::{Resources, ServerProcess};
 
-pub(crate) use self::api::*;
+pub(crate) use crate::node::http::common::*;
 
 /// The program with an environment of its own.
 pub(crate) fn qiang(folder: &Path, args: &[&str], env: &[(&str, &str)]) -> Command {

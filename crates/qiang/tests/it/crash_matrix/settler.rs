@@ -12,8 +12,6 @@ use std::{
 };
 
 use async_trait::async_trait;
-use qiang_broker::{Options as BrokerOptions, RabbitTransport};
-use qiang_control::settlement::{Options as SettlementOptions, Settlement};
 use qiang_core::{
     event::{Entry, PartitionId, Seq},
     ports::{DeliveryTag, EventLog, Ledger, LedgerError, Received, Transport, TransportStatus},
@@ -25,6 +23,8 @@ use qiang_redis::{
     TransportOptions, remove_transports,
 };
 use qiang_testkit::servers::Process;
+use qiang_worker::broker::{Options as BrokerOptions, RabbitTransport};
+use qiang_worker::settlement::{Options as SettlementOptions, Settlement};
 use serde::{Deserialize, Serialize};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},

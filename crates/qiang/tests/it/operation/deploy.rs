@@ -1,9 +1,6 @@
 //! What `deploy/` ships for operators: configurations that hold, units that systemd takes and judges safe, and nginx in
 //! front of a node. The alarms are tested where their series are.
 
-#[path = "../../../../bench/src/reads/nginx.rs"]
-mod nginx;
-
 use std::{
     collections::BTreeSet,
     fs,
@@ -15,6 +12,7 @@ use std::{
 use tokio::{io::AsyncWriteExt as _, net::TcpStream};
 
 use crate::common::{SECRET, call, output, read_to_end, sale};
+use crate::node::http::nginx::started as nginx;
 use crate::operation::{
     maintenance::Ended,
     program::{Program, token},

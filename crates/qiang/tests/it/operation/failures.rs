@@ -128,7 +128,7 @@ async fn a_sale_can_be_paused_while_the_ledger_does_not_answer() {
     let folder = tempfile::tempdir().unwrap();
     let database = Postgres::start(&postgres::Options::new().without_fsync());
     let url = database.create_database();
-    qiang_node::migrate(&url).await.unwrap();
+    qiang::migrate(&url).await.unwrap();
     let keys = [
         ("ledger.url", url.as_str()),
         ("ledger.acquire_timeout_ms", "500"),

@@ -20,7 +20,7 @@ async fn a_node_and_a_worker_wait_for_a_ledger_that_is_down_and_say_so() {
     let folder = tempfile::tempdir().unwrap();
     let database = Postgres::start(&postgres::Options::new().without_fsync());
     let url = database.create_database();
-    qiang_node::migrate(&url).await.unwrap();
+    qiang::migrate(&url).await.unwrap();
     database.kill();
     let keys = [
         ("ledger.url", url.as_str()),

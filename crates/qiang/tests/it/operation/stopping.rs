@@ -132,7 +132,7 @@ async fn what_a_stopped_node_has_answered_is_in_the_ledger() {
         let folder = tempfile::tempdir().unwrap();
         let database = Postgres::start(&postgres::Options::new().without_fsync());
         let url = database.create_database();
-        qiang_node::migrate(&url).await.unwrap();
+        qiang::migrate(&url).await.unwrap();
         let case = Case::new(folder.path(), &url);
         let mut node = case.start("serve", &[("settlement.inside", inside)]);
         let (sale, orders, buying) = case.busy(&node).await;
@@ -149,7 +149,7 @@ async fn a_stop_is_bounded_and_says_what_it_leaves() {
     let folder = tempfile::tempdir().unwrap();
     let database = Postgres::start(&postgres::Options::new().without_fsync());
     let url = database.create_database();
-    qiang_node::migrate(&url).await.unwrap();
+    qiang::migrate(&url).await.unwrap();
     let case = Case::new(folder.path(), &url);
     let keys = [
         ("settlement.inside", "false"),

@@ -10,7 +10,7 @@ async fn a_worker_shows_its_health_and_its_settlement_and_takes_no_claims() {
         &qiang_testkit::servers::postgres::Options::new().without_fsync(),
     );
     let url = database.create_database();
-    qiang_node::migrate(&url).await.unwrap();
+    qiang::migrate(&url).await.unwrap();
     let keys = [("ledger.url", url.as_str()), ("settlement.inside", "false")];
     let node = Program::on_redis(folder.path(), "serve", "shown", &keys);
     node.ready(200).await;

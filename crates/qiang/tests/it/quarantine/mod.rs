@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use qiang_control::settlement::REFUSED_MAX;
+use qiang_worker::settlement::REFUSED_MAX;
 use serde_json::{Value, json};
 
 use self::node::{Node, TestLedger, token};

@@ -2,9 +2,6 @@
 //! killed between what it has told and the note of it. Every event arrives, those of a campaign in their order. On
 //! Redis it is a quarter of that, unless the environment says `WEBHOOK_USERS=1000`.
 
-#[path = "../../../../node/tests/it/http/receiver.rs"]
-mod receiver;
-
 use std::{
     collections::BTreeMap,
     net::SocketAddr,
@@ -28,8 +25,8 @@ use serde_json::{Value, json};
 use tokio::net::TcpStream;
 
 use crate::common::{call, in_an_hour, output, packet, sale, sign};
+use crate::node::http::receiver::{Answer, Receiver};
 use crate::operation::program::{Program, token};
-use crate::webhooks::receiver::{Answer, Receiver};
 
 const CAMPAIGNS: usize = 10;
 const CONNECTIONS: usize = 24;

@@ -9,7 +9,6 @@ use std::{
     time::Duration,
 };
 
-use qiang_control::settlement::settle_once;
 use qiang_core::ports::{Engine, EventLog, Ledger, RetireEngine as _, SettlementStore as _};
 use qiang_embedded::SqliteLedger;
 use qiang_redis::{Options, RedisEngine};
@@ -18,6 +17,7 @@ use qiang_testkit::{
     conformance::Subject,
     servers::redis::{Reply, Server},
 };
+use qiang_worker::settlement::settle_once;
 use tokio::task::JoinHandle;
 
 /// Where Redis is, and how it is used.

@@ -7,7 +7,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use qiang_control::settlement::PartitionConsumer;
 use qiang_core::{
     book::{self, CampaignAction, Command},
     event::{PartitionId, Seq},
@@ -23,6 +22,7 @@ use qiang_testkit::{
     campaign::{red_packet, sale},
     servers::redis::{Options as ServerOptions, Reply, Server, Standalone},
 };
+use qiang_worker::settlement::PartitionConsumer;
 
 use crate::redis_faults::harness::{
     Harness, blocking, grant_of, name, node, open_now, options, patient, probe, shared, wait_for,

@@ -6,11 +6,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use qiang_control::{
-    host::Host,
-    repair::{self, RepairMode},
-    settlement::settle_once,
-};
 use qiang_core::{
     book::{Command, PaymentOutcome, Reply},
     campaign::Phase,
@@ -29,6 +24,11 @@ use qiang_testkit::{
     ManualClock,
     campaign::{Builder, OPENS, Target, id, sale},
     servers::redis::{Options as ServerOptions, Server, Standalone},
+};
+use qiang_worker::{
+    host::Host,
+    repair::{self, RepairMode},
+    settlement::settle_once,
 };
 
 use crate::redis_faults::harness::{

@@ -8,11 +8,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use qiang_control::{
-    host::Host,
-    repair::{self, RepairMode},
-    settlement::settle_once,
-};
 use qiang_core::{
     event::PartitionId,
     id::CampaignId,
@@ -28,6 +23,11 @@ use qiang_testkit::{
     ManualClock,
     campaign::{Builder, OPENS, Target, sale},
     servers::redis::{Options as ServerOptions, Server, Standalone},
+};
+use qiang_worker::{
+    host::Host,
+    repair::{self, RepairMode},
+    settlement::settle_once,
 };
 
 use crate::redis_faults::harness::{

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use qiang_control::settlement::settle_once;
 use qiang_core::{
     event::PartitionId,
     ports::{
@@ -17,6 +16,7 @@ use qiang_testkit::{
     ManualClock,
     campaign::{OPENS, sale},
 };
+use qiang_worker::settlement::settle_once;
 
 use crate::redis_faults::harness::{
     Harness, blocking, grant_of, name, open_now, options, shared, wait_for, winners,

@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use qiang_control::settlement::settle_once;
 use qiang_core::{
     event::PartitionId,
     id::CampaignId,
@@ -22,6 +21,7 @@ use qiang_testkit::{
     campaign::{OPENS, OWNER, Target, currency, red_packet, sale, user},
     servers::redis::Server,
 };
+use qiang_worker::settlement::settle_once;
 
 use crate::redis_faults::harness::{Harness, blocking, name, open_now, wait_for};
 

@@ -5,7 +5,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use qiang_control::settlement::PartitionConsumer;
 use qiang_core::{
     book::{CampaignAction, Claim, Command, Reply},
     event::{Entry, PartitionId, Seq},
@@ -22,6 +21,7 @@ use qiang_testkit::{
     campaign::{HOLD_MS, OPENS, Target, red_packet, sale},
     servers::redis::{Options as ServerOptions, Server, Standalone},
 };
+use qiang_worker::settlement::PartitionConsumer;
 
 use crate::redis_faults::harness::{Harness, blocking, name, options};
 

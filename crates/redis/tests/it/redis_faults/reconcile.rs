@@ -9,11 +9,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use qiang_control::{
-    host::Reconciler as _,
-    reconcile::{ReconcileMonitor, ReconcileOptions, Reconciliation},
-    settlement::settle_once,
-};
 use qiang_core::{
     book::{Command, Reply},
     event::PartitionId,
@@ -28,6 +23,11 @@ use qiang_redis::Options;
 use qiang_testkit::{
     campaign::{Target, red_packet, sale},
     servers::redis::Server,
+};
+use qiang_worker::{
+    host::Reconciler as _,
+    reconcile::{ReconcileMonitor, ReconcileOptions, Reconciliation},
+    settlement::settle_once,
 };
 
 use crate::redis_faults::{

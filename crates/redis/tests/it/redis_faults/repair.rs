@@ -19,11 +19,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use qiang_control::{
-    host::Host,
-    repair::{self, RepairMode},
-    settlement::settle_once,
-};
 use qiang_core::{
     book::{CampaignAction, Command},
     campaign::Phase,
@@ -41,6 +36,11 @@ use qiang_testkit::{
     ManualClock,
     campaign::{OPENS, OWNER, Target, currency, red_packet, sale, user},
     servers::redis::{Options as ServerOptions, Server, Standalone},
+};
+use qiang_worker::{
+    host::Host,
+    repair::{self, RepairMode},
+    settlement::settle_once,
 };
 
 use crate::redis_faults::harness::{

@@ -3,11 +3,6 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use qiang_control::{
-    host::Host,
-    repair::{self, RepairMode},
-    settlement::settle_once,
-};
 use qiang_core::{
     book::{CampaignAction, Command},
     campaign::{AckLevel, Phase},
@@ -26,6 +21,11 @@ use qiang_testkit::{
     servers::redis::{
         Cluster, Options as ServerOptions, Reply, Server, Standalone, slot_of_partition,
     },
+};
+use qiang_worker::{
+    host::Host,
+    repair::{self, RepairMode},
+    settlement::settle_once,
 };
 
 use crate::redis_faults::harness::{

@@ -14,7 +14,6 @@ use std::{
     time::Duration,
 };
 
-use qiang_control::settlement::settle_once;
 use qiang_core::{
     book::{CampaignAction, Command, OrderView, PaymentOutcome, Refusal, Reply},
     campaign::{Phase, Tally},
@@ -37,6 +36,7 @@ use qiang_testkit::{
     campaign::{Builder, OPENS, OWNER, Target, currency, red_packet, sale, user},
     servers::redis::Server,
 };
+use qiang_worker::settlement::settle_once;
 
 use crate::redis_faults::harness::{Answered, Harness, blocking, name, open_now, options, shared};
 

@@ -7,8 +7,8 @@ use qiang_testkit::servers::redis::{Reply, Server};
 
 use crate::redis_faults::harness::{blocking, prefix, shared};
 
-const PRESENCE: &str = include_str!("../../../../connect/src/lua/presence.lua");
-const RESUME: &str = include_str!("../../../../connect/src/lua/resume.lua");
+const PRESENCE: &str = include_str!("../../../../redis/src/connection/lua/presence.lua");
+const RESUME: &str = include_str!("../../../../redis/src/connection/lua/resume.lua");
 const OFFER: &str = include_str!("../../../src/lua/repair_offer.lua");
 const BEGIN: &str = include_str!("../../../src/lua/repair_begin.lua");
 

@@ -7,7 +7,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use qiang_control::settlement::settle_once;
 use qiang_core::{
     book::{Command, Refusal, Reply},
     campaign::{STOCK_MAX, Tally},
@@ -23,6 +22,7 @@ use qiang_testkit::{
     ManualClock,
     campaign::{OPENS, Target, sale},
 };
+use qiang_worker::settlement::settle_once;
 
 use crate::redis_faults::harness::{
     Harness, INSIST_MAX, blocking, name, node, open_now, options, probe, shared, winners,

@@ -6,7 +6,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use qiang_control::settlement::{StepError, settle_once};
 use qiang_core::{
     book::Setup,
     campaign::AckLevel,
@@ -25,6 +24,7 @@ use qiang_testkit::{
     proxy::FaultProxy,
     servers::redis::{Options as ServerOptions, SentinelSet, Standalone},
 };
+use qiang_worker::settlement::{StepError, settle_once};
 
 use crate::redis_faults::harness::{
     Harness, SHORT_PAUSE, blocking, detach_replicas, grant_of, name, node, open_now, options,

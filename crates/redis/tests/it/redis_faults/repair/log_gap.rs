@@ -1,8 +1,8 @@
 //! Unsettled entries are deleted from a partition's log by hand: the partition notices and repairs this automatically,
 //! every acknowledged grant reaches the ledger, and nothing is withheld.
 
-use qiang_control::settlement::{StepError, StepResult};
 use qiang_core::ports::{LedgerError, QuarantineStore as _, SettlementStore as _};
+use qiang_worker::settlement::{StepError, StepResult};
 
 use super::*;
 

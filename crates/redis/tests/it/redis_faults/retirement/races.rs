@@ -5,13 +5,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use qiang_control::{
-    host::Host,
-    repair::{self, RepairMode},
-};
 use qiang_core::ports::{Ledger, ReconcileStore as _, RepairEngine, RepairState};
 use qiang_redis::PartitionState;
 use qiang_testkit::servers::redis::{Options as ServerOptions, Standalone};
+use qiang_worker::{
+    host::Host,
+    repair::{self, RepairMode},
+};
 
 use super::*;
 use crate::redis_faults::harness::{detach_replicas, wait_for};

@@ -1,0 +1,390 @@
+//! Requests to the nodes, and what their answers mean.
+
+use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
+
+use anyhow::{Context as _, Result};
+use bytes::Bytes;
+use hyper::header::HeaderValue;
+use jsonwebtoken::{Algorithm, EncodingKey, Header};
+use parking_lot::Mutex;
+use qiang_client::load::client::{Client, Response};
+use serde_json::{Value, json};
+use tokio::sync::{RwLock, RwLockWriteGuard};
+
+use crate::{
+    history::{Answer, Attempt, Grant, History, Level, OperationId, paid_minor},
+    installation::program::SECRET,
+};
+
+/// A request that has no answer by now is given up; its client asks again.
+const ANSWER_MAX: Duration = Duration::from_secs(6);
+/// Idle connections that are kept for a node.
+const IDLE_MAX: usize = 64;
+/// When tokens end: in the year 2100. Clocks step under the nodes that read them.
+const EXPIRES_S: i64 = 4_102_444_800;
+/// Tokens of users that are kept.
+const TOKENS_MAX: usize = 50_000;
+
+/// Connections to the nodes, and the history of what is asked over them.
+#[derive(Clone)]
+pub(crate) struct Nodes {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    addrs: Vec<SocketAddr>,
+    idle: Vec<Mutex<Vec<Client>>>,
+    tokens: Mutex<BTreeMap<String, HeaderValue>>,
+    history: Arc<History>,
+    /// What the names of all users and campaigns begin with.
+    prefix: String,
+    /// Who pays for red packets, and who sells.
+    sender: String,
+    seller: String,
+    /// Held for writing while users have to wait.
+    gate: RwLock<()>,
+}
+
+impl Nodes {
+    /// Users whose names begin with `prefix`.
+    pub(crate) fn new(addrs: Vec<SocketAddr>, history: Arc<History>, prefix: &str) -> Self {
+        let idle = addrs.iter().map(|_| Mutex::default()).collect();
+        let inner = Inner {
+            addrs,
+            idle,
+            tokens: Mutex::default(),
+            history,
+            prefix: prefix.to_owned(),
+            sender: format!("{prefix}sender"),
+            seller: format!("{prefix}shop"),
+            gate: RwLock::default(),
+        };
+        Self {
+            inner: Arc::new(inner),
+        }
+    }
+
+    pub(crate) fn history(&self) -> &History {
+        &self.inner.history
+    }
+
+    pub(crate) fn prefix(&self) -> &str {
+        &self.inner.prefix
+    }
+
+    pub(crate) fn sender(&self) -> &str {
+        &self.inner.sender
+    }
+
+    pub(crate) fn seller(&self) -> &str {
+        &self.inner.seller
+    }
+
+    /// A request to one of the nodes, which `node` counts through.
+    ///
+    /// # Errors
+    /// When there is no answer in time.
+    pub(crate) async fn send(&self, node: usize, request: &Request) -> Result<Response> {
+        let node = node % self.inner.addrs.len();
+        let token = self.token(&request.user)?;
+        let path = &request.path;
+        let body = request.body.as_ref();
+        let body = body.map_or_else(Bytes::new, |body| Bytes::from(body.to_string()));
+        let exchange = async {
+            let mut client = self.connection(node).await?;
+            let answer = match &request.verb {
+                Verb::Patch => client.patch(path, &token, body).await?,
+                Verb::Post => client.post(path, &token, body).await?,
+                Verb::PostWithKey(key) => {
+                    let key = HeaderValue::from_str(key)?;
+                    client.post_with_key(path, &token, &key, body).await?
+                }
+            };
+            self.keep(node, client);
+            anyhow::Ok(answer)
+        };
+        let answer = tokio::time::timeout(ANSWER_MAX, exchange).await;
+        answer.context("no answer in time")?
+    }
+
+    /// A reading request, on a connection of its own: idle ones may have ended with their node.
+    ///
+    /// # Errors
+    /// When there is no answer in time, or it is no success.
+    pub(crate) async fn get(&self, node: usize, path: &str) -> Result<Value> {
+        let node = node % self.inner.addrs.len();
+        let token = self.token(self.seller())?;
+        let exchange = async {
+            let mut client = Client::connect(self.inner.addrs[node]).await?;
+            client.get(path, &token).await?.success()
+        };
+        let answer = tokio::time::timeout(ANSWER_MAX, exchange).await;
+        answer.context("no answer in time")?
+    }
+
+    /// Waits until nobody asks, and lets nobody ask until the value is dropped.
+    pub(crate) async fn pause(&self) -> RwLockWriteGuard<'_, ()> {
+        self.inner.gate.write().await
+    }
+
+    /// Asks once for an operation of the history, and records question and answer.
+    pub(crate) async fn attempt(
+        &self,
+        operation: OperationId,
+        node: usize,
+        request: &Request,
+    ) -> Answer {
+        let _among_others = self.inner.gate.read().await;
+        self.attempt_alone(operation, node, request).await
+    }
+
+    /// The same also while users have to wait.
+    pub(crate) async fn attempt_alone(
+        &self,
+        operation: OperationId,
+        node: usize,
+        request: &Request,
+    ) -> Answer {
+        let history = self.history();
+        let start = history.now();
+        let answer = match self.send(node, request).await {
+            Ok(response) => read(&response),
+            Err(error) => Answer::Undecided(format!("{error:#}")),
+        };
+        let attempt = Attempt {
+            start,
+            end: history.now(),
+            answer: answer.clone(),
+        };
+        history.record(operation, attempt);
+        answer
+    }
+
+    async fn connection(&self, node: usize) -> Result<Client> {
+        let idle = self.inner.idle[node].lock().pop();
+        match idle {
+            Some(client) => Ok(client),
+            None => Client::connect(self.inner.addrs[node]).await,
+        }
+    }
+
+    fn keep(&self, node: usize, client: Client) {
+        let mut idle = self.inner.idle[node].lock();
+        if idle.len() < IDLE_MAX {
+            idle.push(client);
+        }
+    }
+
+    fn token(&self, user: &str) -> Result<HeaderValue> {
+        if let Some(token) = self.inner.tokens.lock().get(user) {
+            return Ok(token.clone());
+        }
+        let scope = match user {
+            user if user == self.seller() => "claim campaigns:write:any deposit pay read:any",
+            user if user == self.sender() => "claim send",
+            _ => "claim",
+        };
+        let claims = json!({ "sub": user, "scope": scope, "exp": EXPIRES_S });
+        let key = EncodingKey::from_secret(SECRET.as_bytes());
+        let token = jsonwebtoken::encode(&Header::new(Algorithm::HS256), &claims, &key)?;
+        let token = HeaderValue::from_str(&format!("Bearer {token}"))?;
+        let mut tokens = self.inner.tokens.lock();
+        if tokens.len() >= TOKENS_MAX {
+            tokens.clear();
+        }
+        tokens.insert(user.to_owned(), token.clone());
+        Ok(token)
+    }
+}
+
+/// How something is asked for.
+#[derive(Debug, Clone)]
+pub(crate) enum Verb {
+    Patch,
+    Post,
+    PostWithKey(String),
+}
+
+/// What is sent for a wish, the same every time.
+#[derive(Debug, Clone)]
+pub(crate) struct Request {
+    pub(crate) path: String,
+    pub(crate) user: String,
+    pub(crate) verb: Verb,
+    pub(crate) body: Option<Value>,
+}
+
+impl Request {
+    /// A claim. Of a sale it has a key, which follows from the user.
+    pub(crate) fn claim(campaign: &str, is_packet: bool, user: &str, quantity: u32) -> Self {
+        Self::claim_under(
+            &format!("order-{user}"),
+            campaign,
+            is_packet,
+            user,
+            quantity,
+        )
+    }
+
+    /// The same with another key, for a user who wants more.
+    pub(crate) fn claim_under(
+        key: &str,
+        campaign: &str,
+        is_packet: bool,
+        user: &str,
+        quantity: u32,
+    ) -> Self {
+        let (resource, what, verb) = match is_packet {
+            true => ("red-packets", "claims", Verb::Post),
+            false => ("sales", "orders", Verb::PostWithKey(key.to_owned())),
+        };
+        Self {
+            path: format!("/v1/{resource}/{campaign}/{what}"),
+            user: user.to_owned(),
+            verb,
+            body: (!is_packet).then(|| json!({ "quantity": quantity })),
+        }
+    }
+
+    /// The payment of an order, which `seller` reports.
+    pub(crate) fn pay(campaign: &str, order: &Grant, reference: &str, seller: &str) -> Self {
+        let body = Some(json!({ "reference": reference, "amount": {
+            "amount": paid_minor(order), "currency": "CNY" } }));
+        Self {
+            body,
+            ..Self::order(campaign, order.number, "payment", seller)
+        }
+    }
+
+    /// The cancellation of a user's order.
+    pub(crate) fn cancel(campaign: &str, number: u32, user: &str) -> Self {
+        Self::order(campaign, number, "cancellation", user)
+    }
+
+    /// The return of a paid order, by its buyer or by the seller.
+    pub(crate) fn take_back(campaign: &str, number: u32, user: &str) -> Self {
+        Self::order(campaign, number, "return", user)
+    }
+
+    fn order(campaign: &str, number: u32, what: &str, user: &str) -> Self {
+        Self {
+            path: format!("/v1/orders/{campaign}-{number}/{what}"),
+            user: user.to_owned(),
+            verb: Verb::Post,
+            body: None,
+        }
+    }
+
+    /// A sale's new stock.
+    pub(crate) fn set_stock(campaign: &str, stock: u32, seller: &str) -> Self {
+        Self {
+            path: format!("/v1/sales/{campaign}"),
+            user: seller.to_owned(),
+            verb: Verb::Patch,
+            body: Some(json!({ "stock": stock })),
+        }
+    }
+}
+
+/// What an answer means to a client.
+fn read(response: &Response) -> Answer {
+    let status = response.status.as_u16();
+    let text = || String::from_utf8_lossy(&response.body).into_owned();
+    let Ok(body) = response.json() else {
+        return Answer::Unexpected(format!("{status}: {}", text()));
+    };
+    match status {
+        200 | 201 => success(&body, status == 201)
+            .unwrap_or_else(|| Answer::Unexpected(format!("{status}: {}", text()))),
+        429 | 503 => Answer::Undecided(format!("{status} {}", slug(&body))),
+        // The client's requests are well formed: nothing else may be wrong with them. That something is not known is
+        // for the checker to judge.
+        404 | 409 | 410 => Answer::Refused(slug(&body).to_owned()),
+        _ => Answer::Unexpected(format!("{status}: {}", text())),
+    }
+}
+
+/// The problem's type, without what all of them begin with.
+fn slug(body: &Value) -> &str {
+    let path = body["type"].as_str().unwrap_or("?");
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+fn success(body: &Value, fresh: bool) -> Option<Answer> {
+    if let Some(outcome) = body["outcome"].as_str() {
+        return Some(Answer::Payment(outcome.to_owned()));
+    }
+    let number = |name: &str| u32::try_from(body[name].as_u64()?).ok();
+    if let Some(stock) = number("stock") {
+        return Some(Answer::Stock(stock));
+    }
+    if body["ack"].is_null() {
+        return match body["state"].as_str() {
+            Some("cancelled") => Some(Answer::Cancelled),
+            Some("returned") => Some(Answer::Returned),
+            _ => None,
+        };
+    }
+    Some(Answer::Granted {
+        grant: Grant {
+            number: number("number")?,
+            quantity: number("quantity")?,
+            amount: body["amount"]["amount"].as_i64()?,
+            granted_at: body["granted_at"].as_str()?.to_owned(),
+        },
+        level: Level::parse(body["ack"].as_str()?)?,
+        fresh,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::{HeaderMap, StatusCode};
+
+    use super::*;
+
+    fn answer(status: u16, body: &Value) -> Answer {
+        read(&Response {
+            status: StatusCode::from_u16(status).unwrap(),
+            headers: HeaderMap::new(),
+            body: Bytes::from(body.to_string()),
+        })
+    }
+
+    #[test]
+    fn answers_are_read_as_the_api_writes_them() {
+        let mut grant = json!({"campaign": "c", "number": 7, "quantity": 2, "granted_at": "noon",
+            "amount": {"amount": 100, "currency": "CNY"}, "state": "held", "ack": "replica"});
+        let granted = answer(201, &grant);
+        let Answer::Granted {
+            grant: seen,
+            level: Level::Replica,
+            fresh: true,
+        } = granted
+        else {
+            panic!("{granted:?}")
+        };
+        assert_eq!((seen.number, seen.quantity, seen.amount), (7, 2, 100));
+        grant["ack"] = Value::Null;
+        grant["state"] = json!("cancelled");
+        assert_eq!(answer(200, &grant), Answer::Cancelled);
+        grant["state"] = json!("returned");
+        assert_eq!(answer(200, &grant), Answer::Returned);
+        let sale = json!({"stock": 12, "ack": "memory", "state": {}});
+        assert_eq!(answer(200, &sale), Answer::Stock(12));
+        let paid = json!({"outcome": "paid", "order": grant});
+        assert_eq!(answer(200, &paid), Answer::Payment("paid".to_owned()));
+        let problem = |name: &str| json!({"type": format!("/problems/{name}")});
+        let sold_out = answer(409, &problem("sold-out"));
+        assert_eq!(sold_out, Answer::Refused("sold-out".to_owned()));
+        assert!(!answer(503, &problem("uncertain")).is_final());
+        assert!(matches!(
+            answer(500, &problem("internal")),
+            Answer::Unexpected(_)
+        ));
+        assert!(matches!(
+            answer(422, &problem("invalid")),
+            Answer::Unexpected(_)
+        ));
+    }
+}

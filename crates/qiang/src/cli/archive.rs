@@ -1,0 +1,94 @@
+//! `qiang archive`: old entries of an embedded engine's log go into files of their own.
+
+use std::{path::PathBuf, process::ExitCode};
+
+use qiang::{
+    Config,
+    archive::{self, ArchiveReport, LogStretch, Month},
+};
+
+use crate::block_on;
+
+/// Move the months of an embedded engine's log that are over into files of their own, a file a month. Nobody may serve
+/// the file meanwhile; a node does the same by itself where `engine.archive_dir` is set.
+///
+/// Nothing that users see needs these files. `qiang audit` does: it reads them beside the file, and holds each against
+/// the digest that the file keeps of it.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: qiang archive --data qiang.db --to archives --before 2026-10")]
+pub(crate) struct ArchiveArgs {
+    /// The file, instead of `engine.data`.
+    #[arg(long, value_name = "FILE")]
+    data: Option<PathBuf>,
+    /// The folder that archives go to, instead of `engine.archive_dir`. It has to be there.
+    #[arg(long, value_name = "DIR")]
+    to: Option<PathBuf>,
+    /// Only months before this one. Without it, all that are over (UTC).
+    #[arg(long, value_name = "YYYY-MM")]
+    before: Option<Month>,
+    /// Say which months there are, and archive none.
+    #[arg(long)]
+    dry_run: bool,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+    /// Read this configuration file over the defaults, for [engine].
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: &ArchiveArgs) -> anyhow::Result<ExitCode> {
+    let text = |path: &PathBuf| path.display().to_string();
+    let flags = [
+        ("engine.data", args.data.as_ref().map(text)),
+        ("engine.archive_dir", args.to.as_ref().map(text)),
+    ];
+    let given = flags.into_iter();
+    let overrides: Vec<_> = given
+        .filter_map(|(key, value)| Some((key, value?)))
+        .collect();
+    let config = Config::load(args.config.as_deref(), &overrides)?;
+    let report = block_on(archive::archive(&config, args.before, args.dry_run))?;
+    match args.json {
+        true => println!("{}", json(&report)),
+        false => print(&report, args.dry_run),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn json(report: &ArchiveReport) -> serde_json::Value {
+    let stretch = |stretch: &LogStretch| {
+        serde_json::json!({
+            "month": stretch.month.to_string(),
+            "first": stretch.first,
+            "last": stretch.last,
+            "entries": stretch.entries(),
+        })
+    };
+    let archived = report.archived.iter().map(|archive| {
+        let mut object = stretch(&archive.stretch);
+        object["file"] = archive.file.clone().into();
+        object["bytes"] = archive.bytes.into();
+        object["sha256"] = archive.sha256.clone().into();
+        object
+    });
+    let archived: Vec<_> = archived.collect();
+    let left: Vec<_> = report.left.iter().map(stretch).collect();
+    serde_json::json!({ "archived": archived, "left": left })
+}
+
+fn print(report: &ArchiveReport, dry: bool) {
+    for archive in &report.archived {
+        let (stretch, file, bytes) = (archive.stretch, &archive.file, archive.bytes);
+        println!("{stretch} are in {file}, {bytes} bytes");
+        println!("  sha256 {}", archive.sha256);
+    }
+    for stretch in &report.left {
+        println!("{stretch} may be archived");
+    }
+    match (report.archived.is_empty(), report.left.is_empty(), dry) {
+        (true, true, _) => println!("there is no month to archive"),
+        (false, _, _) => println!("their space in the file is used for what comes next"),
+        _ => {}
+    }
+}

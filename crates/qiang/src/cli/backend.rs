@@ -1,0 +1,81 @@
+//! The flags that say what to run on: the same for every command that opens an engine or a ledger.
+
+use std::path::PathBuf;
+
+use qiang::{Config, UsageError, config::Setting};
+
+use crate::secrets::refuse as refuse_password;
+
+/// Where URLs with passwords go.
+const LEDGER: &str = "QIANG__LEDGER__URL, or into the file of --config as `ledger.url`";
+pub(crate) const REDIS: &str =
+    "QIANG__REDIS__PASSWORD, or into the file of --config as `redis.password`";
+const RABBITMQ: &str =
+    "QIANG__SETTLEMENT__RABBITMQ_URL, or into the file of --config as `settlement.rabbitmq_url`";
+
+/// What to run on, where it is not as configured.
+#[derive(Debug, clap::Args)]
+pub(super) struct BackendArgs {
+    /// Read this configuration file over the defaults.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Use this engine instead of `engine.kind`: embedded or redis.
+    #[arg(long, value_name = "KIND")]
+    engine: Option<String>,
+    /// Where Redis is, instead of `redis.urls`. No password: that goes into QIANG__REDIS__PASSWORD.
+    #[arg(long, value_name = "URL")]
+    redis: Option<String>,
+    /// The database that the ledger is in, instead of `ledger.url`. A URL with a password goes into
+    /// QIANG__LEDGER__URL.
+    #[arg(long, value_name = "URL")]
+    ledger: Option<String>,
+    /// How entries travel to the ledger, instead of `settlement.transport`.
+    #[arg(long, value_name = "KIND")]
+    transport: Option<String>,
+    /// Where RabbitMQ is, instead of `settlement.rabbitmq_url`. A URL with a password goes into
+    /// QIANG__SETTLEMENT__RABBITMQ_URL.
+    #[arg(long, value_name = "URL")]
+    rabbitmq: Option<String>,
+    /// Keep the data in this file instead of in `engine.data`.
+    #[arg(long, value_name = "FILE")]
+    data: Option<PathBuf>,
+}
+
+impl BackendArgs {
+    /// The flags as keys and values of the configuration.
+    pub(super) fn overrides(&self) -> Vec<(&'static str, String)> {
+        let data = self.data.as_ref().map(|data| data.display().to_string());
+        let flags = [
+            ("engine.kind", self.engine.clone()),
+            ("redis.urls", self.redis.clone()),
+            ("ledger.url", self.ledger.clone()),
+            ("settlement.transport", self.transport.clone()),
+            ("settlement.rabbitmq_url", self.rabbitmq.clone()),
+            ("engine.data", data),
+        ];
+        let given = flags.into_iter();
+        given
+            .filter_map(|(key, value)| Some((key, value?)))
+            .chain(crate::color::overrides())
+            .collect()
+    }
+
+    /// The configuration with these flags over it, and what else overrides it.
+    pub(super) fn load(&self, overrides: &[(&str, String)]) -> anyhow::Result<Config> {
+        self.check()?;
+        Config::load(self.config.as_deref(), overrides)
+    }
+
+    /// Every key of the configuration with these flags over it.
+    pub(super) fn explain(&self) -> anyhow::Result<Vec<Setting>> {
+        self.check()?;
+        let (_, settings) = Config::explain(self.config.as_deref(), &self.overrides())?;
+        Ok(settings)
+    }
+
+    fn check(&self) -> Result<(), UsageError> {
+        refuse_password("--ledger", self.ledger.as_deref(), LEDGER)?;
+        refuse_password("--redis", self.redis.as_deref(), REDIS)?;
+        refuse_password("--rabbitmq", self.rabbitmq.as_deref(), RABBITMQ)
+    }
+}

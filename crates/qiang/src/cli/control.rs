@@ -1,0 +1,113 @@
+//! `qiang control`: reconcilers run once by hand.
+
+use std::{process::ExitCode, sync::Arc};
+
+use qiang::{
+    SystemClock, UsageError,
+    control::{ByHand, Reconciler, RunReport},
+};
+use serde_json::json;
+
+use crate::{backend::BackendArgs, operator::OperatorArgs};
+
+/// Something is left to do.
+const LEFT: u8 = 1;
+
+/// What nodes and workers do all the time beside granting, once and by hand. Each may be repeated, and run while others
+/// do the same.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Control {
+    /// List the reconcilers.
+    #[command(after_help = "Example: qiang control list --json")]
+    List {
+        /// Print a JSON object a line.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Run one once.
+    #[command(
+        after_help = "Example: qiang control run settlement --dry-run --config /etc/qiang.toml"
+    )]
+    Run(Box<RunArgs>),
+}
+
+/// Run a reconciler once. A file is open in one process at a time: stop the node that has it first. On Redis, nodes and
+/// workers may go on meanwhile.
+///
+/// Exits 0 when nothing is left to do, and 1 when something is.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RunArgs {
+    /// Its name: see `qiang control list`.
+    #[arg(value_name = "NAME")]
+    name: String,
+    #[command(flatten)]
+    backend: BackendArgs,
+    #[command(flatten)]
+    operator: OperatorArgs,
+    /// Say what there is to do, and do nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(command: &Control) -> anyhow::Result<ExitCode> {
+    match command {
+        Control::List { json } => {
+            for one in Reconciler::ALL {
+                if *json {
+                    let (name, purpose, dry_run) = (one.name(), one.purpose(), one.has_dry_run());
+                    let one = json!({ "name": name, "purpose": purpose, "dry_run": dry_run });
+                    println!("{one}");
+                    continue;
+                }
+                let dry = if one.has_dry_run() { "--dry-run" } else { "" };
+                println!("{:<16}{dry:<11}{}", one.name(), one.purpose());
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        Control::Run(args) => run_once(args),
+    }
+}
+
+fn run_once(args: &RunArgs) -> anyhow::Result<ExitCode> {
+    let name = &args.name;
+    let reconciler = Reconciler::of_name(name).ok_or_else(|| {
+        let line = format!("there is no reconciler `{name}`: see `qiang control list`");
+        UsageError::new(line)
+    })?;
+    let config = args.backend.load(&args.backend.overrides())?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()?;
+    let report = runtime.block_on(async {
+        let by_hand = ByHand::open(&config, Arc::new(SystemClock)).await?;
+        let report = match args.dry_run {
+            true => by_hand.run(&config, reconciler, None).await,
+            false => match args.operator.operator(&config) {
+                Ok(by) => by_hand.run(&config, reconciler, Some(&by)).await,
+                Err(error) => Err(error),
+            },
+        };
+        let closed = by_hand.close().await;
+        let report = report?;
+        closed?;
+        anyhow::Ok(report)
+    })?;
+    let RunReport { found, done, lines } = &report;
+    if args.json {
+        let report = json!({ "name": name, "found": found, "done": done, "lines": lines });
+        println!("{report}");
+    } else {
+        for line in lines {
+            println!("{line}");
+        }
+        println!("{name}: {found} found, {done} done");
+    }
+    Ok(match report.found == report.done {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(LEFT),
+    })
+}

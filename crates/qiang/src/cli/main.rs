@@ -1,0 +1,263 @@
+//! The `qiang` program: arguments and printing, one file a command.
+
+mod account;
+mod amounts;
+mod archive;
+mod audit;
+mod backend;
+mod campaign;
+mod color;
+mod completions;
+mod config;
+mod control;
+mod copies;
+mod demo;
+mod histogram;
+mod migrate;
+mod openapi;
+mod operator;
+mod order;
+mod packet;
+mod packet_file;
+mod partition;
+mod reconcile;
+mod sale;
+mod secrets;
+mod serve;
+mod service;
+mod settlement;
+mod split;
+mod token;
+mod top;
+mod version;
+mod webhook;
+mod worker;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use qiang::UsageError;
+
+/// Hands out scarce things to a crowd: red packets (抢红包) and flash sales (秒杀).
+#[derive(Debug, Parser)]
+#[command(name = "qiang", version = version::LINE, long_version = version::long(), after_help = EXAMPLES)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+    /// Colours in help, errors and logs: auto, that is on a terminal unless NO_COLOR is set; always; or never.
+    #[arg(long, global = true, value_name = "WHEN", value_parser = color::When::parse)]
+    color: Option<color::When>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  qiang demo                             see it work: users, a packet, a sale, an audit
+  qiang serve --dev                      serve on this machine, and print a token
+  qiang sale list --phase live           ask the service at QIANG_URL with the token in QIANG_TOKEN
+  qiang config check --config q.toml     say what is wrong with a configuration";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve the HTTP API.
+    Serve(serve::ServeArgs),
+    /// Settle what is granted on Redis into the ledger, without serving.
+    Worker(worker::WorkerArgs),
+    /// Check the configuration, or show it.
+    #[command(subcommand)]
+    Config(config::ConfigCommand),
+    /// Make the ledger's tables in a database, or bring them up to date.
+    Migrate(migrate::MigrateArgs),
+    Backup(copies::BackupArgs),
+    Restore(copies::RestoreArgs),
+    Archive(archive::ArchiveArgs),
+    /// List what the ledger refused and quarantined, and settle it later.
+    #[command(subcommand)]
+    Settlement(settlement::Settlement),
+    /// List, inspect, repair and resume the partitions of the engine on Redis.
+    #[command(subcommand)]
+    Partition(partition::Partition),
+    /// List reconcilers, and run one once by hand.
+    #[command(subcommand)]
+    Control(control::Control),
+    Sale(sale::SaleArgs),
+    Packet(packet::PacketArgs),
+    Order(order::OrderArgs),
+    Account(account::AccountArgs),
+    Webhook(webhook::WebhookArgs),
+    /// Hold the engine on Redis against the ledger, row by row.
+    Reconcile(reconcile::ReconcileArgs),
+    /// Users grab a red packet and buy out a flash sale over HTTP; an audit proves the result.
+    Demo(demo::DemoArgs),
+    /// Prove every invariant again from the rows of a ledger.
+    Audit(audit::AuditArgs),
+    /// Split a total into shares, or verify a split.
+    Split(Box<split::SplitArgs>),
+    Top(top::TopArgs),
+    /// Make a token.
+    Token(token::TokenArgs),
+    /// Print the OpenAPI document.
+    #[command(after_help = "Example: qiang openapi > openapi.json")]
+    Openapi,
+    /// Print a script that completes commands and flags in a shell.
+    Completions(completions::CompletionsArgs),
+    /// Write manual pages, one a command, into a folder.
+    Man(completions::ManArgs),
+}
+
+/// Runs the work of a command that serves nobody, for which one thread is enough.
+fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()?;
+    runtime.block_on(work)
+}
+
+/// 0 when it did what was asked, 1 when it could not, 2 when it was asked wrongly.
+fn main() -> ExitCode {
+    let matches = Cli::command().color(color::of_help()).get_matches();
+    let cli = match Cli::from_arg_matches(&matches) {
+        Ok(cli) => cli,
+        Err(error) => error.exit(),
+    };
+    color::set(cli.color);
+    version::BUILD.announce();
+    let result = match cli.command {
+        Command::Serve(args) => serve::run(&args),
+        Command::Worker(args) => worker::run(&args),
+        Command::Config(command) => config::carry_out(&command),
+        Command::Migrate(args) => migrate::run(&args),
+        Command::Backup(args) => copies::back_up(&args),
+        Command::Restore(args) => copies::restore(&args),
+        Command::Archive(args) => archive::run(&args),
+        Command::Settlement(command) => settlement::run(&command),
+        Command::Partition(command) => partition::run(&command),
+        Command::Control(command) => control::run(&command),
+        Command::Sale(args) => sale::run(&args),
+        Command::Packet(args) => packet::run(&args),
+        Command::Order(args) => order::run(&args),
+        Command::Account(args) => account::run(&args),
+        Command::Webhook(args) => webhook::run(&args),
+        Command::Reconcile(args) => reconcile::run(&args),
+        Command::Demo(args) => demo::run(&args),
+        Command::Audit(args) => audit::run(&args),
+        Command::Split(args) => split::run(*args),
+        Command::Top(args) => top::run(&args),
+        Command::Token(args) => token::run(&args),
+        Command::Openapi => openapi::run(),
+        Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => completions::man(&args),
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("qiang: {error:#}");
+        ExitCode::from(if error.is::<UsageError>() { 2 } else { 1 })
+    })
+}
+
+/// It was asked wrongly.
+fn usage(error: impl std::fmt::Display) -> UsageError {
+    UsageError::new(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Commands that print no results: they serve, or print a text that has a format of its own.
+    const WITHOUT_JSON: [&str; 6] = [
+        "qiang serve",
+        "qiang worker",
+        "qiang token",
+        "qiang openapi",
+        "qiang completions",
+        "qiang man",
+    ];
+
+    /// The words of a line of a shell, up to a pipe, a redirection or a remark.
+    fn words(line: &str) -> Vec<String> {
+        let quoted = line.split('\'').enumerate();
+        let parts = quoted.flat_map(|(at, part)| match at % 2 {
+            0 => part.split_whitespace().map(str::to_owned).collect(),
+            _ => vec![part.to_owned()],
+        });
+        parts
+            .take_while(|word| !["|", ">"].contains(&word.as_str()))
+            .collect()
+    }
+
+    /// The examples in a command's help.
+    fn examples(command: &clap::Command) -> Vec<String> {
+        let help = command.get_after_help().map(ToString::to_string);
+        let example = |line: &str| {
+            let line = line.trim().trim_start_matches("Example: ");
+            // In a list of examples, what they do stands behind them.
+            let line = line.split("   ").next().unwrap_or(line);
+            line.starts_with("qiang ").then(|| line.to_owned())
+        };
+        help.unwrap_or_default()
+            .lines()
+            .filter_map(example)
+            .collect()
+    }
+
+    /// Every command that does something, by its name with those above it.
+    fn leaves(command: &clap::Command, above: &str, found: &mut Vec<(String, clap::Command)>) {
+        let name = format!("{above}{}", command.get_name());
+        if !command.has_subcommands() || command.is_args_conflicts_with_subcommands_set() {
+            found.push((name.clone(), command.clone()));
+        }
+        for below in command.get_subcommands() {
+            if below.get_name() != "help" {
+                leaves(below, &format!("{name} "), found);
+            }
+        }
+    }
+
+    fn all() -> Vec<(String, clap::Command)> {
+        let mut root = Cli::command();
+        // Flags that are global stand with every command below then.
+        root.build();
+        let mut found = Vec::new();
+        leaves(&root, "", &mut found);
+        assert!(found.len() > 50, "{}", found.len());
+        found
+    }
+
+    #[test]
+    fn the_page_of_commands_names_each() {
+        let page = include_str!("../../../../docs/reference/commands.md");
+        for (name, _) in all() {
+            let is_named = [format!("`{name}`"), format!("`{name} ")]
+                .iter()
+                .any(|text| page.contains(text.as_str()));
+            assert!(is_named, "{name} is not named");
+        }
+    }
+
+    #[test]
+    fn each_command_has_an_example_that_is_taken() {
+        Cli::command().debug_assert();
+        for (name, command) in all() {
+            let examples = examples(&command);
+            let of_it = examples
+                .iter()
+                .filter(|line| **line == name || line.starts_with(&format!("{name} ")));
+            assert!(of_it.count() > 0, "{name} has no example");
+        }
+        let below = all();
+        let below = below.iter().flat_map(|(_, command)| examples(command));
+        for line in below.chain(examples(&Cli::command())) {
+            let parsed = Cli::command().try_get_matches_from(words(&line));
+            assert!(parsed.is_ok(), "{line}: {}", parsed.unwrap_err());
+        }
+    }
+
+    #[test]
+    fn each_command_that_prints_results_prints_json() {
+        for (name, command) in all() {
+            let has_json = command.get_arguments().any(|arg| arg.get_id() == "json");
+            let is_without = WITHOUT_JSON.contains(&name.as_str());
+            assert_eq!(has_json, !is_without, "{name}");
+        }
+    }
+}

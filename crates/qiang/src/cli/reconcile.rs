@@ -1,0 +1,203 @@
+//! `qiang reconcile`: the engine on Redis held against the ledger, facts of campaigns and row by row.
+
+mod campaigns;
+mod found;
+
+use std::{collections::BTreeSet, process::ExitCode, sync::Arc};
+
+use qiang::{Operator, SystemClock, UsageError, maintenance::Maintenance};
+use qiang_core::{
+    event::PartitionId,
+    id::CampaignId,
+    ports::RepairState,
+    reconcile::{CampaignSource, Difference, DifferenceKind},
+};
+
+use self::{
+    campaigns::Campaigns,
+    found::{Found, MissingCampaign, Withheld},
+};
+use crate::{backend::BackendArgs, block_on, operator::OperatorArgs, partition::withheld_of};
+
+/// Differences remain.
+const DIFFERENCES: u8 = 1;
+
+/// Hold what Redis has against what the ledger has: every grant and order of every live campaign, which is one that is
+/// not closed or has orders that are held; and of each campaign phase, stock, window, price, limit and the other terms.
+/// `--campaign` compares any campaign. Nothing is changed unless `--repair` says so.
+///
+/// With `--repair` a partition that differs is halted for a moment and united with the ledger: rows of the ledger stay
+/// as they are, what only Redis has is settled, and what only the ledger has is added to Redis. `qiang partition
+/// inspect` lists what was done. A campaign that the ledger does not have at all is reported and stays as it is: the
+/// ledger has to get it back first.
+///
+/// A stock, price, window or phase that differs was changed on one side alone, by SQL for example. `--campaigns-from`
+/// says which side wins. With `engine` the ledger's row gets the engine's values. With `ledger` the engine gets the
+/// ledger's values by the commands of the API, with their checks; if another operator changed a campaign after it was
+/// compared, it is not repaired. Without it nothing of campaigns is written, and a partition whose campaigns differ is
+/// not united.
+///
+/// Exits 0 when both agree, and 1 when differences remain, or something is not compared. What is in flight, in the log
+/// and not settled, is none.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: qiang reconcile --repair --as ann --config /etc/qiang.toml")]
+pub(crate) struct ReconcileArgs {
+    #[command(flatten)]
+    backend: BackendArgs,
+    /// This campaign alone. Partitions are united as a whole, so this does not go with `--repair`.
+    #[arg(long, value_name = "ID", conflicts_with = "repair")]
+    campaign: Option<CampaignId>,
+    /// Add to each side what only the other one has.
+    #[arg(long)]
+    repair: bool,
+    /// Which side wins where stock, terms or phase of campaigns differ.
+    #[arg(long, value_name = "SIDE", value_enum, requires = "repair")]
+    campaigns_from: Option<Side>,
+    #[command(flatten)]
+    operator: OperatorArgs,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Side {
+    /// The ledger's row gets the engine's values.
+    Engine,
+    /// The engine gets the ledger's values.
+    Ledger,
+}
+
+impl From<Side> for CampaignSource {
+    fn from(side: Side) -> Self {
+        match side {
+            Side::Engine => Self::Engine,
+            Side::Ledger => Self::Ledger,
+        }
+    }
+}
+
+pub(crate) fn run(args: &ReconcileArgs) -> anyhow::Result<ExitCode> {
+    let config = args.backend.load(&args.backend.overrides())?;
+    let mut found = Found::default();
+    let (reconciled, closed) = block_on(async {
+        let by = match args.repair {
+            true => Some(args.operator.operator(&config)?),
+            false => None,
+        };
+        let maintenance = Maintenance::open(&config, Arc::new(SystemClock)).await?;
+        let reconciled = reconcile(&maintenance, args, by.as_ref(), &mut found).await;
+        let closed = maintenance.close().await;
+        Ok((reconciled, closed))
+    })?;
+    // What was found and done before an error is said all the same, unless nothing was.
+    if reconciled.is_ok() || !found.agrees() || found.has_repaired() {
+        found.print(args.json)?;
+    }
+    reconciled?;
+    closed?;
+    Ok(match found.agrees() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(DIFFERENCES),
+    })
+}
+
+async fn reconcile(
+    maintenance: &Maintenance,
+    args: &ReconcileArgs,
+    by: Option<&Operator>,
+    found: &mut Found,
+) -> anyhow::Result<()> {
+    if let Some(campaign) = args.campaign
+        && !maintenance.has_campaign(campaign).await?
+    {
+        return Err(UsageError::new(format!("there is no campaign {campaign}")).into());
+    }
+    let source = args.campaigns_from.map(CampaignSource::from);
+    let mut campaigns = Campaigns::compare(maintenance, args.campaign).await?;
+    if let Some((by, source)) = by.zip(source) {
+        campaigns.repair(maintenance, (by, source), found).await?;
+    }
+    let reconciled = reconcile_rows(maintenance, args, by, &mut campaigns, found).await;
+    campaigns.tell(found);
+    reconciled
+}
+
+/// Compares grants and orders. Partitions that may be united are.
+async fn reconcile_rows(
+    maintenance: &Maintenance,
+    args: &ReconcileArgs,
+    by: Option<&Operator>,
+    campaigns: &mut Campaigns,
+    found: &mut Found,
+) -> anyhow::Result<()> {
+    for partition in maintenance.partitions() {
+        let withheld = withheld(maintenance, partition).await?;
+        found.withheld.extend(withheld);
+        let skip: BTreeSet<CampaignId> = campaigns.unreadable();
+        let look = || maintenance.differences(partition, args.campaign, &skip);
+        let missing = maintenance
+            .missing_in_ledger(partition, args.campaign, &skip)
+            .await?;
+        let mut differences = look().await?;
+        let can_be_united = |it: &Difference| {
+            it.kind != DifferenceKind::InFlight && !missing.contains(&it.campaign)
+        };
+        if by.is_some() && differences.iter().any(can_be_united) {
+            // Other partitions may have taken minutes.
+            campaigns
+                .compare_again(maintenance, partition, args.campaign)
+                .await?;
+        }
+        let is_undecided = by.is_some() && campaigns.are_undecided(partition);
+        if is_undecided {
+            found.undecided.push(partition.0);
+        }
+        if let Some(by) = by
+            && !is_undecided
+            && differences.iter().any(can_be_united)
+        {
+            match maintenance.unite(partition, by).await {
+                // Where nothing is lost any more, another process was faster.
+                Ok(RepairState::Repaired(_) | RepairState::Whole) => {
+                    found.repaired.push(partition.0);
+                }
+                Ok(RepairState::Waiting) => found.waiting.push(partition.0),
+                Err(error) => {
+                    found.add(partition, differences);
+                    return Err(error.context(format!("unite partition {}", partition.0)));
+                }
+            }
+            differences = look().await?;
+            campaigns
+                .compare_again(maintenance, partition, args.campaign)
+                .await?;
+        }
+        found.add(partition, differences);
+        let missing = missing.into_iter().map(|campaign| MissingCampaign {
+            partition: partition.0,
+            campaign: campaign.to_string(),
+        });
+        found.missing_in_ledger.extend(missing);
+    }
+    Ok(())
+}
+
+/// What is withheld in a partition, and not given back.
+async fn withheld(
+    maintenance: &Maintenance,
+    partition: PartitionId,
+) -> anyhow::Result<Vec<Withheld>> {
+    let (_, records) = maintenance.records(partition).await?;
+    let records = records.into_iter();
+    let held = records.filter(|record| record.released_at.is_none() && record.units > 0);
+    let held = held.map(|record| Withheld {
+        partition: partition.0,
+        text: withheld_of(&record),
+        epoch: record.epoch,
+        campaign: record.campaign.to_string(),
+        units: record.units,
+        amount_minor: record.amount_minor,
+    });
+    Ok(held.collect())
+}

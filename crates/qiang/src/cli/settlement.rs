@@ -1,0 +1,300 @@
+//! `qiang settlement`: what the ledger refused, and settling or discarding it later.
+
+mod drive;
+
+use std::{
+    collections::BTreeSet,
+    io::{self, Write as _},
+    process::ExitCode,
+    sync::Arc,
+};
+
+use jiff::Timestamp as Calendar;
+use qiang::{Config, LedgerBackend, SystemClock, UsageError};
+use qiang_core::{
+    event::{PartitionId, Seq},
+    ports::{Ledger, QuarantinedEntry},
+};
+use serde::Serialize;
+
+use self::drive::{discard, redrive, rehearse};
+use crate::{backend::BackendArgs, block_on, operator::OperatorArgs};
+
+const PAGE_MAX: u32 = 500;
+/// Entries that are listed by default, and at most.
+const LIST_DEFAULT: u32 = 100;
+const LIST_MAX: u32 = 100_000;
+/// A place behind all others, in a form that databases can hold.
+const SEQ_MAX: Seq = i64::MAX as Seq;
+/// Something is left refused.
+const LEFT: u8 = 1;
+
+/// Entries that the ledger refused, with those that wait for them: quarantined with the reason, while the rest goes on.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Settlement {
+    /// List what is quarantined.
+    #[command(after_help = "Example: qiang settlement list --partition 3 --json")]
+    List(ListArgs),
+    /// Settle what is quarantined, once the cause is repaired.
+    #[command(after_help = "Example: qiang settlement redrive 3 17 3 20 --as ann")]
+    Redrive(RedriveArgs),
+    /// Take grants back that cannot be settled: their units are sold again.
+    #[command(after_help = "Example: qiang settlement discard 3 17 --as ann")]
+    Discard(DiscardArgs),
+}
+
+/// List what is quarantined, in the order of partitions and entries.
+///
+/// A ledger in a file is open in one process at a time: stop the node that has it first.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ListArgs {
+    #[command(flatten)]
+    backend: BackendArgs,
+    /// Of this partition alone.
+    #[arg(long, value_name = "NUMBER")]
+    partition: Option<u16>,
+    /// So many entries at most.
+    #[arg(long, value_name = "COUNT", default_value_t = LIST_DEFAULT,
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(LIST_MAX)))]
+    limit: u32,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Settle what is quarantined, in the order of partitions and entries. What is refused again, or waits for such an
+/// entry, stays where it is.
+///
+/// A ledger in a file is open in one process at a time: stop the node that has it first. In a database, nodes and
+/// workers may go on meanwhile.
+///
+/// Exits 0 when all that was asked for is settled, and 1 when something is left.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RedriveArgs {
+    #[command(flatten)]
+    backend: BackendArgs,
+    /// Everything.
+    #[arg(long, conflicts_with = "places", required_unless_present = "places")]
+    all: bool,
+    /// These entries, each by its partition and its place: `3 17 3 20`.
+    #[arg(value_names = ["PARTITION", "SEQ"], num_args = 2..)]
+    places: Vec<u64>,
+    #[command(flatten)]
+    operator: OperatorArgs,
+    /// Say which entries would be tried, and change nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Ask for quarantined grants of sales to be discarded, where the cause cannot be corrected: the buyer loses the order,
+/// and its units are sold again. What was paid for it is owed to the buyer.
+///
+/// This command writes the request down. A node carries it out as soon as one runs, or `qiang control run discards`:
+/// it has the engine give the units back, and settles what waited for the grant. A ledger in a file is open in one
+/// process at a time: stop the node that has it first. In a database, nodes and workers may go on meanwhile.
+///
+/// Exits 0 when all is written down, and 1 when something is left.
+#[derive(Debug, clap::Args)]
+pub(crate) struct DiscardArgs {
+    #[command(flatten)]
+    backend: BackendArgs,
+    /// These grants, each by its partition and its place: `3 17 3 20`.
+    #[arg(value_names = ["PARTITION", "SEQ"], num_args = 2.., required = true)]
+    places: Vec<u64>,
+    #[command(flatten)]
+    operator: OperatorArgs,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(command: &Settlement) -> anyhow::Result<ExitCode> {
+    let backend = match command {
+        Settlement::List(args) => &args.backend,
+        Settlement::Redrive(args) => &args.backend,
+        Settlement::Discard(args) => &args.backend,
+    };
+    let config = backend.load(&backend.overrides())?;
+    let asked = match command {
+        Settlement::Redrive(args) if !args.all => Some(places(&args.places)?),
+        Settlement::Discard(args) => Some(places(&args.places)?),
+        _ => None,
+    };
+    block_on(async {
+        let ledger_backend = open(&config).await?;
+        let ledger = ledger_backend.ledger();
+        let done = match command {
+            Settlement::List(args) => list(&*ledger, args).await,
+            Settlement::Redrive(args) if args.dry_run => rehearse(&*ledger, asked, args.json).await,
+            Settlement::Redrive(args) => match args.operator.operator(&config) {
+                Ok(by) => redrive(&*ledger, asked, &by, args.json).await,
+                Err(error) => Err(error),
+            },
+            Settlement::Discard(args) => match args.operator.operator(&config) {
+                Ok(by) => discard(&*ledger, asked.unwrap_or_default(), &by, args.json).await,
+                Err(error) => Err(error),
+            },
+        };
+        let closed = ledger_backend.close().await;
+        let done = done?;
+        closed?;
+        Ok(done)
+    })
+}
+
+/// Opens the ledger as `qiang worker` does, or an embedded engine's, but makes none.
+async fn open(config: &Config) -> anyhow::Result<LedgerBackend> {
+    if config.ledger.url().is_none() && !config.engine.data.is_file() {
+        let line = format!(
+            "no ledger: {} is not there, and no database is named; name the one by --data FILE, or the other by \
+             --ledger postgres://… or mysql://…",
+            config.engine.data.display()
+        );
+        return Err(UsageError::new(line).into());
+    }
+    LedgerBackend::open_any(config, Arc::new(SystemClock)).await
+}
+
+/// The places that were asked for, each once, in order.
+fn places(numbers: &[u64]) -> Result<BTreeSet<(PartitionId, Seq)>, UsageError> {
+    let place = |pair: &[u64]| match pair {
+        [partition, seq @ 1..=SEQ_MAX] => {
+            let partition = u16::try_from(*partition).ok()?;
+            Some((PartitionId(partition), *seq))
+        }
+        _ => None,
+    };
+    let places: Option<_> = numbers.chunks(2).map(place).collect();
+    places.ok_or_else(|| {
+        UsageError::new(
+            "an entry is named by two numbers, its partition (0 to 65535) and its place (from 1): \
+             `qiang settlement redrive 3 17`",
+        )
+    })
+}
+
+fn place_of(quarantined: &QuarantinedEntry) -> (PartitionId, Seq) {
+    (quarantined.partition, quarantined.entry.seq)
+}
+
+/// A quarantined entry, as it is printed.
+#[derive(Debug, Serialize)]
+struct Row {
+    partition: u16,
+    seq: Seq,
+    campaign: String,
+    event: String,
+    /// When it was refused, or when it was decided if it waits.
+    at: String,
+    reason: String,
+    waits_for: Option<Seq>,
+    /// Whether somebody has asked for it to be discarded.
+    discard: bool,
+}
+
+impl Row {
+    fn of(quarantined: &QuarantinedEntry) -> Self {
+        let at = Calendar::from_millisecond(quarantined.at.as_millis());
+        Self {
+            partition: quarantined.partition.0,
+            seq: quarantined.entry.seq,
+            campaign: quarantined.entry.campaign.to_string(),
+            event: quarantined.entry.event.to_string(),
+            at: at.map_or_else(
+                |_| quarantined.at.as_millis().to_string(),
+                |at| at.to_string(),
+            ),
+            reason: quarantined.reason.clone(),
+            waits_for: quarantined.waits_for,
+            discard: quarantined.is_discarded,
+        }
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct Listed {
+    entries: Vec<Row>,
+    /// Whether there are more than were asked for.
+    more: bool,
+}
+
+async fn list(ledger: &dyn Ledger, args: &ListArgs) -> anyhow::Result<ExitCode> {
+    let mut after = match args.partition {
+        None | Some(0) => None,
+        Some(partition) => Some((PartitionId(partition - 1), SEQ_MAX)),
+    };
+    let wanted = args.limit as usize;
+    let mut entries = Vec::new();
+    loop {
+        let page = ledger.list_quarantined(after, PAGE_MAX).await?;
+        let is_asked_for =
+            |row: &&QuarantinedEntry| args.partition.is_none_or(|only| only == row.partition.0);
+        entries.extend(page.iter().take_while(is_asked_for).map(Row::of));
+        after = page.last().filter(is_asked_for).map(place_of);
+        if after.is_none() || entries.len() > wanted {
+            break;
+        }
+    }
+    let more = entries.len() > wanted;
+    entries.truncate(wanted);
+    let listed = Listed { entries, more };
+    let mut out = io::stdout().lock();
+    if args.json {
+        writeln!(out, "{}", serde_json::to_string(&listed)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if listed.entries.is_empty() {
+        writeln!(out, "nothing is set aside")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let wide = |row: &Row| row.event.chars().count();
+    let width = listed.entries.iter().map(wide).max().unwrap_or(0).max(5);
+    writeln!(
+        out,
+        "{:>9} {:>12}  {:<36}  {:<width$}  why",
+        "partition", "entry", "campaign", "event"
+    )?;
+    for row in &listed.entries {
+        let (partition, seq, campaign, event) = (row.partition, row.seq, &row.campaign, &row.event);
+        let why = match row.waits_for {
+            _ if row.discard => format!("is being discarded: {}", row.reason),
+            Some(_) => row.reason.clone(),
+            None => format!("refused {}: {}", row.at, row.reason),
+        };
+        writeln!(
+            out,
+            "{partition:>9} {seq:>12}  {campaign:<36}  {event:<width$}  {why}"
+        )?;
+    }
+    if listed.more {
+        writeln!(out, "and more: see --limit")?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_are_named_by_partition_and_place() {
+        let check = |numbers: &[u64], expected: Option<&[(u16, Seq)]>| {
+            let found = places(numbers).ok();
+            let expected = expected.map(|places| {
+                let place = |(partition, seq): &(u16, Seq)| (PartitionId(*partition), *seq);
+                places.iter().map(place).collect()
+            });
+            assert_eq!(found, expected, "{numbers:?}");
+        };
+        check(&[3, 17], Some(&[(3, 17)]));
+        check(&[3, 20, 0, 5, 3, 17], Some(&[(0, 5), (3, 17), (3, 20)]));
+        check(&[3, 17, 3, 17], Some(&[(3, 17)]));
+        check(&[3, 17, 3], None);
+        check(&[65_536, 1], None);
+        check(&[3, 0], None);
+        check(&[3, u64::MAX], None);
+    }
+}

@@ -1,0 +1,185 @@
+//! `[redis]`
+
+use std::time::Duration;
+
+use qiang_api::{UsageError, config::Secret};
+use qiang_redis::{Options, PARTITIONS_MAX, Topology, WaitFor};
+use qiang_worker::{reconcile::ReconcileOptions, repair::RepairMode};
+use serde::Deserialize;
+
+/// One run of reconciliation may not hold up a partition's server for long.
+const RECONCILE_ROWS_MAX: u32 = 10_000;
+
+/// For so long Redis keeps the reply to a call. One that is sent again later gets no answer.
+const REPLY_KEPT_MS: u64 = 60_000;
+
+/// `[redis]`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "config.default.toml is the documentation")]
+pub struct RedisConfig {
+    pub urls: String,
+    pub topology: TopologyKind,
+    pub master: String,
+    pub username: String,
+    pub password: Secret,
+    pub database: i64,
+    pub prefix: String,
+    pub partitions: u16,
+    pub spread_from: u32,
+    pub spread_over: u16,
+    pub replicas: u32,
+    pub replica_timeout_ms: u64,
+    #[serde(with = "WaitForName")]
+    pub wait_for: WaitFor,
+    pub read_urls: String,
+    pub call_timeout_ms: u64,
+    pub try_for_ms: u64,
+    pub retain_ms: u64,
+    pub retain_bytes: u64,
+    pub keep_closed_ms: u64,
+    pub term_grace_ms: u64,
+    #[serde(with = "RepairModeName")]
+    pub repair: RepairMode,
+    pub reconcile_ms: u64,
+    pub reconcile_rows: u32,
+}
+
+/// Where Redis is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TopologyKind {
+    /// One server.
+    Standalone,
+    /// A primary that Sentinels watch.
+    Sentinel,
+    /// Redis Cluster.
+    Cluster,
+}
+
+/// How [`WaitFor`] is written.
+#[derive(Deserialize)]
+#[serde(remote = "WaitFor", rename_all = "snake_case")]
+enum WaitForName {
+    Asked,
+    Always,
+}
+
+/// How [`RepairMode`] is written.
+#[derive(Deserialize)]
+#[serde(remote = "RepairMode", rename_all = "snake_case")]
+enum RepairModeName {
+    Automatic,
+    Manual,
+}
+
+impl RedisConfig {
+    /// Options of the engine.
+    #[must_use]
+    pub fn options(&self) -> Options {
+        let text = |text: &String| (!text.is_empty()).then(|| text.clone());
+        Options {
+            urls: list(&self.urls),
+            topology: match self.topology {
+                TopologyKind::Standalone => Topology::Standalone,
+                TopologyKind::Sentinel => Topology::Sentinel {
+                    master: self.master.clone(),
+                },
+                TopologyKind::Cluster => Topology::Cluster,
+            },
+            username: text(&self.username),
+            password: (!self.password.is_empty()).then(|| self.password.expose().to_owned()),
+            database: self.database,
+            prefix: self.prefix.clone(),
+            partitions: self.partitions,
+            spread_from: self.spread_from,
+            spread_over: self.spread_over,
+            replicas: self.replicas,
+            replica_timeout: Duration::from_millis(self.replica_timeout_ms),
+            wait_for: self.wait_for,
+            read_urls: list(&self.read_urls),
+            call_timeout: Duration::from_millis(self.call_timeout_ms),
+            try_for: Duration::from_millis(self.try_for_ms),
+            serves: true,
+            retain: Duration::from_millis(self.retain_ms),
+            retain_bytes: self.retain_bytes,
+            keep_closed: Duration::from_millis(self.keep_closed_ms),
+            term_grace: Duration::from_millis(self.term_grace_ms),
+            payment_grace: Duration::ZERO,
+            clock: None,
+            identity: None,
+        }
+    }
+
+    /// How engine and ledger are held against each other; none where they are not.
+    #[must_use]
+    pub fn reconcile_options(&self) -> Option<ReconcileOptions> {
+        (self.reconcile_ms > 0).then(|| ReconcileOptions {
+            interval: Duration::from_millis(self.reconcile_ms),
+            rows_max: self.reconcile_rows,
+        })
+    }
+
+    pub(super) fn check(&self) -> Result<(), UsageError> {
+        let refuse = |text: &str| Err(UsageError::new(text.to_owned()));
+        if list(&self.urls).is_empty() {
+            return refuse("redis.urls needs a URL such as redis://127.0.0.1:6379");
+        }
+        if !(1..=PARTITIONS_MAX).contains(&self.partitions) {
+            return Err(UsageError::new(format!(
+                "redis.partitions must be 1 to {PARTITIONS_MAX}"
+            )));
+        }
+        if self.spread_over == 0 || self.spread_from == 0 {
+            return refuse("redis.spread_from and redis.spread_over must be at least 1");
+        }
+        if self.call_timeout_ms <= self.replica_timeout_ms {
+            return refuse("redis.call_timeout_ms must be above redis.replica_timeout_ms");
+        }
+        if self.try_for_ms.saturating_add(self.call_timeout_ms) > REPLY_KEPT_MS {
+            return Err(UsageError::new(format!(
+                "redis.try_for_ms and redis.call_timeout_ms must be at most {REPLY_KEPT_MS} together: Redis keeps the \
+                 replies to calls for that long"
+            )));
+        }
+        if !(1..=RECONCILE_ROWS_MAX).contains(&self.reconcile_rows) {
+            return Err(UsageError::new(format!(
+                "redis.reconcile_rows must be 1 to {RECONCILE_ROWS_MAX}"
+            )));
+        }
+        let plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+        if self.prefix.is_empty() || !self.prefix.chars().all(plain) {
+            return refuse("redis.prefix is letters, digits, `_`, `-` and `.`");
+        }
+        if self.topology == TopologyKind::Cluster && self.database != 0 {
+            return refuse("redis.database must be 0 in a cluster");
+        }
+        Ok(())
+    }
+}
+
+/// The parts of a text, between commas.
+fn list(text: &str) -> Vec<String> {
+    let parts = text.split(',').map(str::trim);
+    parts
+        .filter(|part| !part.is_empty())
+        .map(str::to_owned)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Config;
+
+    #[test]
+    fn calls_are_not_tried_for_longer_than_replies_are_kept() {
+        let mut config = Config::defaults().expect("the defaults").redis;
+        config.try_for_ms = 60_000 - config.call_timeout_ms;
+        assert!(config.check().is_ok());
+        for try_for_ms in [config.try_for_ms + 1, u64::MAX] {
+            config.try_for_ms = try_for_ms;
+            let refused = config.check().expect_err("too long").to_string();
+            assert!(refused.contains("redis.try_for_ms"), "{refused}");
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! `[webhooks]`
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use qiang_api::{UsageError, Webhooks};
+use qiang_worker::webhook_delivery::{HttpSender, Options};
+use qiang_worker::webhooks::WebhookOptions;
+use serde::Deserialize;
+
+/// A request may take so long: while it lasts, a process that has died keeps its endpoint.
+const TIMEOUT_MS_MAX: u64 = 30_000;
+
+/// `[webhooks]`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "config.default.toml is the documentation")]
+pub struct WebhooksConfig {
+    pub allow_private: bool,
+    pub ca_file: PathBuf,
+    pub timeout_ms: u64,
+    pub concurrent_max: u32,
+    pub retry_ms: u64,
+    pub retry_max_ms: u64,
+    pub disable_after_ms: u64,
+    pub keep_ms: u64,
+}
+
+impl WebhooksConfig {
+    /// What sends events, and what is observed of it.
+    ///
+    /// # Errors
+    /// When the file of certificates cannot be used.
+    pub fn sender(&self) -> anyhow::Result<Webhooks> {
+        let options = Options {
+            allow_private: self.allow_private,
+            timeout: Duration::from_millis(self.timeout_ms),
+        };
+        let ca_file = Some(self.ca_file.as_path()).filter(|file| !file.as_os_str().is_empty());
+        Ok(Webhooks {
+            sender: Arc::new(HttpSender::new(options, ca_file)?),
+            monitor: Arc::default(),
+        })
+    }
+
+    /// How events are told.
+    pub(crate) fn options(&self) -> WebhookOptions {
+        WebhookOptions {
+            retry_min: Duration::from_millis(self.retry_ms),
+            retry_max: Duration::from_millis(self.retry_max_ms),
+            disable_after: Duration::from_millis(self.disable_after_ms),
+            keep: Duration::from_millis(self.keep_ms),
+            request_max: Duration::from_millis(self.timeout_ms),
+            concurrent_max: self.concurrent_max as usize,
+        }
+    }
+
+    /// Checks what its types do not.
+    pub(super) fn check(&self) -> Result<(), UsageError> {
+        for (key, value, max) in [
+            ("timeout_ms", self.timeout_ms, TIMEOUT_MS_MAX),
+            ("concurrent_max", self.concurrent_max.into(), 1_000),
+            ("retry_ms", self.retry_ms, self.retry_max_ms),
+            ("retry_max_ms", self.retry_max_ms, i64::MAX as u64),
+            ("disable_after_ms", self.disable_after_ms, i64::MAX as u64),
+            ("keep_ms", self.keep_ms, i64::MAX as u64),
+        ] {
+            if !(1..=max).contains(&value) {
+                return Err(UsageError::new(format!("webhooks.{key} is 1 to {max}")));
+            }
+        }
+        Ok(())
+    }
+}

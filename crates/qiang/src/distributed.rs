@@ -1,0 +1,481 @@
+//! The engine on Redis as a node uses it: with a ledger, with settlement from one to the other, and with what depends
+//! on how far that is.
+
+mod ack_engine;
+pub(crate) mod binding;
+mod confirmations;
+mod engine_clock;
+
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use anyhow::Context as _;
+use async_trait::async_trait;
+use qiang_api::{Disk, Gauges, PartitionReport, TransportReport};
+use qiang_core::{
+    book::{Claim, Command, Reply},
+    campaign::AckLevel,
+    event::{PartitionId, Seq},
+    outcome::Outcome,
+    ports::{
+        Claimed, Clock, Engine, EngineError, EventLog, GateAnswers, Ledger, QuarantineCount,
+        RepairEngine, RetireEngine as _, Transport, TransportStatus,
+    },
+    reconcile::PartitionFindings,
+};
+use qiang_embedded::{Embedded, SqliteLedger, SystemClock};
+use qiang_redis::{Options, RedisEngine, RedisTransport};
+#[cfg(feature = "rabbitmq")]
+use qiang_worker::broker::RabbitTransport;
+use qiang_worker::{
+    host::Host,
+    reconcile::{ReconcileMonitor, Reconciliation},
+    repair,
+    retirement::Retirement,
+    settlement::{
+        Options as SettlementOptions, Position, Settlement, SettlementMonitor, settle_rest,
+    },
+};
+use tokio::runtime::Handle;
+
+pub(crate) use self::engine_clock::EngineClock;
+use self::{ack_engine::LedgerAckEngine, binding::Binder, confirmations::Confirmations};
+use crate::{
+    close::Close,
+    config::{Config, TransportKind},
+    ledger_ack::{confirm, confirm_command, has_grant, reach},
+    leftovers::Leftovers,
+    machine::disk_of,
+};
+
+/// How long a grant of a campaign that asks for `ledger` waits for it.
+const LEDGER_WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// The ledger behind a remote engine; or an engine's own, for those who look after it while no node serves it.
+pub enum LedgerBackend {
+    /// In a file.
+    File(SqliteLedger),
+    /// In the file of an embedded engine.
+    Engine(Embedded),
+    /// In a database.
+    Database(Arc<dyn Ledger>),
+}
+
+impl LedgerBackend {
+    /// Opens the ledger that the configuration names.
+    ///
+    /// # Errors
+    /// When it cannot be used.
+    pub async fn open(config: &Config, clock: Arc<dyn Clock>) -> anyhow::Result<Self> {
+        if let Some(url) = config.ledger.url() {
+            let ledger = qiang_ledger::open(url, clock, config.ledger.options()).await;
+            return Ok(Self::Database(ledger.context("open the ledger")?));
+        }
+        let path = config.engine.data.clone();
+        let described = format!("open {}", path.display());
+        let opening = tokio::task::spawn_blocking(move || SqliteLedger::open(&path, clock));
+        Ok(Self::File(opening.await?.context(described)?))
+    }
+
+    /// Opens whatever ledger the configuration names, also one in the file of an embedded engine. That file must be
+    /// there.
+    ///
+    /// # Errors
+    /// When it cannot be used.
+    pub async fn open_any(config: &Config, clock: Arc<dyn Clock>) -> anyhow::Result<Self> {
+        if config.ledger.url().is_some() {
+            return Self::open(config, clock).await;
+        }
+        let path = config.engine.data.clone();
+        let described = format!("open {}", path.display());
+        let opening = tokio::task::spawn_blocking(move || match Embedded::is_engine(&path)? {
+            true => Embedded::open(&path, clock).map(Self::Engine),
+            false => SqliteLedger::open(&path, clock).map(Self::File),
+        });
+        opening.await?.context(described)
+    }
+
+    /// The ledger.
+    #[must_use]
+    pub fn ledger(&self) -> Arc<dyn Ledger> {
+        match self {
+            Self::Engine(engine) => Arc::new(engine.clone()),
+            Self::File(file) => Arc::new(file.clone()),
+            Self::Database(ledger) => Arc::clone(ledger),
+        }
+    }
+
+    /// Closes a file; a database stays connected until the last user is dropped.
+    ///
+    /// # Errors
+    /// When closing fails.
+    pub async fn close(&self) -> anyhow::Result<()> {
+        let closing = match self {
+            Self::File(file) => {
+                let file = file.clone();
+                tokio::task::spawn_blocking(move || file.close())
+            }
+            Self::Engine(engine) => {
+                let engine = engine.clone();
+                tokio::task::spawn_blocking(move || engine.close())
+            }
+            Self::Database(_) => return Ok(()),
+        };
+        closing.await.context("the ledger failed while closing")
+    }
+}
+
+/// The engine on Redis, its ledger, and settlement.
+pub(crate) struct Distributed {
+    pub(crate) engine: RedisEngine,
+    /// What reconciliation has found, where it runs.
+    findings: Option<Arc<ReconcileMonitor>>,
+    settlement: Option<Arc<Settlement>>,
+    transport: &'static str,
+    ledger_backend: LedgerBackend,
+    /// The ledger's file, if it is in one.
+    file: Option<PathBuf>,
+    /// Entries that may wait for the ledger.
+    unsettled_max: u64,
+    /// How long a stop waits for the ledger.
+    stop_settling: Duration,
+    is_rest_settled: AtomicBool,
+    confirmations: Confirmations,
+    monitor: Arc<SettlementMonitor>,
+    monitoring: Host,
+    upkeep: Arc<Host>,
+}
+
+impl Distributed {
+    /// Connects to Redis, for users or without any, and starts settling, if this process is to.
+    pub(crate) async fn start(
+        config: &Config,
+        ledger_backend: LedgerBackend,
+        clock: Arc<dyn Clock>,
+        (serves, settle): (bool, bool),
+        upkeep: Arc<Host>,
+    ) -> anyhow::Result<Arc<Self>> {
+        let ledger = ledger_backend.ledger();
+        let positions = ledger.positions().await?;
+        let options = config.redis_options();
+        let mut binder = Binder::start(Arc::clone(&ledger), &options).await?;
+        let options = Options {
+            serves,
+            identity: Some(binder.identity()),
+            ..options
+        };
+        let engine = RedisEngine::connect(options, &positions)
+            .await
+            .context("connect to Redis")?;
+        if let Err(refused) = binder.check().await {
+            engine.close().await;
+            return Err(refused);
+        }
+        if let Some(reason) = engine.stopped() {
+            tracing::error!(
+                reason,
+                "not all of Redis is there: its partitions grant nothing until it is"
+            );
+        }
+        let log: Arc<dyn EventLog> = Arc::new(engine.clone());
+        let settlement = if settle {
+            Some(Arc::new(settlement(config, &engine, &log, &ledger).await?))
+        } else {
+            None
+        };
+        let monitor = Arc::<SettlementMonitor>::default();
+        let monitoring = Host::new("monitor");
+        monitoring.start("binding", Binder::SCHEDULE, binder);
+        let repairing: Arc<dyn RepairEngine> = Arc::new(engine.clone());
+        let keeping = Arc::clone(&repairing);
+        let on_positions = Box::new(move |positions: &[_]| keeping.release_kept(positions));
+        let watched = Arc::clone(&ledger);
+        let reconciler = monitor.reconciler(log, watched, &positions, on_positions);
+        monitoring.start("settlement", SettlementMonitor::SCHEDULE, reconciler);
+        let relays = config.settlement.transport == TransportKind::RabbitMq;
+        if settlement.is_some() && relays {
+            let leftovers = Leftovers::of(config.redis.options());
+            monitoring.start("unused transports", Leftovers::SCHEDULE, leftovers);
+        }
+        engine.recall_from(Arc::clone(&ledger));
+        let retirement = Retirement::new(Arc::new(engine.clone()), Arc::clone(&ledger));
+        monitoring.start("retirement", Retirement::SCHEDULE, retirement);
+        repair::start_all(&monitoring, &repairing, &ledger, config.redis.repair);
+        let findings = config.redis.reconcile_options().map(|options| {
+            let findings = Arc::<ReconcileMonitor>::default();
+            let reconciliation = Reconciliation::new(
+                Arc::new(engine.clone()),
+                ledger_backend.ledger(),
+                clock,
+                options,
+                Arc::clone(&findings),
+            );
+            let schedule = Reconciliation::schedule(options);
+            monitoring.start("reconciliation", schedule, reconciliation);
+            findings
+        });
+        Ok(Arc::new(Self {
+            engine,
+            findings,
+            settlement,
+            transport: config.settlement.transport.name(),
+            ledger_backend,
+            file: config
+                .ledger
+                .url()
+                .is_none()
+                .then(|| config.engine.data.clone()),
+            unsettled_max: config.settlement.unsettled_max,
+            stop_settling: config.settlement.stop_timeout(),
+            is_rest_settled: AtomicBool::new(false),
+            confirmations: Confirmations::new(),
+            monitor,
+            monitoring,
+            upkeep,
+        }))
+    }
+
+    pub(crate) fn ledger(&self) -> Arc<dyn Ledger> {
+        self.ledger_backend.ledger()
+    }
+
+    /// Waits for the ledger to have a grant of a campaign that asks for `ledger`: where this node made it, up to its
+    /// own place in the log. Any other replay is looked for before it waits for the log's end. Whatever else was
+    /// answered is returned as it is.
+    async fn confirm(&self, claim: &Claim, claimed: Claimed) -> Result<Claimed, EngineError> {
+        let Some(grant) = claimed.outcome.grant().copied() else {
+            return Ok(claimed);
+        };
+        if self.engine.asks_for(claim) != Some(AckLevel::Ledger) {
+            return Ok(claimed);
+        }
+        let ledger = self.ledger();
+        let confirmed = Claimed {
+            ack: AckLevel::Ledger,
+            ..claimed
+        };
+        let is_new = matches!(claimed.outcome, Outcome::Granted(_));
+        let known = self.engine.place_of(&grant);
+        if !is_new && known.is_none() && has_grant(&*ledger, claim, &grant).await? {
+            return Ok(confirmed);
+        }
+        let place = known
+            .or_else(|| self.engine.position_after(claim))
+            .ok_or_else(|| EngineError::uncertain("the grant's place in the log is not known"))?;
+        if let Some(settlement) = &self.settlement {
+            settlement.wake(place.0);
+        }
+        reach(&*ledger, place, LEDGER_WAIT_MAX).await?;
+        let looked = confirm(&*ledger, claim, &grant, place.0).await;
+        self.engine.confirmed(&grant);
+        looked.map(|()| confirmed)
+    }
+
+    /// Waits for the ledger to have what a command was answered with, where its campaign asks for `ledger`, or where it
+    /// changes a sale: a loss of entries that nobody has been told of may undo that.
+    async fn confirm_command(&self, command: &Command, reply: &Reply) -> Result<(), EngineError> {
+        let places = self.engine.positions_after(command).await?;
+        if let Some(settlement) = &self.settlement {
+            for (partition, _) in &places {
+                settlement.wake(*partition);
+            }
+        }
+        let made = (command, reply);
+        confirm_command(&*self.ledger(), made, &places, LEDGER_WAIT_MAX).await
+    }
+
+    /// Brings into the ledger what this process has answered or read, also where other processes settle: they may stop
+    /// at the same time, and Redis may be gone before they start again. Logs what it leaves. Again does nothing.
+    async fn settle_rest(&self) {
+        if self.is_rest_settled.swap(true, Ordering::Relaxed) || self.stop_settling.is_zero() {
+            return;
+        }
+        let known = self.engine.known_positions();
+        let log: Arc<dyn EventLog> = Arc::new(self.engine.clone());
+        for unsettled in settle_rest(&log, &self.ledger(), known, self.stop_settling).await {
+            tracing::error!(
+                partition = unsettled.partition.0,
+                settled = unsettled.settled,
+                known = unsettled.known,
+                reason = unsettled.reason,
+                "stopped before the ledger has all entries; keep Redis until another process has settled them"
+            );
+        }
+    }
+
+    /// The engine as the API uses it.
+    pub(crate) fn with_ledger_ack(self: &Arc<Self>) -> Arc<dyn Engine> {
+        Arc::new(LedgerAckEngine {
+            distributed: Arc::clone(self),
+            runtime: Handle::current(),
+        })
+    }
+}
+
+async fn settlement(
+    config: &Config,
+    engine: &RedisEngine,
+    log: &Arc<dyn EventLog>,
+    ledger: &Arc<dyn Ledger>,
+) -> anyhow::Result<Settlement> {
+    // The engine knows the ledger's position, and stops granting by itself.
+    let on_rollback = |partition: PartitionId, settled: Seq, head: Seq| {
+        let partition = partition.0;
+        tracing::error!(
+            partition,
+            settled,
+            head,
+            "the log has lost what the ledger has"
+        );
+    };
+    let mut options = SettlementOptions::new(Box::new(on_rollback));
+    if let Some(transport_options) = config.settlement.transport_options() {
+        let transport = RedisTransport::new(config.redis.options(), transport_options)?;
+        options.transport = Some(Arc::new(transport.fenced_by(engine)) as Arc<dyn Transport>);
+    }
+    #[cfg(feature = "rabbitmq")]
+    if config.settlement.transport == TransportKind::RabbitMq {
+        let broker = config.settlement.broker(&config.redis.prefix);
+        let transport = RabbitTransport::start(broker, Arc::clone(log), Arc::clone(ledger))?;
+        if let Err(error) = transport.check().await {
+            let reason = error.to_string();
+            tracing::error!(
+                transport = config.settlement.transport.name(),
+                reason,
+                "the transport does not work: entries are read from the log until it does"
+            );
+        }
+        options.transport = Some(Arc::new(transport) as Arc<dyn Transport>);
+    }
+    Ok(Settlement::start(
+        Arc::clone(log),
+        Arc::clone(ledger),
+        options,
+    ))
+}
+
+impl Gauges for Distributed {
+    fn queued(&self) -> usize {
+        self.engine.queued()
+    }
+
+    fn gate_answers(&self) -> GateAnswers {
+        self.engine.gate_answers()
+    }
+
+    fn positions(&self) -> (Seq, Seq) {
+        let settled = self.monitor.settled();
+        (self.monitor.lag() + settled, settled)
+    }
+
+    fn lag_in(&self, partition: PartitionId) -> Option<u64> {
+        Some(self.monitor.lag_of(partition))
+    }
+
+    fn stuck(&self) -> Option<String> {
+        let own = self.settlement.as_ref().and_then(|it| it.stuck());
+        // Another process may own the partition.
+        own.or_else(|| self.monitor.stalled())
+    }
+
+    fn stuck_in(&self, partition: PartitionId) -> Option<String> {
+        let own = self.settlement.as_ref();
+        let own = own.and_then(|it| it.stuck_in(partition));
+        own.or_else(|| self.monitor.stalled_in(partition))
+    }
+
+    fn quarantine(&self) -> Vec<(PartitionId, QuarantineCount)> {
+        self.monitor.quarantine()
+    }
+
+    fn partitions(&self) -> Vec<(PartitionId, Option<String>)> {
+        let mut states = self.engine.partition_states();
+        for (partition, reason) in &mut states {
+            if reason.is_none() && self.monitor.is_behind(*partition, self.unsettled_max) {
+                let lag = self.monitor.lag_of(*partition);
+                *reason = Some(format!(
+                    "{lag} entries wait for the ledger, which is too many"
+                ));
+            }
+        }
+        states
+    }
+
+    fn replicas_missing(&self) -> Vec<(PartitionId, u32)> {
+        self.engine.replicas_missing()
+    }
+
+    fn clock_offset_seconds(&self) -> Option<f64> {
+        let now_ms = SystemClock.now().as_millis();
+        let times = self.engine.times();
+        let offsets = times.map(|(_, redis)| redis.as_millis() - now_ms);
+        let furthest = offsets.max_by_key(|offset_ms| offset_ms.unsigned_abs())?;
+        Some(furthest as f64 / 1_000.0)
+    }
+
+    fn disk(&self) -> Option<Disk> {
+        self.file.as_deref().and_then(disk_of)
+    }
+
+    fn upkeep_stuck(&self) -> Option<String> {
+        self.upkeep.stuck()
+    }
+
+    fn reconciliation(&self) -> Option<Vec<PartitionFindings>> {
+        Some(self.findings.as_ref()?.findings())
+    }
+
+    fn transport_report(&self) -> Option<TransportReport> {
+        let settlement = self.settlement.as_ref()?;
+        let report = |(position, status): (Position, TransportStatus)| PartitionReport {
+            partition: position.partition,
+            lag: position.lag(),
+            status,
+        };
+        Some(TransportReport {
+            transport: self.transport,
+            partitions: settlement.statuses().into_iter().map(report).collect(),
+        })
+    }
+}
+
+#[async_trait]
+impl Close for Distributed {
+    fn wake(&self) {
+        self.monitoring.wake();
+        if let Some(settlement) = &self.settlement {
+            settlement.wake_all();
+        }
+    }
+
+    async fn close(&self) -> anyhow::Result<()> {
+        self.engine.finish().await;
+        if let Some(settlement) = &self.settlement {
+            settlement.stop().await;
+        }
+        self.settle_rest().await;
+        self.monitoring.abort();
+        self.engine.close().await;
+        self.ledger_backend.close().await
+    }
+
+    async fn erase(&self) -> anyhow::Result<()> {
+        Ok(self.engine.erase().await?)
+    }
+}
+
+/// Starts settling without serving: what `qiang worker` does.
+pub(crate) async fn settle(
+    config: &Config,
+    clock: Arc<dyn Clock>,
+) -> anyhow::Result<Arc<Distributed>> {
+    let ledger_backend = LedgerBackend::open(config, Arc::clone(&clock)).await?;
+    let upkeep = Arc::new(Host::new("upkeep"));
+    Distributed::start(config, ledger_backend, clock, (false, true), upkeep).await
+}

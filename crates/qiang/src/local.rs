@@ -1,0 +1,226 @@
+//! A node for a demonstration or a benchmark: in this process, on a free loopback port, with its data in a temporary
+//! folder. The limits of users and addresses are off there: its whole load is one program's.
+
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::Context as _;
+use qiang_api::{TokenIssuer, config::Secret};
+use qiang_core::{id::UserId, ports::Clock as _};
+use qiang_embedded::SystemClock;
+use tokio::net::TcpListener;
+
+use crate::{
+    backend::Backend,
+    config::{Config, TransportKind},
+    scratch::Scratch,
+    server::{Running, Server},
+};
+
+/// How long users' tokens are valid.
+const TOKEN_S: i64 = 24 * 3_600;
+
+/// Makes tokens for users of a service.
+#[derive(Clone)]
+pub struct UserTokens(TokenIssuer);
+
+impl UserTokens {
+    /// By the HS256 secret in a file.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is too short.
+    pub fn from_file(path: &Path) -> anyhow::Result<Self> {
+        let secret = std::fs::read_to_string(path)
+            .with_context(|| format!("cannot read {}", path.display()))?;
+        Ok(Self(TokenIssuer::from_secret(secret.trim().as_bytes())?))
+    }
+
+    /// The value of an `Authorization` header.
+    ///
+    /// # Errors
+    /// When the token cannot be signed.
+    pub fn bearer(&self, user: &str, scope: &str) -> anyhow::Result<String> {
+        let token = self
+            .0
+            .issue(&UserId::new(user)?, scope, SystemClock.now(), TOKEN_S)?;
+        Ok(format!("Bearer {token}"))
+    }
+}
+
+/// A running node, and what it has for itself.
+pub struct LocalService {
+    running: Running,
+    backend: Backend,
+    tokens: UserTokens,
+    folder: tempfile::TempDir,
+    scratch: Option<Scratch>,
+}
+
+/// The servers that a local node on Redis uses.
+pub struct LocalServers<'a> {
+    /// URLs of Redis.
+    pub redis: &'a str,
+    /// URLs of its replicas that serve reads; empty for none.
+    pub read_urls: &'a str,
+    /// A database server for the ledger; a file without one.
+    pub ledger: Option<&'a str>,
+    /// The transport of entries to the ledger, as it is configured.
+    pub transport: &'a str,
+    /// The URL of RabbitMQ, for that transport.
+    pub rabbitmq: &'a str,
+}
+
+impl LocalService {
+    /// Starts it on the embedded engine; with `noop_route`, it also offers the request that does nothing.
+    ///
+    /// # Errors
+    /// When the folder or the port cannot be used.
+    pub async fn start(noop_route: bool) -> anyhow::Result<Self> {
+        let mut config = Config::defaults()?;
+        config.server.noop_route = noop_route;
+        Self::start_with(config).await
+    }
+
+    /// Starts it on Redis, with keys and a database of its own that are removed when it stops.
+    ///
+    /// # Errors
+    /// When a server cannot be used; also RabbitMQ, which a node could do without.
+    pub async fn start_on_redis(servers: &LocalServers<'_>) -> anyhow::Result<Self> {
+        if servers.transport == TransportKind::RabbitMq.name() {
+            check_rabbitmq(servers.rabbitmq).await?;
+        }
+        let name = format!("qiang-demo-{:016x}", rand::random::<u64>());
+        let scratch = match servers.ledger {
+            Some(server) => Some(Scratch::make(server, &name.replace('-', "_")).await?),
+            None => None,
+        };
+        let mut flags = vec![
+            ("engine.kind", "redis".to_owned()),
+            ("redis.urls", servers.redis.to_owned()),
+            ("redis.prefix", name),
+            ("redis.read_urls", servers.read_urls.to_owned()),
+            ("settlement.transport", servers.transport.to_owned()),
+            ("settlement.rabbitmq_url", servers.rabbitmq.to_owned()),
+        ];
+        if let Some(scratch) = &scratch {
+            flags.push(("ledger.url", scratch.url().to_owned()));
+        }
+        let started = Self::start_with(Config::defaults_with(&flags)?).await;
+        match started {
+            Ok(local) => Ok(Self { scratch, ..local }),
+            Err(error) => {
+                if let Some(scratch) = scratch {
+                    scratch.drop_database().await?;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    async fn start_with(mut config: Config) -> anyhow::Result<Self> {
+        let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
+        config.engine.data = database(&folder);
+        let secret = hex::encode(rand::random::<[u8; 32]>());
+        let tokens = UserTokens(TokenIssuer::from_secret(secret.as_bytes())?);
+        config.auth.hs256_secret = Secret::new(secret);
+        // Whoever is at this machine joins in.
+        config.pages.development = true;
+        // The load is ours and comes from one address: no limits but those of the machine.
+        config.server.connections_max = u32::from(u16::MAX);
+        config.limits.shares_max = qiang_core::split::SHARES_MAX;
+        config.limits.meter_nobody();
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+        let backend = Backend::open(&config).await?;
+        // A service would wait for Redis; a demonstration cannot.
+        for partition in backend.ports.log.partitions() {
+            if let Err(error) = backend.ports.engine.probe(partition).await {
+                backend.close().await?;
+                return Err(error).context("nothing can be granted");
+            }
+        }
+        let running = Server::start(config, backend.clone(), listener).await?;
+        Ok(Self {
+            running,
+            backend,
+            tokens,
+            folder,
+            scratch: None,
+        })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn addr(&self) -> SocketAddr {
+        self.running.addr()
+    }
+
+    /// What makes tokens for its users.
+    #[must_use]
+    pub fn tokens(&self) -> &UserTokens {
+        &self.tokens
+    }
+
+    /// The file that holds log and ledger.
+    #[must_use]
+    pub fn database(&self) -> PathBuf {
+        database(&self.folder)
+    }
+
+    /// The URL of the ledger's database; none where the ledger is in the file.
+    #[must_use]
+    pub fn ledger_url(&self) -> Option<&str> {
+        self.scratch.as_ref().map(Scratch::url)
+    }
+
+    /// Waits until everything granted so far is in the ledger's tables.
+    ///
+    /// # Errors
+    /// When that takes longer than `wait_max`.
+    pub async fn settle(&self, wait_max: Duration) -> anyhow::Result<()> {
+        self.backend.settle(wait_max).await
+    }
+
+    /// Serves until Ctrl-C.
+    ///
+    /// # Errors
+    /// As [`LocalService::stop`].
+    pub async fn serve_on(self) -> anyhow::Result<()> {
+        tokio::signal::ctrl_c().await?;
+        self.stop().await
+    }
+
+    /// Stops it, and removes its keys and its database.
+    ///
+    /// # Errors
+    /// When it does not stop, or a server does not answer.
+    pub async fn stop(self) -> anyhow::Result<()> {
+        self.running.shutdown().await?;
+        self.backend.erase().await?;
+        match self.scratch {
+            Some(scratch) => scratch.drop_database().await,
+            None => Ok(()),
+        }
+    }
+}
+
+/// What was asked for is used, or it is an error.
+#[cfg(feature = "rabbitmq")]
+async fn check_rabbitmq(url: &str) -> anyhow::Result<()> {
+    let checked =
+        qiang_worker::broker::check(qiang_worker::broker::Options::new(url, "demo")).await;
+    checked.context(
+        "RabbitMQ cannot be used: start it, say with --rabbitmq where it is, or choose another --transport",
+    )
+}
+
+#[cfg(not(feature = "rabbitmq"))]
+async fn check_rabbitmq(_url: &str) -> anyhow::Result<()> {
+    Err(TransportKind::without_rabbitmq().into())
+}
+
+fn database(folder: &tempfile::TempDir) -> PathBuf {
+    folder.path().join("qiang.db")
+}

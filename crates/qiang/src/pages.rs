@@ -1,0 +1,81 @@
+//! The pages of a node, before its API.
+
+use std::sync::Arc;
+
+use axum::Router;
+use qiang_api::TokenIssuer;
+use qiang_core::{id::UserId, ports::Clock as _};
+use qiang_embedded::SystemClock;
+use qiang_web::{Development, Options};
+
+use crate::config::Config;
+
+/// How long whoever tries it out stays signed in.
+const DEVELOPMENT_TOKEN_S: i64 = 24 * 3_600;
+
+/// What puts the pages before the API, where they are wanted.
+///
+/// # Errors
+/// When pages for trying out are wanted, and there is no secret to make tokens with.
+pub(crate) fn surround(config: &Config) -> anyhow::Result<impl FnOnce(Router) -> Router> {
+    let pages = &config.pages;
+    let development: Option<Arc<dyn Development>> = match pages.development {
+        true => Some(Arc::new(Anybody(TokenIssuer::from_secret(
+            config.auth.hs256_secret.expose().as_bytes(),
+        )?))),
+        false => None,
+    };
+    let options = pages.enabled.then(|| Options {
+        development,
+        payment_url: pages.payment_url.clone(),
+        speaks_tls: config.server.speaks_tls(),
+    });
+    Ok(move |api| match options {
+        Some(options) => qiang_web::router(api, options),
+        None => api,
+    })
+}
+
+/// Makes tokens for anybody.
+struct Anybody(TokenIssuer);
+
+impl Development for Anybody {
+    fn token(&self, user: &str, scope: &str) -> anyhow::Result<String> {
+        let (user, now) = (UserId::new(user)?, SystemClock.now());
+        self.0.issue(&user, scope, now, DEVELOPMENT_TOKEN_S)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::{body::to_bytes, http::Request};
+    use tower::ServiceExt as _;
+
+    use super::*;
+
+    /// The QR code of a packet, as a node with this configuration draws it.
+    async fn code(config: &Config, proto: &str) -> Vec<u8> {
+        let pages = surround(config).unwrap()(Router::new());
+        let request = Request::get("/p/1/qr.svg")
+            .header("host", "qiang.example")
+            .header("x-forwarded-proto", proto);
+        let request = request.body(axum::body::Body::empty()).unwrap();
+        let response = pages.oneshot(request).await.unwrap();
+        to_bytes(response.into_body(), usize::MAX)
+            .await
+            .unwrap()
+            .to_vec()
+    }
+
+    #[tokio::test]
+    async fn a_node_that_speaks_tls_shows_links_over_tls() {
+        let plain = Config::defaults().unwrap();
+        let mut tls = Config::defaults().unwrap();
+        tls.server.tls_certificate_file = "certificate.pem".into();
+        tls.server.tls_key_file = "key.pem".into();
+        let https = code(&plain, "https").await;
+        assert!(https.starts_with(b"<?xml"), "it is a picture");
+        assert_ne!(code(&plain, "http").await, https);
+        assert_eq!(code(&tls, "").await, https);
+    }
+}

@@ -1,0 +1,98 @@
+//! A ledger that does not keep up: only the partitions that it lags behind in take no more claims.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+use qiang::{
+    Backend,
+    config::{Config, EngineKind},
+};
+use qiang_core::{
+    book::{Command, Reply},
+    event::PartitionId,
+    ports::{Claimed, EngineError},
+    time::Timestamp,
+};
+use qiang_testkit::{
+    campaign::{Target, sale},
+    servers::redis::{Options, Standalone},
+};
+
+const UNSETTLED_MAX: u64 = 40;
+/// In each of two partitions: more than its share, and less.
+const CLAIMS: [u32; 2] = [60, 10];
+
+async fn claim(backend: &Backend, target: Target, n: u32) -> Result<Claimed, EngineError> {
+    backend
+        .ports
+        .engine
+        .claim(target.one(&format!("u{n}")))
+        .await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn only_claims_of_a_partition_that_is_behind_are_refused() {
+    let server = tokio::task::block_in_place(|| Standalone::start(&Options::new()));
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = Config::defaults().unwrap();
+    config.engine.kind = EngineKind::Redis;
+    config.engine.data = folder.path().join("ledger.db");
+    config.redis.urls = server.url();
+    config.redis.partitions = 2;
+    // Nobody settles.
+    config.settlement.inside = false;
+    config.settlement.unsettled_max = UNSETTLED_MAX;
+    let backend = Backend::open(&config).await.unwrap();
+
+    // A campaign in each partition: which one it is in is seen by its entry.
+    let mut campaigns: BTreeMap<PartitionId, Target> = BTreeMap::new();
+    let log = &backend.ports.log;
+    for n in 1.. {
+        let setup = sale(10_000)
+            .window(Timestamp::from_millis(1_577_836_800_000), 631_152_000_000)
+            .setup(n);
+        let target = Target::of(&setup);
+        let mut before = Vec::new();
+        for partition in log.partitions() {
+            before.push((partition, log.head(partition).await.unwrap()));
+        }
+        let opened = backend
+            .ports
+            .engine
+            .submit(Command::Open(Box::new(setup)))
+            .await;
+        assert_eq!(opened, Ok(Reply::Opened));
+        for (partition, before) in before {
+            if log.head(partition).await.unwrap() > before {
+                campaigns.entry(partition).or_insert(target);
+            }
+        }
+        if campaigns.len() == 2 {
+            break;
+        }
+    }
+    let targets: Vec<Target> = campaigns.into_values().collect();
+    for (target, claims) in targets.iter().zip(CLAIMS) {
+        for n in 0..claims {
+            assert!(claim(&backend, *target, n).await.is_ok());
+        }
+    }
+    let until = Instant::now() + Duration::from_secs(10);
+    let mut n = 1_000;
+    while claim(&backend, targets[0], n).await != Err(EngineError::Overloaded) {
+        assert!(Instant::now() < until, "claims without end");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        n += 1;
+    }
+    let other = claim(&backend, targets[1], n).await;
+    assert!(
+        other.as_ref().is_ok_and(|it| it.outcome.grant().is_some()),
+        "{other:?}"
+    );
+    let states = backend.ports.gauges.partitions();
+    let behind: Vec<bool> = states.iter().map(|(_, reason)| reason.is_some()).collect();
+    assert_eq!(behind, [true, false], "{states:?}");
+    backend.close().await.unwrap();
+}

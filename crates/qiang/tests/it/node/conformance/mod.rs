@@ -1,0 +1,57 @@
+//! The suite that all engines pass, on Redis with PostgreSQL and with MariaDB behind it, and with settlement at work.
+//! Time is given, so that cases can move it.
+
+mod over_transports;
+mod subject;
+
+use std::sync::OnceLock;
+
+use qiang_redis::Options;
+use qiang_testkit::{
+    engine_conformance,
+    servers::redis::{Options as ServerOptions, Standalone},
+};
+
+use crate::node::conformance::subject::{OnRedis, Place};
+use crate::node::ledgers::{InMariaDb, InPostgres};
+
+/// One server, four partitions.
+struct Alone;
+
+fn alone() -> &'static Standalone {
+    static SERVER: OnceLock<Standalone> = OnceLock::new();
+    SERVER.get_or_init(|| Standalone::start(&ServerOptions::new()))
+}
+
+impl Place for Alone {
+    fn options() -> Options {
+        Options {
+            urls: vec![alone().url()],
+            partitions: 4,
+            ..Options::default()
+        }
+    }
+}
+
+/// The same, with every campaign of two units or more spread over three of the partitions.
+struct Spread;
+
+impl Place for Spread {
+    fn options() -> Options {
+        Options {
+            spread_from: 2,
+            spread_over: 3,
+            ..Alone::options()
+        }
+    }
+}
+
+mod into_postgres {
+    use super::*;
+    engine_conformance!(OnRedis<Spread, InPostgres>);
+}
+
+mod into_mariadb {
+    use super::*;
+    engine_conformance!(OnRedis<Spread, InMariaDb>);
+}

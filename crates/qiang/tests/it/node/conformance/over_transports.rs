@@ -1,0 +1,150 @@
+//! The suite once more with settlement at work as in production, over every transport into every ledger.
+//!
+//! Nine times the whole suite would take minutes and mostly ask the engine again. So here are the cases in which the
+//! ledger has something to say: `settling` in `engine_conformance!`. Every case ends with a comparison of the ledger
+//! with the log.
+
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use lapin::{Connection, ConnectionProperties, options::QueueDeleteOptions};
+use qiang_core::ports::{Ledger, Transport};
+use qiang_redis::{
+    Options, RedisEngine, RedisTransport, TransportKind, TransportOptions, remove_transports,
+};
+use qiang_testkit::servers::rabbitmq::RabbitMq;
+use qiang_worker::broker::RabbitTransport;
+
+use crate::node::conformance::{
+    Alone, alone,
+    subject::{OnRedis, Place, Way},
+};
+
+/// A worker that died is followed after this.
+const LEASE: Duration = Duration::from_millis(500);
+/// Longer than any case: nothing is to be read from the log because it took its time.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// One server, two partitions, and every campaign over both of them.
+pub(crate) struct Kept;
+
+impl Place for Kept {
+    fn options() -> Options {
+        Options {
+            partitions: 2,
+            spread_from: 2,
+            spread_over: 2,
+            ..Alone::options()
+        }
+    }
+
+    /// The audit at a case's end reads the whole log: a group that has read nothing keeps it.
+    fn prepare(options: &Options) {
+        for partition in 0..options.partitions {
+            let log = format!("{}:{{p{partition:02}}}:log", options.prefix);
+            let words = ["XGROUP", "CREATE", &log, "auditor", "0", "MKSTREAM"];
+            let made = alone().primary().call(&words);
+            made.unwrap_or_else(|error| panic!("{error}"));
+        }
+    }
+}
+
+/// A transport on Redis: `LIST` or the stream.
+pub(crate) struct OverRedis<const LIST: bool>;
+
+impl<const LIST: bool> Way for OverRedis<LIST> {
+    async fn transport(
+        options: &Options,
+        _engine: &RedisEngine,
+        _ledger: Arc<dyn Ledger>,
+        worker: &str,
+    ) -> Option<Arc<dyn Transport>> {
+        let transport_kind = if LIST {
+            TransportKind::List
+        } else {
+            TransportKind::Stream
+        };
+        let transport_options = TransportOptions {
+            lease: LEASE,
+            ..TransportOptions::new(transport_kind, worker)
+        };
+        let transport = RedisTransport::new(options.clone(), transport_options);
+        Some(Arc::new(
+            transport.unwrap_or_else(|error| panic!("{error:?}")),
+        ))
+    }
+}
+
+fn rabbitmq() -> &'static RabbitMq {
+    static SERVER: OnceLock<RabbitMq> = OnceLock::new();
+    SERVER.get_or_init(RabbitMq::start)
+}
+
+pub(crate) struct OverRabbit;
+
+impl Way for OverRabbit {
+    async fn transport(
+        options: &Options,
+        engine: &RedisEngine,
+        ledger: Arc<dyn Ledger>,
+        worker: &str,
+    ) -> Option<Arc<dyn Transport>> {
+        remove_transports(options).await.expect("Redis answers");
+        let broker = qiang_worker::broker::Options {
+            prefix: options.prefix.clone(),
+            patience: PATIENCE,
+            ..qiang_worker::broker::Options::new(&rabbitmq().url(), worker)
+        };
+        let transport = RabbitTransport::start(broker, Arc::new(engine.clone()), ledger);
+        Some(Arc::new(
+            transport.unwrap_or_else(|error| panic!("{error}")),
+        ))
+    }
+
+    /// Hundreds of quorum queues would slow the server down.
+    async fn clear(options: &Options) {
+        let properties = ConnectionProperties::default();
+        let connection = Connection::connect(&rabbitmq().url(), properties).await;
+        let connection = connection.expect("RabbitMQ takes connections");
+        let channel = connection.create_channel().await.expect("a channel");
+        for partition in 0..options.partitions {
+            for rest in ["", ".dead"] {
+                let queue = format!("{}.p{partition:02}{rest}", options.prefix);
+                let deleting =
+                    channel.queue_delete(queue.as_str().into(), QueueDeleteOptions::default());
+                deleting.await.expect("the queue is deleted");
+            }
+        }
+    }
+}
+
+macro_rules! into_every_ledger {
+    ($($transport:ident: $way:ty;)*) => {
+        $(mod $transport {
+            use super::*;
+
+            mod into_a_file {
+                use super::*;
+                qiang_testkit::engine_conformance!(settling OnRedis<Kept, crate::node::ledgers::InFile, $way>);
+            }
+
+            mod into_postgres {
+                use super::*;
+                qiang_testkit::engine_conformance!(settling OnRedis<Kept, crate::node::ledgers::InPostgres, $way>);
+            }
+
+            mod into_mariadb {
+                use super::*;
+                qiang_testkit::engine_conformance!(settling OnRedis<Kept, crate::node::ledgers::InMariaDb, $way>);
+            }
+        })*
+    };
+}
+
+into_every_ledger! {
+    stream: OverRedis<false>;
+    list: OverRedis<true>;
+    rabbitmq: OverRabbit;
+}

@@ -1,0 +1,282 @@
+//! Payments of another amount, or in another currency, than the order's price, from the report to the refund.
+
+use crate::node::http::common::{Service, call, paid};
+use serde_json::{Value, json};
+
+fn money(amount: i64, currency: &str) -> Value {
+    json!({ "amount": amount, "currency": currency })
+}
+
+fn other(reference: &str, amount: i64, currency: &str) -> Value {
+    json!({ "reference": reference, "amount": money(amount, currency) })
+}
+
+/// Nothing that arrived is refused: it is owed back as it arrived, and found until it is paid back.
+#[tokio::test]
+async fn another_amount_is_owed_back_until_it_is_refunded() {
+    let service = Service::start().await;
+    let (operator, ann) = (service.operator(), service.token("ann", "claim"));
+    let sale = service.sale(1, |_| ()).await;
+    let order = service.act(&format!("/v1/sales/{sale}/orders"), &ann).await;
+    let order = order.text("order");
+    let path = format!("/v1/orders/{order}");
+    let (payment, refunds) = (format!("{path}/payment"), format!("{path}/refunds"));
+    for (reference, amount, currency) in [
+        ("under", 499, "CNY"),
+        ("over", 501, "CNY"),
+        ("dollars", 500, "USD"),
+    ] {
+        for _ in 0..2 {
+            let body = other(reference, amount, currency);
+            let reply = service.post(&payment, &operator, body).await;
+            let state = reply.json()["order"]["state"].clone();
+            assert_eq!(
+                (reply.status, reply.text("outcome").as_str(), state),
+                (200, "refund_due", json!("held")),
+                "{reply:?}"
+            );
+        }
+        let seen = format!("/v1/payments/{reference}");
+        let seen = service.get(&seen, &ann).await.json();
+        assert_eq!(
+            (&seen["outcome"], &seen["amount"]),
+            (&json!("refund_due"), &money(amount, currency))
+        );
+    }
+    let again = service.post(&payment, &operator, paid("under", 500)).await;
+    assert_eq!(again.text("outcome"), "refund_due", "{again:?}");
+    assert_eq!(again.json()["order"]["refunds_due"], json!(3));
+    // What is counted is the money of the first report.
+    let seen = service.get("/v1/payments/under", &ann).await.json();
+    assert_eq!(seen["amount"], money(499, "CNY"));
+    let reply = service.post(&payment, &operator, paid("p", 500)).await;
+    assert_eq!(reply.text("outcome"), "paid", "{reply:?}");
+    let again = service
+        .post(&payment, &operator, other("p", 1, "CNY"))
+        .await;
+    assert_eq!(again.text("outcome"), "paid", "{again:?}");
+    for (amount, currency) in [
+        (0, "CNY"),
+        (-1, "CNY"),
+        (0, "USD"),
+        (9_007_199_254_740_992, "CNY"),
+        (1, "XXX"),
+        (1, "QQQ"),
+    ] {
+        let body = other("none", amount, currency);
+        let reply = service.post(&payment, &operator, body).await;
+        reply.assert_problem(422, "invalid");
+    }
+
+    let seen = service.get(&refunds, &ann).await.json();
+    let dollars = json!({ "due": money(500, "USD"), "refunded": money(0, "USD") });
+    assert_eq!(
+        (&seen["due"], &seen["other_currencies"], &seen["settled"]),
+        (&money(1_000, "CNY"), &json!([dollars]), &json!(true))
+    );
+    let listed = service.get("/v1/refunds?limit=1&all=true", &operator).await;
+    let listed = listed.json();
+    let row = |amount: i64, currency: &str| {
+        json!({ "order": order, "user": "ann", "due": money(amount, currency),
+            "refunded": money(0, currency), "left": money(amount, currency) })
+    };
+    assert_eq!(
+        (&listed["orders"], &listed["next"]),
+        (&json!([row(1_000, "CNY"), row(500, "USD")]), &Value::Null)
+    );
+    let refund = async |reference: &str, amount: i64, currency: &str| {
+        let body = other(reference, amount, currency);
+        service.post(&refunds, &operator, body).await
+    };
+    let less = refund("r-1", 501, "USD").await;
+    less.assert_problem(409, "not-owed");
+    let euros = refund("r-1", 1, "EUR").await;
+    euros.assert_problem(409, "not-owed");
+    for (reference, amount, currency) in [("r-1", 500, "USD"), ("r-2", 1_000, "CNY")] {
+        let made = refund(reference, amount, currency).await;
+        assert_eq!(
+            (made.status, &made.json()["amount"]),
+            (201, &money(amount, currency)),
+            "{made:?}"
+        );
+    }
+    let left = service.get("/v1/refunds?all=true", &operator).await;
+    assert_eq!(left.json()["orders"], json!([]));
+
+    let metrics = call(service.addr, "GET", "/metrics", None, &[], None).await;
+    let metrics = String::from_utf8_lossy(&metrics.body).into_owned();
+    for (labels, count) in [
+        (r#"outcome="paid",amount="price""#, 1),
+        (r#"outcome="refund_due",amount="other""#, 6),
+        (r#"outcome="refund_due",amount="price""#, 0),
+        (r#"outcome="refund_due",amount="differs""#, 1),
+        (r#"outcome="paid",amount="differs""#, 1),
+    ] {
+        let line = format!("qiang_payments_total{{{labels}}} {count}\n");
+        assert!(metrics.contains(&line), "{line}");
+    }
+    service.stop().await;
+}
+
+/// A sale names which other amounts pay its orders. What pays one is the seller's; a return owes all of it back.
+#[tokio::test]
+async fn an_accepted_amount_pays_an_order() {
+    let service = Service::start().await;
+    let (operator, ann) = (service.operator(), service.token("ann", "claim"));
+    let tolerant = |body: &mut Value| {
+        body["payment_policy"] = json!("accept_with_tolerance");
+        body["payment_tolerance"] = money(5, "CNY");
+    };
+    let sale = service.sale(9, tolerant).await;
+    let seen = service.get(&format!("/v1/sales/{sale}"), &ann).await.json();
+    assert_eq!(
+        (&seen["payment_policy"], &seen["payment_tolerance"]),
+        (&json!("accept_with_tolerance"), &money(5, "CNY"))
+    );
+    let order = service.act(&format!("/v1/sales/{sale}/orders"), &ann).await;
+    let path = format!("/v1/orders/{}", order.text("order"));
+    let payment = format!("{path}/payment");
+    for (reference, amount, currency, outcome) in [
+        ("under", 494, "CNY", "refund_due"),
+        ("dollars", 500, "USD", "refund_due"),
+        ("within", 495, "CNY", "paid"),
+        ("within", 495, "CNY", "paid"),
+        ("within", 500, "CNY", "paid"),
+        ("again", 505, "CNY", "refund_due"),
+    ] {
+        let body = other(reference, amount, currency);
+        let reply = service.post(&payment, &operator, body).await;
+        assert_eq!(reply.text("outcome"), outcome, "{reply:?}");
+    }
+    let seen = service.get("/v1/payments/within", &ann).await.json();
+    assert_eq!(
+        (&seen["outcome"], &seen["amount"]),
+        (&json!("paid"), &money(495, "CNY"))
+    );
+    let refunds = format!("{path}/refunds");
+    let due = service.get(&refunds, &ann).await.json();
+    assert_eq!(due["due"], money(494 + 505, "CNY"));
+    let returned = service
+        .post(&format!("{path}/return"), &operator, json!({}))
+        .await;
+    assert_eq!(returned.status, 200, "{returned:?}");
+    let due = service.get(&refunds, &ann).await.json();
+    assert_eq!(due["due"], money(494 + 505 + 495, "CNY"));
+    let metrics = call(service.addr, "GET", "/metrics", None, &[], None).await;
+    let metrics = String::from_utf8_lossy(&metrics.body).into_owned();
+    for (labels, count) in [
+        (r#"outcome="paid",amount="accepted""#, 2),
+        (r#"outcome="paid",amount="differs""#, 1),
+        (r#"outcome="refund_due",amount="other""#, 3),
+    ] {
+        let line = format!("qiang_payments_total{{{labels}}} {count}\n");
+        assert!(metrics.contains(&line), "{line}");
+    }
+    service.stop().await;
+}
+
+/// A sale with the default policy says so. A policy that the price does not allow makes no sale.
+#[tokio::test]
+async fn a_payment_policy_fits_its_sale() {
+    let service = Service::start().await;
+    let seller = service.token("seller", "campaigns:write");
+    let sale = service.sale(9, |_| ()).await;
+    let seen = service.get(&format!("/v1/sales/{sale}"), &seller).await;
+    let seen = seen.json();
+    assert_eq!(
+        (&seen["payment_policy"], &seen["payment_tolerance"]),
+        (&json!("owed"), &Value::Null)
+    );
+    let none = Value::Null;
+    let (tolerance, no_tolerance) = (money(5, "CNY"), money(0, "CNY"));
+    for (price, policy, tolerance, pointer) in [
+        (500, "accept_with_tolerance", &none, "#/payment_tolerance"),
+        (500, "accept_over", &tolerance, "#/payment_tolerance"),
+        (500, "owed", &tolerance, "#/payment_tolerance"),
+        (
+            500,
+            "accept_with_tolerance",
+            &money(500, "CNY"),
+            "#/payment_policy",
+        ),
+        (
+            500,
+            "accept_with_tolerance",
+            &money(-1, "CNY"),
+            "#/payment_policy",
+        ),
+        (
+            500,
+            "accept_with_tolerance",
+            &money(5, "USD"),
+            "#/payment_tolerance/currency",
+        ),
+        (0, "accept_over", &none, "#/payment_policy"),
+        (
+            0,
+            "accept_with_tolerance",
+            &no_tolerance,
+            "#/payment_policy",
+        ),
+    ] {
+        let mut body = json!({ "title": "phones", "stock": 9, "unit_price": money(price, "CNY"),
+            "payment_policy": policy });
+        if !tolerance.is_null() {
+            body["payment_tolerance"] = tolerance.clone();
+        }
+        let reply = service.post("/v1/sales", &seller, body.clone()).await;
+        reply.assert_problem(422, "invalid");
+        let errors = reply.json()["errors"].clone();
+        assert_eq!(errors[0]["pointer"], json!(pointer), "{body} {errors}");
+    }
+    let body = json!({ "title": "phones", "stock": 9, "unit_price": money(1, "CNY"),
+        "payment_policy": "keep" });
+    let reply = service.post("/v1/sales", &seller, body).await;
+    assert!((400..500).contains(&reply.status), "{reply:?}");
+    service.stop().await;
+}
+
+/// A price stays one that the sale's payment policy allows: the policy never changes.
+#[tokio::test]
+async fn a_price_that_the_payment_policy_does_not_allow_is_refused() {
+    let service = Service::start().await;
+    let operator = service.operator();
+    let with = async |policy: &'static str, tolerance: Value| {
+        let adjust = |body: &mut Value| {
+            body["payment_policy"] = json!(policy);
+            if !tolerance.is_null() {
+                body["payment_tolerance"] = tolerance;
+            }
+        };
+        service.sale(9, adjust).await
+    };
+    let tolerant = with("accept_with_tolerance", money(5, "CNY")).await;
+    let generous = with("accept_over", Value::Null).await;
+    for (sale, price, is_refused) in [
+        (&tolerant, 5, true),
+        (&tolerant, 0, true),
+        (&tolerant, 6, false),
+        (&generous, 0, true),
+        (&generous, 1, false),
+    ] {
+        let path = format!("/v1/sales/{sale}");
+        let body = json!({ "unit_price": money(price, "CNY") });
+        let reply = call(
+            service.addr,
+            "PATCH",
+            &path,
+            Some(&operator),
+            &[],
+            Some(body),
+        )
+        .await;
+        if is_refused {
+            reply.assert_problem(422, "invalid");
+            let pointer = reply.json()["errors"][0]["pointer"].clone();
+            assert_eq!(pointer, json!("#/unit_price/amount"), "{reply:?}");
+        } else {
+            assert_eq!(reply.status, 200, "{reply:?}");
+        }
+    }
+    service.stop().await;
+}

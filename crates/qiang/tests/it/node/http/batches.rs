@@ -1,0 +1,208 @@
+//! Red packets, many in one request.
+
+use crate::node::http::common::{Reply, Service, packet};
+use serde_json::{Value, json};
+
+const PATH: &str = "/v1/red-packets/batch";
+
+fn keyed(key: &str, total: i64, shares: u32) -> Value {
+    json!({ "idempotency_key": key, "red_packet": packet(total, shares) })
+}
+
+impl Service {
+    async fn send_all(&self, packets: Vec<Value>) -> Reply {
+        let token = self.token("sam", "send");
+        let body = json!({ "red_packets": packets });
+        self.post(PATH, &token, body).await
+    }
+}
+
+/// Key, result, and id or problem of each.
+fn results(reply: &Reply) -> Vec<(String, String, String)> {
+    assert_eq!(reply.status, 200, "{reply:?}");
+    let body = reply.json();
+    let results = body["results"].as_array().unwrap().iter();
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let told = results.map(|it| {
+        let (packet, problem) = (it.get("red_packet"), it.get("problem"));
+        assert_eq!(packet.is_some(), problem.is_none(), "{it}");
+        let what = packet.map_or_else(|| text(&it["problem"]["type"]), |it| text(&it["id"]));
+        (text(&it["idempotency_key"]), text(&it["result"]), what)
+    });
+    told.collect()
+}
+
+#[tokio::test]
+async fn each_packet_is_answered_by_itself() {
+    let service = Service::start().await;
+    service.deposit("sam", 1_000).await;
+    let send = async |key: &str, total| {
+        let token = service.token("sam", "send");
+        let body = packet(total, 2);
+        service.post_key("/v1/red-packets", &token, key, body).await
+    };
+    let alone = send("before", 100).await;
+    assert_eq!(alone.status, 201);
+    let asked = vec![
+        keyed("a", 300, 3),
+        keyed("b", 700, 3),
+        keyed("before", 100, 2),
+        keyed("a", 300, 3),
+        keyed("before", 101, 2),
+        keyed("c", 500, 1),
+    ];
+    let reply = service.send_all(asked.clone()).await;
+    let first = results(&reply);
+    let told: Vec<_> = first.iter().map(|it| (&*it.0, &*it.1)).collect();
+    let expected = [
+        ("a", "created"),
+        ("b", "refused"),
+        ("before", "replayed"),
+        ("a", "replayed"),
+        ("before", "refused"),
+        ("c", "created"),
+    ];
+    assert_eq!(told, expected);
+    assert_eq!(first[1].2, "/problems/insufficient-funds");
+    assert_eq!(first[2].2, alone.text("id"));
+    assert_eq!(first[3].2, first[0].2);
+    assert_eq!(first[4].2, "/problems/key-reused");
+    let problem = &reply.json()["results"][1]["problem"];
+    assert_eq!(problem["status"], json!(409));
+    assert_eq!(problem["request_id"], json!(reply.header("x-request-id")));
+    assert_eq!(reply.header("idempotency-replayed"), "");
+    assert_eq!(service.balance("sam").await, 100);
+
+    // Whatever was made can be claimed, and is what its key stands for, also alone.
+    for (place, number) in [(0, 3), (5, 1)] {
+        let whole = &reply.json()["results"][place]["red_packet"];
+        assert_eq!(whole["state"]["remaining"], json!(number));
+        let ann = service.token("ann", "claim");
+        let claims = format!("/v1/red-packets/{}/claims", first[place].2);
+        assert_eq!(service.act(&claims, &ann).await.status, 201);
+    }
+    let again = send("c", 500).await;
+    again.assert_problem(422, "key-reused");
+    let token = service.token("sam", "send");
+    let again = service
+        .post_key("/v1/red-packets", &token, "c", packet(500, 1))
+        .await;
+    assert_eq!((again.status, again.text("id")), (200, first[5].2.clone()));
+
+    // Sent again, only what was refused is made.
+    service.deposit("sam", 600).await;
+    let second = results(&service.send_all(asked).await);
+    assert_eq!(second[1].1, "created");
+    for place in [0, 2, 3, 5] {
+        assert_eq!(
+            (&*second[place].1, &second[place].2),
+            ("replayed", &first[place].2)
+        );
+    }
+    assert_eq!(service.balance("sam").await, 0);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_wrong_field_refuses_all_before_anything_is_done() {
+    let service = Service::start_with(|config, _| config.limits.shares_max = 50).await;
+    service.deposit("sam", 1_000).await;
+    let refused = async |packets: Vec<Value>, pointers: &[&str]| {
+        let reply = service.send_all(packets).await;
+        reply.assert_problem(422, "invalid");
+        let errors = reply.json()["errors"].clone();
+        let errors = errors.as_array().unwrap().iter();
+        let found: Vec<_> = errors.map(|it| it["pointer"].as_str().unwrap()).collect();
+        assert_eq!(found, pointers, "{reply:?}");
+    };
+    let with = |key: &str, adjust: fn(&mut Value)| {
+        let mut item = keyed(key, 100, 5);
+        adjust(&mut item["red_packet"]);
+        item
+    };
+    let none = with("b", |it| it["shares"] = json!(0));
+    let blank = with("c", |it| it["title"] = json!(" "));
+    let over = with("d", |it| it["ends_at"] = json!("2026-11-21T11:00:00.000Z"));
+    let nobody = with("e", |it| it["audience"] = json!({ "users": [] }));
+    let many = with("f", |it| it["shares"] = json!(51));
+    let good = keyed("a", 100, 5);
+    refused(
+        vec![none, good.clone(), many],
+        &[
+            "#/red_packets/0/red_packet/shares",
+            "#/red_packets/2/red_packet/shares",
+        ],
+    )
+    .await;
+    refused(
+        vec![good.clone(), blank, over.clone(), nobody],
+        &[
+            "#/red_packets/1/red_packet/title",
+            "#/red_packets/2/red_packet/ends_at",
+            "#/red_packets/3/red_packet/audience/users",
+        ],
+    )
+    .await;
+    refused(vec![], &["#/red_packets"]).await;
+    refused(vec![good.clone(); 101], &["#/red_packets"]).await;
+    refused(vec![good.clone(); 11], &["#/red_packets"]).await;
+    refused(
+        vec![json!({ "red_packet": packet(9, 1) })],
+        &["#/red_packets/0/idempotency_key"],
+    )
+    .await;
+    refused(vec![keyed("", 9, 1)], &["#/red_packets/0/idempotency_key"]).await;
+    assert_eq!(service.balance("sam").await, 1_000);
+
+    // No key is spent. Nor is a repetition refused because its window is over by now.
+    let soon = with("d", |it| it["ends_at"] = json!("2026-11-21T12:01:00.000Z"));
+    let most = vec![good.clone(), soon];
+    let made = results(&service.send_all(most.clone()).await);
+    assert!(made.iter().all(|it| it.1 == "created"), "{made:?}");
+    service.clock.advance_ms(120_000);
+    let again = results(&service.send_all(most).await);
+    assert!(again.iter().all(|it| it.1 == "replayed"), "{again:?}");
+    let reply = service
+        .post(
+            PATH,
+            &service.token("sam", "claim"),
+            json!({ "red_packets": [good] }),
+        )
+        .await;
+    reply.assert_problem(403, "forbidden");
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn each_packet_counts_as_one_that_is_sent() {
+    let service = Service::start_with(|config, _| {
+        config.limits.creations_per_user_per_minute = 3;
+        config.limits.shares_max = 20;
+        config.limits.shares_per_user_per_minute = 20;
+    })
+    .await;
+    service.deposit("sam", 1_000).await;
+    let asked: Vec<_> = ["a", "b", "c", "d"].map(|key| keyed(key, 10, 2)).into();
+    let told = results(&service.send_all(asked).await);
+    let became: Vec<_> = told.iter().map(|it| &*it.1).collect();
+    assert_eq!(became, ["created", "created", "created", "refused"]);
+    assert_eq!(told[3].2, "/problems/creations-throttled");
+    assert_eq!(service.balance("sam").await, 970);
+    service.stop().await;
+
+    let service = Service::start_with(|config, _| {
+        config.limits.shares_max = 20;
+        config.limits.shares_per_user_per_minute = 20;
+    })
+    .await;
+    service.deposit("sam", 1_000).await;
+    let first = results(&service.send_all(vec![keyed("a", 100, 12)]).await);
+    let second = results(
+        &service
+            .send_all(vec![keyed("b", 100, 12), keyed("c", 100, 8)])
+            .await,
+    );
+    let became: Vec<_> = first.iter().chain(&second).map(|it| &*it.1).collect();
+    assert_eq!(became, ["created", "refused", "created"]);
+    service.stop().await;
+}

@@ -1,0 +1,468 @@
+//! Keyed changes that break off, because their client disconnects or their answer is uncertain: a retry gets the
+//! answer, carries out what was not carried out, and undoes nothing.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use parking_lot::Mutex;
+use qiang_core::{
+    book::{Claim, Command, OrderView, Reply},
+    campaign::{AckLevel, Tally},
+    event::PartitionId,
+    id::{CampaignId, OrderId},
+    outcome::Outcome,
+    ports::{Answer, Claimed, Engine, EngineError, Probed, Ticket},
+};
+use serde_json::{Value, json};
+use tokio::{io::AsyncWriteExt as _, net::TcpStream};
+
+use crate::node::http::common::{self, Service};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Fate of the next changes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    CarriedOut,
+    /// They wait, until they are let go.
+    Held,
+    /// They are carried out, and the answer is lost.
+    AnswerLost,
+    /// They are lost.
+    Lost,
+}
+
+/// A command that waits, and where its answer goes.
+type Waiting = Vec<(Command, Answer<Reply>)>;
+
+/// Engine that carries out, holds or loses changes, as a test asks.
+#[derive(Clone)]
+struct Fickle {
+    engine: Arc<dyn Engine>,
+    fate: Arc<Mutex<Fate>>,
+    held: Arc<Mutex<Waiting>>,
+    /// Whether a pause has reached some of the parts alone.
+    is_half_paused: Arc<AtomicBool>,
+}
+
+impl Fickle {
+    fn lost<T>() -> Result<T, EngineError> {
+        Err(EngineError::uncertain("its answer was lost"))
+    }
+
+    /// Waits until a change waits.
+    async fn holds(&self) {
+        let until = Instant::now() + PATIENCE;
+        while self.held.lock().is_empty() {
+            assert!(Instant::now() < until, "the change comes to the engine");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Carries out what waits, and from here on everything.
+    async fn let_go(&self) {
+        *self.fate.lock() = Fate::CarriedOut;
+        let held = std::mem::take(&mut *self.held.lock());
+        for (command, answer) in held {
+            answer.send(self.engine.submit(command).await);
+        }
+    }
+}
+
+impl Engine for Fickle {
+    fn claim(&self, claim: Claim) -> Ticket<Claimed> {
+        self.engine.claim(claim)
+    }
+    fn submit(&self, command: Command) -> Ticket<Reply> {
+        let fate = match command {
+            Command::Act { .. } | Command::SetStock { .. } | Command::SetTerms { .. } => {
+                *self.fate.lock()
+            }
+            _ => Fate::CarriedOut,
+        };
+        match fate {
+            Fate::CarriedOut => self.engine.submit(command),
+            Fate::Held => {
+                let (answer, ticket) = Ticket::new();
+                self.held.lock().push((command, answer));
+                ticket
+            }
+            Fate::AnswerLost => {
+                drop(self.engine.submit(command));
+                Ticket::ready(Self::lost())
+            }
+            Fate::Lost => Ticket::ready(Self::lost()),
+        }
+    }
+    fn peek(&self, claim: &Claim) -> Option<Outcome> {
+        self.engine.peek(claim)
+    }
+    fn has_opened(&self, campaign: CampaignId) -> bool {
+        self.engine.has_opened(campaign)
+    }
+    fn tally(&self, campaign: CampaignId) -> Ticket<Option<Tally>> {
+        self.engine.tally(campaign)
+    }
+    fn is_paused_throughout(&self, _: CampaignId) -> Ticket<bool> {
+        Ticket::ready(Ok(!self.is_half_paused.load(Ordering::Relaxed)))
+    }
+    fn order(&self, order: OrderId) -> Ticket<Option<OrderView>> {
+        self.engine.order(order)
+    }
+    fn probe(&self, partition: PartitionId) -> Ticket<Probed> {
+        self.engine.probe(partition)
+    }
+    fn ack_levels(&self) -> &'static [AckLevel] {
+        self.engine.ack_levels()
+    }
+}
+
+async fn start() -> (Service, Fickle) {
+    let fickle = Mutex::new(None);
+    let service = Service::start_with(|_, backend| {
+        let engine = Fickle {
+            engine: Arc::clone(&backend.ports.engine),
+            fate: Arc::new(Mutex::new(Fate::CarriedOut)),
+            held: Arc::default(),
+            is_half_paused: Arc::default(),
+        };
+        backend.ports.engine = Arc::new(engine.clone());
+        *fickle.lock() = Some(engine);
+    })
+    .await;
+    (service, fickle.into_inner().unwrap())
+}
+
+/// A change: what is asked for, where it is seen, and what is asked for to undo it.
+struct Case {
+    name: &'static str,
+    ask: Ask,
+    undo: Ask,
+    /// Another change that has nothing to do with it.
+    aside: Ask,
+    field: &'static str,
+    after: Value,
+}
+
+#[derive(Clone)]
+enum Ask {
+    Act(&'static str),
+    Patch(Value),
+}
+
+impl Ask {
+    async fn under(&self, service: &Service, sale: &str, key: &str) -> common::Reply {
+        // A moment later: changes of one millisecond have no order.
+        service.clock.advance_ms(1);
+        self.again(service, sale, key).await
+    }
+
+    fn request(&self, sale: &str) -> (&'static str, String, Option<Value>) {
+        match self {
+            Self::Act(verb) => ("POST", format!("/v1/campaigns/{sale}/{verb}"), None),
+            Self::Patch(body) => ("PATCH", format!("/v1/sales/{sale}"), Some(body.clone())),
+        }
+    }
+
+    /// Sends the request, and reads no answer.
+    async fn begin(&self, service: &Service, sale: &str, key: &str) -> TcpStream {
+        service.clock.advance_ms(1);
+        let (method, path, body) = self.request(sale);
+        let (token, body) = (
+            service.operator(),
+            body.map_or_else(String::new, |it| it.to_string()),
+        );
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nhost: test\r\nauthorization: Bearer {token}\r\nidempotency-key: {key}\r\n\
+             content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        let mut stream = TcpStream::connect(service.addr).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+        stream
+    }
+
+    async fn again(&self, service: &Service, sale: &str, key: &str) -> common::Reply {
+        let (method, path, body) = self.request(sale);
+        let (token, headers) = (service.operator(), [("Idempotency-Key", key)]);
+        common::call(service.addr, method, &path, Some(&token), &headers, body).await
+    }
+}
+
+fn cases() -> [Case; 5] {
+    let price =
+        |amount: i64| Ask::Patch(json!({ "unit_price": { "amount": amount, "currency": "CNY" } }));
+    let stock = |stock: u64| Ask::Patch(json!({ "stock": stock }));
+    let both = |title: &str| Ask::Patch(json!({ "title": title, "per_user_limit": title.len() }));
+    [
+        Case {
+            name: "price",
+            ask: price(10),
+            undo: price(100),
+            aside: stock(6),
+            field: "/unit_price/amount",
+            after: json!(10),
+        },
+        Case {
+            name: "stock",
+            ask: stock(7),
+            undo: stock(9),
+            aside: price(600),
+            field: "/stock",
+            after: json!(7),
+        },
+        Case {
+            name: "title",
+            ask: both("old"),
+            undo: both("anew"),
+            aside: stock(6),
+            field: "/title",
+            after: json!("old"),
+        },
+        Case {
+            name: "pause",
+            ask: Ask::Act("pause"),
+            undo: Ask::Act("resume"),
+            aside: price(600),
+            field: "/state/phase",
+            after: json!("paused"),
+        },
+        Case {
+            name: "resume",
+            ask: Ask::Act("resume"),
+            undo: Ask::Act("pause"),
+            aside: stock(6),
+            field: "/state/phase",
+            after: json!("live"),
+        },
+    ]
+}
+
+impl Case {
+    async fn sale(&self, service: &Service) -> String {
+        let sale = service.sale(5, |_| ()).await;
+        if self.name == "resume" {
+            let paused = self.undo.under(service, &sale, &self.key(&sale)).await;
+            assert_eq!(paused.status, 200, "{paused:?}");
+        }
+        sale
+    }
+
+    fn key(&self, name: &str) -> String {
+        format!("{}-{name}", self.name)
+    }
+
+    async fn seen(&self, service: &Service, sale: &str) -> Value {
+        let read = service
+            .get(&format!("/v1/sales/{sale}"), &service.operator())
+            .await;
+        assert_eq!(read.status, 200, "{read:?}");
+        read.json().pointer(self.field).cloned().unwrap_or_default()
+    }
+}
+
+#[tokio::test]
+async fn a_change_goes_on_when_its_client_disconnects() {
+    let (service, engine) = start().await;
+    let service = Arc::new(service);
+    for case in cases() {
+        let sale = case.sale(&service).await;
+        *engine.fate.lock() = Fate::Held;
+        let first = case.ask.begin(&service, &sale, &case.key("first")).await;
+        engine.holds().await;
+        // The client has waited long enough: its connection ends.
+        drop(first);
+        let mut again = tokio::spawn({
+            let (service, ask) = (Arc::clone(&service), case.ask.clone());
+            let (sale, key) = (sale.clone(), case.key("first"));
+            async move { ask.again(&service, &sale, &key).await }
+        });
+        // It waits for the first try, and nothing else comes to the engine.
+        let waits = tokio::time::timeout(Duration::from_millis(100), &mut again).await;
+        assert!(waits.is_err(), "{}: {waits:?}", case.name);
+        assert_eq!(engine.held.lock().len(), 1, "{}", case.name);
+        engine.let_go().await;
+        let again = again.await.unwrap();
+        assert_eq!(again.status, 200, "{}: {again:?}", case.name);
+        assert_eq!(again.header("idempotency-replayed"), "true");
+        assert_eq!(
+            case.seen(&service, &sale).await,
+            case.after,
+            "{}",
+            case.name
+        );
+        // It is kept: what was changed since stays.
+        let undone = case.undo.under(&service, &sale, &case.key("undo")).await;
+        assert_eq!(undone.status, 200, "{}: {undone:?}", case.name);
+        let since = case.seen(&service, &sale).await;
+        let late = case.ask.under(&service, &sale, &case.key("first")).await;
+        assert_eq!(late.json(), again.json(), "{}", case.name);
+        assert_eq!(case.seen(&service, &sale).await, since, "{}", case.name);
+    }
+    let service = Arc::into_inner(service).unwrap();
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_retry_waits_for_a_first_try_that_hangs_no_longer_than_it_may() {
+    let (service, engine) = start().await;
+    let sale = service.sale(5, |_| ()).await;
+    *engine.fate.lock() = Fate::Held;
+    let pause = Ask::Act("pause");
+    let first = pause.again(&service, &sale, "k");
+    let rest = async {
+        engine.holds().await;
+        let again = pause.again(&service, &sale, "k").await;
+        again.assert_problem(503, "uncertain");
+        assert_eq!(again.header("retry-after"), "1");
+        engine.let_go().await;
+    };
+    let (first, ()) = tokio::join!(first, rest);
+    assert_eq!(first.status, 200, "{first:?}");
+    let again = pause.again(&service, &sale, "k").await;
+    assert_eq!((again.status, again.json()), (200, first.json()));
+    service.stop().await;
+}
+
+/// Of a spread campaign some parts are paused, and the others still grant.
+#[tokio::test]
+async fn a_pause_that_stopped_half_way_is_completed() {
+    let (service, engine) = start().await;
+    let sale = service.sale(5, |_| ()).await;
+    let pause = Ask::Act("pause");
+    assert_eq!(pause.under(&service, &sale, "k").await.status, 200);
+    engine.is_half_paused.store(true, Ordering::Relaxed);
+    *engine.fate.lock() = Fate::Held;
+    let second = pause.under(&service, &sale, "l");
+    let rest = async {
+        engine.holds().await;
+        engine.let_go().await;
+    };
+    let (second, ()) = tokio::join!(second, rest);
+    assert_eq!(second.status, 200, "{second:?}");
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_retry_after_an_uncertain_answer_carries_out_what_was_not() {
+    let (service, engine) = start().await;
+    for case in cases() {
+        for fate in [Fate::AnswerLost, Fate::Lost] {
+            let sale = case.sale(&service).await;
+            let key = case.key(if fate == Fate::Lost { "lost" } else { "answer" });
+            *engine.fate.lock() = fate;
+            let first = case.ask.under(&service, &sale, &key).await;
+            first.assert_problem(503, "uncertain");
+            *engine.fate.lock() = Fate::CarriedOut;
+            // Another change that has nothing to do with it.
+            let aside = case
+                .aside
+                .under(&service, &sale, &format!("{key}-aside"))
+                .await;
+            assert_eq!(aside.status, 200, "{}", case.name);
+            let again = case.ask.under(&service, &sale, &key).await;
+            assert_eq!(again.status, 200, "{key}: {again:?}");
+            assert_eq!(again.header("idempotency-replayed"), "true", "{key}");
+            assert_eq!(case.seen(&service, &sale).await, case.after, "{key}");
+            // From here on it has an answer.
+            let undone = case
+                .undo
+                .under(&service, &sale, &format!("{key}-undo"))
+                .await;
+            assert_eq!(undone.status, 200, "{key}");
+            let since = case.seen(&service, &sale).await;
+            let late = case.ask.under(&service, &sale, &key).await;
+            assert_eq!((late.status, late.json()), (200, again.json()), "{key}");
+            assert_eq!(case.seen(&service, &sale).await, since, "{key}");
+            // It is listed once: with the creation, the pause before, the other change and the last one.
+            let path = format!("/v1/actions?subject={sale}");
+            let actions = service.get(&path, &service.operator()).await.json();
+            let listed = actions["actions"].as_array().map(Vec::len);
+            let before = usize::from(case.name == "resume");
+            assert_eq!(listed, Some(4 + before), "{key}: {actions}");
+        }
+    }
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_retry_undoes_no_change_that_was_made_since() {
+    let (service, engine) = start().await;
+    for case in cases() {
+        for fate in [Fate::AnswerLost, Fate::Lost] {
+            let sale = case.sale(&service).await;
+            let key = case.key(if fate == Fate::Lost { "lost" } else { "answer" });
+            *engine.fate.lock() = fate;
+            let first = case.ask.under(&service, &sale, &key).await;
+            first.assert_problem(503, "uncertain");
+            *engine.fate.lock() = Fate::CarriedOut;
+            let undo = case
+                .undo
+                .under(&service, &sale, &format!("{key}-undo"))
+                .await;
+            assert_eq!(undo.status, 200, "{key}");
+            let since = case.seen(&service, &sale).await;
+            assert_ne!(since, case.after, "{key}");
+            // A resumption of what was never paused, and a pause of what was never resumed, changed nothing.
+            let is_act = matches!(case.ask, Ask::Act(_));
+            if fate == Fate::AnswerLost || !is_act {
+                for _ in 0..2 {
+                    let again = case.ask.under(&service, &sale, &key).await;
+                    again.assert_problem(409, "key-pending");
+                    assert_eq!(case.seen(&service, &sale).await, since, "{key}");
+                }
+                // Once it is so again, that is the answer.
+                let ask = case
+                    .ask
+                    .under(&service, &sale, &format!("{key}-anew"))
+                    .await;
+                assert_eq!(ask.status, 200, "{key}");
+                let again = case.ask.under(&service, &sale, &key).await;
+                assert_eq!(again.status, 200, "{key}: {again:?}");
+            }
+        }
+    }
+    service.stop().await;
+}
+
+/// As a ledger leaves it that answers `uncertain` or `unavailable`: the key is bound, and nothing was recorded or
+/// changed. Keys that were bound by versions that kept no answers are the same.
+#[tokio::test]
+async fn a_key_that_was_bound_for_nothing_is_carried_out() {
+    let service = Service::start().await;
+    let sale = service.sale(5, |_| ()).await;
+    let title = Ask::Patch(json!({ "title": "new" }));
+    let pause = Ask::Act("pause");
+    for (ask, key) in [(&title, "t"), (&pause, "p")] {
+        assert_eq!(ask.under(&service, &sale, key).await.status, 200);
+    }
+    assert_eq!(
+        Ask::Act("resume").under(&service, &sale, "r").await.status,
+        200
+    );
+    let file = rusqlite::Connection::open(service.folder.path().join("qiang.db")).unwrap();
+    file.execute_batch(
+        "UPDATE campaigns SET title = 'phones';
+         UPDATE idempotency_keys SET answer = NULL;
+         DELETE FROM actions WHERE kind <> 'create';",
+    )
+    .unwrap();
+    drop(file);
+    let service = service.restart().await;
+    for (ask, key, field, after) in [
+        (&title, "t", "/title", "new"),
+        (&pause, "p", "/state/phase", "paused"),
+    ] {
+        let again = ask.under(&service, &sale, key).await;
+        assert_eq!(again.status, 200, "{key}: {again:?}");
+        let path = format!("/v1/sales/{sale}");
+        let read = service.get(&path, &service.operator()).await.json();
+        assert_eq!(read.pointer(field), Some(&json!(after)), "{key}");
+    }
+    service.stop().await;
+}

@@ -1,0 +1,118 @@
+//! Rows that users can cause without end: changes of one campaign, and keys of what is done already.
+
+use serde_json::{Value, json};
+
+use crate::node::http::common::{Reply, Service, call, paid};
+
+impl Service {
+    async fn keyed_act(&self, path: &str, token: &str, key: &str) -> Reply {
+        let headers = [("Idempotency-Key", key)];
+        call(self.addr, "POST", path, Some(token), &headers, None).await
+    }
+
+    fn count(&self, of: &str) -> i64 {
+        let file = rusqlite::Connection::open(self.folder.path().join("qiang.db")).unwrap();
+        let sql = format!("SELECT count(*) FROM {of}");
+        file.query_row(&sql, [], |row| row.get(0)).unwrap()
+    }
+}
+
+#[tokio::test]
+async fn one_campaign_takes_so_many_changes_a_minute() {
+    const CHANGES: u32 = 1;
+    let service = Service::start_with(|config, _| {
+        config.limits.changes_per_campaign_per_minute = CHANGES;
+    })
+    .await;
+    let packet = service.red_packet(5, |_| ()).await;
+    let sam = service.token("sam", "send");
+    let path = |verb: &str| format!("/v1/campaigns/{packet}/{verb}");
+    for round in 0..CHANGES {
+        for verb in ["pause", "resume"] {
+            let key = format!("{verb}-{round}");
+            let made = service.keyed_act(&path(verb), &sam, &key).await;
+            assert_eq!(made.status, 200, "{key}: {made:?}");
+        }
+    }
+    // A pause is taken always. Again, under another key, it would write a row for nothing.
+    assert_eq!(service.act(&path("pause"), &sam).await.status, 200);
+    let rows = (service.count("actions"), service.count("idempotency_keys"));
+    for n in 0..5 {
+        for verb in ["pause", "resume"] {
+            let key = format!("{verb}-more-{n}");
+            let refused = service.keyed_act(&path(verb), &sam, &key).await;
+            refused.assert_problem(429, "throttled");
+            assert!(!refused.header("retry-after").is_empty());
+        }
+        service
+            .act(&path("resume"), &sam)
+            .await
+            .assert_problem(429, "throttled");
+        // Without a key it is read, and writes nothing.
+        assert_eq!(service.act(&path("pause"), &sam).await.status, 200);
+    }
+    let after = (service.count("actions"), service.count("idempotency_keys"));
+    assert_eq!(after, rows);
+    // A retry of what was made has its answer, and another campaign its own allowance.
+    let again = service.keyed_act(&path("resume"), &sam, "resume-0").await;
+    assert_eq!(again.status, 200, "{again:?}");
+    let sale = service.sale(5, |_| ()).await;
+    let stock = |stock: u64| json!({ "stock": stock });
+    let sale = format!("/v1/sales/{sale}");
+    for n in 0..u64::from(CHANGES) {
+        let made = service
+            .patch(&sale, &service.operator(), stock(6 + n))
+            .await;
+        assert_eq!(made.status, 200, "{made:?}");
+    }
+    let refused = service.patch(&sale, &service.operator(), stock(20)).await;
+    refused.assert_problem(429, "throttled");
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_done_for_good_binds_no_further_key() {
+    let service = Service::start().await;
+    let (ann, bob) = (service.token("ann", "claim"), service.token("bob", "claim"));
+    let operator = service.operator();
+    let sale = service.sale(5, |_| ()).await;
+    let orders = format!("/v1/sales/{sale}/orders");
+    let mut order = Vec::new();
+    for token in [&ann, &bob] {
+        let made = service.act(&orders, token).await;
+        assert_eq!(made.status, 201, "{made:?}");
+        order.push(format!("/v1/orders/{}", made.text("order")));
+    }
+    let payment = format!("{}/payment", order[1]);
+    let made = service.post(&payment, &operator, paid("p", 500)).await;
+    assert_eq!(made.status, 200, "{made:?}");
+    let cases: [(String, &String); 4] = [
+        (format!("{}/cancellation", order[0]), &ann),
+        (format!("{}/return", order[1]), &operator),
+        (format!("/v1/campaigns/{sale}/close"), &operator),
+        (format!("/v1/campaigns/{sale}/archive"), &operator),
+    ];
+    for (path, token) in &cases {
+        let first = service.keyed_act(path, token, "first").await;
+        assert_eq!(first.status, 200, "{path}: {first:?}");
+        let rows = (service.count("actions"), service.count("idempotency_keys"));
+        for n in 0..5 {
+            let again = service.keyed_act(path, token, &format!("again-{n}")).await;
+            assert_eq!(again.status, 200, "{path}: {again:?}");
+            let state = |reply: &Reply| -> Value {
+                let body = reply.json();
+                [&body["state"], &body["phase"]]
+                    .map(Clone::clone)
+                    .to_vec()
+                    .into()
+            };
+            assert_eq!(state(&again), state(&first), "{path}");
+        }
+        let after = (service.count("actions"), service.count("idempotency_keys"));
+        assert_eq!(after, rows, "{path}");
+        let retried = service.keyed_act(path, token, "first").await;
+        assert_eq!(retried.json(), first.json(), "{path}");
+        assert_eq!(retried.header("idempotency-replayed"), "true");
+    }
+    service.stop().await;
+}

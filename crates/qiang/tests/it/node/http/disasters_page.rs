@@ -1,0 +1,54 @@
+//! The tests that docs/operate/disasters.md names, and that each of its rows names one.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// The file of a test, which its name begins with: `crate::node::module::module`.
+fn file_of(crates: &Path, crate_name: &str, modules: &[&str]) -> Option<PathBuf> {
+    let folder = match crate_name {
+        "testkit" => "src",
+        "powerloss" => "tests/power_loss",
+        _ => "tests/it",
+    };
+    let module = modules
+        .iter()
+        .fold(crates.join(crate_name).join(folder), |at, name| {
+            at.join(name)
+        });
+    let files = [module.with_extension("rs"), module.join("mod.rs")];
+    files.into_iter().find(|file| file.is_file())
+}
+
+#[test]
+fn the_tests_that_the_page_names_are_there() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let page = fs::read_to_string(crates.join("../docs/operate/disasters.md")).unwrap();
+    let is_row = |line: &&str| line.starts_with("| ") && !line.starts_with("| what happens");
+    let rows: Vec<_> = page.lines().filter(is_row).collect();
+    assert!(rows.len() > 100, "{}", rows.len());
+    let mut missing = Vec::new();
+    for row in rows {
+        let cells: Vec<_> = row.trim_matches('|').split(" | ").collect();
+        assert_eq!(cells.len(), 5, "{row}");
+        let named: Vec<_> = cells[4].split('`').skip(1).step_by(2).collect();
+        assert!(!named.is_empty(), "no test: {row}");
+        for name in named {
+            let parts: Vec<_> = name.split("::").collect();
+            let (crate_name, rest) = parts.split_first().unwrap();
+            let (test, modules) = rest.split_last().unwrap();
+            // Some name a whole module of tests.
+            let is_there = file_of(crates, crate_name, rest).is_some()
+                || file_of(crates, crate_name, modules).is_some_and(|file| {
+                    fs::read_to_string(file)
+                        .unwrap()
+                        .contains(&format!("fn {test}"))
+                });
+            if !is_there {
+                missing.push(name);
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{missing:#?}");
+}

@@ -1,0 +1,182 @@
+//! Orders that are returned in parts, from the request to the refund.
+
+use crate::node::http::common::{Reply, Service, paid};
+use serde_json::{Value, json};
+
+/// How long buyers may return orders, in milliseconds.
+const RETURN_MS: u64 = 60_000;
+
+struct Case {
+    service: Service,
+    operator: String,
+    /// The buyer.
+    ann: String,
+    /// Path of an order of three units for 500 each.
+    order: String,
+    sale: String,
+}
+
+impl Case {
+    async fn new() -> Self {
+        let service =
+            Service::start_with(|config, _| config.limits.buyer_return_ms = RETURN_MS).await;
+        let (operator, ann) = (service.operator(), service.token("ann", "claim"));
+        let sale = service
+            .sale(9, |body| body["per_user_limit"] = json!(3))
+            .await;
+        let path = format!("/v1/sales/{sale}/orders");
+        let order = service.post(&path, &ann, json!({ "quantity": 3 })).await;
+        let order = format!("/v1/orders/{}", order.text("order"));
+        Self {
+            service,
+            operator,
+            ann,
+            order,
+            sale: sale.to_string(),
+        }
+    }
+
+    async fn pay(&self) {
+        let path = format!("{}/payment", self.order);
+        let reply = self
+            .service
+            .post(&path, &self.operator, paid("p", 1_500))
+            .await;
+        assert_eq!(reply.text("outcome"), "paid", "{reply:?}");
+    }
+
+    async fn give(&self, key: &str, body: Value) -> Reply {
+        let path = format!("{}/return", self.order);
+        self.service
+            .post_key(&path, &self.operator, key, body)
+            .await
+    }
+
+    /// Minor units that were ever owed.
+    async fn due(&self) -> Value {
+        let path = format!("{}/refunds", self.order);
+        let seen = self.service.get(&path, &self.ann).await.json();
+        assert_eq!(seen["settled"], json!(true));
+        seen["due"]["amount"].clone()
+    }
+
+    async fn remaining(&self) -> Value {
+        let path = format!("/v1/campaigns/{}/state", self.sale);
+        self.service.get(&path, &self.ann).await.json()["remaining"].clone()
+    }
+}
+
+fn units(quantity: impl Into<Value>) -> Value {
+    json!({ "quantity": quantity.into() })
+}
+
+#[tokio::test]
+async fn units_are_returned_once_per_key() {
+    let case = Case::new().await;
+    let early = case.give("a", units(1)).await;
+    early.assert_problem(409, "order-conflict");
+    case.pay().await;
+    let path = format!("{}/return", case.order);
+    let without_key = case.service.post(&path, &case.operator, units(1)).await;
+    without_key.assert_problem(400, "bad-request");
+    for (body, status, slug) in [
+        (units(0), 422, "invalid"),
+        (units(-1), 422, "invalid"),
+        (json!({ "units": 1 }), 422, "invalid"),
+        (units(4), 409, "return-exceeds-order"),
+    ] {
+        let refused = case.give("b", body.clone()).await;
+        assert_eq!(refused.status, status, "{body} {refused:?}");
+        refused.assert_problem(status, slug);
+    }
+    assert_eq!(case.remaining().await, json!(6));
+    for _ in 0..3 {
+        let returned = case.give("c", units(1)).await.json();
+        let seen = [
+            &returned["state"],
+            &returned["returned_quantity"],
+            &returned["refunds_due"],
+        ];
+        assert_eq!(seen, [&json!("paid"), &json!(1), &json!(1)]);
+    }
+    let other = case.give("c", units(2)).await;
+    other.assert_problem(422, "key-reused");
+    assert_eq!(
+        (case.due().await, case.remaining().await),
+        (json!(500), json!(7))
+    );
+
+    let mut again = case.give("c", units(1)).await.json();
+    assert_eq!(again["returned_quantity"], json!(1));
+    let mine = case
+        .service
+        .get("/v1/accounts/ann/orders", &case.ann)
+        .await
+        .json();
+    assert_eq!(mine["orders"][0]["returned_quantity"], json!(1));
+    let listed = format!("/v1/sales/{}/orders", case.sale);
+    let listed = case.service.get(&listed, &case.operator).await.json();
+    assert_eq!(listed["orders"][0]["returned_quantity"], json!(1));
+
+    again = case.give("d", units(1)).await.json();
+    assert_eq!(again["returned_quantity"], json!(2));
+    assert_eq!(case.due().await, json!(1_000));
+    for _ in 0..2 {
+        let rest = case.service.act(&path, &case.operator).await.json();
+        assert_eq!(
+            (&rest["state"], &rest["returned_quantity"]),
+            (&json!("returned"), &json!(3))
+        );
+    }
+    let late = case.give("e", units(1)).await;
+    late.assert_problem(409, "order-conflict");
+    assert_eq!(
+        (case.due().await, case.remaining().await),
+        (json!(1_500), json!(9))
+    );
+    let path = format!("/v1/actions?subject={}", &case.order["/v1/orders/".len()..]);
+    let actions = case.service.get(&path, &case.operator).await.json();
+    let of_returns = actions["actions"].as_array().into_iter().flatten();
+    let of_returns: Vec<_> = of_returns
+        .filter(|action| action["action"] == "return" && action["detail"] == units(1))
+        .collect();
+    assert!(!of_returns.is_empty(), "{actions}");
+    case.service.stop().await;
+}
+
+/// A buyer has a key of the same name as the seller: they are two.
+#[tokio::test]
+async fn keys_of_two_callers_are_two_returns() {
+    let case = Case::new().await;
+    case.pay().await;
+    let path = format!("{}/return", case.order);
+    for (token, returned) in [(&case.operator, 1), (&case.ann, 2), (&case.ann, 2)] {
+        let reply = case.service.post_key(&path, token, "k", units(1)).await;
+        let seen = reply.json()["returned_quantity"].clone();
+        assert_eq!(seen, json!(returned), "{reply:?}");
+    }
+    // Later the buyer returns no more, and a retry is answered as before.
+    assert_eq!(case.due().await, json!(1_000));
+    case.service.clock.advance_ms(RETURN_MS as i64);
+    for (key, status) in [("k", 200), ("l", 403)] {
+        let late = case.service.post_key(&path, &case.ann, key, units(1)).await;
+        assert_eq!(late.status, status, "{late:?}");
+    }
+    case.service.stop().await;
+}
+
+#[tokio::test]
+async fn a_held_order_is_cancelled_whole() {
+    let case = Case::new().await;
+    let path = format!("{}/cancellation", case.order);
+    for quantity in [1, 2, 4] {
+        let refused = case.service.post(&path, &case.ann, units(quantity)).await;
+        refused.assert_problem(409, "partial-cancellation");
+    }
+    let seen = case.service.get(&case.order, &case.ann).await;
+    assert_eq!(seen.text("state"), "held");
+    let cancelled = case.service.post(&path, &case.ann, units(3)).await;
+    assert_eq!(cancelled.text("state"), "cancelled", "{cancelled:?}");
+    assert_eq!(case.remaining().await, json!(9));
+    case.service.stop().await;
+}

@@ -1,0 +1,443 @@
+//! Webhooks over the API: what an endpoint may be, what it is told, and what becomes of one that does not answer.
+
+use std::time::{Duration, Instant};
+
+use crate::node::http::common::{Reply, Service, paid};
+use qiang::{Backend, config::Config};
+use serde_json::{Value, json};
+
+use crate::node::http::receiver::{Answer, Receiver};
+
+/// Nothing here takes that long.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn adjust(config: &mut Config, _: &mut Backend) {
+    let webhooks = &mut config.webhooks;
+    webhooks.allow_private = true;
+    // Of the real time: nothing times out where it does not have to.
+    webhooks.timeout_ms = 30_000;
+    (webhooks.retry_ms, webhooks.retry_max_ms) = (100, 1_000);
+    webhooks.disable_after_ms = 60_000;
+}
+
+async fn until(what: &str, look: impl AsyncFn() -> bool) {
+    let over = Instant::now() + PATIENCE;
+    while !look().await {
+        assert!(Instant::now() < over, "{what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Makes a webhook for a receiver; its path.
+async fn webhook(service: &Service, receiver: &Receiver, filter: Value) -> String {
+    let mut body = filter;
+    body["url"] = json!(receiver.url());
+    let reply = service
+        .post("/v1/webhooks", &service.operator(), body)
+        .await;
+    assert_eq!(reply.status, 201, "{reply:?}");
+    receiver.knows(&reply.text("secret"));
+    let path = format!("/v1/webhooks/{}", reply.text("id"));
+    assert_eq!(reply.header("location"), path);
+    path
+}
+
+async fn get(service: &Service, path: &str) -> Value {
+    let reply = service.get(path, &service.operator()).await;
+    assert_eq!(reply.status, 200, "{reply:?}");
+    reply.json()
+}
+
+async fn order(service: &Service, sale: &str, user: &str) -> Reply {
+    let path = format!("/v1/sales/{sale}/orders");
+    let reply = service.act(&path, &service.token(user, "claim")).await;
+    assert_eq!(reply.status, 201, "{reply:?}");
+    reply
+}
+
+#[tokio::test]
+async fn an_endpoint_is_told_what_it_wants() {
+    let service = Service::start_with(adjust).await;
+    let (all, some) = (Receiver::start().await, Receiver::start().await);
+    webhook(&service, &all, json!({})).await;
+    let wanted = json!({"types": ["order.paid", "campaign.closed"], "owner": "olga"});
+    webhook(&service, &some, wanted).await;
+    let sale = service.sale(5, |_| ()).await;
+    let packet = service.red_packet(3, |_| ()).await;
+    let bought = order(&service, &sale, "ann").await.json();
+    order(&service, &sale, "bob").await;
+    let path = format!("/v1/orders/{}", bought["order"].as_str().unwrap());
+    let operator = service.operator();
+    let reply = service
+        .post(&format!("{path}/payment"), &operator, paid("p1", 500))
+        .await;
+    assert_eq!(reply.status, 200, "{reply:?}");
+    let path = format!("/v1/red-packets/{packet}/claims");
+    let share = service
+        .act(&path, &service.token("ann", "claim"))
+        .await
+        .json();
+    for id in [&sale, &packet] {
+        let path = format!("/v1/campaigns/{id}/close");
+        assert_eq!(service.act(&path, &operator).await.status, 200);
+    }
+    until("all are told", async || {
+        all.count() == 6 && some.count() == 2
+    })
+    .await;
+    let told = all.received();
+    let data = |kind: &str, campaign: &str| {
+        let mut events = told.events.iter().map(|(_, body)| body);
+        let found = events.find(|it| it["type"] == kind && it["data"]["campaign"] == campaign);
+        found.unwrap_or_else(|| panic!("no {kind}: {told:?}"))["data"].clone()
+    };
+    let money = |amount: i64| json!({"amount": amount, "currency": "CNY"});
+    let held = json!({"campaign": sale, "kind": "sale", "owner": "olga", "number": 1, "order": bought["order"],
+        "user": "ann", "quantity": 1, "amount": money(500)});
+    assert_eq!(data("order.held", &sale), held);
+    let mut paid = held;
+    paid["payment"] = json!("p1");
+    assert_eq!(data("order.paid", &sale), paid);
+    let expected = json!({"campaign": packet, "kind": "red_packet", "owner": "sam", "number": 1, "user": "ann",
+        "quantity": 1, "amount": share["amount"]});
+    assert_eq!(data("share.granted", &packet), expected);
+    let rest = 10_000 - share["amount"]["amount"].as_i64().unwrap();
+    let expected = json!({"campaign": packet, "kind": "red_packet", "owner": "sam", "returned": 2,
+        "refunded": money(rest)});
+    assert_eq!(data("campaign.closed", &packet), expected);
+    let expected = json!({"campaign": sale, "kind": "sale", "owner": "olga", "returned": 3});
+    assert_eq!(data("campaign.closed", &sale), expected);
+    assert_eq!(some.received().types(), ["order.paid", "campaign.closed"]);
+    service.stop().await;
+}
+
+/// An endpoint hears what arrived for an order, and what was paid back, in the currency in which it arrived.
+#[tokio::test]
+async fn an_endpoint_is_told_of_another_amount() {
+    let service = Service::start_with(adjust).await;
+    let receiver = Receiver::start().await;
+    webhook(&service, &receiver, json!({})).await;
+    let sale = service.sale(5, |_| ()).await;
+    let bought = order(&service, &sale, "ann").await;
+    let (path, operator) = (
+        format!("/v1/orders/{}", bought.text("order")),
+        service.operator(),
+    );
+    let dollars = |amount: i64| json!({"amount": amount, "currency": "USD"});
+    let body = |reference: &str| json!({"reference": reference, "amount": dollars(7)});
+    for (part, reference, status) in [("payment", "p", 200), ("refunds", "r", 201)] {
+        let path = format!("{path}/{part}");
+        let reply = service.post(&path, &operator, body(reference)).await;
+        assert_eq!(reply.status, status, "{reply:?}");
+    }
+    until("all deliveries", async || receiver.count() == 3).await;
+    let told = receiver.received();
+    let types = ["order.held", "order.refund_due", "order.refunded"];
+    assert_eq!(told.types(), types);
+    let (due, refunded) = (&told.events[1].1["data"], &told.events[2].1["data"]);
+    assert_eq!(
+        (&due["amount"], &due["payment"]),
+        (&dollars(7), &json!("p"))
+    );
+    assert_eq!(refunded["refunded"], dollars(7));
+    service.stop().await;
+}
+
+/// An endpoint hears that an order that costs nothing is paid, though no payment was reported.
+#[tokio::test]
+async fn an_endpoint_is_told_that_a_free_order_is_paid() {
+    let service = Service::start_with(adjust).await;
+    let receiver = Receiver::start().await;
+    webhook(&service, &receiver, json!({})).await;
+    let free = |body: &mut Value| body["unit_price"]["amount"] = json!(0);
+    let sale = service.sale(5, free).await;
+    let bought = order(&service, &sale, "ann").await;
+    until("all deliveries", async || receiver.count() == 2).await;
+    let told = receiver.received();
+    assert_eq!(told.types(), ["order.held", "order.paid"]);
+    let paid = &told.events[1].1["data"];
+    assert_eq!(paid["amount"], json!({"amount": 0, "currency": "CNY"}));
+    assert_eq!(paid["payment"], format!("free-{}", bought.text("order")));
+    service.stop().await;
+}
+
+/// One that does not answer is tried less and less, disabled at last, and told all of it after a redrive.
+#[tokio::test]
+async fn an_endpoint_that_fails_is_disabled_and_redriven() {
+    let service = Service::start_with(adjust).await;
+    let receiver = Receiver::start().await;
+    // Not of holds that end while the clock goes on.
+    let path = webhook(&service, &receiver, json!({"types": ["order.held"]})).await;
+    receiver.answer_all(500);
+    let sale = service.sale(9, |_| ()).await;
+    order(&service, &sale, "u0").await;
+    until("it fails", async || {
+        get(&service, &path).await["status"] == "failing"
+    })
+    .await;
+    let failing = get(&service, &path).await;
+    assert_eq!(failing["attempts"], 1, "{failing}");
+    assert_eq!(failing["last_error"], "status 500");
+    assert!(failing["retry_at"].is_string() && failing["failing_since"].is_string());
+    // The clock stands: no other attempt is due.
+    tokio::time::sleep(Duration::from_millis(1_200)).await;
+    assert_eq!(receiver.requests(), 1);
+    for attempts in 2..5 {
+        service.clock.advance_ms(1_000);
+        let tried = async || get(&service, &path).await["attempts"] == attempts;
+        until("it is tried again", tried).await;
+    }
+    let test = service
+        .act(&format!("{path}/test"), &service.operator())
+        .await
+        .json();
+    assert_eq!(test, json!({"delivered": false, "error": "status 500"}));
+    service.clock.advance_ms(60_000);
+    until("it is disabled", async || {
+        get(&service, &path).await["status"] == "disabled"
+    })
+    .await;
+    order(&service, &sale, "u1").await;
+    let shown = async || {
+        let metrics = service.get("/metrics", "").await;
+        let text = String::from_utf8_lossy(&metrics.body).into_owned();
+        text.contains("qiang_webhook_endpoints{state=\"disabled\"} 1\n")
+    };
+    until("it is shown", shown).await;
+    let before = receiver.requests();
+    receiver.answer_all(200);
+    service.clock.advance_ms(10_000);
+    tokio::time::sleep(Duration::from_millis(1_200)).await;
+    assert_eq!((receiver.requests(), receiver.count()), (before, 0));
+
+    let redrive = format!("{path}/redrive");
+    let redriven = service.act(&redrive, &service.operator()).await;
+    assert_eq!(
+        (redriven.status, redriven.text("status")),
+        (200, "ok".to_owned())
+    );
+    until("all deliveries", async || receiver.count() == 2).await;
+    // Once more, from the beginning; and what is new.
+    let since = json!({"since": "2026-01-01T00:00:00Z"});
+    let redriven = service.post(&redrive, &service.operator(), since).await;
+    assert_eq!(redriven.status, 200, "{redriven:?}");
+    until("it is told again", async || {
+        receiver.received().duplicates == 2
+    })
+    .await;
+    order(&service, &sale, "u2").await;
+    until("it goes on", async || receiver.count() == 3).await;
+    let told = receiver.received();
+    let users: Vec<_> = told
+        .events
+        .iter()
+        .map(|(_, it)| it["data"]["user"].clone())
+        .collect();
+    assert_eq!(users, ["u0", "u1", "u2"]);
+    service.stop().await;
+}
+
+/// A process ends between what it has told and the note of it: the next one tells it again, and goes on.
+#[tokio::test]
+async fn what_was_told_and_not_noted_is_told_again() {
+    let service = Service::start_with(adjust).await;
+    let receiver = Receiver::start().await;
+    webhook(&service, &receiver, json!({})).await;
+    // The second request is on its way when the process ends, and with it the note of the first.
+    receiver.answer(2, Answer::Late(Duration::from_secs(3_600)));
+    let sale = service.sale(9, |_| ()).await;
+    for user in ["u0", "u1", "u2"] {
+        order(&service, &sale, user).await;
+    }
+    until("the second is on its way", async || {
+        receiver.requests() == 2
+    })
+    .await;
+    let service = service.restart_with(adjust).await;
+    until("all are told", async || receiver.count() == 3).await;
+    let told = receiver.received();
+    let users: Vec<_> = told
+        .events
+        .iter()
+        .map(|(_, it)| it["data"]["user"].clone())
+        .collect();
+    assert_eq!(users, ["u0", "u1", "u2"]);
+    service.stop().await;
+}
+
+/// One that takes some and refuses others does not fail for long; but events are not kept for it without end.
+#[tokio::test]
+async fn an_endpoint_that_lags_too_far_behind_is_disabled() {
+    let service = Service::start_with(|config, backend| {
+        adjust(config, backend);
+        (config.webhooks.keep_ms, config.webhooks.disable_after_ms) = (1_000, 60_000);
+    })
+    .await;
+    let receiver = Receiver::start().await;
+    let path = webhook(&service, &receiver, json!({"types": ["order.held"]})).await;
+    let [one, other] = [service.sale(9, |_| ()).await, service.sale(9, |_| ()).await];
+    receiver.answer_all(500);
+    order(&service, &one, "u0").await;
+    order(&service, &other, "u0").await;
+    until("it fails", async || {
+        get(&service, &path).await["status"] == "failing"
+    })
+    .await;
+    receiver.answer_all(200);
+    receiver.refuse(Some(&other));
+    service.clock.advance_ms(62_000);
+    until("it is disabled", async || {
+        get(&service, &path).await["status"] == "disabled"
+    })
+    .await;
+    assert_eq!(receiver.count(), 1);
+    let disabled = get(&service, &path).await;
+    assert_eq!(disabled["attempts"], 1, "{disabled}");
+    service.stop().await;
+}
+
+/// One that wants no more (410) is disabled at once.
+#[tokio::test]
+async fn an_endpoint_that_is_gone_is_disabled() {
+    let service = Service::start_with(adjust).await;
+    let receiver = Receiver::start().await;
+    let path = webhook(&service, &receiver, json!({})).await;
+    receiver.answer_all(410);
+    let sale = service.sale(9, |_| ()).await;
+    order(&service, &sale, "u0").await;
+    until("it is disabled", async || {
+        get(&service, &path).await["status"] == "disabled"
+    })
+    .await;
+    service.stop().await;
+}
+
+/// A campaign whose events are refused holds up no other; its own come in their order, as those of all.
+#[tokio::test]
+async fn a_campaign_is_told_in_its_order_and_holds_up_no_other() {
+    let service = Service::start_with(|config, backend| {
+        adjust(config, backend);
+        config.webhooks.timeout_ms = 500;
+        config.webhooks.disable_after_ms = 864_000_000;
+    })
+    .await;
+    let receiver = Receiver::start().await;
+    webhook(&service, &receiver, json!({"types": ["order.held"]})).await;
+    let [one, other] = [
+        service.sale(99, |_| ()).await,
+        service.sale(99, |_| ()).await,
+    ];
+    receiver.refuse(Some(&one));
+    // These are not answered in time.
+    for nth in 2..6 {
+        receiver.answer(nth, Answer::Late(Duration::from_millis(900)));
+    }
+    // These are, unless the machine is slow; what comes behind them in their campaign has to wait.
+    for nth in [10, 15, 20, 30, 31, 40, 45] {
+        receiver.answer(nth, Answer::Late(Duration::from_millis(150)));
+    }
+    for n in 0..20 {
+        for sale in [&one, &other] {
+            order(&service, sale, &format!("u{n}")).await;
+        }
+    }
+    let told = |sale: &str| {
+        let events = receiver.received().events.into_iter();
+        let of_sale = events.filter(|(_, body)| body["data"]["campaign"] == sale);
+        of_sale
+            .map(|(_, body)| body["data"]["number"].as_i64().unwrap())
+            .collect::<Vec<_>>()
+    };
+    // After each failure the next attempt is due at another time.
+    let all = async |sale: &str| {
+        service.clock.advance_ms(2_000);
+        told(sale).len() == 20
+    };
+    until("the other is told", async || all(&other).await).await;
+    assert_eq!(told(&one).len(), 0);
+    receiver.refuse(None);
+    until("all are told", async || all(&one).await).await;
+    for sale in [&one, &other] {
+        assert_eq!(told(sale), Vec::from_iter(1..=20));
+    }
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn only_what_may_be_an_endpoint_is_one() {
+    let service = Service::start().await;
+    let operator = service.operator();
+    let create = async |body: Value| service.post("/v1/webhooks", &operator, body).await;
+    for (body, pointer) in [
+        (json!({"url": "https://127.0.0.1/"}), "#/url"),
+        (json!({"url": "https://169.254.169.254/latest"}), "#/url"),
+        (json!({"url": "https://[fd00::1]/"}), "#/url"),
+        (json!({"url": "http://hooks.example/"}), "#/url"),
+        (json!({"url": "https://me:secret@hooks.example/"}), "#/url"),
+        (
+            json!({"url": "https://hooks.example/", "types": ["order.lost"]}),
+            "#/types",
+        ),
+    ] {
+        let reply = create(body).await;
+        reply.assert_problem(422, "invalid");
+        assert_eq!(reply.json()["errors"][0]["pointer"], pointer);
+    }
+    create(json!({"url": "https://hooks.example/", "secret": "mine"}))
+        .await
+        .assert_problem(422, "invalid");
+    // A name passes here; its addresses are looked at when it is connected.
+    let receiver = Receiver::start().await;
+    let url = format!("https://localhost:{}/", receiver.addr.port());
+    let body = json!({"url": url, "types": ["order.paid"]});
+    let made = service
+        .post_key("/v1/webhooks", &operator, "k1", body.clone())
+        .await;
+    assert_eq!(made.status, 201);
+    let again = service
+        .post_key("/v1/webhooks", &operator, "k1", body.clone())
+        .await;
+    assert_eq!((again.status, again.json()), (200, made.json()));
+    let path = format!("/v1/webhooks/{}", made.text("id"));
+    let test = service.act(&format!("{path}/test"), &operator).await.json();
+    assert_eq!(test["delivered"], false);
+    let why = test["error"].as_str().unwrap();
+    assert!(why.contains("not on the public internet"), "{why}");
+    assert_eq!(receiver.requests(), 0);
+
+    let listed = service.get("/v1/webhooks", &operator).await.json();
+    assert_eq!(listed["webhooks"][0]["types"], json!(["order.paid"]));
+    assert!(!listed.to_string().contains("whsec_"), "a secret is listed");
+    let rotate = format!("{path}/secret");
+    let rotated = service
+        .post_key(&rotate, &operator, "k2", json!({"overlap_seconds": 60}))
+        .await;
+    assert_ne!(rotated.text("secret"), made.text("secret"));
+    let again = service
+        .post_key(&rotate, &operator, "k2", json!({"overlap_seconds": 60}))
+        .await;
+    assert_eq!(again.json(), rotated.json());
+    let reply =
+        crate::node::http::common::call(service.addr, "DELETE", &path, Some(&operator), &[], None)
+            .await;
+    assert_eq!(reply.status, 204);
+    // A late repetition of its creation does not bring it back.
+    service
+        .post_key("/v1/webhooks", &operator, "k1", body)
+        .await
+        .assert_problem(404, "not-found");
+    for path in [
+        path.clone(),
+        "/v1/webhooks/01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80".to_owned(),
+    ] {
+        service
+            .get(&path, &operator)
+            .await
+            .assert_problem(404, "not-found");
+    }
+    service
+        .get("/v1/webhooks/1", &operator)
+        .await
+        .assert_problem(400, "bad-request");
+    service.stop().await;
+}

@@ -1,0 +1,162 @@
+//! Grants on Redis that are answered once the ledger has them: they wait for their own place in the log, and not for
+//! what comes behind it, and no more of them at a time than there is room for.
+
+use std::{
+    pin::pin,
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use qiang::{
+    Backend,
+    config::{Config, EngineKind},
+};
+use qiang_core::{
+    book::{Claim, Command, Reply},
+    campaign::AckLevel,
+    event::{PartitionId, Seq},
+    ports::{Claimed, EngineError, Ticket},
+    time::Timestamp,
+};
+use qiang_testkit::{
+    campaign::{Target, sale},
+    servers::redis::{Options, Standalone},
+};
+
+const PARTITION: PartitionId = PartitionId(0);
+/// As many claims of one campaign as may wait for the ledger at a time: half of the room.
+const WAITING_MAX: u32 = 4_096;
+
+struct Case {
+    backend: Backend,
+    /// A sale that asks for the ledger.
+    sure: Target,
+    /// One that does not.
+    fast: Target,
+    /// Another one that asks for the ledger.
+    other: Target,
+    _server: Standalone,
+    _folder: tempfile::TempDir,
+}
+
+impl Case {
+    /// Nobody settles, except by [`Self::settle`].
+    async fn new() -> Self {
+        let server = tokio::task::block_in_place(|| Standalone::start(&Options::new()));
+        let folder = tempfile::tempdir().unwrap();
+        let mut config = Config::defaults().unwrap();
+        config.engine.kind = EngineKind::Redis;
+        config.engine.data = folder.path().join("ledger.db");
+        config.redis.urls = server.url();
+        config.redis.partitions = 1;
+        config.settlement.inside = false;
+        let backend = Backend::open(&config).await.unwrap();
+        let mut targets = Vec::new();
+        let levels = [AckLevel::Ledger, AckLevel::Memory, AckLevel::Ledger];
+        for (n, ack) in (1..).zip(levels) {
+            let setup = sale(20_000)
+                .window(Timestamp::from_millis(1_577_836_800_000), 631_152_000_000)
+                .admission(None)
+                .ack(ack)
+                .setup(n);
+            backend.ports.ledger.create(&setup).await.unwrap();
+            targets.push(Target::of(&setup));
+            let opening = Command::Open(Box::new(setup));
+            let opened = backend.ports.engine.submit(opening).await;
+            assert_eq!(opened, Ok(Reply::Opened));
+        }
+        Self {
+            backend,
+            sure: targets[0],
+            fast: targets[1],
+            other: targets[2],
+            _server: server,
+            _folder: folder,
+        }
+    }
+
+    fn claim(&self, claim: Claim) -> Ticket<Claimed> {
+        self.backend.ports.engine.claim(claim)
+    }
+
+    async fn head(&self) -> Seq {
+        self.backend.ports.log.head(PARTITION).await.unwrap()
+    }
+
+    /// Waits until the log ends with this entry.
+    async fn logged(&self, seq: Seq) {
+        while self.head().await < seq {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Settles up to an entry.
+    async fn settle(&self, upto: Seq) {
+        let ports = &self.backend.ports;
+        let entries = ports.log.read(PARTITION, 0, upto as usize).await.unwrap();
+        let settled = ports.ledger.settle(PARTITION, &entries).await;
+        assert_eq!(settled, Ok(upto));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replay_waits_for_its_own_entry_and_not_for_those_behind_it() {
+    let case = Case::new().await;
+    let [first, second] = ["a", "b"].map(|name| case.sure.one(name));
+    let opened = case.head().await;
+    let ticket = case.claim(first.clone());
+    case.logged(opened + 1).await;
+    case.settle(opened + 1).await;
+    assert_eq!(ticket.await.unwrap().ack, AckLevel::Ledger);
+
+    let gone = case.claim(second.clone());
+    case.logged(opened + 2).await;
+    case.claim(case.fast.one("c")).await.unwrap();
+    assert_eq!(case.head().await, opened + 3);
+    // The ledger has it.
+    let again = case.claim(first).await.unwrap();
+    assert_eq!(again.outcome.name(), "already_granted");
+    assert_eq!(again.ack, AckLevel::Ledger);
+    // This one waits, and the entry behind it is never settled.
+    let mut again = case.claim(second);
+    let polled = tokio::time::timeout(Duration::from_millis(200), &mut again).await;
+    assert!(polled.is_err(), "{polled:?}");
+    case.settle(opened + 2).await;
+    let again = again.await.unwrap();
+    assert_eq!(again.outcome.name(), "already_granted");
+    assert_eq!(again.ack, AckLevel::Ledger);
+    assert_eq!(gone.await.unwrap().ack, AckLevel::Ledger);
+    case.backend.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn claims_that_wait_for_the_ledger_are_bounded() {
+    let case = Case::new().await;
+    let opened = case.head().await;
+    let sure = |n: u32| case.claim(case.sure.one(&format!("u{n}")));
+    let mut waiting = vec![sure(1)];
+    case.logged(opened + 1).await; // from here on this node knows the campaign
+    waiting.extend((2..=WAITING_MAX).map(sure));
+    let polled = pin!(sure(WAITING_MAX + 1)).poll(&mut Context::from_waker(Waker::noop()));
+    assert_eq!(polled, Poll::Ready(Err(EngineError::LedgerShareFull)));
+    let fast = case.claim(case.fast.one("fast")).await.unwrap();
+    assert_eq!(fast.outcome.name(), "granted");
+    case.logged(opened + 1 + Seq::from(WAITING_MAX)).await;
+    // Another campaign has a share of its own: its claim is decided, and waits for the ledger as well.
+    let mut other = case.claim(case.other.one("ann"));
+    case.logged(opened + 2 + Seq::from(WAITING_MAX)).await;
+    let polled = pin!(&mut other).poll(&mut Context::from_waker(Waker::noop()));
+    assert!(polled.is_pending(), "{polled:?}");
+    let tally = case.backend.ports.engine.tally(case.sure.id).await.unwrap();
+    assert_eq!(tally.unwrap().grants, WAITING_MAX);
+    drop(waiting); // nobody waits any more: there is room again
+    loop {
+        let again = pin!(sure(1)).poll(&mut Context::from_waker(Waker::noop()));
+        if again.is_pending() {
+            break;
+        }
+        assert_eq!(again, Poll::Ready(Err(EngineError::LedgerShareFull)));
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    case.backend.close().await.unwrap();
+}

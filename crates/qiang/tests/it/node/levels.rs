@@ -1,0 +1,333 @@
+//! Every command of every acknowledgement level: it answers once its campaign's level is reached, and what it answered
+//! is still there when that store is lost which the level survives.
+
+use std::{sync::Arc, time::Duration};
+
+use qiang::{
+    Backend,
+    config::{Config, EngineKind},
+};
+use qiang_core::{
+    book::{CampaignAction, Command},
+    campaign::{AckLevel, Phase, TermsChange},
+    id::PaymentRef,
+    order::OrderState,
+    payment::Received,
+    ports::EngineError,
+    time::Timestamp,
+};
+use qiang_testkit::{
+    campaign::{Target, sale},
+    servers::redis::{Options, Standalone},
+};
+use tokio::{task::JoinHandle, time::Instant};
+
+/// Longer than a command waits for replicas, and than one takes that waits for nothing.
+const ANSWERED_BY: Duration = Duration::from_millis(1_500);
+const BACK_MAX: Duration = Duration::from_secs(60);
+const STOCK: u32 = 10;
+const NEW_STOCK: u64 = 7;
+const NEW_PRICE: i64 = 777;
+
+/// What is done to a sale with one order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Does {
+    Pay,
+    Cancel,
+    Return,
+    Pause,
+    Resume,
+    Close,
+    Stock,
+    Terms,
+}
+
+const ALL: [Does; 8] = [
+    Does::Pay,
+    Does::Cancel,
+    Does::Return,
+    Does::Pause,
+    Does::Resume,
+    Does::Close,
+    Does::Stock,
+    Does::Terms,
+];
+
+impl Does {
+    /// What comes before it.
+    fn before(self) -> Option<Self> {
+        match self {
+            Self::Return => Some(Self::Pay),
+            Self::Resume => Some(Self::Pause),
+            _ => None,
+        }
+    }
+
+    fn command(self, Sale { target, number }: Sale) -> Command {
+        let (campaign, order) = (target.id, target.order(number));
+        let act = |action| Command::Act { campaign, action };
+        match self {
+            Self::Pay => Command::Pay {
+                order,
+                payment: PaymentRef::new(&format!("paid-{campaign}")).unwrap(),
+                paid_at: None,
+                received: Received::Price,
+            },
+            Self::Cancel => Command::Cancel { order },
+            Self::Return => Command::Return { order, part: None },
+            Self::Pause => act(CampaignAction::Pause),
+            Self::Resume => act(CampaignAction::Resume),
+            Self::Close => act(CampaignAction::Close),
+            Self::Stock => Command::SetStock {
+                campaign,
+                stock: NEW_STOCK,
+            },
+            Self::Terms => Command::SetTerms {
+                campaign,
+                change: TermsChange {
+                    unit_price_minor: Some(NEW_PRICE),
+                    ..TermsChange::default()
+                },
+            },
+        }
+    }
+
+    /// Whether an engine has it; an error where that does not answer.
+    async fn is_kept(
+        self,
+        backend: &Backend,
+        Sale { target, number }: Sale,
+    ) -> Result<bool, EngineError> {
+        let engine = &backend.ports.engine;
+        let order = engine.order(target.order(number)).await?;
+        let state = order
+            .and_then(|view| view.grant.order)
+            .map(|order| order.state);
+        let Some(tally) = engine.tally(target.id).await? else {
+            return Ok(false);
+        };
+        Ok(match self {
+            Self::Pay => state == Some(OrderState::Paid),
+            Self::Cancel => state == Some(OrderState::Cancelled),
+            Self::Return => state == Some(OrderState::Returned),
+            Self::Pause => tally.phase == Phase::Paused,
+            Self::Resume => tally.phase == Phase::Live && state == Some(OrderState::Held),
+            Self::Close => tally.phase == Phase::Closed,
+            Self::Stock => tally.supply == NEW_STOCK,
+            Self::Terms => tally
+                .terms
+                .is_some_and(|terms| terms.unit_price_minor == NEW_PRICE),
+        })
+    }
+}
+
+/// A sale and the number of its order, which a part of a spread sale gives.
+#[derive(Clone, Copy)]
+struct Sale {
+    target: Target,
+    number: u32,
+}
+
+/// A node, and what it stores in.
+struct World {
+    ack: AckLevel,
+    config: Config,
+    backend: Arc<Backend>,
+    server: Option<Standalone>,
+    _folder: tempfile::TempDir,
+}
+
+impl World {
+    async fn new(kind: EngineKind, ack: AckLevel, spread: bool) -> Self {
+        let replicas = usize::from(ack == AckLevel::Replica);
+        let start = || Standalone::start(&Options::new().replicas(replicas));
+        let server = (kind == EngineKind::Redis).then(|| tokio::task::block_in_place(start));
+        let folder = tempfile::tempdir().unwrap();
+        let mut config = Config::defaults().unwrap();
+        config.engine.kind = kind;
+        config.engine.data = folder.path().join("qiang.db");
+        if let Some(server) = &server {
+            config.redis.urls = server.url();
+            config.redis.partitions = if spread { 3 } else { 1 };
+            config.redis.spread_from = if spread { 2 } else { 1_000_000 };
+            config.redis.replicas = replicas as u32;
+            config.settlement.inside = false;
+        }
+        let backend = Arc::new(Backend::open(&config).await.unwrap());
+        Self {
+            ack,
+            config,
+            backend,
+            server,
+            _folder: folder,
+        }
+    }
+
+    /// Has the ledger follow the log, where the engine is not its own ledger.
+    fn settle(&self) -> Option<JoinHandle<()>> {
+        self.server.as_ref()?;
+        let backend = Arc::clone(&self.backend);
+        Some(tokio::spawn(async move {
+            let ports = &backend.ports;
+            loop {
+                for partition in ports.log.partitions() {
+                    let after = ports.ledger.settled(partition).await.unwrap();
+                    if let Ok(entries) = ports.log.read(partition, after, 1_000).await
+                        && !entries.is_empty()
+                    {
+                        ports.ledger.settle(partition, &entries).await.unwrap();
+                    }
+                }
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        }))
+    }
+
+    async fn submit(&self, does: Does, sale: Sale) -> Result<(), EngineError> {
+        let command = does.command(sale);
+        self.backend.ports.engine.submit(command).await.map(drop)
+    }
+
+    /// Makes a sale with one order, on which the command can act.
+    async fn sale(&self, n: u64, does: Does) -> Sale {
+        let setup = sale(STOCK)
+            .window(Timestamp::from_millis(1_577_836_800_000), 631_152_000_000)
+            .hold_ms(3_600_000)
+            .admission(None)
+            .ack(self.ack)
+            .setup(n);
+        self.backend.ports.ledger.create(&setup).await.unwrap();
+        let target = Target::of(&setup);
+        let engine = &self.backend.ports.engine;
+        let opening = Command::Open(Box::new(setup));
+        engine.submit(opening).await.unwrap();
+        let claimed = engine.claim(target.one("ann")).await.unwrap();
+        assert_eq!(claimed.outcome.name(), "granted");
+        let number = claimed.outcome.grant().unwrap().number;
+        let sale = Sale { target, number };
+        if let Some(before) = does.before() {
+            self.submit(before, sale).await.unwrap();
+        }
+        sale
+    }
+
+    /// What the level promises to be in cannot be reached: `false` where nothing stands in the way.
+    fn withhold(&self) -> bool {
+        match (&self.server, self.ack) {
+            (Some(server), AckLevel::Replica) => {
+                let reply = server.replica(0).call(&["REPLICAOF", "127.0.0.1", "1"]);
+                reply.unwrap();
+                true
+            }
+            (Some(_), AckLevel::Ledger) => true,
+            _ => false,
+        }
+    }
+
+    fn restore(&self) {
+        if let (Some(server), AckLevel::Replica) = (&self.server, self.ack) {
+            let port = server.addr().port().to_string();
+            let reply = server.replica(0).call(&["REPLICAOF", "127.0.0.1", &port]);
+            reply.unwrap();
+            tokio::task::block_in_place(|| server.wait_for_replicas());
+        }
+    }
+
+    /// Loses the node, and the store that the level survives; then starts a node on what is left.
+    async fn lose(&mut self) {
+        if let Some(server) = &self.server {
+            match self.ack {
+                AckLevel::Replica => {
+                    server.kill();
+                    let replica = server.replica(0);
+                    replica.call(&["REPLICAOF", "NO", "ONE"]).unwrap();
+                    self.config.redis.urls = replica.url();
+                }
+                AckLevel::Ledger => tokio::task::block_in_place(|| server.start_again_empty()),
+                AckLevel::Memory | AckLevel::Fsync => {}
+            }
+            self.config.settlement.inside = true;
+        }
+        self.backend.close().await.unwrap();
+        self.backend = Arc::new(Backend::open(&self.config).await.unwrap());
+    }
+}
+
+/// # Panics
+/// With everything that was answered too early, was not answered, or is lost.
+async fn check(kind: EngineKind, ack: AckLevel, spread: bool) {
+    let mut world = World::new(kind, ack, spread).await;
+    let mut wrong = Vec::new();
+    let mut settling = world.settle();
+    let mut sales = Vec::new();
+    for (n, does) in (1..).zip(ALL) {
+        sales.push((does, world.sale(n, does).await));
+    }
+    if ack == AckLevel::Ledger
+        && let Some(settling) = settling.take()
+    {
+        settling.abort();
+        assert!(settling.await.unwrap_err().is_cancelled());
+    }
+    if world.withhold() {
+        let early = sales.iter().map(async |(does, sale)| {
+            let answer = world.submit(*does, *sale);
+            let answer = tokio::time::timeout(ANSWERED_BY, answer).await;
+            matches!(answer, Ok(Ok(()))).then_some(*does)
+        });
+        let early = futures_util::future::join_all(early).await;
+        let early = early.into_iter().flatten();
+        wrong.extend(early.map(|does| format!("{does:?} is answered before {ack:?} is reached")));
+        world.restore();
+        if ack == AckLevel::Ledger {
+            settling = world.settle();
+        }
+    }
+    for (does, sale) in &sales {
+        if let Err(error) = world.submit(*does, *sale).await {
+            wrong.push(format!("{does:?} is not answered: {error}"));
+        }
+    }
+    if let Some(settling) = settling {
+        settling.abort();
+        assert!(settling.await.is_err());
+    }
+    world.lose().await;
+    let until = Instant::now() + BACK_MAX;
+    for (does, sale) in sales {
+        loop {
+            match does.is_kept(&world.backend, sale).await {
+                Ok(true) => break,
+                answer if Instant::now() < until => {
+                    // A partition that has lost entries is repaired first.
+                    drop(answer);
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+                answer => {
+                    wrong.push(format!("{does:?} is lost: {answer:?}"));
+                    break;
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{kind:?}, {ack:?}: {wrong:#?}");
+    world.backend.close().await.unwrap();
+}
+
+macro_rules! levels {
+    ($($name:ident: $kind:ident, $ack:ident, $spread:literal;)*) => {$(
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn $name() {
+            check(EngineKind::$kind, AckLevel::$ack, $spread).await;
+        }
+    )*};
+}
+
+levels! {
+    the_file_keeps_what_commands_answer: Embedded, Fsync, false;
+    the_file_keeps_what_commands_of_the_level_ledger_answer: Embedded, Ledger, false;
+    redis_keeps_what_commands_of_the_level_memory_answer: Redis, Memory, false;
+    a_replica_keeps_what_commands_answer: Redis, Replica, false;
+    the_ledger_keeps_what_commands_answer: Redis, Ledger, false;
+    the_ledger_keeps_what_commands_of_a_spread_sale_answer: Redis, Ledger, true;
+}

@@ -1,0 +1,42 @@
+//! The suite that all transports pass, on every combination of transport and ledger: the log is Redis', and the ledger
+//! in a file, in PostgreSQL or in MariaDB.
+//!
+//! Servers are shared, and each case has keys, queues and a database of its own. Cases that kill servers have servers
+//! of their own, and hand RabbitMQ, which takes seconds to start, on to the next.
+
+mod copies;
+mod on_rabbit;
+mod on_redis;
+mod rabbit_mistakes;
+mod rabbit_only;
+mod redis_only;
+mod worker;
+
+macro_rules! on_every_ledger {
+    ($($transport:ident: $subject:ident;)*) => {
+        $(mod $transport {
+            mod into_a_file {
+                qiang_testkit::transport_conformance!(crate::node::transports::$subject<crate::node::ledgers::InFile>);
+            }
+
+            mod into_postgres {
+                qiang_testkit::transport_conformance!(crate::node::transports::$subject<crate::node::ledgers::InPostgres>);
+            }
+
+            mod into_mariadb {
+                qiang_testkit::transport_conformance!(crate::node::transports::$subject<crate::node::ledgers::InMariaDb>);
+            }
+        })*
+    };
+}
+
+use crate::node::transports::{
+    on_rabbit::OnRabbit,
+    on_redis::{List, Stream},
+};
+
+on_every_ledger! {
+    stream: Stream;
+    list: List;
+    rabbitmq: OnRabbit;
+}

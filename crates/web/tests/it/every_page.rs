@@ -1,0 +1,363 @@
+//! Every page, over an API that answers everything: no browser is needed to see that a page is there, that it may run
+//! no script but files of its own, and that everything it names is there, too.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use axum::{
+    Json, Router,
+    body::Body,
+    extract::Request,
+    http::{HeaderMap, StatusCode, header},
+    response::{IntoResponse as _, Response},
+};
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use http_body_util::BodyExt as _;
+use qiang_web::{Development, Options, router};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use tower::ServiceExt as _;
+
+const ID: &str = "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80";
+/// Where pages are made known.
+const ROUTES: &str = include_str!("../../src/lib.rs");
+/// What stands in every text of a campaign: none of it may become an element.
+const BAD: &str = "</title></script><script>alert(1)</script><img src=x onerror=alert(1)>";
+
+/// Whoever the cookie names, with the scopes that it names.
+fn session(headers: &HeaderMap) -> Option<Value> {
+    let cookie = headers.get(header::COOKIE)?.to_str().unwrap();
+    let scopes = cookie.strip_prefix("scopes=")?.split('+');
+    let scopes: Vec<_> = scopes.filter(|scope| !scope.is_empty()).collect();
+    Some(json!({ "user": "ann", "scopes": scopes, "expires_at": "2030-01-01T00:00:00Z" }))
+}
+
+/// An API in which everything is there: one answer has what pages read of any.
+async fn api(request: Request) -> Response {
+    let session = session(request.headers());
+    let path = request.uri().path();
+    let is_open = path.contains(ID) || path.starts_with("/v1/campaigns");
+    if session.is_none() && !is_open {
+        return (StatusCode::UNAUTHORIZED, Json(json!({ "type": "x" }))).into_response();
+    }
+    if path == "/v1/session" {
+        return Json(session.unwrap_or_default()).into_response();
+    }
+    let money = json!({ "amount": 1_234, "currency": "CNY" });
+    let state = json!({
+        "phase": "live", "supply": 5, "granted": 1, "remaining": 4, "returned": 0,
+        "withheld": 0, "now": "2026-01-01T00:00:00Z",
+        "starts_at": "2026-01-01T00:00:00Z", "ends_at": "2026-01-02T00:00:00Z",
+    });
+    let mut campaign = json!({
+        "id": ID, "title": BAD, "description": BAD, "sender": "ann", "seller": "ann", "state": state, "total": money,
+        "remaining": money, "refunded": money, "unit_price": money, "shares": 5, "commitment": "c0ffee",
+        "requirements": [], "per_user_limit": 1, "split": { "rule": "equal" }, "balances": [],
+        "payment_policy": "accept_with_tolerance", "payment_tolerance": { "amount": 5, "currency": "CNY" },
+    });
+    for list in ["sales", "red_packets"] {
+        campaign[list] = json!([campaign.clone()]);
+    }
+    for list in ["claims", "orders", "postings", "actions"] {
+        campaign[list] = json!([]);
+    }
+    Json(campaign).into_response()
+}
+
+struct Nobody;
+
+impl Development for Nobody {
+    fn token(&self, _: &str, _: &str) -> anyhow::Result<String> {
+        anyhow::bail!("nobody signs in here")
+    }
+}
+
+fn pages() -> Router {
+    let options = Options {
+        development: Some(Arc::new(Nobody)),
+        payment_url: "https://pay.example/{order}".to_owned(),
+        speaks_tls: false,
+    };
+    router(Router::new().fallback(api), options)
+}
+
+/// The paths of all pages, of a campaign that is there.
+fn paths() -> Vec<String> {
+    let routes = ROUTES.split(".route(").skip(1);
+    let gets = routes.filter_map(|route| {
+        let (path, handler) = route.trim_start().strip_prefix('"')?.split_once('"')?;
+        let is_read = handler
+            .trim_start_matches([',', ' ', '\n'])
+            .starts_with("get(");
+        (is_read && !path.contains("{version}")).then(|| path.replace("{id}", ID))
+    });
+    gets.collect()
+}
+
+struct Page {
+    status: StatusCode,
+    headers: HeaderMap,
+    text: String,
+}
+
+impl Page {
+    fn header(&self, name: header::HeaderName) -> &str {
+        self.headers
+            .get(name)
+            .map_or("", |value| value.to_str().unwrap())
+    }
+}
+
+async fn get(path: &str, scopes: Option<&str>) -> Page {
+    let mut request = Request::get(path).header(header::HOST, "localhost");
+    if let Some(scopes) = scopes {
+        request = request.header(header::COOKIE, format!("scopes={scopes}"));
+    }
+    let request = request.body(Body::empty()).unwrap();
+    let (parts, body) = pages().oneshot(request).await.unwrap().into_parts();
+    let bytes = body.collect().await.unwrap().to_bytes();
+    Page {
+        status: parts.status,
+        headers: parts.headers,
+        text: String::from_utf8(bytes.to_vec()).unwrap(),
+    }
+}
+
+/// What stands in the elements of a kind: their attributes, and what they contain.
+fn elements<'a>(text: &'a str, kind: &str) -> Vec<(&'a str, &'a str)> {
+    let (open, close) = (format!("<{kind}"), format!("</{kind}>"));
+    let parts = text.split(&*open).skip(1);
+    let parts = parts.filter(|part| part.starts_with([' ', '>']));
+    parts
+        .map(|part| {
+            let (attributes, rest) = part.split_once('>').unwrap();
+            (attributes, rest.split(&*close).next().unwrap())
+        })
+        .collect()
+}
+
+/// The values of an attribute.
+fn attributes(text: &str, name: &str) -> BTreeSet<String> {
+    let begin = format!(" {name}=\"");
+    text.split(&begin)
+        .skip(1)
+        .map(|part| part.split('"').next().unwrap().to_owned())
+        .collect()
+}
+
+/// A page may run files of the service's own and nothing else, and says so.
+fn assert_safe(path: &str, page: &Page) {
+    let policy = page.header(header::CONTENT_SECURITY_POLICY);
+    for rule in [
+        "default-src 'none'",
+        "script-src 'self'",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "frame-ancestors 'none'",
+    ] {
+        let mut rules = policy.split(';').map(str::trim);
+        assert!(rules.any(|it| it == rule), "{path}: {rule} not in {policy}");
+    }
+    assert!(!policy.contains("unsafe"), "{path}: {policy}");
+    assert_eq!(page.header(header::CACHE_CONTROL), "no-store", "{path}");
+    for (attributes, text) in elements(&page.text, "script") {
+        match attributes.contains("type=\"application/json\"") {
+            true => drop(serde_json::from_str::<Value>(text).unwrap()),
+            false => {
+                assert!(
+                    attributes.contains(" src=\"/assets/"),
+                    "{path}: {attributes}"
+                );
+                assert_eq!(text, "", "{path}: a script stands in the page");
+            }
+        }
+    }
+    for (_, style) in elements(&page.text, "style") {
+        let hash = BASE64_STANDARD.encode(Sha256::digest(style));
+        assert!(
+            policy.contains(&format!("'sha256-{hash}'")),
+            "{path}: a style is not allowed"
+        );
+    }
+    // Tags with what would be a script or a style of their own.
+    for tag in page.text.split('<').skip(1) {
+        let tag = tag.split('>').next().unwrap();
+        let names = tag.split_ascii_whitespace().skip(1);
+        let names = names.filter_map(|part| part.split_once('=').map(|(name, _)| name));
+        for name in names {
+            assert!(
+                !name.starts_with("on") && name != "style",
+                "{path}: <{tag}>"
+            );
+        }
+        assert!(!tag.contains("javascript:"), "{path}: <{tag}>");
+    }
+    // Titles of campaigns stay text.
+    assert!(
+        !page.text.contains("alert(1)</script>"),
+        "{path}: a title is an element"
+    );
+    assert!(
+        !page.text.contains("<img src=x"),
+        "{path}: a title is an element"
+    );
+}
+
+/// The files that a page names, and those that they name themselves.
+async fn assert_files(path: &str, page: &Page) {
+    let named = ["src", "href"].map(|name| attributes(&page.text, name));
+    let named = named.into_iter().flatten();
+    let mut files: Vec<String> = named.filter(|url| url.starts_with("/assets/")).collect();
+    assert!(files.len() >= 2, "{path} names {files:?}");
+    let mut seen = BTreeSet::new();
+    while let Some(url) = files.pop() {
+        if !seen.insert(url.clone()) {
+            continue;
+        }
+        let file = get(&url, None).await;
+        assert_eq!(file.status, StatusCode::OK, "{path}: {url}");
+        let caching = file.header(header::CACHE_CONTROL);
+        assert!(caching.contains("immutable"), "{path}: {url}: {caching}");
+        let kind = match url.rsplit('.').next().unwrap() {
+            "js" => "text/javascript; charset=utf-8",
+            _ => "image/svg+xml",
+        };
+        assert_eq!(file.header(header::CONTENT_TYPE), kind, "{path}: {url}");
+        let folder = &url[..=url.rfind('/').unwrap()];
+        let imports = file
+            .text
+            .split("from \"./")
+            .chain(file.text.split("import(\"./"));
+        let imports = imports.filter(|part| part.split('"').next().unwrap().ends_with(".js"));
+        files.extend(imports.map(|part| format!("{folder}{}", part.split('"').next().unwrap())));
+    }
+}
+
+#[tokio::test]
+async fn every_page_is_there_and_runs_nothing_but_its_files() {
+    let paths = paths();
+    for known in ["/", "/send", "/packets", "/admin/live", "/sign-in"] {
+        assert!(
+            paths.iter().any(|path| path == known),
+            "{known} not in {paths:?}"
+        );
+    }
+    let mut links = BTreeSet::new();
+    for language in ["en", "zh"] {
+        for path in &paths {
+            let asked = format!("{path}?language={language}");
+            let page = get(&asked, Some("claim+send+admin+read:any+campaigns:write")).await;
+            assert_eq!(page.status, StatusCode::OK, "{path}");
+            if path.ends_with(".svg") {
+                assert_eq!(page.header(header::CONTENT_TYPE), "image/svg+xml", "{path}");
+                continue;
+            }
+            assert!(
+                page.header(header::CONTENT_TYPE).starts_with("text/html"),
+                "{path}"
+            );
+            assert!(
+                page.text.contains(&format!("<html lang=\"{language}")),
+                "{path}"
+            );
+            // What a template could not fill in.
+            assert!(
+                !page.text.contains("{{") && !page.text.contains("{%"),
+                "{path}"
+            );
+            assert_safe(path, &page);
+            assert_files(path, &page).await;
+            links.extend(attributes(&page.text, "href"));
+        }
+    }
+    // Whatever a page leads to is there.
+    for link in links {
+        if link.starts_with('/') && !link.starts_with("/assets/") {
+            let page = get(&link, Some("claim+send+admin+read:any+campaigns:write")).await;
+            assert_eq!(page.status, StatusCode::OK, "{link}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn whoever_is_not_signed_in_is_shown_what_is_for_everybody_and_signs_in_for_the_rest() {
+    for path in paths() {
+        let page = get(&path, None).await;
+        let is_open = ["/p/", "/s/", "/sign-in"]
+            .iter()
+            .any(|it| path.starts_with(it));
+        if is_open || path == "/" {
+            assert_eq!(page.status, StatusCode::OK, "{path}");
+        } else {
+            assert_eq!(page.status, StatusCode::SEE_OTHER, "{path}");
+            let there = page.header(header::LOCATION);
+            assert_eq!(there, format!("/sign-in?then={path}"));
+        }
+        assert!(
+            page.headers.contains_key(header::CONTENT_SECURITY_POLICY),
+            "{path}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_page_that_scopes_do_not_reach_says_so_and_shows_nothing() {
+    let admin = paths()
+        .into_iter()
+        .filter(|path| path.starts_with("/admin"));
+    for path in admin.collect::<Vec<_>>() {
+        let page = get(&path, Some("claim+send")).await;
+        assert_eq!(page.status, StatusCode::FORBIDDEN, "{path}");
+        assert_safe(&path, &page);
+        assert_files(&path, &page).await;
+        assert!(!page.text.contains("desk-nav"), "{path}");
+    }
+    // Each of these lacks what one page of the desk needs, and links to that page from nowhere.
+    for (scopes, lacking) in [
+        ("read:any", "/admin/sales/new"),
+        ("campaigns:write", "/admin/live"),
+        ("read:any+campaigns:write", "/admin/operation"),
+    ] {
+        let page = get(lacking, Some(scopes)).await;
+        assert_eq!(page.status, StatusCode::OK, "{lacking}");
+        assert!(page.text.contains("id=\"lacks\""), "{lacking}");
+        let links = attributes(&page.text, "href");
+        assert!(!links.contains(lacking), "{lacking}: {links:?}");
+    }
+}
+
+/// Sellers choose which payments of another amount they accept. Their page and the buyers' show the choice, in the
+/// language that is asked for.
+#[tokio::test]
+async fn the_payment_policy_of_a_sale_is_offered_and_shown() {
+    let scopes = Some("campaigns:write+campaigns:write:any");
+    let form = get("/admin/sales/new", scopes).await;
+    let options = elements(&form.text, "option");
+    for policy in ["owed", "accept_over", "accept_with_tolerance"] {
+        let value = format!("value=\"{policy}\"");
+        let found = options
+            .iter()
+            .filter(|(attributes, _)| attributes.contains(&value));
+        assert_eq!(found.count(), 1, "{policy}");
+    }
+    for (language, offered, desk, shop) in [
+        (
+            "en",
+            "Refund them",
+            "Accept small differences (± ¥0.05)",
+            "up to ¥0.05 more or less",
+        ),
+        (
+            "zh",
+            "一律退款",
+            "接受小额差异 (± ¥0.05)",
+            "相差不超过 ¥0.05",
+        ),
+    ] {
+        let form = get(&format!("/admin/sales/new?language={language}"), scopes).await;
+        assert!(form.text.contains(offered), "{language}");
+        let own = get(&format!("/admin/sales/{ID}?language={language}"), scopes).await;
+        assert!(own.text.contains(desk), "{language}");
+        let public = get(&format!("/s/{ID}?language={language}"), None).await;
+        assert!(public.text.contains(shop), "{language}");
+    }
+}

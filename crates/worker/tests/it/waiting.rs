@@ -1,0 +1,325 @@
+//! Deciding lines, with lines that are read as they are told, and an engine that decides in its own order.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use crate::fakes::FakeLedger;
+use async_trait::async_trait;
+use qiang_core::{
+    book::{Claim, Command, OrderView, Reply},
+    campaign::{AckLevel, Tally},
+    event::PartitionId,
+    id::{CampaignId, OrderId, UserId},
+    outcome::Outcome,
+    ports::{Answer, Claimed, Engine, EngineError, LineHead, Lines, Probed, Ticket, WaitingRoom},
+    time::Timestamp,
+    waiting::{Decision, Place, Standing, WaitingLimits},
+};
+use qiang_testkit::{
+    ManualClock,
+    campaign::{OPENS, Target, id, sale},
+    engine::BookEngine,
+};
+use qiang_worker::{
+    host::{Host, Schedule},
+    waiting::{LineDecider, WaitingPorts},
+};
+use tokio::time::sleep;
+
+const LIMITS: WaitingLimits = WaitingLimits {
+    places_max: 9,
+    partition_max: 9,
+    kept_ms: 1_000,
+};
+
+/// How a line is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Read {
+    Well,
+    WithoutRecord,
+    Fails,
+    Panics,
+}
+
+/// Lines of one partition.
+struct FakeRoom {
+    places: Mutex<Vec<Place>>,
+    decided: Mutex<Vec<(Place, Decision)>>,
+    /// How the line of the first campaign is read.
+    first: Mutex<Read>,
+    /// Whether no other process has the lease.
+    own: Mutex<bool>,
+}
+
+impl FakeRoom {
+    fn new(places: Vec<Place>) -> Self {
+        Self {
+            places: Mutex::new(places),
+            decided: Mutex::default(),
+            first: Mutex::new(Read::Well),
+            own: Mutex::new(true),
+        }
+    }
+
+    fn waiting(&self) -> usize {
+        self.places.lock().unwrap().len()
+    }
+}
+
+#[async_trait]
+impl WaitingRoom for FakeRoom {
+    fn partitions(&self) -> Vec<PartitionId> {
+        vec![PartitionId(0)]
+    }
+
+    async fn enter(
+        &self,
+        _: &Claim,
+        _: Timestamp,
+        _: WaitingLimits,
+    ) -> Result<Option<Standing>, EngineError> {
+        Err(EngineError::Stopping)
+    }
+
+    async fn standing(&self, _: CampaignId, _: &UserId) -> Result<Option<Standing>, EngineError> {
+        Err(EngineError::Stopping)
+    }
+
+    async fn lines(&self, _: PartitionId, _: Duration) -> Result<Lines, EngineError> {
+        let (places, own) = (self.places.lock().unwrap(), *self.own.lock().unwrap());
+        let mut campaigns: Vec<_> = places.iter().map(|it| it.claim.campaign).collect();
+        campaigns.dedup();
+        Ok(Lines {
+            leased: own && !campaigns.is_empty(),
+            campaigns,
+            own,
+        })
+    }
+
+    async fn head(&self, campaign: CampaignId, limit: usize) -> Result<LineHead, EngineError> {
+        let read = *self.first.lock().unwrap();
+        match read {
+            Read::Fails if campaign == id(1) => return Err(EngineError::Overloaded),
+            Read::Panics if campaign == id(1) => panic!("it was told to"),
+            _ => {}
+        }
+        let mut places = self.places.lock().unwrap().clone();
+        places.retain(|it| it.claim.campaign == campaign);
+        let waiting = places.len() as u64;
+        places.truncate(limit);
+        Ok(LineHead { waiting, places })
+    }
+
+    async fn record(
+        &self,
+        campaign: CampaignId,
+        decided: &[(Place, Decision)],
+        _: Timestamp,
+        _: WaitingLimits,
+    ) -> Result<(), EngineError> {
+        if campaign == id(1) && *self.first.lock().unwrap() == Read::WithoutRecord {
+            return Err(EngineError::Overloaded);
+        }
+        let is_decided = |place: &Place| decided.iter().any(|(other, _)| other == place);
+        self.places.lock().unwrap().retain(|it| !is_decided(it));
+        self.decided.lock().unwrap().extend_from_slice(decided);
+        Ok(())
+    }
+}
+
+type UnderWay = Vec<(Claim, Answer<Claimed>)>;
+
+/// An engine that decides claims that are under way together, the last one first.
+#[derive(Clone)]
+struct LastFirst {
+    book: BookEngine,
+    under_way: Arc<Mutex<UnderWay>>,
+}
+
+impl Engine for LastFirst {
+    fn claim(&self, claim: Claim) -> Ticket<Claimed> {
+        let (answer, ticket) = Ticket::new();
+        self.under_way.lock().unwrap().push((claim, answer));
+        let engine = self.clone();
+        tokio::spawn(async move {
+            sleep(Duration::from_millis(1)).await;
+            let under_way = std::mem::take(&mut *engine.under_way.lock().unwrap());
+            for (claim, answer) in under_way.into_iter().rev() {
+                answer.send(engine.book.claim(claim).await);
+            }
+        });
+        ticket
+    }
+
+    fn submit(&self, command: Command) -> Ticket<Reply> {
+        self.book.submit(command)
+    }
+
+    fn peek(&self, claim: &Claim) -> Option<Outcome> {
+        self.book.peek(claim)
+    }
+
+    fn tally(&self, campaign: CampaignId) -> Ticket<Option<Tally>> {
+        self.book.tally(campaign)
+    }
+
+    fn order(&self, order: OrderId) -> Ticket<Option<OrderView>> {
+        self.book.order(order)
+    }
+
+    fn probe(&self, partition: PartitionId) -> Ticket<Probed> {
+        self.book.probe(partition)
+    }
+
+    fn ack_levels(&self) -> &'static [AckLevel] {
+        self.book.ack_levels()
+    }
+}
+
+/// What decides the lines of a room.
+fn ports(room: &Arc<FakeRoom>, engine: Arc<dyn Engine>, clock: Arc<ManualClock>) -> WaitingPorts {
+    WaitingPorts {
+        room: room.clone(),
+        engine,
+        ledger: FakeLedger::new(),
+        clock,
+        monitor: Arc::default(),
+        limits: LIMITS,
+    }
+}
+
+/// Two lines in one partition, and what decides them.
+async fn two_lines() -> (Arc<FakeRoom>, WaitingPorts) {
+    let clock = ManualClock::new(OPENS);
+    let engine = BookEngine::new(clock.clone(), vec![PartitionId(0)]);
+    let mut places = Vec::new();
+    for n in 1..=2 {
+        let setup = sale(5).setup(n);
+        let claim = Target::of(&setup).one("a");
+        let open = Command::Open(Box::new(setup));
+        engine.submit(open).await.unwrap();
+        places.push(Place {
+            number: n,
+            entered_at: OPENS.plus_millis(n as i64),
+            claim,
+        });
+    }
+    let room = Arc::new(FakeRoom::new(places));
+    let ports = ports(&room, Arc::new(engine), clock);
+    (room, ports)
+}
+
+/// Those are granted whom one claim after the other would have granted, whatever an engine makes of claims that it has
+/// together, of one unit, of several, and of more than are left.
+#[tokio::test(start_paused = true)]
+async fn the_line_is_decided_in_its_order_by_an_engine_that_has_another() {
+    const STOCK: u32 = 60;
+    let clock = ManualClock::new(OPENS);
+    let engine = LastFirst {
+        book: BookEngine::new(clock.clone(), vec![PartitionId(0)]),
+        under_way: Arc::default(),
+    };
+    let setup = sale(STOCK).limit(STOCK).setup(1);
+    let target = Target::of(&setup);
+    let open = Command::Open(Box::new(setup));
+    engine.submit(open).await.unwrap();
+    let wants = |n: u32| [1, 3, 2, 1, 40][n as usize % 5];
+    let place = |n: u32| Place {
+        number: n.into(),
+        entered_at: OPENS,
+        claim: target.units(&format!("u{n}"), wants(n)),
+    };
+    let room = Arc::new(FakeRoom::new((0..100).map(place).collect()));
+    let decider = LineDecider::new(ports(&room, Arc::new(engine), clock), PartitionId(0));
+    while room.waiting() > 0 {
+        assert!(decider.decide_all().await.unwrap() > 0);
+    }
+    let mut decided = room.decided.lock().unwrap().clone();
+    decided.sort_by_key(|(place, _)| place.number);
+    let is_granted = |decision: &Decision| decision.name() == "granted";
+    let granted = |(place, decision): &(Place, Decision)| (place.number, is_granted(decision));
+    let decided: Vec<_> = decided.iter().map(granted).collect();
+    let mut left = STOCK;
+    let expected = (0..100).map(|n| {
+        let rest = left.checked_sub(wants(n));
+        left = rest.unwrap_or(left);
+        (u64::from(n), rest.is_some())
+    });
+    assert_eq!(decided, expected.collect::<Vec<_>>());
+}
+
+/// A process that stood still, or did not reach Redis, for longer than its lease may have decided what another one
+/// decides: nothing is wrong then, and somebody should know of it. A lease that nobody needs any more is not missed.
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_is_lost_is_counted() {
+    const LEASE: Duration = Duration::from_secs(5);
+    let (room, ports) = two_lines().await;
+    let monitor = Arc::clone(&ports.monitor);
+    let decider = LineDecider::new(ports, PartitionId(0));
+    *room.first.lock().unwrap() = Read::WithoutRecord;
+    let look = async || drop(decider.decide_all().await);
+    look().await;
+    sleep(LEASE - Duration::from_millis(1)).await;
+    look().await;
+    assert_eq!(monitor.leases_lost(), 0, "it was renewed in time");
+    sleep(LEASE).await;
+    look().await;
+    assert_eq!(monitor.leases_lost(), 1, "it was renewed late");
+    *room.own.lock().unwrap() = false;
+    look().await;
+    assert_eq!(monitor.leases_lost(), 2, "another process has it");
+    sleep(2 * LEASE).await;
+    look().await;
+    assert_eq!(monitor.leases_lost(), 2, "who has none loses none");
+    *room.own.lock().unwrap() = true;
+    *room.first.lock().unwrap() = Read::Well;
+    look().await;
+    assert_eq!(room.waiting(), 0);
+    look().await;
+    sleep(2 * LEASE).await;
+    look().await;
+    assert_eq!(monitor.leases_lost(), 2, "nobody waited");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_line_that_cannot_be_decided_is_stuck_and_holds_up_no_other() {
+    for read in [Read::Fails, Read::Panics] {
+        let (room, ports) = two_lines().await;
+        *room.first.lock().unwrap() = read;
+        let host = Host::new("upkeep");
+        let decider = LineDecider::new(ports, PartitionId(0));
+        let Schedule { interval, .. } = LineDecider::SCHEDULE;
+        host.start("lines", LineDecider::SCHEDULE, decider);
+        sleep(interval / 2).await;
+        let left = room.places.lock().unwrap().clone();
+        assert_eq!(left.len(), 1, "{read:?}: the other line is decided");
+        let stuck = host.stuck().unwrap_or_default();
+        assert!(stuck.contains(&id(1).to_string()), "{read:?}: {stuck}");
+        *room.first.lock().unwrap() = Read::Well;
+        sleep(interval).await;
+        assert_eq!((host.stuck(), room.places.lock().unwrap().len()), (None, 0));
+        host.stop().await;
+    }
+}
+
+/// It was read once, and has not become empty since.
+#[tokio::test]
+async fn a_line_that_cannot_be_read_does_not_look_empty() {
+    let (room, ports) = two_lines().await;
+    let monitor = Arc::clone(&ports.monitor);
+    let decider = LineDecider::new(ports, PartitionId(0));
+    for read in [Read::WithoutRecord, Read::Fails, Read::Panics] {
+        *room.first.lock().unwrap() = read;
+        decider.decide_all().await.unwrap_err();
+        assert_eq!(
+            monitor.waiting(),
+            (1, Some(OPENS.plus_millis(1))),
+            "{read:?}"
+        );
+    }
+    *room.first.lock().unwrap() = Read::Well;
+    decider.decide_all().await.unwrap();
+    assert_eq!(monitor.waiting(), (0, None));
+}

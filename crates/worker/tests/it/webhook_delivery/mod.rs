@@ -1,0 +1,2 @@
+//! Tests of webhook requests.
+mod sending;
