@@ -21,28 +21,28 @@ use tokio::{
 use uuid::Uuid;
 
 use crate::{
-    audience::Audience,
-    audit_runs::Audits,
-    auth::CurrentVerifier,
-    callbacks::Callbacks,
-    campaign_cache::{CampaignCache, CampaignMeta},
+    audience::{Audience, passphrase::Guesses},
+    auth::{CurrentVerifier, callbacks::Callbacks},
+    cache::{
+        campaigns::{CampaignCache, CampaignMeta},
+        unknown_campaigns::UnknownCampaigns,
+        watched::{Watched, Watching},
+    },
     challenge::Challenge,
     config::Config,
-    detached::Detached,
-    fingerprint::fingerprint,
-    gauges::Gauges,
-    last_minutes::LastMinutes,
-    limits::Limits,
-    metrics::{Metrics, OrderCheckMetrics},
-    open_streams::StreamLimits,
-    order_check::OrderCheck,
-    passphrase::Guesses,
-    problem::{Problem, ProblemKind},
-    readiness::Readiness,
-    single_flight::SingleFlight,
-    under_way::Changes,
-    unknown_campaigns::UnknownCampaigns,
-    watched::{Watched, Watching},
+    http::problem::{Problem, ProblemKind},
+    idempotency::{detached::Detached, fingerprint::fingerprint, running_changes::Changes},
+    observe::{
+        audit_runs::Audits,
+        gauges::Gauges,
+        last_minutes::LastMinutes,
+        metrics::{Metrics, OrderCheckMetrics},
+        readiness::Readiness,
+    },
+    protect::{
+        limits::Limits, open_streams::StreamLimits, order_check::OrderCheck,
+        single_flight::SingleFlight,
+    },
 };
 
 /// How long a reader waits for what was granted a moment ago to be in the ledger.

@@ -4,6 +4,8 @@
 //! What is kept of it is a JSON text beside the campaign, which never changes: named users, or a secret that
 //! invitations are signed with, or the hash of a passphrase.
 
+pub(crate) mod passphrase;
+
 use std::collections::HashSet;
 
 use aws_lc_rs::hmac;
@@ -15,9 +17,8 @@ use serde::{Deserialize, Serialize, Serializer};
 use utoipa::ToSchema;
 
 use crate::{
-    passphrase::{self, Hash, KeptPassphrase, Passphrase, decode, digest, encode},
-    problem::Problem,
-    wire::Text,
+    audience::passphrase::{Hash, KeptPassphrase, Passphrase, decode, digest, encode},
+    http::{problem::Problem, wire::Text},
 };
 
 /// Users that a campaign may name.

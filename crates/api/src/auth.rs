@@ -3,13 +3,17 @@
 //! `sub` is the user, `exp` is required, `scope` is a list of words separated by blanks. The signature is checked by
 //! one algorithm, the one that belongs to the key: a token chooses a key by its `kid` at most.
 
+pub(crate) mod callbacks;
 mod claims;
 mod current;
 mod fetched;
 mod jwks_url;
 mod keys;
 mod revoked;
+pub(crate) mod seal;
+pub(crate) mod session;
 mod signature;
+pub(crate) mod token;
 
 use std::sync::Arc;
 
@@ -21,7 +25,11 @@ use self::{
     keys::Keys,
     revoked::Revoked,
 };
-use crate::{auth_failure::AuthFailure, config::AuthConfig, problem::Problem, seal::Sealer};
+use crate::{
+    auth::seal::Sealer,
+    config::AuthConfig,
+    http::{auth_failure::AuthFailure, problem::Problem},
+};
 
 /// A permission that a token carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

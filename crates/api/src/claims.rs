@@ -1,5 +1,12 @@
 //! Claims: the hot path. Authentication, the gate, the engine, a small answer, and nothing else.
 
+pub(crate) mod invitation;
+pub(crate) mod members;
+pub(crate) mod queue_entries;
+pub(crate) mod refusal;
+pub(crate) mod requirements;
+pub(crate) mod tickets;
+
 use axum::{
     body::Body,
     http::{HeaderValue, StatusCode, header},
@@ -19,14 +26,14 @@ use crate::{
     app::App,
     audience::Credentials,
     auth::Scope,
-    campaign_cache::CampaignMeta,
-    client_address::{AddressKey, LimitedOrigin},
+    cache::campaigns::CampaignMeta,
+    claims::{queue_entries::PlaceBody, refusal::refuse, tickets::GrabTicket},
     extract::{Call, OptionalJson},
-    places::{self, PlaceBody},
-    problem::{Problem, ProblemBody, ProblemKind},
-    refusal::refuse,
-    tickets::GrabTicket,
-    wire::{self, GrantBody, Text},
+    http::{
+        client_address::{AddressKey, LimitedOrigin},
+        problem::{Problem, ProblemBody, ProblemKind},
+        wire::{self, GrantBody, Text},
+    },
 };
 
 /// Room for a grant's JSON.
@@ -234,7 +241,7 @@ async fn decide(
     if meta.waiting_room
         && meta.kind == kind
         && !is_replay
-        && let Some(entered) = places::enter(app, &claim).await?
+        && let Some(entered) = queue_entries::enter(app, &claim).await?
     {
         return Ok(entered);
     }

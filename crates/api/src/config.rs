@@ -18,11 +18,13 @@ use serde::Deserialize;
 
 pub(crate) use self::secret::{check_secret, secret_of};
 pub use self::{secret::Secret, traces::TracesConfig};
-pub use crate::client_address::ForwardedHeader;
+pub use crate::http::client_address::ForwardedHeader;
 use crate::{
     challenge::{Challenge, DIFFICULTY_MAX, ProofOfWork},
-    client_address::{TrustedProxies, networks},
-    cors,
+    http::{
+        client_address::{TrustedProxies, networks},
+        cors,
+    },
 };
 
 /// A campaign that is made elsewhere may be unheard of here for so long.

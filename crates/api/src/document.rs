@@ -10,7 +10,7 @@ mod webhooks;
 use serde_json::{Map, Value, json};
 use utoipa::openapi::OpenApi;
 
-use crate::problem::ProblemKind;
+use crate::http::problem::ProblemKind;
 
 /// The header that names a request, so that repeating it is safe.
 const KEY: &str = "Idempotency-Key";

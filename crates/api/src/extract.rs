@@ -13,13 +13,15 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
     app::App,
-    auth::{Caller, TokenFault},
-    auth_failure::AuthFailure,
+    auth::{Caller, TokenFault, session},
     config::ServerConfig,
-    fingerprint::key_use,
-    limits::Traffic,
-    problem::{Problem, ProblemKind},
-    session, strict,
+    http::{
+        auth_failure::AuthFailure,
+        problem::{Problem, ProblemKind},
+        strict,
+        traffic::Traffic,
+    },
+    idempotency::fingerprint::key_use,
 };
 
 impl FromRequestParts<Arc<App>> for Caller {
@@ -27,7 +29,7 @@ impl FromRequestParts<Arc<App>> for Caller {
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Problem> {
         let token = match parts.headers.get(header::AUTHORIZATION) {
             Some(header) => session::bearer(header),
-            None => session::token(app, parts)?,
+            None => session::token(parts, app.config.server.speaks_tls())?,
         };
         let missing = TokenFault(AuthFailure::Missing, "send `Authorization: Bearer <token>`");
         let caller = app
@@ -47,7 +49,7 @@ impl FromRequestParts<Arc<App>> for MaybeCaller {
     type Rejection = Problem;
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Problem> {
         let says = parts.headers.contains_key(header::AUTHORIZATION)
-            || session::token(app, parts)?.is_some();
+            || session::token(parts, app.config.server.speaks_tls())?.is_some();
         Ok(Self(match says {
             true => Some(Caller::from_request_parts(parts, app).await?),
             false => None,

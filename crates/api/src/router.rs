@@ -19,19 +19,21 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use utoipa_swagger_ui::SwaggerUi;
 
 use crate::{
-    accounts, actions,
     app::App,
-    audits, campaigns, claims,
+    claims::{self, invitation, members, queue_entries, tickets},
     config::UsageError,
-    cors,
     document::complete,
-    events, figures,
-    health::{self, Operation},
-    histories, invitation, lists, members, no_body, orders, pages, partitions, payments, payouts,
-    places,
-    problem::{Problem, ProblemKind},
-    profile, promises, quarantine, reconciliation, red_packet_batch, red_packets, sale_changes,
-    sale_orders, sales, session, tickets, webhooks,
+    http::{
+        cors, no_body,
+        problem::{Problem, ProblemKind},
+    },
+    resources::{
+        accounts, actions, audits, campaigns, events, figures,
+        health::{self, Operation},
+        histories, lists, orders, partitions, payments, payouts, problem_pages, profile, promises,
+        quarantine, reconciliation, red_packet_batch, red_packets, sale_changes, sale_orders,
+        sales, sessions, webhooks,
+    },
 };
 
 /// The document, before the routes are added.
@@ -106,11 +108,11 @@ fn routes(served: Served) -> OpenApiRouter<Arc<App>> {
         .routes(routes!(payouts::withdraw))
         .routes(routes!(payouts::refunds, payouts::refund))
         .routes(routes!(payouts::owed))
-        .routes(routes!(session::begin, session::get, session::end))
+        .routes(routes!(sessions::begin, sessions::get, sessions::end))
         .routes(routes!(actions::list))
         .routes(routes!(campaigns::state))
         .routes(routes!(events::watch))
-        .routes(routes!(places::place))
+        .routes(routes!(queue_entries::place))
         .routes(routes!(campaigns::pause))
         .routes(routes!(campaigns::resume))
         .routes(routes!(campaigns::close))
@@ -144,8 +146,8 @@ where
 {
     let router = OpenApiRouter::new()
         .routes(routes!(health::healthz))
-        .routes(routes!(pages::list))
-        .routes(routes!(pages::one));
+        .routes(routes!(problem_pages::list))
+        .routes(routes!(problem_pages::one));
     match served {
         Served::Public => router,
         Served::Operation | Served::All => router

@@ -6,7 +6,10 @@ use qiang_core::{id::UserId, time::Timestamp};
 use serde::{Deserialize, Deserializer};
 
 use super::{Scope, TokenFault};
-use crate::{auth_failure::AuthFailure, config::AuthConfig, wire::Text};
+use crate::{
+    config::AuthConfig,
+    http::{auth_failure::AuthFailure, wire::Text},
+};
 
 #[derive(Deserialize)]
 pub(super) struct Claims<'a> {

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::{Verifier, fetched::Fetched, jwks_url::JwksUrl, keys::Keys, revoked::Revoked};
-use crate::{config::AuthConfig, watched_file::WatchedFile};
+use crate::{config::AuthConfig, http::watched_file::WatchedFile};
 
 /// Another verifier after a reload; requests read it without a lock.
 pub(crate) struct CurrentVerifier {

@@ -13,7 +13,7 @@ use hyper_util::{
 };
 use qiang_core::web_url;
 
-use crate::{config::UsageError, https};
+use crate::{config::UsageError, http::https};
 
 /// What names it in errors and in the log.
 pub(super) const KEY: &str = "auth.jwks_url";

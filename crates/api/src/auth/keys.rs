@@ -14,8 +14,8 @@ use jsonwebtoken::{
 use tokio::sync::Notify;
 
 use super::{TokenFault, jwks_url, signature::SignatureKey};
-use crate::auth_failure::AuthFailure;
 use crate::config::{AuthConfig, Secret, UsageError, check_secret, secret_of};
+use crate::http::auth_failure::AuthFailure;
 
 /// Keys that a set may have: a header that is not known is looked for among all of them.
 const KEYS_MAX: usize = 64;

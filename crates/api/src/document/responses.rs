@@ -5,7 +5,7 @@ use qiang_core::outcome::Outcome;
 use serde_json::{Map, Value, json};
 
 use super::{IF_NONE_MATCH, KEY, examples, has_parameter, object};
-use crate::{problem::ProblemKind, wire::OWN_CACHING};
+use crate::http::{problem::ProblemKind, wire::OWN_CACHING};
 
 const PROBLEM: &str = "#/components/schemas/Problem";
 const GRANT: &str = "#/components/schemas/Grant";

@@ -16,7 +16,11 @@ use serde_json::{Map, Value, json};
 
 use super::object;
 use crate::{
-    audience::Audience, audits, partitions, places, problem::ProblemKind, readiness::PartitionState,
+    audience::Audience,
+    claims::queue_entries,
+    http::problem::ProblemKind,
+    observe::readiness::PartitionState,
+    resources::{audits, partitions},
 };
 
 /// Visible ASCII characters.
@@ -142,7 +146,7 @@ fn enums() -> [(&'static str, &'static str, Vec<&'static str>); 19] {
         (
             "PlaceState",
             "What became of a place in line. All but `waiting` and `granted` are said in streams alone.",
-            places::STATES.to_vec(),
+            queue_entries::STATES.to_vec(),
         ),
         (
             "PaymentOutcome",

@@ -5,7 +5,7 @@ use std::{net::SocketAddr, path::PathBuf};
 use serde::{Deserialize, Deserializer, de::Error as _};
 use tokio::net::TcpListener;
 
-use crate::{config::ServerConfig, profile, router::Served};
+use crate::{config::ServerConfig, resources::profile, router::Served};
 
 /// Connections of operators at a time.
 const CONNECTIONS_MAX: u32 = 64;

@@ -7,11 +7,13 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{
-    client_address::AddressKey,
     config::ServerConfig,
-    limits::Limits,
-    metrics::Metrics,
-    problem::{Problem, ProblemKind},
+    http::{
+        client_address::AddressKey,
+        problem::{Problem, ProblemKind},
+    },
+    observe::metrics::Metrics,
+    protect::limits::Limits,
 };
 
 /// Connections that are told so at a time, for each reason; others are closed at once.

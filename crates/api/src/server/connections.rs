@@ -41,14 +41,16 @@ use super::{
     tls::is_http2,
 };
 use crate::{
-    auth_failure::AuthFailure,
     config::ServerConfig,
-    failures::{Cause, Failure, FailureLog},
-    limits::Traffic,
-    metrics::Metrics,
-    problem::{Problem, ProblemKind},
-    request_id::{REPLAYED, REQUEST_ID, RequestId},
-    response_headers::{Asked, ResponseHeaders},
+    http::{
+        auth_failure::AuthFailure,
+        problem::{Problem, ProblemKind},
+        request_id::{REPLAYED, REQUEST_ID, RequestId},
+        request_log::{Cause, Failure, FailureLog},
+        response_headers::{Asked, ResponseHeaders},
+        traffic::Traffic,
+    },
+    observe::metrics::Metrics,
 };
 
 /// How long to wait when the system has no more sockets to give.
@@ -90,7 +92,7 @@ pub(super) async fn serve(
         public,
         failures: FailureLog::default(),
         unauthenticated: FailureLog::default(),
-        headers: ResponseHeaders::new(&config),
+        headers: ResponseHeaders::new(config.hsts_max_age_s),
         router,
         guard,
         stop: draining,

@@ -8,7 +8,7 @@ use axum::{
     },
 };
 
-use crate::{problem::Problem, tickets::GRAB_TICKET};
+use crate::{claims::tickets::GRAB_TICKET, http::problem::Problem};
 
 /// Refuses a request whose meaning depends on who reads it: without a `Host` (RFC 9112, 3.2), or with two of a header
 /// that may be there once. Health checks of load balancers and scrapes may come without a host.

@@ -23,14 +23,16 @@ use crate::{
     app::{App, Ports},
     auth::CurrentVerifier,
     config::{AuthConfig, Config, ServerConfig},
-    detached::Detached,
-    gauges::Gauges,
-    health::Operation,
-    limits::Limits,
-    metrics::Metrics,
-    readiness::Readiness,
+    idempotency::detached::Detached,
+    observe::{
+        gauges::Gauges,
+        metrics::Metrics,
+        readiness::Readiness,
+        traces::{Exporting, Tracer},
+    },
+    protect::limits::Limits,
+    resources::health::Operation,
     router::{Served, admin_router, collected, operation_document, operation_router, router},
-    traces::{Exporting, Tracer},
 };
 
 /// How often metrics are folded.

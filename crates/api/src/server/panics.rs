@@ -5,7 +5,7 @@ use std::{any::Any, convert::Infallible, panic::AssertUnwindSafe};
 use axum::response::{IntoResponse as _, Response};
 use futures_util::FutureExt as _;
 
-use crate::problem::Problem;
+use crate::http::problem::Problem;
 
 /// The answer, or the problem `internal` if it panics. Locks of handlers are `parking_lot`'s, which a panic releases.
 pub(super) async fn caught(
@@ -37,7 +37,7 @@ mod tests {
     };
 
     use super::super::{Listening, Public};
-    use crate::{metrics::Metrics, router::operation_document};
+    use crate::{observe::metrics::Metrics, router::operation_document};
 
     async fn panics() -> &'static str {
         panic!("on purpose: {}", "a test")

@@ -14,7 +14,7 @@ use tokio::{
     time::Sleep,
 };
 
-use crate::{
+use crate::http::{
     problem::{Problem, ProblemKind},
     request_id::{REQUEST_ID, RequestId},
     response_headers::FOR_BROWSERS,

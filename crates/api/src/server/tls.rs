@@ -22,7 +22,7 @@ use tokio_rustls::{
     server::TlsStream,
 };
 
-use crate::{config::ServerConfig, watched_file::WatchedFile};
+use crate::{config::ServerConfig, http::watched_file::WatchedFile};
 
 /// What clients may ask to speak, the first that they know: HTTP/2, HTTP/1.1.
 const PROTOCOLS: [&[u8]; 2] = [HTTP2, b"http/1.1"];

@@ -1,0 +1,434 @@
+//! Passphrases of campaigns: kept as a slow salted hash, compared in constant time, and guessed in bounded number.
+//!
+//! They compare as people see them. A keyboard for Chinese types ８８８ where another one types 888, and one device
+//! composes accents that another one writes apart: RFC 8265's OpaqueString, with the width mapping of its user names.
+
+use std::{
+    num::NonZeroU32,
+    sync::{Arc, OnceLock},
+};
+
+use aws_lc_rs::{constant_time::verify_slices_are_equal, pbkdf2};
+use base64::{Engine as _, prelude::BASE64_STANDARD_NO_PAD};
+use governor::Quota;
+use qiang_core::{
+    id::{CampaignId, UserId},
+    ports::EngineError,
+};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use tokio::sync::Semaphore;
+use unicode_normalization::{UnicodeNormalization as _, char::decompose_compatible};
+
+use crate::{
+    http::{
+        client_address::AddressKey,
+        problem::{Policy, Problem, ProblemKind},
+    },
+    observe::metrics::Metrics,
+    protect::{single_flight::SingleFlight, throttle::Throttle},
+};
+
+/// Characters of a passphrase.
+pub(crate) const CHARS_MIN: usize = 4;
+pub(crate) const CHARS_MAX: usize = 128;
+/// Characters of a new passphrase that is digits alone: of shorter ones there are 100,000 at most.
+const DIGITS_MIN: usize = 6;
+/// Rounds of PBKDF2, what a guess costs whoever has read the ledger: some 20 ms. Each hash says how many it took.
+const ROUNDS: NonZeroU32 = NonZeroU32::new(100_000).expect("above 0");
+/// Passphrases that wait in one queue to be hashed, or are; the others are refused as overload. One of a queue is
+/// hashed at a time, so that guesses leave the other processors to those who claim.
+const WAITING_MAX: usize = 64;
+/// Passphrases that one user may have hashed at once on a node, and how often another one. Those who say what somebody
+/// has said rightly before them need none of it.
+const GUESSES: NonZeroU32 = NonZeroU32::new(5).expect("above 0");
+const GUESSES_PER_MINUTE: NonZeroU32 = NonZeroU32::new(6).expect("above 0");
+/// The same of one address, which may have many users behind it. Users who say the same at once use one.
+const ADDRESS_GUESSES: NonZeroU32 = NonZeroU32::new(30).expect("above 0");
+const ADDRESS_GUESSES_PER_MINUTE: NonZeroU32 = NonZeroU32::new(30).expect("above 0");
+/// The same about one campaign, of all users and addresses together.
+const CAMPAIGN_GUESSES: NonZeroU32 = NonZeroU32::new(120).expect("above 0");
+const CAMPAIGN_GUESSES_PER_MINUTE: NonZeroU32 = NonZeroU32::new(60).expect("above 0");
+/// Users, addresses and campaigns whose guesses are counted.
+const GUESSERS_MAX: usize = 100_000;
+
+pub(crate) type Hash = [u8; 32];
+
+pub(crate) fn encode(bytes: &[u8]) -> String {
+    BASE64_STANDARD_NO_PAD.encode(bytes)
+}
+
+pub(crate) fn decode(text: &str) -> Option<Vec<u8>> {
+    BASE64_STANDARD_NO_PAD.decode(text).ok()
+}
+
+/// How often passphrases may be guessed.
+pub(crate) struct Guesses {
+    of_user: Throttle,
+    of_address: Throttle,
+    of_campaign: Throttle,
+}
+
+impl Guesses {
+    pub(crate) fn new(metrics: &Metrics) -> Self {
+        let throttle = |name, problem, per_minute, at_once| {
+            let policy = Policy {
+                name,
+                unit: None,
+                problem,
+            };
+            let quota = Quota::per_minute(per_minute).allow_burst(at_once);
+            Throttle::new(policy, Some(quota), GUESSERS_MAX, metrics.refused_by(name))
+        };
+        Self {
+            of_user: throttle(
+                "passphrases-of-user",
+                ProblemKind::Throttled,
+                GUESSES_PER_MINUTE,
+                GUESSES,
+            ),
+            of_address: throttle(
+                "passphrases-of-address",
+                ProblemKind::AddressThrottled,
+                ADDRESS_GUESSES_PER_MINUTE,
+                ADDRESS_GUESSES,
+            ),
+            of_campaign: throttle(
+                "passphrases-of-campaign",
+                ProblemKind::PassphrasesThrottled,
+                CAMPAIGN_GUESSES_PER_MINUTE,
+                CAMPAIGN_GUESSES,
+            ),
+        }
+    }
+}
+
+/// A user who says a passphrase that may be wrong.
+pub(crate) struct Guesser<'a> {
+    pub(crate) guesses: &'a Guesses,
+    pub(crate) user: &'a UserId,
+    /// None where the address is not limited.
+    pub(crate) address: Option<AddressKey>,
+    pub(crate) campaign: CampaignId,
+    /// Whether the user has the grant already: guesses of others do not keep a replay from its answer.
+    pub(crate) is_replay: bool,
+}
+
+impl Guesser<'_> {
+    /// Counts a guess of the user, and of address and campaign unless it is a replay, or is being judged for another
+    /// user already.
+    fn guess(&self, is_judged: bool) -> Result<(), Problem> {
+        self.guesses.of_user.check(self.user)?;
+        if is_judged || self.is_replay {
+            return Ok(());
+        }
+        if let Some(address) = &self.address {
+            self.guesses.of_address.check(address)?;
+        }
+        self.guesses.of_campaign.check(&self.campaign)
+    }
+}
+
+/// Passphrases that wait to be hashed.
+struct Queue {
+    places: Semaphore,
+    turn: Semaphore,
+}
+
+impl Queue {
+    const fn new() -> Self {
+        Self {
+            places: Semaphore::const_new(WAITING_MAX),
+            turn: Semaphore::const_new(1),
+        }
+    }
+}
+
+/// Queues of claims and of new campaigns: many new campaigns delay no claim.
+static CLAIMS: Queue = Queue::new();
+static CREATIONS: Queue = Queue::new();
+
+/// PBKDF2 with HMAC-SHA256, as the ledger keeps it.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct KeptPassphrase {
+    salt: String,
+    rounds: NonZeroU32,
+    hash: String,
+}
+
+impl KeptPassphrase {
+    /// What is kept of a new passphrase. Its least length is for [`check_new`].
+    pub(crate) async fn of(said: &str) -> Result<Self, Problem> {
+        if !is_possible(said) {
+            return Err(impossible());
+        }
+        let salt: [u8; 16] = rand::random();
+        let hash = hash(seen(said), salt.into(), ROUNDS, &CREATIONS).await;
+        Ok(Self {
+            salt: encode(&salt),
+            rounds: ROUNDS,
+            hash: encode(&hash?),
+        })
+    }
+}
+
+/// The passphrase of one campaign.
+#[derive(Debug)]
+pub(crate) struct Passphrase {
+    salt: Arc<[u8]>,
+    rounds: NonZeroU32,
+    hash: Vec<u8>,
+    /// SHA-256 of the passphrase once somebody has said it: the others who say it cost no rounds.
+    known: OnceLock<Hash>,
+    /// Who says the same at once waits for one hash.
+    asked: SingleFlight<Hash, Option<bool>>,
+}
+
+impl Passphrase {
+    /// Reads what was kept, if it can be.
+    pub(crate) fn of(kept: &KeptPassphrase) -> Option<Self> {
+        Some(Self {
+            salt: decode(&kept.salt)?.into(),
+            rounds: kept.rounds,
+            hash: decode(&kept.hash)?,
+            known: OnceLock::new(),
+            asked: SingleFlight::default(),
+        })
+    }
+
+    /// Learns the [`digest`] of the passphrase, so that it costs no rounds.
+    pub(crate) fn learn(&self, digest: Hash) {
+        self.known.get_or_init(|| digest);
+    }
+
+    /// Whether this is the passphrase. Without a guesser it is the owner who says it, at a creation. What is known to
+    /// be right is no guess.
+    pub(crate) async fn is(
+        &self,
+        said: &str,
+        guesser: Option<Guesser<'_>>,
+    ) -> Result<bool, Problem> {
+        let guess = |is_judged| match &guesser {
+            Some(guesser) => guesser.guess(is_judged),
+            None => Ok(()),
+        };
+        let queue = match &guesser {
+            Some(_) => &CLAIMS,
+            None => &CREATIONS,
+        };
+        if !is_possible(said) {
+            return Ok(false);
+        }
+        let said = seen(said);
+        let digest = sha256(&said);
+        if let Some(known) = self.known.get() {
+            if verify_slices_are_equal(known, &digest).is_ok() {
+                return Ok(true);
+            }
+            // There is one passphrase: what is not it is wrong.
+            guess(false)?;
+            return Ok(false);
+        }
+        guess(self.asked.has(&digest))?;
+        let asked = self.asked.run(digest, async {
+            let hash = hash(said, Arc::clone(&self.salt), self.rounds, queue).await;
+            let is_right = verify_slices_are_equal(&hash.ok()?, &self.hash).is_ok();
+            if is_right {
+                self.learn(digest);
+            }
+            Some(is_right)
+        });
+        // Somebody whose turn does not come is not wrong.
+        asked.await.ok_or_else(|| EngineError::Overloaded.into())
+    }
+}
+
+/// Hashes a passphrase off the threads that serve others.
+async fn hash(
+    said: String,
+    salt: Arc<[u8]>,
+    rounds: NonZeroU32,
+    queue: &'static Queue,
+) -> Result<Hash, Problem> {
+    let internal = |error: &dyn std::fmt::Display| Problem::internal(error.to_string());
+    let _place = queue
+        .places
+        .try_acquire()
+        .map_err(|_| EngineError::Overloaded)?;
+    let turn = queue
+        .turn
+        .acquire()
+        .await
+        .map_err(|error| internal(&error))?;
+    let hashed = tokio::task::spawn_blocking(move || {
+        let mut hash = Hash::default();
+        let (algorithm, said) = (pbkdf2::PBKDF2_HMAC_SHA256, said.as_bytes());
+        pbkdf2::derive(algorithm, rounds, &salt, said, &mut hash);
+        drop(turn); // also when nobody waits for it any more
+        hash
+    });
+    hashed.await.map_err(|error| internal(&error))
+}
+
+/// SHA-256 of a new passphrase, by which its campaign knows it in memory.
+pub(crate) fn digest(said: &str) -> Hash {
+    sha256(&seen(said))
+}
+
+fn sha256(form: &str) -> Hash {
+    Sha256::digest(form).into()
+}
+
+/// A passphrase as people see it: characters in their usual width, one kind of blank and none at the ends, and accents
+/// composed with their letters. Capitals stay capitals.
+fn seen(said: &str) -> String {
+    let mut text = String::with_capacity(said.len());
+    for character in said.chars() {
+        match character {
+            '\u{ffe3}' => text.push('\u{af}'), // the compatible form of a macron is a blank with an accent
+            // ASCII in full width, katakana in half width, and signs.
+            '\u{ff01}'..='\u{ff9f}' | '\u{ffe0}'..='\u{ffee}' => {
+                decompose_compatible(character, |usual| text.push(usual));
+            }
+            blank if blank.is_whitespace() => text.push(' '),
+            other => text.push(other),
+        }
+    }
+    let composed: String = text.nfc().collect();
+    composed.trim().to_owned()
+}
+
+fn is_possible(said: &str) -> bool {
+    let said = said.trim();
+    !said.is_empty() && said.chars().nth(CHARS_MAX).is_none()
+}
+
+/// Checks the least length of a new passphrase.
+pub(crate) fn check_new(said: &str) -> Result<(), Problem> {
+    match is_long_enough(&seen(said)) {
+        true => Ok(()),
+        false => Err(impossible()),
+    }
+}
+
+fn impossible() -> Problem {
+    let detail = format!(
+        "a passphrase has {CHARS_MIN} to {CHARS_MAX} characters, and at least {DIGITS_MIN} if all of them are digits"
+    );
+    Problem::invalid_at("#/audience/passphrase", detail)
+}
+
+/// Whether a new passphrase is too long to be guessed by trying all of its length.
+fn is_long_enough(said: &str) -> bool {
+    let chars = said.chars().count();
+    let are_digits = said.chars().all(char::is_numeric);
+    chars >= if are_digits { DIGITS_MIN } else { CHARS_MIN }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn creations_keep_no_claim_waiting() {
+        let kept = KeptPassphrase::of("open sesame").await.unwrap();
+        let passphrase = Passphrase::of(&kept).unwrap();
+        let guesses = Guesses::new(&Metrics::new(&utoipa::openapi::OpenApi::default()));
+        let user = UserId::new("ann").unwrap();
+        let guesser = || {
+            Some(Guesser {
+                guesses: &guesses,
+                user: &user,
+                address: None,
+                campaign: "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f01".parse().unwrap(),
+                is_replay: false,
+            })
+        };
+        // As many are made as may wait, and one of them is being hashed.
+        let _waiting = CREATIONS.places.acquire_many(WAITING_MAX as u32).await;
+        let _turn = CREATIONS.turn.acquire().await;
+        assert!(KeptPassphrase::of("open sesame").await.is_err());
+        assert!(passphrase.is("wrong", None).await.is_err());
+        assert!(!passphrase.is("wrong", guesser()).await.unwrap());
+        assert!(passphrase.is("open sesame", guesser()).await.unwrap());
+    }
+
+    #[test]
+    fn a_replay_spends_no_guess_of_its_campaign() {
+        let guesses = Guesses::new(&Metrics::new(&utoipa::openapi::OpenApi::default()));
+        let guess = |n: u32, is_replay: bool| {
+            let user = UserId::new(&format!("user-{n}")).unwrap();
+            let guesser = Guesser {
+                guesses: &guesses,
+                user: &user,
+                address: None,
+                campaign: "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f01".parse().unwrap(),
+                is_replay,
+            };
+            guesser.guess(false).is_ok()
+        };
+        assert!((0..200).all(|n| guess(n, true)));
+        assert!(!(0..200).all(|n| guess(n, false)));
+        assert!((0..200).all(|n| guess(n, true)));
+    }
+
+    #[test]
+    fn passphrases_are_what_people_see() {
+        let same = |one: &str, other: &str| assert_eq!(seen(one), seen(other), "{one:?} {other:?}");
+        same("８８８", "888");
+        same("Ｏｐｅｎ！", "Open!");
+        same("cafe\u{301}", "caf\u{e9}");
+        same("ｶﾞﾁｬ", "ガチャ");
+        same("恭喜\u{3000}发财", "恭喜 发财");
+        same("\u{a0}open sesame\u{3000}", "open\u{2003}sesame");
+        same("￥１００", "\u{a5}100");
+        same("\u{ffe3}", "\u{af}");
+        // What people can tell apart is not the same.
+        for (one, other) in [
+            ("Open", "open"),
+            ("①", "1"),
+            ("ﬁ", "fi"),
+            ("发", "發"),
+            ("a b", "ab"),
+        ] {
+            assert_ne!(seen(one), seen(other));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_passphrase_is_right_in_each_width() {
+        let user = UserId::new("ann").unwrap();
+        let guesses = Guesses::new(&Metrics::new(&utoipa::openapi::OpenApi::default()));
+        let kept = KeptPassphrase::of("８８８８８８").await.unwrap();
+        let passphrase = Passphrase::of(&kept).unwrap();
+        for (said, expected) in [
+            ("88888", false),
+            ("888888", true),
+            ("８８８８８８", true),
+            ("８８８８８", false),
+        ] {
+            let guesser = Guesser {
+                guesses: &guesses,
+                user: &user,
+                address: None,
+                campaign: "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f01".parse().unwrap(),
+                is_replay: true,
+            };
+            let is = passphrase.is(said, Some(guesser)).await;
+            assert_eq!(is.ok(), Some(expected), "{said}");
+        }
+    }
+
+    #[test]
+    fn new_passphrases_have_a_least_length() {
+        let check = |said: &str, expected| assert_eq!(is_long_enough(said), expected, "{said}");
+        check("芝麻开门", true);
+        check("恭喜发", false);
+        check("open", true);
+        check("abc", false);
+        check("8888", false);
+        check("８８８８８", false);
+        check("123456", true);
+        check("1234a", true);
+    }
+}

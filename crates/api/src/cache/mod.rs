@@ -1,0 +1,5 @@
+//! What a node remembers of campaigns: their settings, unknown ids, and the campaigns that users watch.
+
+pub(crate) mod campaigns;
+pub(crate) mod unknown_campaigns;
+pub(crate) mod watched;

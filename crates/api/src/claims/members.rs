@@ -1,0 +1,160 @@
+//! Whether somebody may take part in a campaign, and may see the draws of a packet.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use axum::{Json, extract::State};
+use qiang_core::{
+    book::Claim,
+    id::{CampaignId, UserId},
+};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::{
+    app::App,
+    audience::{Audience, AudienceRequest, Credentials, Draws, Members, passphrase::Guesser},
+    auth::{Caller, Scope},
+    cache::campaigns::CampaignMeta,
+    claims::invitation,
+    extract::Param,
+    http::{
+        client_address::AddressKey,
+        problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
+    },
+};
+
+/// Who may take part in a campaign.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = CampaignAudience)]
+pub(crate) struct AudienceBody {
+    /// users, invitation or passphrase; absent where it is for everybody.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    audience: Option<&'static str>,
+    /// The users whom it names, in the order of their names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    users: Option<Vec<String>>,
+}
+
+/// Who may take part in a campaign, with the names of users. Owners see their own campaigns'; others' are seen with the
+/// scope `read:any`.
+#[utoipa::path(get, path = "/v1/campaigns/{id}/audience", tag = "campaigns",
+    operation_id = "getAudience", security(("bearer" = []), ("bearer" = ["read:any"])),
+    params(("id" = String, Path, description = "The campaign's id")),
+    responses((status = 200, body = AudienceBody), (status = 403, body = ProblemBody),
+        (status = 404, body = ProblemBody), NoAnswer))]
+pub(crate) async fn audience(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Param(id): Param<CampaignId>,
+) -> Result<Json<AudienceBody>, Problem> {
+    let Some(meta) = app.meta(id).await? else {
+        return Err(app.missing(id).await);
+    };
+    if caller.user != meta.owner {
+        caller.require(Scope::ReadAny)?;
+    }
+    let audience = meta.audience.as_deref();
+    let users = audience.and_then(|audience| match &audience.members {
+        Members::Users(users) => Some(BTreeSet::from_iter(users.iter().cloned())),
+        Members::Everybody | Members::Invited(_) | Members::Told(_) => None,
+    });
+    Ok(Json(AudienceBody {
+        audience: audience.and_then(Audience::kind),
+        users: users.map(Vec::from_iter),
+    }))
+}
+
+impl App {
+    /// Refuses a claim of somebody whom the campaign is not for; returns the campaign, unless neither the ledger nor
+    /// the engine has it. Where nobody can tell, nobody takes part. A replay is of a grant that the user has.
+    pub(crate) async fn admit(
+        &self,
+        claim: &Claim,
+        shown: &Credentials,
+        address: Option<AddressKey>,
+        is_replay: bool,
+    ) -> Result<Option<Arc<CampaignMeta>>, Problem> {
+        let (id, user) = (claim.campaign, &claim.user);
+        let Some(meta) = self.meta(id).await? else {
+            // What an engine has and the ledger does not may be for others.
+            return match self.engine_has(id).await? {
+                false => Ok(None),
+                true => Err(Problem::ledger_incomplete(id)),
+            };
+        };
+        let audience = meta.audience.as_deref();
+        let Some(audience) = audience.filter(|_| meta.kind == claim.kind) else {
+            return Ok(Some(meta));
+        };
+        let (admitted, refusal) = match &audience.members {
+            Members::Everybody => (true, ProblemKind::Forbidden),
+            Members::Users(users) => (users.contains(user.as_str()), ProblemKind::NotNamed),
+            Members::Invited(key) => {
+                let now = self.ports.clock.now();
+                let invitation = shown.invitation.as_deref();
+                let is_valid =
+                    |at| invitation.is_some_and(|it| invitation::verify(key, id, it, at));
+                let valid = is_valid(now) || {
+                    // Behind the end nobody is granted anything, and those who were may hear it again.
+                    let window = self.with_window(id, Arc::clone(&meta)).await.window;
+                    is_valid(now.min(window.ends_at().plus_millis(-1)))
+                };
+                (valid, ProblemKind::InvitationInvalid)
+            }
+            Members::Told(passphrase) => {
+                let said = shown.passphrase.as_deref().unwrap_or_default();
+                let guesser = Guesser {
+                    guesses: &self.guesses,
+                    user,
+                    address,
+                    campaign: id,
+                    is_replay,
+                };
+                // Boxed, as what few claims await.
+                let right = Box::pin(passphrase.is(said, Some(guesser))).await?;
+                (right, ProblemKind::PassphraseWrong)
+            }
+        };
+        match admitted {
+            true => Ok(Some(meta)),
+            false => Err(refusal.into()),
+        }
+    }
+
+    /// Refuses the repetition of a request under its idempotency key that says another passphrase: the fingerprint does
+    /// not tell. It is no guess, because the key's owner has chosen the passphrase.
+    pub(crate) async fn check_repeated(
+        &self,
+        id: CampaignId,
+        request: Option<&AudienceRequest>,
+    ) -> Result<(), Problem> {
+        let said = request.and_then(|request| request.passphrase.as_deref());
+        let meta = self.meta(id).await?;
+        let audience = meta.as_ref().and_then(|meta| meta.audience.as_deref());
+        let (Some(said), Some(Members::Told(passphrase))) =
+            (said, audience.map(|kept| &kept.members))
+        else {
+            return Ok(());
+        };
+        match passphrase.is(said, None).await? {
+            true => Ok(()),
+            false => Err(ProblemKind::KeyReused.into()),
+        }
+    }
+
+    /// Whether a caller may see the draws of a packet of this owner.
+    pub(crate) async fn may_see_draws(
+        &self,
+        id: CampaignId,
+        owner: &UserId,
+        draws: Draws,
+        caller: &Caller,
+    ) -> Result<bool, Problem> {
+        Ok(match draws {
+            Draws::Everybody => true,
+            _ if caller.user == *owner || caller.may(Scope::ReadAny) => true,
+            Draws::Grabbers => self.ports.ledger.has_share(id, &caller.user).await?,
+            Draws::Sender => false,
+        })
+    }
+}

@@ -1,0 +1,295 @@
+//! Grab tickets: what a claim of a campaign needs that asks for them. They are made after the start only, for one
+//! user and one campaign, and expire; so there is nothing to claim with before the start, and nothing to hand on.
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    extract::FromRequestParts,
+    http::{HeaderMap, StatusCode, request::Parts},
+    response::{IntoResponse as _, Response},
+};
+use qiang_core::{
+    book::Claim,
+    campaign::{CampaignKind, Requirement},
+    id::{CampaignId, UserId},
+    outcome::Outcome,
+    time::Timestamp,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use crate::{
+    app::App,
+    auth::{
+        Scope,
+        seal::{Bearer, Purpose, SealFault},
+    },
+    challenge::Challenge,
+    claims::refusal::refuse,
+    extract::{Call, OptionalJson},
+    http::{
+        problem::{Problem, ProblemBody, ProblemKind},
+        wire::When,
+    },
+};
+
+/// The header of a claim that carries the ticket.
+pub(crate) const GRAB_TICKET: &str = "grab-ticket";
+
+/// The ticket that a request carries.
+pub(crate) struct GrabTicket(Option<String>);
+
+impl FromRequestParts<Arc<App>> for GrabTicket {
+    type Rejection = Problem;
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<App>) -> Result<Self, Problem> {
+        Ok(Self::of(&parts.headers))
+    }
+}
+
+impl GrabTicket {
+    /// What is no text is no ticket.
+    fn of(headers: &HeaderMap) -> Self {
+        let value = headers.get(GRAB_TICKET);
+        Self(value.map(|value| value.to_str().unwrap_or("?").to_owned()))
+    }
+
+    /// Whether a claim may go to the engine with it.
+    pub(crate) fn check(&self, app: &App, claim: &Claim) -> Result<(), Problem> {
+        let bearer = Bearer {
+            campaign: claim.campaign,
+            user: &claim.user,
+        };
+        let ticket = self.0.as_deref().ok_or(ProblemKind::TicketMissing)?;
+        let checked = checked(app, Purpose::Ticket, ticket, bearer)?;
+        checked.map(|_| ()).map_err(|fault| {
+            match fault {
+                SealFault::Invalid => ProblemKind::TicketInvalid,
+                SealFault::OtherUser => ProblemKind::TicketOfAnotherUser,
+                SealFault::OtherCampaign => ProblemKind::TicketOfAnotherCampaign,
+                SealFault::Expired => ProblemKind::TicketExpired,
+            }
+            .into()
+        })
+    }
+}
+
+/// A challenge that was solved.
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schema(as = ChallengeSolution)]
+pub(crate) struct SolutionBody {
+    /// The challenge's nonce, as it was given.
+    nonce: String,
+    /// For `proof-of-work`: a text such that SHA-256 over nonce, `:` and this text begins with `difficulty` bits of 0.
+    /// At most 128 bytes.
+    solution: String,
+}
+
+/// A grab ticket.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = GrabTicket)]
+pub(crate) struct TicketBody {
+    /// For the header `Grab-Ticket` of claims.
+    ticket: String,
+    /// Until when it is good.
+    #[schema(value_type = String, format = DateTime)]
+    expires_at: When,
+}
+
+/// What is to be done before there is a ticket.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = ChallengeAnswer)]
+pub(crate) struct PosedBody {
+    challenge: ChallengeBody,
+}
+
+/// A challenge.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Challenge)]
+pub(crate) struct ChallengeBody {
+    /// `proof-of-work`, unless the installation has one of its own.
+    kind: &'static str,
+    /// To be sent back with the solution.
+    nonce: String,
+    /// Until when a solution is taken.
+    #[schema(value_type = String, format = DateTime)]
+    expires_at: When,
+    /// What else there is to know: for `proof-of-work` `difficulty`, the bits.
+    #[serde(flatten)]
+    #[schema(value_type = Object)]
+    parameters: Map<String, Value>,
+}
+
+/// A ticket for orders of a sale that asks for one.
+///
+/// Without a body it is answered by a challenge, if the installation has one, and with its solution by the ticket: the
+/// same one, however often the solution is sent.
+/// Before the start there is none.
+#[utoipa::path(post, path = "/v1/sales/{id}/tickets", tag = "sales", request_body = Option<SolutionBody>,
+    operation_id = "getSaleTicket", security(("bearer" = ["claim"])),
+    params(("id" = String, Path, description = "The sale's id")),
+    responses(
+        (status = 201, description = "The ticket", body = TicketBody),
+        (status = 200, description = "To be solved first", body = PosedBody),
+        (status = 401, body = ProblemBody),
+        (status = 403, description = "`challenge-failed`: ask for another one", body = ProblemBody),
+        (status = 404, description = "unknown_campaign", body = ProblemBody),
+        (status = 409, description = "not_started: Retry-After says when to come again; sold_out; \
+            limit_reached; or `ticket-not-needed`", body = ProblemBody),
+        (status = 410, description = "ended", body = ProblemBody),
+        (status = 429, body = ProblemBody),
+        (status = 503, description = "paused, `ledger-incomplete`, or no answer of the ledger", body = ProblemBody)))]
+pub(crate) async fn for_sale(
+    call: Call<CampaignId>,
+    OptionalJson(solved): OptionalJson<SolutionBody>,
+) -> Result<Response, Problem> {
+    ticket(call, CampaignKind::Sale, solved).await
+}
+
+/// A ticket for claims of a red packet that asks for one.
+///
+/// As for sales: without a body a challenge, if the installation has one; with its solution the ticket.
+#[utoipa::path(post, path = "/v1/red-packets/{id}/tickets", tag = "red packets",
+    operation_id = "getRedPacketTicket", security(("bearer" = ["claim"])),
+    request_body = Option<SolutionBody>,
+    params(("id" = String, Path, description = "The red packet's id")),
+    responses(
+        (status = 201, description = "The ticket", body = TicketBody),
+        (status = 200, description = "To be solved first", body = PosedBody),
+        (status = 401, body = ProblemBody),
+        (status = 403, description = "`challenge-failed`: ask for another one", body = ProblemBody),
+        (status = 404, description = "unknown_campaign", body = ProblemBody),
+        (status = 409, description = "not_started: Retry-After says when to come again; sold_out; or \
+            `ticket-not-needed`", body = ProblemBody),
+        (status = 410, description = "ended", body = ProblemBody),
+        (status = 429, body = ProblemBody),
+        (status = 503, description = "paused, `ledger-incomplete`, or no answer of the ledger", body = ProblemBody)))]
+pub(crate) async fn for_red_packet(
+    call: Call<CampaignId>,
+    OptionalJson(solved): OptionalJson<SolutionBody>,
+) -> Result<Response, Problem> {
+    ticket(call, CampaignKind::RedPacket, solved).await
+}
+
+async fn ticket(
+    call: Call<CampaignId>,
+    kind: CampaignKind,
+    solved: SolutionBody,
+) -> Result<Response, Problem> {
+    let Call {
+        app, caller, id, ..
+    } = call;
+    caller.require(Scope::Claim)?;
+    if let Some(outcome) = refusal(&app, id, kind, &caller.user).await? {
+        return refuse(&app, id, kind, &outcome).await;
+    }
+    let bearer = Bearer {
+        campaign: id,
+        user: &caller.user,
+    };
+    let lasts_ms = i64::try_from(app.config.tickets.lasts_ms).unwrap_or(i64::MAX);
+    let mut expires_at = app.ports.clock.now().plus_millis(lasts_ms);
+    if let Some(challenge) = app.challenge.as_deref() {
+        if solved.nonce.is_empty() {
+            let posed = PosedBody {
+                challenge: ChallengeBody {
+                    kind: challenge.kind(),
+                    nonce: sealed(&app, Purpose::Challenge, bearer, expires_at)?,
+                    expires_at: When(expires_at),
+                    parameters: challenge.parameters(),
+                },
+            };
+            return Ok((StatusCode::OK, Json(posed)).into_response());
+        }
+        let posed_until = check_solution(&app, challenge, &solved, bearer).await?;
+        // One solution is one ticket, the same text whenever it is sent and on whatever node.
+        expires_at = posed_until.plus_millis(lasts_ms);
+    }
+    let body = TicketBody {
+        ticket: sealed(&app, Purpose::Ticket, bearer, expires_at)?,
+        expires_at: When(expires_at),
+    };
+    Ok((StatusCode::CREATED, Json(body)).into_response())
+}
+
+/// Why a user gets no ticket: what a claim would be answered, as far as this node knows it. A user who has a grant gets
+/// one, to ask for it again.
+async fn refusal(
+    app: &App,
+    id: CampaignId,
+    kind: CampaignKind,
+    user: &UserId,
+) -> Result<Option<Outcome>, Problem> {
+    let Some(meta) = app.meta(id).await?.filter(|meta| meta.kind == kind) else {
+        return Ok(Some(Outcome::UnknownCampaign));
+    };
+    if !meta.requirements.contains(Requirement::Ticket) {
+        return Err(ProblemKind::TicketNotNeeded.into());
+    }
+    let claim = Claim {
+        campaign: id,
+        kind,
+        user: user.clone(),
+        quantity: 1,
+        key: None,
+    };
+    let at_hand = app.ports.engine.look(&claim).await?;
+    if let Some(outcome) = app.known(&claim, at_hand).await? {
+        return Ok(Some(outcome).filter(|outcome| outcome.grant().is_none()));
+    }
+    let starts_at = app.with_window(id, meta).await.window.starts_at();
+    let is_ahead = app.ports.engine_clock.now() < starts_at;
+    Ok(is_ahead.then_some(Outcome::NotStarted { starts_at }))
+}
+
+/// Returns until when the challenge that is solved could be.
+async fn check_solution(
+    app: &App,
+    challenge: &dyn Challenge,
+    solved: &SolutionBody,
+    bearer: Bearer<'_>,
+) -> Result<Timestamp, Problem> {
+    let failed = |detail: &'static str| Problem::new(ProblemKind::ChallengeFailed, detail);
+    let nonce = checked(app, Purpose::Challenge, &solved.nonce, bearer)?;
+    let posed_until = nonce.map_err(|fault| {
+        failed(match fault {
+            SealFault::Expired => "the challenge has expired: ask for another one",
+            _ => "this is no challenge that the user was given for this campaign",
+        })
+    })?;
+    match challenge.is_solved(&solved.nonce, &solved.solution).await {
+        Ok(true) => Ok(posed_until),
+        Ok(false) => Err(failed("the solution is wrong")),
+        Err(error) => Err(Problem::unavailable(error.to_string())),
+    }
+}
+
+fn sealed(
+    app: &App,
+    purpose: Purpose,
+    bearer: Bearer<'_>,
+    expires_at: Timestamp,
+) -> Result<String, Problem> {
+    let verifier = app.verifier.load();
+    let sealer = verifier.sealer.as_ref().ok_or_else(no_key)?;
+    let text = sealer.seal(purpose, bearer, expires_at);
+    text.map_err(|error| Problem::internal(error.to_string()))
+}
+
+fn checked(
+    app: &App,
+    purpose: Purpose,
+    text: &str,
+    bearer: Bearer<'_>,
+) -> Result<Result<Timestamp, SealFault>, Problem> {
+    let verifier = app.verifier.load();
+    let sealer = verifier.sealer.as_ref().ok_or_else(no_key)?;
+    Ok(sealer.check(purpose, text, bearer, app.ports.clock.now()))
+}
+
+/// Another node has created the campaign, or the configuration was changed since.
+fn no_key() -> Problem {
+    Problem::unavailable("the campaign needs tickets, and auth.ticket_secret is not set")
+}

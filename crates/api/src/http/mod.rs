@@ -1,0 +1,16 @@
+//! What requests and answers consist of: wire types, problems, addresses, headers, pages of lists.
+
+pub(crate) mod auth_failure;
+pub(crate) mod client_address;
+pub(crate) mod cors;
+pub(crate) mod https;
+pub(crate) mod no_body;
+pub(crate) mod paging;
+pub(crate) mod problem;
+pub(crate) mod request_id;
+pub(crate) mod request_log;
+pub(crate) mod response_headers;
+pub(crate) mod strict;
+pub(crate) mod traffic;
+pub(crate) mod watched_file;
+pub(crate) mod wire;

@@ -1,0 +1,457 @@
+//! Every error that the API can answer, as RFC 9457 problem details. No other file chooses a status for an error.
+
+mod challenge;
+mod fields;
+mod kind;
+mod limited;
+
+use std::borrow::Cow;
+
+use axum::{
+    body::Body,
+    http::{HeaderMap, HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use qiang_core::{
+    book::Refusal,
+    campaign::{AckLevel, CampaignError},
+    error::chain,
+    id::CampaignId,
+    outcome::Outcome,
+    ports::{EngineError, LedgerError},
+};
+use serde::Serialize;
+use utoipa::{IntoResponses, ToSchema};
+
+use self::fields::FieldError;
+pub(crate) use self::{
+    kind::ProblemKind,
+    limited::{Exceeded, Policy},
+};
+use crate::http::{
+    auth_failure::AuthFailure, request_id::RequestId, request_log::Cause, wire::When,
+};
+
+/// Whoever is answered 503 may come again after this long.
+const RETRY_AFTER_S: u32 = 1;
+
+/// Problem details (RFC 9457).
+#[derive(Debug, Default, Serialize, ToSchema)]
+#[schema(as = Problem)]
+pub(crate) struct ProblemBody {
+    /// Which problem; stable. It is also the path of a page of the service that says what to do.
+    #[serde(rename = "type")]
+    #[schema(example = "/problems/sold-out")]
+    kind: &'static str,
+    /// The problem in words, the same for all of its type.
+    title: &'static str,
+    /// The HTTP status.
+    status: u16,
+    /// This occurrence.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    #[schema(value_type = Option<String>)]
+    detail: Cow<'static, str>,
+    /// For claims: the outcome.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    outcome: Option<&'static str>,
+    /// For `not-started`: when it starts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    starts_at: Option<When>,
+    /// For `sold-out`: units left, fewer than were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remaining: Option<u64>,
+    /// For `limit-reached`: units that a user may have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limit: Option<u32>,
+    /// For `limit-reached`: units that this user has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    held: Option<u32>,
+    /// For `ack-unavailable`: the levels that are offered.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Option<Vec<String>>)]
+    offered: Vec<&'static str>,
+    /// For `forbidden`: the scope that the token must have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scope: Option<&'static str>,
+    /// For `bad-request` and `invalid`: which fields and parameters are wrong, as far as is known.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Option<Vec<FieldError>>)]
+    errors: Vec<FieldError>,
+    /// For 429: the limits that it is above, by their names in `RateLimit-Policy`.
+    #[serde(rename = "violated-policies", skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Option<Vec<String>>)]
+    violated_policies: Vec<&'static str>,
+    /// The request's id, as in the header `X-Request-Id`. Log lines about the request name it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request_id: Option<String>,
+}
+
+impl ProblemBody {
+    /// With the id of the request that is being answered.
+    fn of_request(mut self) -> Self {
+        self.request_id = RequestId::current().map(|id| id.as_str().to_owned());
+        self
+    }
+
+    fn into_json(self) -> Vec<u8> {
+        // A struct of texts and numbers always serialises.
+        serde_json::to_vec(&self.of_request()).unwrap_or_default()
+    }
+}
+
+/// no answer of the engine or the ledger, or `ledger-incomplete`
+#[derive(IntoResponses)]
+#[response(status = 503)]
+#[expect(dead_code, reason = "it stands in the OpenAPI document alone")]
+pub(crate) struct NoAnswer(ProblemBody);
+
+/// An error on its way to the client.
+#[derive(Debug)]
+pub(crate) struct Problem(Box<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    body: ProblemBody,
+    /// Beside the content type.
+    headers: HeaderMap,
+    /// Why, for the log alone.
+    cause: Option<String>,
+    /// Why it is not known who asks.
+    auth_failure: Option<AuthFailure>,
+}
+
+impl Problem {
+    pub(crate) fn new(kind: ProblemKind, detail: impl Into<Cow<'static, str>>) -> Self {
+        let body = ProblemBody {
+            kind: kind.path(),
+            title: kind.title(),
+            status: kind.status().as_u16(),
+            detail: detail.into(),
+            ..ProblemBody::default()
+        };
+        let problem = Self(Box::new(Inner {
+            body,
+            headers: HeaderMap::new(),
+            cause: None,
+            auth_failure: None,
+        }));
+        match kind.status() {
+            StatusCode::SERVICE_UNAVAILABLE => problem.retry_after(RETRY_AFTER_S),
+            _ => problem,
+        }
+    }
+
+    /// Something is wrong on the server. `cause` is for the log.
+    pub(crate) fn internal(cause: impl Into<String>) -> Self {
+        Self::from(ProblemKind::Internal).caused_by(cause)
+    }
+
+    /// The engine has a campaign, and the ledger does not: it was restored to an earlier moment, or is another one.
+    pub(crate) fn ledger_incomplete(campaign: CampaignId) -> Self {
+        let detail = "what was granted stays granted; repeat the request once the ledger has the campaign again";
+        Self::new(ProblemKind::LedgerIncomplete, detail).caused_by(format!(
+            "the engine has campaign {campaign}, and the ledger does not"
+        ))
+    }
+
+    /// Something that a claim needs does not answer, or is not configured. `cause` is for the log.
+    pub(crate) fn unavailable(cause: impl Into<String>) -> Self {
+        Self::from(ProblemKind::Unavailable).caused_by(cause)
+    }
+
+    /// The shop does not say whether it allows an order. Its state is in the metrics and, when it changes, in the log.
+    pub(crate) fn order_check_unavailable() -> Self {
+        ProblemKind::OrderCheckUnavailable.into()
+    }
+
+    /// The service waits for something that it cannot start without.
+    pub(crate) fn starting() -> Self {
+        let detail = "the service has not started yet";
+        Self::new(ProblemKind::Unavailable, detail)
+    }
+
+    /// The engine answered a command with the reply to another one.
+    pub(crate) fn unexpected_reply() -> Self {
+        Self::internal("the engine gave the reply to another command")
+    }
+
+    /// Says in the log why.
+    pub(crate) fn caused_by(mut self, cause: impl Into<String>) -> Self {
+        self.0.cause = Some(cause.into());
+        self
+    }
+
+    /// A request that is not well formed.
+    pub(crate) fn bad_request(detail: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ProblemKind::BadRequest, detail)
+    }
+
+    /// A request that asks for something impossible.
+    pub(crate) fn invalid(detail: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ProblemKind::Invalid, detail)
+    }
+
+    /// Nobody is let into the line at the moment.
+    pub(crate) fn line_full() -> Self {
+        Self::from(ProblemKind::LineFull).retry_after(RETRY_AFTER_S)
+    }
+
+    fn retry_after(mut self, seconds: u32) -> Self {
+        let headers = &mut self.0.headers;
+        headers.insert(header::RETRY_AFTER, seconds.into());
+        self
+    }
+
+    pub(crate) fn ack_unavailable(asked: AckLevel, offered: &[AckLevel]) -> Self {
+        let names: Vec<_> = offered.iter().map(|level| level.name()).collect();
+        let detail = format!(
+            "`{asked}` is not offered here; choose one of {}",
+            names.join(", ")
+        );
+        let mut problem = Self::new(ProblemKind::AckUnavailable, detail);
+        problem.0.body.offered = names;
+        problem
+    }
+
+    /// Its body alone.
+    pub(crate) fn into_json(self) -> Vec<u8> {
+        self.0.body.into_json()
+    }
+
+    /// Its body as a part of an answer that is none, and its cause for the log.
+    pub(crate) fn into_part(self) -> (ProblemBody, Option<String>) {
+        (self.0.body.of_request(), self.0.cause)
+    }
+
+    /// Its body as it is kept with an idempotency key: without the id of this request.
+    pub(crate) fn to_keep(&self) -> serde_json::Value {
+        // A struct of texts and numbers always serialises.
+        serde_json::to_value(&self.0.body).unwrap_or_default()
+    }
+
+    /// The same once a command may have been carried out: it is not known what the caller would find.
+    pub(crate) fn after_the_command(self) -> Self {
+        let cause = self.0.cause.unwrap_or_else(|| self.0.body.title.to_owned());
+        Self::from(ProblemKind::Uncertain).caused_by(cause)
+    }
+
+    /// Whether nothing was decided, so that the same request may be tried as if it had never been made.
+    pub(crate) fn has_changed_nothing(&self) -> bool {
+        [
+            ProblemKind::Overloaded,
+            ProblemKind::Unavailable,
+            ProblemKind::Stopping,
+            ProblemKind::NotAdmitted,
+        ]
+        .into_iter()
+        .any(|kind| self.is(kind))
+    }
+
+    /// The last word of its type.
+    pub(crate) fn slug(&self) -> &'static str {
+        let kind = self.0.body.kind;
+        kind.rsplit('/').next().unwrap_or(kind)
+    }
+
+    pub(crate) fn is(&self, kind: ProblemKind) -> bool {
+        self.0.body.kind == kind.path()
+    }
+
+    pub(crate) fn kind_status(&self) -> StatusCode {
+        StatusCode::from_u16(self.0.body.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+}
+
+/// The answer to a claim that was not granted. `ms_to_start` is how long a `not_started` has to wait.
+pub(crate) fn outcome(outcome: &Outcome, ms_to_start: i64) -> Response {
+    let mut problem = match outcome {
+        Outcome::SoldOut { remaining: 0 } => return sold_out(),
+        Outcome::UnknownCampaign => ProblemKind::UnknownCampaign.into(),
+        Outcome::Paused => ProblemKind::Paused.into(),
+        Outcome::NotStarted { .. } => {
+            let seconds = ms_to_start.max(0).div_euclid(1_000) + 1;
+            Problem::from(ProblemKind::NotStarted)
+                .retry_after(u32::try_from(seconds).unwrap_or(u32::MAX))
+        }
+        Outcome::Ended => ProblemKind::Ended.into(),
+        Outcome::LimitReached { limit, held } => {
+            let detail = format!("a user may have {limit} here, and this one has {held}");
+            Problem::new(ProblemKind::LimitReached, detail)
+        }
+        Outcome::SoldOut { .. } => {
+            let detail = "fewer units are left than were asked for";
+            Problem::new(ProblemKind::SoldOut, detail)
+        }
+        Outcome::AlreadyGranted(_) | Outcome::Granted(_) => {
+            Problem::internal("a grant was taken for a refusal")
+        }
+    };
+    let body = &mut problem.0.body;
+    body.outcome = Some(outcome.name());
+    match *outcome {
+        Outcome::NotStarted { starts_at } => body.starts_at = Some(When(starts_at)),
+        Outcome::LimitReached { limit, held } => {
+            (body.limit, body.held) = (Some(limit), Some(held))
+        }
+        Outcome::SoldOut { remaining } => body.remaining = Some(remaining),
+        _ => {}
+    }
+    problem.into_response()
+}
+
+/// The most frequent answer under peak load; written once.
+fn sold_out() -> Response {
+    const FIELDS: &str = concat!(
+        r#"{"type":"/problems/sold-out","title":"Sold out","status":409,"#,
+        r#""outcome":"sold_out","remaining":0"#,
+    );
+    let body = match RequestId::current() {
+        // An id needs no escapes in JSON.
+        Some(id) => [FIELDS, r#","request_id":""#, id.as_str(), r#""}"#].concat(),
+        None => [FIELDS, "}"].concat(),
+    };
+    let content_type = [(header::CONTENT_TYPE, PROBLEM_JSON)];
+    (StatusCode::CONFLICT, content_type, Body::from(body)).into_response()
+}
+
+pub(crate) const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let status = self.kind_status();
+        let Inner {
+            body,
+            headers,
+            cause,
+            auth_failure,
+        } = *self.0;
+        let body = body.into_json();
+        let content_type = [(header::CONTENT_TYPE, PROBLEM_JSON)];
+        let mut response = (status, content_type, headers, Body::from(body)).into_response();
+        if let Some(cause) = cause {
+            response.extensions_mut().insert(Cause(cause));
+        }
+        if let Some(why) = auth_failure {
+            RequestId::mark_auth_failure(why);
+            response.extensions_mut().insert(why);
+        }
+        response
+    }
+}
+
+impl From<ProblemKind> for Problem {
+    fn from(kind: ProblemKind) -> Self {
+        Self::new(kind, "")
+    }
+}
+
+impl From<EngineError> for Problem {
+    fn from(error: EngineError) -> Self {
+        let problem = |kind| Self::new(kind, "");
+        // The reason is for the operator: the log and /readyz show it.
+        match &error {
+            EngineError::Overloaded => problem(ProblemKind::Overloaded),
+            EngineError::LedgerShareFull => Self::new(
+                ProblemKind::Overloaded,
+                "this campaign's requests that wait for the ledger fill their share; nothing was decided, come again",
+            ),
+            EngineError::Unavailable { .. } => {
+                problem(ProblemKind::Unavailable).caused_by(chain(&error))
+            }
+            EngineError::Uncertain { .. } => {
+                problem(ProblemKind::Uncertain).caused_by(chain(&error))
+            }
+            EngineError::Stopping => problem(ProblemKind::Stopping),
+            EngineError::Refused(refusal) => (*refusal).into(),
+            EngineError::NotAdmitted => {
+                let detail = "more users wait than are admitted for what is left; nothing was decided, come again";
+                Self::new(ProblemKind::NotAdmitted, detail).retry_after(RETRY_AFTER_S)
+            }
+        }
+    }
+}
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        let kind = match refusal {
+            Refusal::UnknownCampaign => ProblemKind::UnknownCampaign,
+            Refusal::UnknownOrder => ProblemKind::NotFound,
+            Refusal::NothingAsked => ProblemKind::Invalid,
+            Refusal::KeyReused => ProblemKind::KeyReused,
+            Refusal::WaitsWithAnother => ProblemKind::AlreadyWaiting,
+            // Only reconciliation corrects a sale, and no request does.
+            Refusal::Phase(_) | Refusal::Rules(CampaignError::HasOpened) | Refusal::Changed => {
+                ProblemKind::PhaseConflict
+            }
+            Refusal::Order(_) | Refusal::TooManyPayments => ProblemKind::OrderConflict,
+            Refusal::ReturnTooLarge { .. } => ProblemKind::ReturnExceedsOrder,
+            Refusal::StockGranted { .. } => ProblemKind::StockGranted,
+            Refusal::Rules(_) => ProblemKind::Invalid,
+        };
+        Self::new(kind, refusal.to_string())
+    }
+}
+
+impl From<LedgerError> for Problem {
+    fn from(error: LedgerError) -> Self {
+        match error {
+            LedgerError::InsufficientFunds { .. } => {
+                Self::new(ProblemKind::InsufficientFunds, error.to_string())
+            }
+            LedgerError::KeyReused => Self::new(ProblemKind::KeyReused, ""),
+            LedgerError::IdUsed => Self::new(ProblemKind::IdUsed, ""),
+            LedgerError::ReferenceUsed => Self::new(ProblemKind::ReferenceUsed, ""),
+            LedgerError::NotOwed { .. } => Self::new(ProblemKind::NotOwed, error.to_string()),
+            LedgerError::DepositExceeded { .. } => {
+                Self::new(ProblemKind::ReversalExceedsDeposit, error.to_string())
+            }
+            LedgerError::UnknownDeposit => Self::new(ProblemKind::NotFound, error.to_string()),
+            LedgerError::Overflow | LedgerError::AmountOutOfRange => {
+                Self::new(ProblemKind::Invalid, error.to_string())
+            }
+            LedgerError::Unavailable { .. }
+            | LedgerError::LogLost { .. }
+            | LedgerError::LogGone { .. }
+            | LedgerError::StaleRepairAttempt { .. } => {
+                Self::new(ProblemKind::Unavailable, "").caused_by(chain(&error))
+            }
+            LedgerError::Uncertain { .. } => {
+                Self::new(ProblemKind::Uncertain, "").caused_by(chain(&error))
+            }
+            LedgerError::Damaged { .. } => Self::internal(chain(&error)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_are_distinct() {
+        let mut paths: Vec<_> = ProblemKind::ALL.iter().map(|kind| kind.path()).collect();
+        paths.sort_unstable();
+        paths.dedup();
+        assert_eq!(paths.len(), ProblemKind::ALL.len());
+    }
+
+    #[test]
+    fn reasons_for_operators_stay_inside() {
+        let reason = "disk /dev/x is full".to_owned();
+        for error in [
+            EngineError::Unavailable {
+                reason: reason.clone(),
+            },
+            EngineError::Uncertain { reason },
+        ] {
+            let problem = Problem::from(error);
+            assert_eq!(problem.kind_status(), StatusCode::SERVICE_UNAVAILABLE);
+            assert!(
+                !serde_json::to_string(&problem.0.body)
+                    .unwrap()
+                    .contains("disk")
+            );
+        }
+    }
+}

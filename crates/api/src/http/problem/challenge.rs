@@ -1,0 +1,37 @@
+//! Problems that say what token is needed (RFC 6750).
+
+use axum::http::{HeaderValue, header};
+
+use super::{Problem, ProblemKind};
+use crate::http::auth_failure::AuthFailure;
+
+impl Problem {
+    /// Says how to authenticate: with a bearer token, and `parameters`.
+    fn challenge(mut self, parameters: &str) -> Self {
+        let challenge = format!("Bearer realm=\"qiang\"{parameters}");
+        if let Ok(challenge) = HeaderValue::try_from(challenge) {
+            let headers = &mut self.0.headers;
+            headers.insert(header::WWW_AUTHENTICATE, challenge);
+        }
+        self
+    }
+
+    /// No token, or an invalid one. `detail` must not contain any of it.
+    pub(crate) fn unauthenticated(why: AuthFailure, detail: &'static str) -> Self {
+        let mut problem = Self::new(ProblemKind::Unauthenticated, detail);
+        problem.0.auth_failure = Some(why);
+        problem.challenge(match why {
+            AuthFailure::Missing => "",
+            _ => ", error=\"invalid_token\"",
+        })
+    }
+
+    /// A token without the scope that is needed.
+    pub(crate) fn missing_scope(scope: &'static str) -> Self {
+        let detail = format!("the token's scope must contain `{scope}`");
+        let parameters = format!(", error=\"insufficient_scope\", scope=\"{scope}\"");
+        let mut problem = Self::new(ProblemKind::Forbidden, detail).challenge(&parameters);
+        problem.0.body.scope = Some(scope);
+        problem
+    }
+}

@@ -1,0 +1,183 @@
+//! Every request has an id: the client's own, or a fresh one. The response, problem details and log lines name it. A
+//! request may belong to a trace as well: log lines name it, and what is asked of others on its way belongs to it.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicUsize, Ordering},
+};
+
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use qiang_core::trace_context::{TRACEPARENT, TRACESTATE, TraceContext};
+
+use crate::http::auth_failure::AuthFailure;
+
+/// The header that carries it, both ways.
+pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// Says that the answer is that of an earlier request, which this one repeats.
+pub(crate) const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
+/// The longest id that a client may give, in bytes.
+const BYTES_MAX: usize = 128;
+
+tokio::task_local! {
+    static CURRENT: RequestId;
+}
+
+/// The id of a request: letters, digits and `-_.:/+=@`, so that headers, JSON and logs hold it as it stands; the trace
+/// that it named; and whether its answer replays that of an earlier one.
+#[derive(Debug)]
+pub(crate) struct RequestId {
+    id: HeaderValue,
+    trace: Option<Arc<TraceContext>>,
+    replays: AtomicBool,
+    /// Why a token of the request did not hold: the place of an [`AuthFailure`] among all, from 1; 0 for none.
+    auth_failure: AtomicUsize,
+}
+
+impl Clone for RequestId {
+    fn clone(&self) -> Self {
+        Self {
+            id: self.id.clone(),
+            trace: self.trace.clone(),
+            replays: self.replays().into(),
+            auth_failure: self.auth_failure.load(Ordering::Relaxed).into(),
+        }
+    }
+}
+
+impl RequestId {
+    /// The id that the client gave, or a fresh one where it gave none that can be used; and the trace that it named.
+    pub(crate) fn of(headers: &HeaderMap) -> Self {
+        let given = headers.get(REQUEST_ID);
+        let given = given.filter(|value| is_usable(value.as_bytes()));
+        Self {
+            trace: trace_of(headers).map(Arc::new),
+            ..given.cloned().unwrap_or_else(fresh).into()
+        }
+    }
+
+    /// What this task answers repeats an earlier request: the answer is a replay, if it is a success.
+    pub(crate) fn mark_replay() {
+        // Outside of a request there is no answer to mark.
+        let _outside = CURRENT.try_with(|id| id.replays.store(true, Ordering::Relaxed));
+    }
+
+    /// Whether the answer was [marked](Self::mark_replay).
+    pub(crate) fn replays(&self) -> bool {
+        self.replays.load(Ordering::Relaxed)
+    }
+
+    /// A token of the request that this task answers does not hold.
+    pub(crate) fn mark_auth_failure(why: AuthFailure) {
+        let mark = |id: &Self| id.auth_failure.store(why.index() + 1, Ordering::Relaxed);
+        // Outside of a request there is no answer to mark.
+        let _outside = CURRENT.try_with(mark);
+    }
+
+    /// Why a token of the request that this task answers does not hold, if there was one.
+    pub(crate) fn auth_failure() -> Option<AuthFailure> {
+        let marked = CURRENT.try_with(|id| id.auth_failure.load(Ordering::Relaxed));
+        AuthFailure::ALL.get(marked.ok()?.checked_sub(1)?).copied()
+    }
+
+    /// The id of the request that this task answers, if it answers one.
+    pub(crate) fn current() -> Option<Self> {
+        CURRENT.try_with(Clone::clone).ok()
+    }
+
+    /// Answers the request of this id, and gives the id back.
+    pub(crate) async fn scope<F: Future>(self, answer: F) -> (F::Output, Self) {
+        let mut scoped = std::pin::pin!(CURRENT.scope(self, answer));
+        let answered = scoped.as_mut().await;
+        // It is there until it is taken.
+        let id = scoped.take_value().unwrap_or_else(|| fresh().into());
+        (answered, id)
+    }
+
+    /// Makes something about the request of this id.
+    pub(crate) fn scope_now<T>(&self, make: impl FnOnce() -> T) -> T {
+        CURRENT.sync_scope(self.clone(), make)
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        // It has visible characters of ASCII alone.
+        self.id.to_str().unwrap_or_default()
+    }
+
+    /// The trace that the request belongs to, if it named one.
+    pub(crate) fn trace(&self) -> Option<&TraceContext> {
+        self.trace.as_deref()
+    }
+
+    /// From here on the request happens there.
+    #[cfg(feature = "traces")]
+    pub(crate) fn belongs_to(&mut self, trace: Arc<TraceContext>) {
+        self.trace = Some(trace);
+    }
+
+    pub(crate) fn into_header(self) -> HeaderValue {
+        self.id
+    }
+}
+
+impl From<HeaderValue> for RequestId {
+    fn from(id: HeaderValue) -> Self {
+        Self {
+            id,
+            trace: None,
+            replays: AtomicBool::new(false),
+            auth_failure: AtomicUsize::new(0),
+        }
+    }
+}
+
+/// The trace of the request that this task answers. Its `headers()` belong to whatever is asked of others for it.
+pub fn current_trace() -> Option<Arc<TraceContext>> {
+    CURRENT.try_with(|current| current.trace.clone()).ok()?
+}
+
+/// None where it names none, or more than one.
+fn trace_of(headers: &HeaderMap) -> Option<TraceContext> {
+    let mut parents = headers.get_all(TRACEPARENT).iter();
+    let (parent, more) = (parents.next()?, parents.next());
+    let state = headers.get_all(TRACESTATE).iter();
+    match more {
+        None => TraceContext::parse(parent.as_bytes(), state.map(HeaderValue::as_bytes)),
+        Some(_) => None,
+    }
+}
+
+fn is_usable(id: &[u8]) -> bool {
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.:/+=@".contains(byte);
+    (1..=BYTES_MAX).contains(&id.len()) && id.iter().all(plain)
+}
+
+fn fresh() -> HeaderValue {
+    let random = uuid::Uuid::from_bytes(rand::random());
+    let mut digits = [0; uuid::fmt::Simple::LENGTH];
+    let digits = random.simple().encode_lower(&mut digits);
+    // Hexadecimal digits are always a header's value.
+    HeaderValue::from_str(digits).unwrap_or_else(|_| HeaderValue::from_static("none"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_client_gives_is_bounded_and_checked() {
+        let id_of = |given: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(REQUEST_ID, HeaderValue::from_str(given).unwrap());
+            RequestId::of(&headers).as_str().to_owned()
+        };
+        for good in ["a", "Root=1-67891233-abcdef", &"x".repeat(128)] {
+            assert_eq!(id_of(good), good);
+        }
+        for bad in ["", "a b", "\"", "\\", "{}", &"x".repeat(129)] {
+            let fresh = id_of(bad);
+            assert!(fresh != bad && fresh.len() == 32, "{fresh}");
+        }
+        let (one, other) = (HeaderMap::new(), HeaderMap::new());
+        assert_ne!(RequestId::of(&one).as_str(), RequestId::of(&other).as_str());
+    }
+}

@@ -1,0 +1,49 @@
+//! Kinds of requests that limits count.
+
+use axum::http::Method;
+
+/// Kind of a request, for limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Traffic {
+    /// Claims, orders and grab tickets.
+    Claims,
+    /// Everything else that is limited.
+    Reads,
+}
+
+impl Traffic {
+    /// `None` for requests of operators' machines.
+    pub(crate) fn of(method: &Method, path: &str) -> Option<Self> {
+        let claims = ["/claims", "/orders", "/tickets"];
+        match path {
+            "/healthz" | "/readyz" | "/metrics" => None,
+            _ if *method == Method::POST && claims.iter().any(|end| path.ends_with(end)) => {
+                Some(Self::Claims)
+            }
+            _ => Some(Self::Reads),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_counted_as_what_they_are() {
+        let check = |method, path, expected| {
+            assert_eq!(Traffic::of(&method, path), expected, "{method} {path}");
+        };
+        let (claims, reads) = (Some(Traffic::Claims), Some(Traffic::Reads));
+        check(Method::POST, "/v1/red-packets/x/claims", claims);
+        check(Method::POST, "/v1/sales/x/orders", claims);
+        check(Method::POST, "/v1/sales/x/tickets", claims);
+        check(Method::GET, "/v1/red-packets/x/claims", reads);
+        check(Method::POST, "/v1/orders/x/cancellation", reads);
+        check(Method::GET, "/v1/campaigns/x/state", reads);
+        check(Method::GET, "/nothing", reads);
+        check(Method::GET, "/healthz", None);
+        check(Method::GET, "/readyz", None);
+        check(Method::GET, "/metrics", None);
+    }
+}

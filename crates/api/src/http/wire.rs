@@ -1,0 +1,435 @@
+//! The JSON of the API. Types of the core are wrapped here and never serialise themselves, so that a change inside
+//! cannot change the wire by accident.
+
+use std::{fmt, io::Write as _, str::FromStr};
+
+use axum::{
+    Json,
+    http::{HeaderMap, HeaderName, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use jiff::{
+    Timestamp as Calendar,
+    fmt::{
+        StdFmtWrite,
+        temporal::{DateTimeParser, DateTimePrinter},
+    },
+};
+use qiang_core::{
+    campaign::{AckLevel, Tally},
+    id::{CampaignId, OrderId},
+    money::{Currency, Money},
+    outcome::Grant,
+    time::{Timestamp, Window},
+};
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{self, Error as _, Visitor},
+    ser::Error as _,
+};
+use sha2::{Digest as _, Sha256};
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use crate::http::request_id::RequestId;
+
+/// Room for an id, a time, or a code of a few letters.
+const TEXT_BYTES: usize = 64;
+
+/// The status of what was created just now, or before and is the same: then the answer is a replay.
+pub(crate) fn created(fresh: bool) -> StatusCode {
+    if fresh {
+        return StatusCode::CREATED;
+    }
+    RequestId::mark_replay();
+    StatusCode::OK
+}
+
+/// Where that is which was created just now, as a header; nothing for what was created before.
+pub(crate) type Location = Option<[(HeaderName, String); 1]>;
+
+/// Where that is which an answer of this status is about.
+pub(crate) fn location(status: StatusCode, path: impl FnOnce() -> String) -> Location {
+    (status == StatusCode::CREATED).then(|| [(header::LOCATION, path())])
+}
+
+/// What caches may do with what depends on who asks: the caller's own keeps it, and asks each time whether it is still
+/// so.
+pub(crate) const OWN_CACHING: &str = "private, no-cache";
+
+/// A body with its entity tag; 304 and no body where the request names that tag.
+pub(crate) fn tagged(asked: &HeaderMap, caching: &str, body: &impl Serialize) -> Response {
+    let Ok(json) = serde_json::to_string(body) else {
+        return Json(body).into_response(); // which fails as well, and says so
+    };
+    let etag = etag(&json);
+    let kept = [
+        (header::CACHE_CONTROL, caching),
+        (header::ETAG, etag.as_str()),
+    ];
+    match has_tag(asked, &etag) {
+        true => (StatusCode::NOT_MODIFIED, kept).into_response(),
+        false => (kept, [(header::CONTENT_TYPE, "application/json")], json).into_response(),
+    }
+}
+
+/// A weak entity tag of a body, of everything but the fields `now`. It is the same on every node.
+pub(crate) fn etag(json: &str) -> String {
+    // No text within has this: its quotation marks are escaped there.
+    let mut parts = json.split("\"now\":\"");
+    let mut hash = Sha256::new();
+    hash.update(parts.next().unwrap_or_default());
+    for part in parts {
+        hash.update(part.trim_start_matches(|char| char != '"'));
+    }
+    let bytes = hash.finalize();
+    let hex: String = (bytes.iter().take(8))
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    format!("W/\"{hex}\"")
+}
+
+/// Whether a request names an entity tag, or any, as one that the caller has (RFC 9110, 13.1.2). Tags are compared
+/// without regard to whether they are weak.
+fn has_tag(headers: &HeaderMap, etag: &str) -> bool {
+    let opaque = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
+    let wanted = opaque(etag);
+    let lists = headers.get_all(header::IF_NONE_MATCH).into_iter();
+    lists
+        .filter_map(|list| list.to_str().ok())
+        .flat_map(|list| list.split(','))
+        .any(|tag| tag.trim() == "*" || opaque(tag) == wanted)
+}
+
+/// A type of the core that is written as its text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Text<T>(pub(crate) T);
+
+impl<T: fmt::Display> Serialize for Text<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serialize_text(&self.0, serializer)
+    }
+}
+
+impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for Text<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
+        text.parse().map(Self).map_err(D::Error::custom)
+    }
+}
+
+/// An id that the service has made: a UUID of version 7, read as a campaign's is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Id(pub(crate) Uuid);
+
+impl fmt::Display for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for Id {
+    type Err = &'static str;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let id = text.parse::<CampaignId>();
+        id.map(|id| Self(id.uuid()))
+            .map_err(|_| "an id is a UUID of version 7, with its hyphens")
+    }
+}
+
+/// Serialises what is printed. It is mostly short, so it is gathered first: the serialiser looks for characters to
+/// escape once, not once for each piece that is printed.
+fn serialize_text<S: Serializer>(
+    text: &impl fmt::Display,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let mut room = [0; TEXT_BYTES];
+    let mut rest = room.as_mut_slice();
+    if write!(rest, "{text}").is_err() {
+        return serializer.collect_str(text);
+    }
+    let written = TEXT_BYTES - rest.len();
+    match str::from_utf8(&room[..written]) {
+        Ok(text) => serializer.serialize_str(text),
+        Err(error) => Err(S::Error::custom(error)),
+    }
+}
+
+/// Reads a field that may be absent, null or a value, which are three different things.
+pub(crate) fn nullable<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Option<T>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
+}
+
+/// An instant: RFC 3339 with milliseconds, in UTC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct When(pub(crate) Timestamp);
+
+impl fmt::Display for When {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const PRINTER: DateTimePrinter = DateTimePrinter::new().precision(Some(3));
+        // A token may end beyond the calendar. It is shown to end with it: `to_string` panics if this fails.
+        let last = match self.0.as_millis() < 0 {
+            true => Calendar::MIN,
+            false => Calendar::MAX,
+        };
+        let instant = Calendar::from_millisecond(self.0.as_millis()).unwrap_or(last);
+        PRINTER
+            .print_timestamp(&instant, StdFmtWrite(f))
+            .map_err(|_| fmt::Error)
+    }
+}
+
+impl Serialize for When {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serialize_text(self, serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for When {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(WhenVisitor)
+    }
+}
+
+static TIME_PARSER: DateTimeParser = DateTimeParser::new();
+
+struct WhenVisitor;
+
+impl Visitor<'_> for WhenVisitor {
+    type Value = When;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(
+            "a time, which is a text as in RFC 3339, such as \"2026-11-21T20:00:00+08:00\", and no number",
+        )
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<When, E> {
+        let instant = TIME_PARSER.parse_timestamp(text.as_bytes());
+        let instant = instant.map_err(|_| E::custom(what_is_no_time(text)))?;
+        Ok(When(Timestamp::from_millis(instant.as_millisecond())))
+    }
+}
+
+/// Why a text cannot be read as a time.
+fn what_is_no_time(text: &str) -> &'static str {
+    // The calendar ends some hours before the year 9999 does.
+    let in_time = text.strip_prefix("9999").map(|rest| format!("9998{rest}"));
+    let is_late = in_time.is_some_and(|it| TIME_PARSER.parse_timestamp(it.as_bytes()).is_ok());
+    if is_late {
+        "a time is before the year 9999 (UTC)"
+    } else if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        "a time is written as in RFC 3339, such as 2026-11-21T20:00:00+08:00, and not as a number of seconds or \
+         milliseconds"
+    } else {
+        "a time is written as in RFC 3339, such as 2026-11-21T20:00:00+08:00"
+    }
+}
+
+/// Money: minor units (fen, cents) of one currency.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = Money)]
+pub(crate) struct MoneyBody {
+    /// Whole minor units.
+    #[schema(example = 10_000)]
+    pub(crate) amount: i64,
+    /// ISO 4217 code.
+    #[schema(value_type = String, example = "CNY")]
+    pub(crate) currency: Text<Currency>,
+}
+
+impl From<Money> for MoneyBody {
+    fn from(money: Money) -> Self {
+        Self {
+            amount: money.minor,
+            currency: Text(money.currency),
+        }
+    }
+}
+
+impl MoneyBody {
+    pub(crate) fn new(minor: i64, currency: Currency) -> Self {
+        Money::new(minor, currency).into()
+    }
+
+    pub(crate) fn money(self) -> Money {
+        Money::new(self.amount, self.currency.0)
+    }
+}
+
+/// A grant, and for a sale its order. A repeated claim gets the same one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = Grant)]
+pub(crate) struct GrantBody {
+    /// The campaign that granted.
+    #[schema(value_type = String, format = Uuid)]
+    pub(crate) campaign: Text<CampaignId>,
+    /// The grant's number in its campaign, from 1.
+    pub(crate) number: u32,
+    /// The order's id; sales only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub(crate) order: Option<Text<OrderId>>,
+    /// Units; 1 for a share.
+    pub(crate) quantity: u32,
+    /// The share's money, or the order's price.
+    pub(crate) amount: MoneyBody,
+    /// When it was decided.
+    #[schema(value_type = String, format = DateTime)]
+    pub(crate) granted_at: When,
+    /// The state of the order: held, paid, cancelled, expired or returned; sales only. An order that costs nothing is
+    /// paid when it is granted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) state: Option<&'static str>,
+    /// Units that were returned after the order was paid; sales only. An order is paid until all of them are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) returned_quantity: Option<u32>,
+    /// When the hold of an unpaid order ends; sales only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub(crate) hold_until: Option<When>,
+    /// What the grant survives: memory, replica, fsync or ledger.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) ack: Option<&'static str>,
+}
+
+impl GrantBody {
+    pub(crate) fn new(grant: &Grant, currency: Currency, ack: Option<AckLevel>) -> Self {
+        Self {
+            campaign: Text(grant.campaign),
+            number: grant.number,
+            order: grant.order.map(|_| Text(grant.order_id())),
+            quantity: grant.quantity,
+            amount: MoneyBody::new(grant.amount_minor, currency),
+            granted_at: When(grant.granted_at),
+            state: grant.order.map(|order| order.state.name()),
+            returned_quantity: grant.order.map(|order| order.returned_quantity),
+            hold_until: grant.order.map(|order| When(order.hold_until)),
+            ack: ack.map(AckLevel::name),
+        }
+    }
+}
+
+/// A campaign's numbers. Always supply = granted + remaining + returned + withheld.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = State)]
+pub(crate) struct StateBody {
+    /// draft, scheduled, live, paused, ended or closed.
+    pub(crate) phase: &'static str,
+    /// Shares or units there ever were.
+    pub(crate) supply: u64,
+    /// Shares or units that users have.
+    pub(crate) granted: u64,
+    /// Shares or units that can still be had.
+    pub(crate) remaining: u64,
+    /// Shares or units that went back at the close.
+    pub(crate) returned: u64,
+    /// Shares or units that repairs withhold, because a user may have been granted them. They go back at the close.
+    pub(crate) withheld: u64,
+    /// The first instant at which claims are accepted.
+    #[schema(value_type = String, format = DateTime)]
+    pub(crate) starts_at: When,
+    /// The first instant at which they no longer are.
+    #[schema(value_type = String, format = DateTime)]
+    pub(crate) ends_at: When,
+    /// The server's time, for countdowns.
+    #[schema(value_type = String, format = DateTime)]
+    pub(crate) now: When,
+}
+
+impl StateBody {
+    /// The window is what the engine says, where it does: it may have been changed after `window` was read.
+    pub(crate) fn new(tally: &Tally, window: Window, now: Timestamp) -> Self {
+        let window = tally.terms.map_or(window, |terms| terms.window);
+        Self {
+            phase: tally.phase.name(),
+            supply: tally.supply,
+            granted: tally.granted,
+            remaining: tally.remaining,
+            returned: tally.returned,
+            withheld: tally.withheld,
+            starts_at: When(window.starts_at()),
+            ends_at: When(window.ends_at()),
+            now: When(now),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_rfc_3339() {
+        let check = |json: &str, written: Option<&str>| {
+            let parsed = serde_json::from_str::<When>(json).ok();
+            assert_eq!(
+                parsed.map(|when| when.to_string()).as_deref(),
+                written,
+                "{json}"
+            );
+        };
+        check(
+            "\"2026-11-21T20:00:00+08:00\"",
+            Some("2026-11-21T12:00:00.000Z"),
+        );
+        check(
+            "\"2026-11-21T12:00:00.5Z\"",
+            Some("2026-11-21T12:00:00.500Z"),
+        );
+        check("\"2026-11-21T12:00:00\"", None);
+        check("\"tomorrow\"", None);
+        check("1763726400", None);
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_time_is_said() {
+        let check = |json: &str, expected: &str| {
+            let error = serde_json::from_str::<When>(json).unwrap_err().to_string();
+            assert!(error.contains(expected), "{json}: {error}");
+        };
+        check("\"9999-12-31T23:59:59Z\"", "before the year 9999");
+        check("\"9999-99-31T23:59:59Z\"", "as in RFC 3339");
+        check(
+            "1795262400000",
+            "as in RFC 3339, such as \"2026-11-21T20:00:00+08:00\", and no number",
+        );
+        check(
+            "\"1795262400000\"",
+            "not as a number of seconds or milliseconds",
+        );
+        check("\"tomorrow\"", "as in RFC 3339");
+    }
+
+    #[test]
+    fn every_instant_can_be_shown() {
+        for (millis, written) in [
+            (i64::MIN, "-009999-01-02T01:59:59.000Z"),
+            (-1, "1969-12-31T23:59:59.999Z"),
+            (i64::MAX, "9999-12-30T22:00:00.999Z"),
+        ] {
+            assert_eq!(When(Timestamp::from_millis(millis)).to_string(), written);
+        }
+    }
+
+    #[test]
+    fn money_is_whole_minor_units() {
+        let check = |json: &str, good: bool| {
+            assert_eq!(
+                serde_json::from_str::<MoneyBody>(json).is_ok(),
+                good,
+                "{json}"
+            );
+        };
+        check(r#"{"amount":1,"currency":"CNY"}"#, true);
+        check(r#"{"amount":-1,"currency":"CNY"}"#, true);
+        check(r#"{"amount":1.5,"currency":"CNY"}"#, false);
+        check(r#"{"amount":"1","currency":"CNY"}"#, false);
+        check(r#"{"amount":1,"currency":"cny"}"#, false);
+        check(r#"{"amount":9223372036854775808,"currency":"CNY"}"#, false);
+        check(r#"{"amount":1,"currency":"CNY","x":1}"#, false);
+    }
+}

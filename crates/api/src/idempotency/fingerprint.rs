@@ -1,0 +1,178 @@
+//! What stands for a request in an idempotency key: the path's parameter and the body as understood.
+//!
+//! It must not change from one version of the program to the next, or a retry across an update would be refused. So it
+//! is made of a canonical text: fields are sorted by their names, what is null or not given is left out, and there are
+//! no blanks. Fields may be added to a body as long as they may be left out. The first byte is the form's version, the
+//! others are those of a SHA-256 behind its first.
+
+use qiang_core::{
+    id::{IdempotencyKey, UserId},
+    ports::KeyUse,
+};
+use serde::Serialize;
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+use crate::http::problem::Problem;
+
+/// The version of the form. A new form gets a new number.
+const VERSION: u8 = 1;
+
+/// A key for a request of this caller: the route, the path's parameter and the body.
+pub(crate) fn key_use(
+    caller: &UserId,
+    route: &str,
+    key: &IdempotencyKey,
+    parameter: &str,
+    body: &impl Serialize,
+) -> KeyUse {
+    let scope = format!("{caller} {route}");
+    KeyUse::new(scope, key.clone(), fingerprint(parameter, body))
+}
+
+/// The key that is kept with an effect, and that outlives the table of idempotency keys: 32 hexadecimal digits. It
+/// follows from the caller, the route and the request's key. It must never change.
+///
+/// # Errors
+/// `bad-request` if the request has no key.
+pub(crate) fn effect_key(used: Option<&KeyUse>) -> Result<IdempotencyKey, Problem> {
+    let missing = || {
+        let detail = "a request for a part needs an `Idempotency-Key`: without one, a retry would be another part";
+        Problem::bad_request(detail).of("Idempotency-Key")
+    };
+    let KeyUse { scope, key, .. } = used.ok_or_else(missing)?;
+    let digest = Sha256::digest(format!("{scope}\n{key}"));
+    let hex: String = digest[..16]
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    IdempotencyKey::new(&hex).map_err(|error| Problem::internal(error.to_string()))
+}
+
+/// The fingerprint of a request: of the path's parameter and the body.
+pub(crate) fn fingerprint(parameter: &str, body: &impl Serialize) -> [u8; 32] {
+    let mut text = String::new();
+    // Bodies are structs of texts and numbers, which always serialise.
+    write(&serde_json::to_value(body).unwrap_or_default(), &mut text);
+    let mut fingerprint: [u8; 32] = hash(parameter, text.as_bytes());
+    fingerprint[0] = VERSION;
+    fingerprint
+}
+
+fn hash(parameter: &str, body: &[u8]) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    hash.update((parameter.len() as u64).to_be_bytes());
+    hash.update(parameter);
+    hash.update(body);
+    hash.finalize().into()
+}
+
+/// Writes a value in its canonical form.
+fn write(value: &Value, text: &mut String) {
+    match value {
+        Value::Object(fields) => {
+            let mut fields: Vec<_> = fields
+                .iter()
+                .filter(|(_, value)| !value.is_null())
+                .collect();
+            fields.sort_unstable_by_key(|(name, _)| *name);
+            text.push('{');
+            for (place, (name, value)) in fields.into_iter().enumerate() {
+                if place > 0 {
+                    text.push(',');
+                }
+                write(&Value::String(name.clone()), text);
+                text.push(':');
+                write(value, text);
+            }
+            text.push('}');
+        }
+        Value::Array(items) => {
+            text.push('[');
+            for (place, item) in items.iter().enumerate() {
+                if place > 0 {
+                    text.push(',');
+                }
+                write(item, text);
+            }
+            text.push(']');
+        }
+        plain => text.push_str(&plain.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn neither_order_nor_what_is_not_given_matters() {
+        #[derive(Serialize)]
+        struct Now {
+            title: &'static str,
+            amount: i64,
+        }
+        #[derive(Serialize)]
+        struct Later {
+            amount: i64,
+            note: Option<&'static str>,
+            title: &'static str,
+        }
+        let now = fingerprint(
+            "p",
+            &Now {
+                title: "a",
+                amount: 1,
+            },
+        );
+        let note = |note| Later {
+            amount: 1,
+            note,
+            title: "a",
+        };
+        assert_eq!(fingerprint("p", &note(None)), now);
+        assert_ne!(fingerprint("p", &note(Some("b"))), now);
+        assert_ne!(fingerprint("q", &note(None)), now);
+        assert_eq!(now[0], VERSION);
+    }
+
+    /// Effects that are in ledgers have such keys.
+    #[test]
+    fn the_key_of_an_effect_never_changes() {
+        let key = |text| IdempotencyKey::new(text).expect("a key");
+        let user = UserId::new("ann").expect("a name");
+        let route = "POST /v1/orders/{id}/return";
+        let effect = |text, parameter, body: u32| {
+            let used = key_use(&user, route, &key(text), parameter, &body);
+            effect_key(Some(&used)).expect("it has a key").to_string()
+        };
+        assert_eq!(effect("k", "1", 1), "ae1f50576f7fb3a0632467b1f96d186b");
+        // The table of keys compares the rest; the effect is of one order or one deposit.
+        assert_eq!(effect("k", "2", 2), effect("k", "1", 1));
+        assert_ne!(effect("l", "1", 1), effect("k", "1", 1));
+        assert!(effect_key(None).is_err());
+    }
+
+    /// What is in ledgers. Who changes the form makes a new version of it.
+    #[test]
+    fn the_form_of_a_version_never_changes() {
+        let body = json!({
+            "title": "恭喜\n", "total": {"currency": "CNY", "amount": 10_000}, "users": ["b", "a"], "ack": null,
+            "draws": true,
+        });
+        let mut text = String::new();
+        write(&body, &mut text);
+        let canonical = r#"{"draws":true,"title":"恭喜\n","total":{"amount":10000,"currency":"CNY"},"users":["b","a"]}"#;
+        assert_eq!(text, canonical);
+        let hex: String = fingerprint("id", &body)
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        assert_eq!(
+            hex,
+            "01e02bb46f72ebc887f66fdd7d52e12cb856986372b368145b70ff077fe9bf20"
+        );
+    }
+}

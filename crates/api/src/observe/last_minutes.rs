@@ -1,0 +1,280 @@
+//! What this node did in each of the last seconds, taken once for all who look.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use qiang_core::{ports::WaitingMonitor, time::Timestamp};
+use serde::Serialize;
+use tokio::{sync::watch, time::Instant};
+use utoipa::ToSchema;
+
+use crate::{
+    http::wire::When,
+    observe::{
+        gauges::Gauges,
+        metrics::{ClaimCounts, Metrics},
+    },
+};
+
+/// Seconds that are kept.
+const KEPT: usize = 300;
+
+/// What the node did in a second or so. Of claims that were answered, rates are in claims a second.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[schema(as = Figure)]
+pub(crate) struct FigureBody {
+    /// Its number: each has one more than the one before.
+    number: u64,
+    /// Its end.
+    #[schema(value_type = String, format = DateTime)]
+    at: When,
+    /// Claims that were answered.
+    claims_per_s: f64,
+    /// The same by what they ended in, without those that no claim ended in.
+    #[schema(value_type = BTreeMap<String, f64>)]
+    outcomes_per_s: BTreeMap<&'static str, f64>,
+    /// How long claims took; absent where there were none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    latency_ms: Option<LatencyBody>,
+    /// The part of the claims that reached whoever decides; absent where there were none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    admitted_share: Option<f64>,
+    /// Log entries that are not yet in the ledger.
+    settlement_lag_entries: u64,
+    /// Claims and commands that wait for the engine.
+    queue_length: u64,
+    /// Places in the lines that the node decides.
+    waiting_places: u64,
+}
+
+/// How long half of the claims took at most, nine tenths, and all but a hundredth, in milliseconds: as near as the
+/// bounds of the measurement allow.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, ToSchema)]
+#[schema(as = Latency)]
+pub(crate) struct LatencyBody {
+    p50: f64,
+    p90: f64,
+    p99: f64,
+}
+
+/// The last minutes of a node, or what came behind an earlier answer.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Figures)]
+pub(crate) struct FiguresBody {
+    /// Drawn at random when the process started that has taken them. Numbers of another one mean nothing here.
+    process: String,
+    /// The earliest first.
+    figures: Vec<FigureBody>,
+}
+
+impl FiguresBody {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.figures.is_empty()
+    }
+}
+
+/// The last minutes of this node, for all who look.
+#[derive(Debug)]
+pub(crate) struct LastMinutes {
+    process: String,
+    taken: Mutex<Taken>,
+    /// The number of the newest.
+    newest: watch::Sender<u64>,
+}
+
+#[derive(Debug, Default)]
+struct Taken {
+    /// What was counted up to the newest, and when that was.
+    before: Option<(ClaimCounts, Instant)>,
+    figures: VecDeque<FigureBody>,
+}
+
+impl Default for LastMinutes {
+    fn default() -> Self {
+        Self {
+            process: format!("{:016x}", rand::random::<u64>()),
+            taken: Mutex::default(),
+            newest: watch::Sender::default(),
+        }
+    }
+}
+
+impl LastMinutes {
+    /// Takes the figures since it was called last.
+    pub(crate) fn take(
+        &self,
+        metrics: &Metrics,
+        gauges: &dyn Gauges,
+        waiting: &WaitingMonitor,
+        at: Timestamp,
+    ) {
+        let (counts, now) = (metrics.claim_counts(gauges), Instant::now());
+        let mut taken = self.taken.lock();
+        let Some((before, since)) = taken.before.replace((counts, now)) else {
+            return;
+        };
+        let number = *self.newest.borrow() + 1;
+        let (entries, settled) = gauges.positions();
+        let figure = FigureBody {
+            number,
+            at: When(at),
+            settlement_lag_entries: entries.saturating_sub(settled),
+            queue_length: gauges.queued() as u64,
+            waiting_places: waiting.waiting().0,
+            ..between(&before, &counts, now - since)
+        };
+        if taken.figures.len() == KEPT {
+            taken.figures.pop_front();
+        }
+        taken.figures.push_back(figure);
+        self.newest.send_replace(number);
+    }
+
+    /// Those behind a number, and the number of the last one; all of them behind a number that was not taken yet,
+    /// because another process has given it.
+    pub(crate) fn after(&self, number: u64) -> (FiguresBody, u64) {
+        let taken = self.taken.lock();
+        let newest = taken.figures.back().map_or(0, |it| it.number);
+        let begin = match number {
+            foreign if foreign > newest => 0,
+            known => taken.figures.partition_point(|it| it.number <= known),
+        };
+        let body = FiguresBody {
+            process: self.process.clone(),
+            figures: taken.figures.range(begin..).cloned().collect(),
+        };
+        (body, newest)
+    }
+
+    /// Changes with each that is taken.
+    pub(crate) fn taken(&self) -> watch::Receiver<u64> {
+        self.newest.subscribe()
+    }
+}
+
+/// What became of claims from one moment to another.
+fn between(before: &ClaimCounts, now: &ClaimCounts, passed: Duration) -> FigureBody {
+    let seconds = passed.as_secs_f64().max(0.001);
+    let rate = |count: u64| (count as f64 / seconds * 10.0).round() / 10.0;
+    let grown = |(now, before): (u64, u64)| now.saturating_sub(before);
+    let ends = now.ends.into_iter().zip(before.ends).map(grown);
+    let ended = ClaimCounts::ends()
+        .zip(ends)
+        .filter(|(_, count)| *count > 0);
+    let ended: Vec<_> = ended.collect();
+    let claims: u64 = ended.iter().map(|(_, count)| count).sum();
+    let by_gate = grown((now.by_gate, before.by_gate)) as f64;
+    let share = 1.0 - by_gate / claims as f64;
+    let took = now.took.into_iter().zip(before.took).map(grown);
+    FigureBody {
+        number: 0,
+        at: When(Timestamp::from_millis(0)),
+        claims_per_s: rate(claims),
+        outcomes_per_s: ended
+            .iter()
+            .map(|(end, count)| (*end, rate(*count)))
+            .collect(),
+        latency_ms: latency(&took.collect::<Vec<_>>()),
+        admitted_share: (claims > 0).then(|| (share.clamp(0.0, 1.0) * 1e3).round() / 1e3),
+        settlement_lag_entries: 0,
+        queue_length: 0,
+        waiting_places: 0,
+    }
+}
+
+/// From how many claims took at most each bound, and no less than the one before; none where there were none.
+fn latency(took: &[u64]) -> Option<LatencyBody> {
+    let all: u64 = took.iter().sum();
+    let quantile = |part: f64| {
+        let (rank, mut below, mut from) = (part * all as f64, 0.0, 0.0);
+        for (count, bound) in took.iter().zip(ClaimCounts::BOUNDS_S) {
+            let upto = below + *count as f64;
+            if upto >= rank {
+                let within = (rank - below) / (upto - below).max(f64::MIN_POSITIVE);
+                return from + (bound - from) * within;
+            }
+            (below, from) = (upto, bound);
+        }
+        // They took longer than the last bound, and nobody knows how long.
+        from
+    };
+    let millis = |part| (quantile(part) * 1e6).round() / 1e3;
+    (all > 0).then(|| LatencyBody {
+        p50: millis(0.5),
+        p90: millis(0.9),
+        p99: millis(0.99),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(granted: u64, sold_out: u64, took: [u64; 3]) -> ClaimCounts {
+        let mut counts = ClaimCounts {
+            by_gate: sold_out,
+            ..ClaimCounts::default()
+        };
+        for (end, count) in ClaimCounts::ends().zip(&mut counts.ends) {
+            *count = match end {
+                "granted" => granted,
+                "sold_out" => sold_out,
+                _ => 0,
+            };
+        }
+        // At most 1 ms, at most 10 ms, longer than all bounds.
+        (counts.took[3], counts.took[6], counts.took[14]) = (took[0], took[1], took[2]);
+        counts
+    }
+
+    #[test]
+    fn a_number_that_another_process_has_given_leaves_nothing_out() {
+        let last = LastMinutes::default();
+        let (body, newest) = last.after(900);
+        assert!(body.is_empty() && newest == 0, "{body:?}");
+        let nothing = between(&counts(0, 0, [0; 3]), &counts(0, 0, [0; 3]), Duration::ZERO);
+        let numbered = |number| FigureBody {
+            number,
+            ..nothing.clone()
+        };
+        last.taken.lock().figures.extend((5..=7).map(numbered));
+        let check = |after, expected: &[u64]| {
+            let (body, newest) = last.after(after);
+            let numbers: Vec<_> = body.figures.iter().map(|it| it.number).collect();
+            assert_eq!((&numbers[..], newest), (expected, 7), "after {after}");
+        };
+        check(0, &[5, 6, 7]);
+        check(5, &[6, 7]);
+        check(7, &[]);
+        check(8, &[5, 6, 7]);
+        check(u64::from(u32::MAX), &[5, 6, 7]);
+        assert_ne!(LastMinutes::default().process, last.process);
+    }
+
+    #[test]
+    fn rates_and_percentiles_are_of_the_interval() {
+        let (before, now) = (
+            counts(100, 1_000, [7, 7, 7]),
+            counts(110, 1_090, [57, 47, 17]),
+        );
+        let figure = between(&before, &now, Duration::from_secs(2));
+        let expected = BTreeMap::from([("granted", 5.0), ("sold_out", 45.0)]);
+        assert_eq!(
+            (figure.claims_per_s, figure.outcomes_per_s),
+            (50.0, expected)
+        );
+        assert_eq!(figure.admitted_share, Some(0.1));
+        let latency = LatencyBody {
+            p50: 1.0,
+            p90: 10.0,
+            p99: 5_000.0,
+        };
+        assert_eq!(figure.latency_ms, Some(latency));
+        let idle = between(&now, &now, Duration::from_secs(1));
+        assert_eq!((idle.latency_ms, idle.admitted_share), (None, None));
+        assert!(idle.outcomes_per_s.is_empty());
+    }
+}

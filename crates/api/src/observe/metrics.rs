@@ -1,0 +1,456 @@
+//! What the API counts and measures, for Prometheus. Handles are made once: a claim looks nothing up.
+
+mod claims;
+mod gate;
+mod limits;
+mod order_check;
+mod payments;
+mod process;
+mod reconciliation;
+#[cfg(feature = "traces")]
+mod traces;
+mod transport;
+mod webhooks;
+
+use std::{sync::OnceLock, time::Duration};
+
+use axum::http::{Method, StatusCode};
+use metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata, Recorder, Unit};
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
+use qiang_core::{event::PartitionId, outcome::Outcome, ports::WaitingMonitor, time::Timestamp};
+use utoipa::openapi::OpenApi;
+
+pub(crate) use self::order_check::{OrderCheckMetrics, OrderCheckOutcome};
+pub use self::process::Build;
+#[cfg(feature = "traces")]
+pub(crate) use self::traces::SpanMetrics;
+pub(crate) use self::{claims::ClaimCounts, payments::ReportedAmount};
+use self::{
+    claims::ClaimMetrics, gate::GateMetrics, process::ProcessMetrics, transport::TransportMetrics,
+};
+use crate::observe::gauges::Gauges;
+
+const METADATA: Metadata<'static> = Metadata::new(module_path!(), Level::INFO, None);
+/// Bounds of the latency histogram, in seconds.
+const LATENCY_BUCKETS: [f64; 14] = [
+    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0,
+];
+/// A gauge or counter that is looked up by its labels: its name, and what it says.
+type Labelled = (&'static str, &'static str);
+
+const SET_ASIDE: Labelled = (
+    "qiang_settlement_set_aside",
+    "Entries that the ledger refused and quarantined, or that wait for these, by partition",
+);
+const PARTITION_READY: Labelled = (
+    "qiang_partition_ready",
+    "1 while a partition grants, 0 while it does not; /readyz says why",
+);
+const REPLICAS_MISSING: Labelled = (
+    "qiang_redis_replicas_missing",
+    "Replicas that a partition's primary lacks of redis.replicas, by partition",
+);
+const CLOCK_OFFSET: Labelled = (
+    "qiang_clock_offset_seconds",
+    "How far ahead the clock is that decides: Redis' of this machine's; the system's of what has passed",
+);
+const DISK_AVAILABLE: Labelled = (
+    "qiang_disk_available_bytes",
+    "What is left of the disk that has the data file",
+);
+const DISK_SIZE: Labelled = (
+    "qiang_disk_size_bytes",
+    "The size of the disk that has the data file",
+);
+const WAITING: Labelled = (
+    "qiang_waiting_places",
+    "Places in the lines that this node decides",
+);
+const WAITING_OLDEST: Labelled = (
+    "qiang_waiting_oldest_seconds",
+    "For how long the first place of these lines has waited whose campaign is neither paused nor yet to start",
+);
+const WAITING_DECIDED: Labelled = (
+    "qiang_waiting_decided_total",
+    "Places that this node has decided, by what became of them",
+);
+const TOKEN_FILE_FAILING: Labelled = (
+    "qiang_token_file_failing",
+    "1 while keys or revoked tokens cannot be read or fetched again, and those from before count",
+);
+const CERTIFICATE_FAILING: Labelled = (
+    "qiang_certificate_failing",
+    "1 while the files of the certificate and its key cannot be used, and the certificate that was read before counts",
+);
+const WAITING_LEASES_LOST: Labelled = (
+    "qiang_waiting_leases_lost_total",
+    "Times that this node had the lease of a partition's lines and did not renew it in time",
+);
+const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+
+/// A route, as an index into the known templates. 0 stands for paths that no template fits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Route(usize);
+
+#[cfg(feature = "traces")]
+impl Route {
+    /// Whether a template fits.
+    pub(crate) fn is_known(self) -> bool {
+        self.0 != 0
+    }
+}
+
+pub(crate) struct Metrics {
+    recorder: PrometheusRecorder,
+    handle: PrometheusHandle,
+    transport: OnceLock<TransportMetrics>,
+    routes: Vec<Template>,
+    claims: ClaimMetrics,
+    gate: Option<GateMetrics>,
+    responses: Vec<Counter>,
+    auth_failures: Vec<Counter>,
+    payments: Vec<Counter>,
+    queue_length: Gauge,
+    campaigns_in_memory: Gauge,
+    settlement_lag: Gauge,
+    stopped: Gauge,
+    stuck: Gauge,
+    process: ProcessMetrics,
+    pub(crate) connections: Gauge,
+}
+
+struct Template {
+    method: Method,
+    path: String,
+    /// Whether it is answered by the engine, however long that takes.
+    claim: bool,
+    latency: Histogram,
+}
+
+impl Metrics {
+    /// For the routes of the OpenAPI document.
+    pub(crate) fn new(document: &OpenApi) -> Self {
+        let builder = PrometheusBuilder::new().set_buckets(&LATENCY_BUCKETS);
+        // Only an empty list of buckets is refused.
+        let recorder = builder
+            .unwrap_or_else(|_| PrometheusBuilder::new())
+            .build_recorder();
+        let gauge = |name, text| {
+            describe_gauge(&recorder, name, text);
+            recorder.register_gauge(&Key::from_name(name), &METADATA)
+        };
+        let routes = templates(&recorder, document);
+        // A process that takes no claims counts none.
+        let takes_claims = document
+            .paths
+            .paths
+            .keys()
+            .any(|path| is_claim(&Method::POST, path));
+        Self {
+            routes,
+            claims: match takes_claims {
+                true => ClaimMetrics::new(&recorder),
+                false => ClaimMetrics::default(),
+            },
+            gate: takes_claims.then(|| GateMetrics::new(&recorder)),
+            auth_failures: match takes_claims {
+                true => limits::auth_failures(&recorder),
+                false => Vec::new(),
+            },
+            payments: match takes_claims {
+                true => payments::counters(&recorder),
+                false => Vec::new(),
+            },
+            responses: counters(
+                &recorder,
+                "qiang_http_responses_total",
+                "Responses by class of status",
+                "class",
+                &CLASSES,
+            ),
+            queue_length: gauge(
+                "qiang_engine_queue_length",
+                "Claims and commands that wait for the engine",
+            ),
+            campaigns_in_memory: gauge(
+                "qiang_engine_campaigns_in_memory",
+                "Campaigns that the embedded engine has in memory; 0 for other engines",
+            ),
+            settlement_lag: gauge(
+                "qiang_settlement_lag_entries",
+                "Log entries that are not yet in the ledger",
+            ),
+            stopped: gauge(
+                "qiang_engine_stopped",
+                "1 while nothing is granted, on one partition at least; /readyz says why",
+            ),
+            stuck: gauge(
+                "qiang_settlement_stuck",
+                "1 while settlement does not go on, on one partition at least; /readyz says why",
+            ),
+            connections: gauge("qiang_http_connections", "Open connections"),
+            process: ProcessMetrics::new(&recorder),
+            handle: recorder.handle(),
+            transport: OnceLock::new(),
+            recorder,
+        }
+    }
+
+    pub(crate) fn route(&self, method: &Method, path: &str) -> Route {
+        let fits = |template: &Template| template.method == *method && fits(&template.path, path);
+        Route(self.routes.iter().position(fits).unwrap_or(0))
+    }
+
+    pub(crate) fn is_claim(&self, route: Route) -> bool {
+        self.routes[route.0].claim
+    }
+
+    /// The template of a route, for the log.
+    pub(crate) fn template(&self, route: Route) -> &str {
+        &self.routes[route.0].path
+    }
+
+    pub(crate) fn answered(&self, route: Route, status: StatusCode, took: Duration) {
+        let template = &self.routes[route.0];
+        template.latency.record(took.as_secs_f64());
+        if template.claim {
+            self.claims.took(took);
+        }
+        let class = usize::from(status.as_u16() / 100).wrapping_sub(1);
+        if let Some(counter) = self.responses.get(class) {
+            counter.increment(1);
+        }
+    }
+
+    pub(crate) fn claimed(&self, outcome: &Outcome) {
+        self.claims.claimed(outcome);
+    }
+
+    /// A claim was answered by the gate before it was submitted.
+    pub(crate) fn answered_by_gate(&self, outcome: &Outcome) {
+        self.claimed(outcome);
+        if let Some(gate) = &self.gate {
+            gate.answered(outcome);
+        }
+    }
+
+    pub(crate) fn throttled(&self) {
+        self.claims.undecided(0);
+    }
+
+    pub(crate) fn failed(&self) {
+        self.claims.undecided(1);
+    }
+
+    /// A claim without what its campaign asks for.
+    pub(crate) fn unmet(&self) {
+        self.claims.undecided(2);
+    }
+
+    /// A claim waits in line.
+    pub(crate) fn entered(&self) {
+        self.claims.undecided(3);
+    }
+
+    /// What was counted up to now.
+    pub(crate) fn claim_counts(&self, gauges: &dyn Gauges) -> ClaimCounts {
+        let by_gate = self.gate.as_ref();
+        ClaimCounts {
+            by_gate: by_gate.map_or(0, |gate| gate.count(&gauges.gate_answers())),
+            ..self.claims.counts()
+        }
+    }
+
+    pub(crate) fn render(&self, gauges: &dyn Gauges) -> String {
+        self.claims.show();
+        let (entries, settled) = gauges.positions();
+        self.queue_length.set(gauges.queued() as f64);
+        let in_memory = gauges.campaigns_in_memory().unwrap_or(0);
+        self.campaigns_in_memory.set(in_memory as f64);
+        self.settlement_lag
+            .set(entries.saturating_sub(settled) as f64);
+        if let Some(gate) = &self.gate {
+            gate.show(&gauges.gate_answers());
+        }
+        let partitions = gauges.partitions();
+        let stopped =
+            gauges.stopped().is_some() || partitions.iter().any(|(_, reason)| reason.is_some());
+        self.stopped.set(f64::from(stopped));
+        for (partition, reason) in partitions {
+            let labels = vec![partition_label(partition)];
+            let ready = f64::from(reason.is_none());
+            self.set(PARTITION_READY, labels, ready);
+        }
+        for (partition, missing) in gauges.replicas_missing() {
+            let labels = vec![partition_label(partition)];
+            self.set(REPLICAS_MISSING, labels, f64::from(missing));
+        }
+        self.stuck.set(f64::from(gauges.stuck().is_some()));
+        if let Some(offset) = gauges.clock_offset_seconds() {
+            self.set(CLOCK_OFFSET, Vec::new(), offset);
+        }
+        if let Some(disk) = gauges.disk() {
+            self.set(DISK_AVAILABLE, Vec::new(), disk.available as f64);
+            self.set(DISK_SIZE, Vec::new(), disk.size as f64);
+        }
+        if let Some(transport_report) = gauges.transport_report() {
+            let make = || TransportMetrics::new(&self.recorder, &transport_report);
+            self.transport.get_or_init(make).show(&transport_report);
+        }
+        for (partition, count) in gauges.quarantine() {
+            for (state, count) in [("refused", count.refused), ("waiting", count.waiting)] {
+                let labels = vec![partition_label(partition), Label::new("state", state)];
+                self.set(SET_ASIDE, labels, count as f64);
+            }
+        }
+        if let Some(reports) = gauges.reconciliation() {
+            reconciliation::show(self, &reports);
+        }
+        self.process.show(&self.recorder);
+        self.handle.render()
+    }
+
+    /// Shows those who wait, in a process that decides them.
+    pub(crate) fn show_waiting(&self, waiting: &WaitingMonitor, now: Timestamp) {
+        let (count, oldest) = waiting.waiting();
+        let oldest_ms = oldest.map_or(0, |at| now.millis_since(at).max(0));
+        self.set(WAITING, Vec::new(), count as f64);
+        self.set(WAITING_OLDEST, Vec::new(), oldest_ms as f64 / 1_000.0);
+        for (word, count) in waiting.decisions() {
+            let labels = vec![Label::new("outcome", word)];
+            self.count(WAITING_DECIDED, labels, count);
+        }
+        self.count(WAITING_LEASES_LOST, Vec::new(), waiting.leases_lost());
+    }
+
+    pub(crate) fn show_token_files(&self, failing: bool) {
+        self.set(TOKEN_FILE_FAILING, Vec::new(), f64::from(failing));
+    }
+
+    pub(crate) fn show_certificate(&self, failing: bool) {
+        self.set(CERTIFICATE_FAILING, Vec::new(), f64::from(failing));
+    }
+
+    pub(crate) fn upkeep(&self) {
+        self.handle.run_upkeep();
+    }
+
+    /// Sets a gauge that is looked up by its labels.
+    fn set(&self, (name, text): Labelled, labels: Vec<Label>, value: f64) {
+        describe_gauge(&self.recorder, name, text);
+        let key = Key::from_parts(name, labels);
+        self.recorder.register_gauge(&key, &METADATA).set(value);
+    }
+
+    /// Sets a counter that is looked up by its labels.
+    fn count(&self, (name, text): Labelled, labels: Vec<Label>, value: u64) {
+        self.recorder
+            .describe_counter(name.into(), None, text.into());
+        let key = Key::from_parts(name, labels);
+        self.recorder
+            .register_counter(&key, &METADATA)
+            .absolute(value);
+    }
+}
+
+fn partition_label(partition: PartitionId) -> Label {
+    Label::new("partition", partition.0.to_string())
+}
+
+fn describe_gauge(recorder: &impl Recorder, name: &'static str, text: &'static str) {
+    recorder.describe_gauge(name.into(), None, text.into());
+}
+
+/// One counter for each value of a label.
+fn counters(
+    recorder: &impl Recorder,
+    name: &'static str,
+    text: &'static str,
+    label: &'static str,
+    values: &[&'static str],
+) -> Vec<Counter> {
+    recorder.describe_counter(name.into(), None, text.into());
+    let key = |value| Key::from_parts(name, vec![Label::new(label, value)]);
+    let counter = |value: &&'static str| recorder.register_counter(&key(*value), &METADATA);
+    values.iter().map(counter).collect()
+}
+
+/// The routes of the OpenAPI document, those of claims first.
+fn templates(recorder: &impl Recorder, document: &OpenApi) -> Vec<Template> {
+    let name = "qiang_http_request_duration_seconds";
+    let text = "From a request's head to its response, by route";
+    recorder.describe_histogram(name.into(), Some(Unit::Seconds), text.into());
+    let mut routes = vec![(Method::POST, "/v1/noop/{id}/claims".to_owned())];
+    for (path, item) in &document.paths.paths {
+        let gets = item.get.iter().map(|_| Method::GET);
+        let methods = gets.chain(item.post.iter().map(|_| Method::POST));
+        routes.extend(methods.map(|method| (method, path.clone())));
+    }
+    routes.sort_by_key(|(method, path)| !is_claim(method, path));
+    routes.insert(0, (Method::GET, "other".to_owned()));
+    let template = |(method, path): (Method, String)| {
+        let labels = vec![
+            Label::new("method", method.to_string()),
+            Label::new("route", path.clone()),
+        ];
+        Template {
+            claim: is_claim(&method, &path),
+            latency: recorder.register_histogram(&Key::from_parts(name, labels), &METADATA),
+            method,
+            path,
+        }
+    };
+    routes.into_iter().map(template).collect()
+}
+
+fn is_claim(method: &Method, path: &str) -> bool {
+    *method == Method::POST && (path.ends_with("/{id}/claims") || path == "/v1/sales/{id}/orders")
+}
+
+/// Whether a path is the template with something in place of `{…}`.
+fn fits(template: &str, path: &str) -> bool {
+    let (mut template, mut path) = (template.split('/'), path.split('/'));
+    loop {
+        match (template.next(), path.next()) {
+            (None, None) => return true,
+            (Some(t), Some(p)) if t == p || t.starts_with('{') => {}
+            _ => return false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_find_their_template() {
+        let metrics = Metrics::new(&crate::router::collected());
+        let check = |method: Method, path: &str, template: &str| {
+            assert_eq!(
+                metrics.routes[metrics.route(&method, path).0].path,
+                template,
+                "{path}"
+            );
+        };
+        check(
+            Method::POST,
+            "/v1/red-packets/x/claims",
+            "/v1/red-packets/{id}/claims",
+        );
+        check(
+            Method::GET,
+            "/v1/red-packets/x/claims",
+            "/v1/red-packets/{id}/claims",
+        );
+        check(Method::POST, "/v1/sales/x/orders", "/v1/sales/{id}/orders");
+        check(Method::POST, "/v1/red-packets", "/v1/red-packets");
+        check(Method::GET, "/v1/red-packets", "/v1/red-packets");
+        check(Method::DELETE, "/v1/red-packets", "other");
+        check(Method::GET, "/v1/red-packets/x/claims/y", "other");
+        check(Method::GET, "/healthz", "/healthz");
+        assert!(metrics.is_claim(metrics.route(&Method::POST, "/v1/sales/x/orders")));
+        assert!(!metrics.is_claim(metrics.route(&Method::POST, "/v1/sales")));
+        assert!(!metrics.is_claim(metrics.route(&Method::GET, "/v1/red-packets/x/claims")));
+    }
+}

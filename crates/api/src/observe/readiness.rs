@@ -1,0 +1,255 @@
+//! Whether claims can be granted, found out by trying it in every partition.
+
+use std::{
+    collections::BTreeMap,
+    sync::atomic::{AtomicBool, Ordering},
+    time::{Duration, Instant},
+};
+
+use qiang_core::{
+    event::PartitionId,
+    ports::{Engine, EngineError, Probed},
+};
+use tokio::{sync::Mutex, time::timeout_at};
+
+use crate::observe::gauges::Gauges;
+
+/// A probe costs a commit: its result serves for this long.
+const PROBE_KEPT: Duration = Duration::from_secs(1);
+/// A partition that takes longer is not ready, if another one is. Whoever asks for readiness waits a second or so.
+const PROBE_USUAL: Duration = Duration::from_millis(750);
+/// A partition that takes longer is not ready.
+const PROBE_MAX: Duration = Duration::from_secs(3);
+
+/// How one partition is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PartitionReadiness {
+    pub(crate) partition: PartitionId,
+    pub(crate) state: PartitionState,
+    /// Why it is no better.
+    pub(crate) reason: Option<String>,
+}
+
+/// How a partition is, from bad to good.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum PartitionState {
+    /// Nothing is granted.
+    NotReady,
+    /// It serves, and some or all claims are refused for a while.
+    Degraded,
+    /// Grants are made.
+    Ready,
+}
+
+impl PartitionState {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::NotReady => "not_ready",
+            Self::Degraded => "degraded",
+            Self::Ready => "ready",
+        }
+    }
+}
+
+/// Whether this process is ready.
+#[derive(Debug, Default)]
+pub(crate) struct Readiness {
+    draining: AtomicBool,
+    /// The last probe, and when it was made. The lock is held while probing, so that callers share one probe.
+    last: Mutex<Option<(Instant, Vec<PartitionReadiness>)>>,
+}
+
+impl Readiness {
+    /// Is not ready from here on: whoever balances load is to send nothing more.
+    pub(crate) fn drain(&self) {
+        self.draining.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the process is going down.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
+    }
+
+    /// Probes all partitions at once, unless that was done a moment ago. Without an engine the process settles, and a
+    /// partition is ready while its settlement is not stuck.
+    ///
+    /// # Errors
+    /// Why no partition is ready, whatever it says itself.
+    pub(crate) async fn check(
+        &self,
+        gauges: &dyn Gauges,
+        engine: Option<&dyn Engine>,
+    ) -> Result<Vec<PartitionReadiness>, String> {
+        if self.is_draining() {
+            return Err("the process is going down".to_owned());
+        }
+        if let Some(reason) = gauges.stopped() {
+            return Err(reason);
+        }
+        let Some(engine) = engine else {
+            return Ok(unprobed(gauges));
+        };
+        let mut last = self.last.lock().await;
+        if let Some((at, found)) = &*last
+            && at.elapsed() < PROBE_KEPT
+        {
+            // A partition may have stopped since.
+            let stopped: BTreeMap<_, _> = gauges.partitions().into_iter().collect();
+            let now = |one: &PartitionReadiness| match stopped.get(&one.partition) {
+                Some(Some(reason)) => of(one.partition, Err(reason.clone())),
+                _ => one.clone(),
+            };
+            return Ok(found.iter().map(now).collect());
+        }
+        let found = probe(gauges, engine).await;
+        *last = Some((Instant::now(), found.clone()));
+        Ok(found)
+    }
+}
+
+/// What is known without a probe.
+fn unprobed(gauges: &dyn Gauges) -> Vec<PartitionReadiness> {
+    let state = |(partition, stopped): (PartitionId, Option<String>)| {
+        let reason = gauges.stuck_in(partition).or(stopped);
+        of(partition, reason.map_or(Ok(Probed::Ready), Err))
+    };
+    gauges.partitions().into_iter().map(state).collect()
+}
+
+async fn probe(gauges: &dyn Gauges, engine: &dyn Engine) -> Vec<PartitionReadiness> {
+    let begun = tokio::time::Instant::now();
+    let mut tickets = Vec::new();
+    let mut found = Vec::new();
+    for (partition, stopped) in gauges.partitions() {
+        match stopped {
+            Some(reason) => found.push(of(partition, Err(reason))),
+            // All of them are under way from here on.
+            None => tickets.push((partition, engine.probe(partition))),
+        }
+    }
+    for wait_max in [PROBE_USUAL, PROBE_MAX] {
+        let mut late = Vec::new();
+        for (partition, mut ticket) in tickets {
+            match timeout_at(begun + wait_max, &mut ticket).await {
+                Ok(probed) => found.push(of(partition, probed.map_err(|error| said(&error)))),
+                Err(_) => late.push((partition, ticket)),
+            }
+        }
+        tickets = late;
+        if found.iter().any(|one| one.state > PartitionState::NotReady) {
+            break;
+        }
+    }
+    let silent = |(partition, _)| of(partition, Err("it does not answer the probe".to_owned()));
+    found.extend(tickets.into_iter().map(silent));
+    found.sort_by_key(|one| one.partition);
+    found
+}
+
+fn of(partition: PartitionId, probed: Result<Probed, String>) -> PartitionReadiness {
+    let (state, reason) = match probed {
+        Ok(Probed::Ready) => (PartitionState::Ready, None),
+        Ok(Probed::Degraded { reason }) => (PartitionState::Degraded, Some(reason)),
+        Err(reason) => (PartitionState::NotReady, Some(reason)),
+    };
+    PartitionReadiness {
+        partition,
+        state,
+        reason,
+    }
+}
+
+/// The reason alone where there is one: that nothing is granted is said by the state.
+fn said(error: &EngineError) -> String {
+    match error {
+        EngineError::Unavailable { reason } | EngineError::Uncertain { reason } => reason.clone(),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use qiang_core::{
+        book::{Claim, Command, OrderView, Reply},
+        campaign::{AckLevel, Tally},
+        event::Seq,
+        id::{CampaignId, OrderId},
+        outcome::Outcome,
+        ports::{Answer, Claimed, QuarantineCount, Ticket},
+    };
+
+    use super::*;
+
+    /// Partitions by number: those that are listed here never answer a probe, others at once.
+    struct Silent(Vec<u16>, parking_lot::Mutex<Vec<Answer<Probed>>>);
+
+    impl Engine for Silent {
+        fn claim(&self, _: Claim) -> Ticket<Claimed> {
+            Ticket::ready(Err(EngineError::Stopping))
+        }
+        fn submit(&self, _: Command) -> Ticket<Reply> {
+            Ticket::ready(Err(EngineError::Stopping))
+        }
+        fn peek(&self, _: &Claim) -> Option<Outcome> {
+            None
+        }
+        fn tally(&self, _: CampaignId) -> Ticket<Option<Tally>> {
+            Ticket::ready(Ok(None))
+        }
+        fn order(&self, _: OrderId) -> Ticket<Option<OrderView>> {
+            Ticket::ready(Ok(None))
+        }
+        fn probe(&self, partition: PartitionId) -> Ticket<Probed> {
+            if !self.0.contains(&partition.0) {
+                return Ticket::ready(Ok(Probed::Ready));
+            }
+            let (answer, ticket) = Ticket::new();
+            self.1.lock().push(answer);
+            ticket
+        }
+        fn ack_levels(&self) -> &'static [AckLevel] {
+            &[AckLevel::Memory]
+        }
+    }
+
+    impl Gauges for Silent {
+        fn queued(&self) -> usize {
+            0
+        }
+        fn positions(&self) -> (Seq, Seq) {
+            (0, 0)
+        }
+        fn stuck(&self) -> Option<String> {
+            None
+        }
+        fn quarantine(&self) -> Vec<(PartitionId, QuarantineCount)> {
+            Vec::new()
+        }
+        fn partitions(&self) -> Vec<(PartitionId, Option<String>)> {
+            vec![(PartitionId(0), None), (PartitionId(1), None)]
+        }
+    }
+
+    /// Whoever asks has not given up by then.
+    #[tokio::test(start_paused = true)]
+    async fn partitions_that_do_not_answer_are_waited_for_briefly_where_another_one_is_ready() {
+        let cases = [
+            (vec![], Duration::ZERO),
+            (vec![1], PROBE_USUAL),
+            (vec![0, 1], PROBE_MAX),
+        ];
+        for (silent, expected) in cases {
+            let not_ready = silent.len();
+            let parts = Silent(silent, parking_lot::Mutex::default());
+            let began = tokio::time::Instant::now();
+            let found = probe(&parts, &parts).await;
+            // Timers have a resolution of a millisecond.
+            let late = began.elapsed() - expected;
+            assert!(late <= Duration::from_millis(2), "{late:?}");
+            let found = found
+                .iter()
+                .filter(|it| it.state == PartitionState::NotReady);
+            assert_eq!(found.count(), not_ready);
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! How much a user and an address may ask for, all of it: `[limits]` of the configuration.
+//!
+//! Addresses are looked at before anything else of a request, users once their tokens were checked.
+
+use std::{net::IpAddr, num::NonZeroU32, sync::Arc, time::Duration};
+
+use axum::http::HeaderMap;
+use governor::Quota;
+use ipnet::IpNet;
+use qiang_core::{
+    id::{CampaignId, UserId},
+    split::SHARES_MAX,
+};
+
+use crate::{
+    auth::Caller,
+    config::{Config, UsageError},
+    http::{
+        client_address::{AddressKey, LimitedOrigin, TrustedProxies, contain},
+        problem::{Policy, Problem, ProblemKind},
+        traffic::Traffic,
+    },
+    observe::metrics::Metrics,
+    protect::throttle::{Throttle, quota},
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// Every limit of a service.
+pub(crate) struct Limits {
+    metrics: Arc<Metrics>,
+    proxies: TrustedProxies,
+    /// Addresses without limits.
+    unlimited: Vec<IpNet>,
+    connections_per_address_max: u32,
+    claims_of_user: Throttle,
+    claims_of_address: Throttle,
+    reads_of_user: Throttle,
+    reads_of_address: Throttle,
+    unauthenticated_of_address: Throttle,
+    creations_of_user: Throttle,
+    shares_of_user: Throttle,
+    changes_of_campaign: Throttle,
+}
+
+impl Limits {
+    pub(crate) fn new(config: &Config, metrics: &Arc<Metrics>) -> Result<Self, UsageError> {
+        let limits = &config.limits;
+        let metered = |policy: Policy, quota: Option<Quota>| {
+            let refused = metrics.refused_by(policy.name);
+            Throttle::new(policy, quota, limits.metered_max, refused)
+        };
+        let throttle = |name, problem, quota| {
+            let policy = Policy {
+                name,
+                unit: None,
+                problem,
+            };
+            metered(policy, quota)
+        };
+        let unauthenticated = limits.unauthenticated_per_address_per_minute;
+        let creations = limits.creations_per_user_per_minute;
+        let shares = limits.shares_per_user_per_minute;
+        let changes = limits.changes_per_campaign_per_minute;
+        // The largest packet can be sent by whoever has not sent any for long enough.
+        let shares_burst = shares.max(limits.shares_max.min(SHARES_MAX));
+        let shares_policy = Policy {
+            name: "shares-of-user",
+            unit: Some("shares"),
+            problem: ProblemKind::CreationsThrottled,
+        };
+        let of_user =
+            |name, rate, burst| throttle(name, ProblemKind::Throttled, quota(rate, SECOND, burst));
+        let of_address = |name, rate, burst| {
+            let quota = quota(rate, SECOND, burst);
+            throttle(name, ProblemKind::AddressThrottled, quota)
+        };
+        Ok(Self {
+            metrics: Arc::clone(metrics),
+            proxies: config.server.proxies()?,
+            unlimited: limits.unlimited()?,
+            connections_per_address_max: limits.connections_per_address_max,
+            claims_of_user: of_user(
+                "claims-of-user",
+                limits.claims_per_user_per_second,
+                limits.claims_per_user_burst,
+            ),
+            claims_of_address: of_address(
+                "claims-of-address",
+                limits.claims_per_address_per_second,
+                limits.claims_per_address_burst,
+            ),
+            reads_of_user: of_user(
+                "reads-of-user",
+                limits.reads_per_user_per_second,
+                limits.reads_per_user_burst,
+            ),
+            reads_of_address: of_address(
+                "reads-of-address",
+                limits.reads_per_address_per_second,
+                limits.reads_per_address_burst,
+            ),
+            unauthenticated_of_address: throttle(
+                "unauthenticated-of-address",
+                ProblemKind::AddressThrottled,
+                quota(unauthenticated, MINUTE, unauthenticated),
+            ),
+            creations_of_user: throttle(
+                "creations-of-user",
+                ProblemKind::CreationsThrottled,
+                quota(creations, MINUTE, creations),
+            ),
+            shares_of_user: metered(shares_policy, quota(shares, MINUTE, shares_burst)),
+            changes_of_campaign: throttle(
+                "changes-of-campaign",
+                ProblemKind::Throttled,
+                quota(changes, MINUTE, changes),
+            ),
+        })
+    }
+
+    /// How many connections an address may have, where that is limited. Those of a proxy are many users'.
+    pub(crate) fn connections_of_address(&self, peer: IpAddr) -> Option<u32> {
+        let limited = self.connections_per_address_max > 0
+            && !self.proxies.contain(peer)
+            && !contain(&self.unlimited, peer);
+        limited.then_some(self.connections_per_address_max)
+    }
+
+    /// Origin of a request of an address that is limited.
+    pub(crate) fn limited_origin(
+        &self,
+        client: IpAddr,
+        peer: IpAddr,
+        connection: u64,
+    ) -> LimitedOrigin {
+        LimitedOrigin {
+            address: Some(AddressKey::of(client)),
+            connection: Some(connection).filter(|_| !self.proxies.contain(peer)),
+        }
+    }
+
+    /// Refuses a request of an address that asks too much. Returns the address, if it is limited.
+    pub(crate) fn check_address(
+        &self,
+        traffic: Option<Traffic>,
+        peer: IpAddr,
+        headers: &HeaderMap,
+    ) -> Result<Option<IpAddr>, Problem> {
+        let Some(traffic) = traffic else {
+            return Ok(None);
+        };
+        let client = self.proxies.client(peer, headers);
+        if contain(&self.unlimited, client) {
+            return Ok(None);
+        }
+        let key = AddressKey::of(client);
+        match traffic {
+            Traffic::Claims => self.claim(self.claims_of_address.check(&key))?,
+            Traffic::Reads => self.reads_of_address.check(&key)?,
+        }
+        Ok(Some(client))
+    }
+
+    /// Refuses an address that asks too often without a token that holds.
+    pub(crate) fn check_unauthenticated(&self, client: IpAddr) -> Result<(), Problem> {
+        self.unauthenticated_of_address
+            .check(&AddressKey::of(client))
+    }
+
+    /// Refuses a campaign of a user who makes too many. Drawing its shares and giving them to the engine holds up
+    /// everybody's claims, so a packet costs its sender as many as it has; also one that is sent again under its key.
+    pub(crate) fn check_creation(&self, user: &UserId, shares: u32) -> Result<(), Problem> {
+        self.creations_of_user.check(user)?;
+        match NonZeroU32::new(shares) {
+            Some(shares) => self.shares_of_user.check_cost(user, shares),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses a change of a campaign that is changed too often: each is an entry, an action and a key that are kept.
+    pub(crate) fn check_change(&self, campaign: CampaignId) -> Result<(), Problem> {
+        self.changes_of_campaign.check(&campaign)
+    }
+
+    /// Refuses a request of a user who asks too much. Programs ask for many.
+    pub(crate) fn check_user(
+        &self,
+        traffic: Option<Traffic>,
+        caller: &Caller,
+    ) -> Result<(), Problem> {
+        match traffic {
+            Some(Traffic::Claims) => self.claim(self.claims_of_user.check(&caller.user)),
+            Some(Traffic::Reads) if !caller.is_service() => self.reads_of_user.check(&caller.user),
+            _ => Ok(()),
+        }
+    }
+
+    /// Counts a claim that ends here.
+    fn claim(&self, checked: Result<(), Problem>) -> Result<(), Problem> {
+        checked.inspect_err(|_| self.metrics.throttled())
+    }
+}

@@ -1,0 +1,130 @@
+//! Live streams that one connection, one user and one address have open: of campaigns, figures and places.
+//!
+//! Without these bounds one client takes every stream of a node: HTTP/2 has up to 100 on a connection.
+
+use std::{collections::HashMap, sync::Arc};
+
+use metrics::Counter;
+use parking_lot::Mutex;
+use qiang_core::id::UserId;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::{
+    auth::Caller,
+    config::LimitsConfig,
+    http::{
+        client_address::{AddressKey, LimitedOrigin},
+        problem::{Problem, ProblemKind},
+    },
+    observe::metrics::Metrics,
+};
+
+/// A holder of open streams.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Holder {
+    Connection(u64),
+    User(UserId),
+    Address(AddressKey),
+}
+
+/// Streams that each holder of a kind may have open; 0: without limit.
+struct Bound {
+    name: &'static str,
+    max: u32,
+    refused: Counter,
+}
+
+/// Bounds of live streams, and the streams that are open.
+pub(crate) struct StreamLimits {
+    of_connection: Bound,
+    of_user: Bound,
+    of_address: Bound,
+    /// Open streams of each holder that has any and is limited.
+    open: Mutex<HashMap<Holder, u32>>,
+}
+
+/// A stream that may be open while this is kept.
+pub(crate) struct StreamPermit {
+    limits: Arc<StreamLimits>,
+    holders: Vec<Holder>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl StreamLimits {
+    pub(crate) fn new(config: &LimitsConfig, metrics: &Metrics) -> Self {
+        let bound = |name, max| Bound {
+            name,
+            max,
+            refused: metrics.refused_by(name),
+        };
+        Self {
+            of_connection: bound("streams-of-connection", config.streams_per_connection_max),
+            of_user: bound("streams-of-user", config.streams_per_user_max),
+            of_address: bound("streams-of-address", config.streams_per_address_max),
+            open: Mutex::default(),
+        }
+    }
+
+    /// Opens one of all the streams of a kind (`all`).
+    ///
+    /// # Errors
+    /// `too-many-streams` if the connection, the user or the address has as many as it may have; `overloaded` if all
+    /// are taken.
+    pub(crate) fn open(
+        self: &Arc<Self>,
+        all: &Arc<Semaphore>,
+        origin: LimitedOrigin,
+        caller: Option<&Caller>,
+    ) -> Result<StreamPermit, Problem> {
+        let user = caller.filter(|caller| !caller.is_service());
+        let holders = [
+            origin.connection.map(Holder::Connection),
+            user.map(|caller| Holder::User(caller.user.clone())),
+            origin.address.map(Holder::Address),
+        ];
+        let is_bound = |holder: &Holder| self.bound(holder).max > 0;
+        let holders: Vec<_> = holders.into_iter().flatten().filter(is_bound).collect();
+        let mut open = self.open.lock();
+        let mut bounds = holders
+            .iter()
+            .map(|holder| (self.bound(holder), open.get(holder)));
+        if let Some((bound, _)) =
+            bounds.find(|(bound, open)| open.is_some_and(|open| *open >= bound.max))
+        {
+            bound.refused.increment(1);
+            return Err(Problem::too_many_streams(bound.name, bound.max));
+        }
+        let permit = Arc::clone(all).try_acquire_owned();
+        let permit = permit.map_err(|_| Problem::from(ProblemKind::Overloaded))?;
+        for holder in &holders {
+            *open.entry(holder.clone()).or_default() += 1;
+        }
+        Ok(StreamPermit {
+            limits: Arc::clone(self),
+            holders,
+            _permit: permit,
+        })
+    }
+
+    fn bound(&self, holder: &Holder) -> &Bound {
+        match holder {
+            Holder::Connection(_) => &self.of_connection,
+            Holder::User(_) => &self.of_user,
+            Holder::Address(_) => &self.of_address,
+        }
+    }
+}
+
+impl Drop for StreamPermit {
+    fn drop(&mut self) {
+        let mut open = self.limits.open.lock();
+        for holder in &self.holders {
+            if let Some(count) = open.get_mut(holder) {
+                *count -= 1;
+                if *count == 0 {
+                    open.remove(holder);
+                }
+            }
+        }
+    }
+}

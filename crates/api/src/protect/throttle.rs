@@ -1,0 +1,174 @@
+//! One limit: how often each of many may do something. It is metered by governor (GCRA) in a table of fixed size. A
+//! check of somebody who is known allocates nothing.
+//!
+//! Limits keep a node useful to everybody. The engine protects the supply, not this file.
+
+mod table;
+
+use std::{
+    hash::{BuildHasher as _, Hash, RandomState},
+    num::NonZeroU32,
+    time::Duration,
+};
+
+use governor::{
+    NotUntil, Quota, RateLimiter,
+    clock::{Clock as _, DefaultClock, QuantaInstant},
+};
+use metrics::Counter;
+
+use self::table::Table;
+use crate::http::problem::{Exceeded, Policy, Problem};
+
+/// A limit, or none.
+pub(crate) struct Throttle(Option<Metered>);
+
+struct Metered {
+    policy: Policy,
+    quota: Quota,
+    limiter: RateLimiter<u64, Table, DefaultClock>,
+    hasher: RandomState,
+    refused: Counter,
+}
+
+impl Throttle {
+    /// No limit without a quota. Of so many it is remembered what they have used; `refused` counts who is refused.
+    pub(crate) fn new(
+        policy: Policy,
+        quota: Option<Quota>,
+        keys_max: usize,
+        refused: Counter,
+    ) -> Self {
+        Self(quota.map(|quota| Metered {
+            policy,
+            quota,
+            limiter: RateLimiter::new(quota, Table::new(keys_max), DefaultClock::default()),
+            hasher: RandomState::new(),
+            refused,
+        }))
+    }
+
+    /// Uses one of what somebody may do.
+    pub(crate) fn check(&self, who: &impl Hash) -> Result<(), Problem> {
+        let Some(metered) = &self.0 else {
+            return Ok(());
+        };
+        let key = metered.hasher.hash_one(who);
+        let checked = metered.limiter.check_key(&key);
+        checked.map_err(|not_until| metered.refuse(&not_until, NonZeroU32::MIN))
+    }
+
+    /// Uses so many at once, or none of them. More than there can be are all that there can be.
+    pub(crate) fn check_cost(&self, who: &impl Hash, cost: NonZeroU32) -> Result<(), Problem> {
+        let Some(metered) = &self.0 else {
+            return Ok(());
+        };
+        let key = metered.hasher.hash_one(who);
+        let cost = cost.min(metered.quota.burst_size());
+        match metered.limiter.check_key_n(&key, cost) {
+            Ok(Err(not_until)) => Err(metered.refuse(&not_until, cost)),
+            // A cost above the burst would never pass: there is none.
+            Ok(Ok(())) | Err(_) => Ok(()),
+        }
+    }
+}
+
+impl Metered {
+    #[cold]
+    fn refuse(&self, not_until: &NotUntil<QuantaInstant>, cost: NonZeroU32) -> Problem {
+        self.refused.increment(1);
+        let wait = not_until.wait_time_from(self.limiter.clock().now());
+        Problem::limited(&Exceeded {
+            policy: self.policy,
+            quota: self.quota.burst_size().get(),
+            window_s: seconds(self.quota.burst_size_replenished_in()),
+            // What is missing grows again one by one while it waits.
+            remaining: cost
+                .get()
+                .saturating_sub(periods(wait, self.quota.replenish_interval())),
+            wait_s: seconds(wait),
+        })
+    }
+}
+
+/// Whole seconds, at least one.
+fn seconds(duration: Duration) -> u32 {
+    let seconds = duration.as_millis().div_ceil(1_000).max(1);
+    u32::try_from(seconds).unwrap_or(u32::MAX)
+}
+
+fn periods(duration: Duration, period: Duration) -> u32 {
+    let periods = duration.as_nanos().div_ceil(period.as_nanos().max(1));
+    u32::try_from(periods).unwrap_or(u32::MAX)
+}
+
+/// So many a time of this length, and so many at once; none where the rate is 0.
+pub(crate) fn quota(rate: u32, per: Duration, at_once: u32) -> Option<Quota> {
+    let period = per.checked_div(rate)?;
+    let at_once = NonZeroU32::new(at_once).unwrap_or(NonZeroU32::MIN);
+    Some(Quota::with_period(period)?.allow_burst(at_once))
+}
+
+#[cfg(test)]
+mod tests {
+    use qiang_core::id::UserId;
+
+    use super::*;
+    use crate::http::problem::ProblemKind;
+
+    const POLICY: Policy = Policy {
+        name: "test",
+        unit: None,
+        problem: ProblemKind::Throttled,
+    };
+
+    fn throttle(rate: u32, at_once: u32, keys_max: usize) -> Throttle {
+        let quota = quota(rate, Duration::from_secs(60), at_once);
+        Throttle::new(POLICY, quota, keys_max, Counter::noop())
+    }
+
+    fn user(name: &str) -> UserId {
+        UserId::new(name).unwrap()
+    }
+
+    #[test]
+    fn each_has_an_allowance() {
+        let throttle = throttle(1, 2, 100);
+        let passes = |name| throttle.check(&user(name)).is_ok();
+        assert_eq!([passes("a"), passes("a"), passes("a")], [true, true, false]);
+        assert!(passes("b"));
+    }
+
+    #[test]
+    fn a_cost_is_used_whole_or_not_at_all() {
+        let throttle = throttle(10, 10, 100);
+        let passes = |cost| {
+            let cost = NonZeroU32::new(cost).unwrap();
+            throttle.check_cost(&1, cost).is_ok()
+        };
+        assert!(passes(7));
+        assert!(!passes(4));
+        assert!(passes(3));
+        assert!(!passes(1));
+        assert!(throttle.check_cost(&2, NonZeroU32::MAX).is_ok());
+        assert!(throttle.check(&2).is_err());
+    }
+
+    #[test]
+    fn who_is_above_the_limit_stays_there_while_others_come() {
+        let throttle = throttle(1, 2, 1_000);
+        let greedy = user("greedy");
+        while throttle.check(&greedy).is_ok() {}
+        for n in 0..100_000 {
+            assert!(throttle.check(&user(&format!("u{n}"))).is_ok());
+        }
+        // 100 times as many as there are places have come once; two uses are kept before one.
+        assert!(throttle.check(&greedy).is_err());
+    }
+
+    #[test]
+    fn without_a_rate_there_is_no_limit() {
+        let throttle = throttle(0, 1, 100);
+        assert!((0..100).all(|_| throttle.check(&1).is_ok()));
+    }
+}

@@ -1,0 +1,166 @@
+//! Accounts: deposits and balances.
+
+use std::sync::Arc;
+
+use axum::{Json, extract::State, http::StatusCode};
+use qiang_core::{
+    id::{PaymentRef, UserId},
+    money::Currency,
+    ports::{ActionKind, KeyBinding},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use crate::{
+    app::App,
+    auth::{Caller, Scope},
+    extract::{self, Call, Param},
+    http::{
+        problem::{Problem, ProblemBody},
+        wire::{self, Location, MoneyBody, Text},
+    },
+    resources::{actions, new_money},
+};
+
+/// Money that comes from outside.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = NewDeposit)]
+pub(crate) struct DepositRequest {
+    /// Whole minor units, at least 1.
+    #[schema(minimum = 1)]
+    amount: i64,
+    /// ISO 4217 code.
+    #[schema(value_type = String, example = "CNY")]
+    currency: Text<Currency>,
+    /// The payment service's name for it, kept for good. The same one again is a replay, at any time and from any
+    /// caller; for another deposit it is refused. If two services number alike, prefix their names. Without a name a
+    /// repetition is a replay only while its idempotency key is kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    reference: Option<Text<PaymentRef>>,
+}
+
+/// A deposit that was made.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Deposit)]
+pub(crate) struct DepositBody {
+    #[schema(value_type = String, format = Uuid)]
+    id: Text<Uuid>,
+    /// Whose account it went to.
+    user: String,
+    amount: MoneyBody,
+    /// The payment service's name for it, if one was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    reference: Option<Text<PaymentRef>>,
+}
+
+/// What a user has.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Account)]
+pub(crate) struct AccountBody {
+    user: String,
+    /// One for each currency.
+    balances: Vec<BalanceBody>,
+    /// Whether everything granted before this request is in the balances. If not, ask again.
+    settled: bool,
+}
+
+/// What a user has in one currency.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Balance)]
+pub(crate) struct BalanceBody {
+    /// What can be spent.
+    available: MoneyBody,
+    /// Payments owed back, and not refunded yet.
+    refunds_due: MoneyBody,
+}
+
+/// Puts money from outside into a user's account.
+#[utoipa::path(post, path = "/v1/accounts/{user}/deposits", tag = "accounts", request_body = DepositRequest,
+    operation_id = "makeDeposit", security(("bearer" = ["deposit"])),
+    params(("user" = String, Path, description = "Whose account"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Makes repetition safe")),
+    responses((status = 201, body = DepositBody), (status = 200, description = "Made before", body = DepositBody),
+        (status = 403, body = ProblemBody),
+        (status = 409, description = "`reference-used`: it is another deposit's", body = ProblemBody),
+        (status = 422, body = ProblemBody)))]
+pub(crate) async fn deposit(
+    call: Call<UserId>,
+    extract::Json(request): extract::Json<DepositRequest>,
+) -> Result<(StatusCode, Location, Json<DepositBody>), Problem> {
+    call.caller.require(Scope::Deposit)?;
+    if request.amount < 1 {
+        return Err(Problem::invalid_at(
+            "#/amount",
+            "a deposit is at least 1 minor unit",
+        ));
+    }
+    new_money::check(request.currency.0, "#/currency")?;
+    let amount = MoneyBody::new(request.amount, request.currency.0);
+    let route = "POST /v1/accounts/{user}/deposits";
+    let (ledger, id) = (&call.app.ports.ledger, call.app.fresh_id());
+    let mut detail =
+        json!({ "id": id.to_string(), "amount": request.amount, "currency": request.currency });
+    if let Some(reference) = &request.reference {
+        detail["reference"] = json!(reference);
+    }
+    let action = call.action(ActionKind::Deposit, &detail);
+    let (to, by) = ((&call.id, amount.money()), Some(&action));
+    let used = call.key_use(route, &request);
+    let binding = match (&request.reference, &used) {
+        (Some(Text(name)), used) => {
+            let used = used.as_ref();
+            ledger.deposit_named(used, id, to, name, by).await?
+        }
+        (None, Some(used)) => ledger.deposit_under(used, id, to, by).await?,
+        (None, None) => {
+            ledger.deposit_by(id, to.0, to.1, by).await?;
+            KeyBinding { id, fresh: true }
+        }
+    };
+    if binding.fresh {
+        actions::log(&action);
+    }
+    let body = DepositBody {
+        id: Text(binding.id),
+        user: call.id.to_string(),
+        amount,
+        reference: request.reference,
+    };
+    let status = wire::created(binding.fresh);
+    let location = wire::location(status, || {
+        format!("/v1/accounts/{}/deposits/{}", call.id, binding.id)
+    });
+    Ok((status, location, Json(body)))
+}
+
+/// What a user has. Users see their own account; others' are seen with the scope `read:any`.
+#[utoipa::path(get, path = "/v1/accounts/{user}", tag = "accounts",
+    operation_id = "getAccount", security(("bearer" = []), ("bearer" = ["read:any"])),
+    params(("user" = String, Path, description = "Whose account")),
+    responses((status = 200, body = AccountBody), (status = 401, body = ProblemBody),
+        (status = 403, body = ProblemBody)))]
+pub(crate) async fn account(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Param(user): Param<UserId>,
+) -> Result<Json<AccountBody>, Problem> {
+    if caller.user != user {
+        caller.require(Scope::ReadAny)?;
+    }
+    let settled = app.settled().await?;
+    let balances = app.ports.ledger.balances(&user).await?;
+    let balances = balances.into_iter().map(|balance| BalanceBody {
+        available: balance.available.into(),
+        refunds_due: MoneyBody::new(balance.refunds_due_minor, balance.available.currency),
+    });
+    Ok(Json(AccountBody {
+        user: user.to_string(),
+        balances: balances.collect(),
+        settled,
+    }))
+}

@@ -1,0 +1,199 @@
+//! Who changed what: written down in the ledger and in the log, and read by whoever may see everybody's.
+
+use std::{fmt::Display, sync::Arc};
+
+use axum::{Json, extract::State, http::Uri, response::Response};
+use qiang_core::{
+    book::{Command, Reply},
+    id::{CampaignId, OrderId, UserId},
+    ports::{Action, ActionKind, EngineError},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::{IntoParams, ToSchema};
+use uuid::Uuid;
+
+use crate::{
+    app::App,
+    auth::{Caller, Scope},
+    extract::{Call, Params},
+    http::{
+        paging::{PAGE_DEFAULT, PAGE_MAX, cut, limit, with_link},
+        problem::{NoAnswer, Problem, ProblemBody},
+        request_id::{RequestId, current_trace},
+        wire::{Id, Text, When},
+    },
+    resources::changes::Begun,
+};
+
+impl App {
+    /// What a caller asks for in the request that is being answered. `detail` is an object.
+    pub(crate) fn action(
+        &self,
+        actor: &UserId,
+        kind: ActionKind,
+        subject: impl Display,
+        detail: &Value,
+    ) -> Action {
+        let request_id = RequestId::current();
+        Action {
+            id: self.fresh_id(),
+            at: self.ports.clock.now(),
+            actor: actor.clone(),
+            kind,
+            subject: subject.to_string(),
+            request_id: request_id.map_or_else(String::new, |id| id.as_str().to_owned()),
+            detail: detail.to_string(),
+        }
+    }
+}
+
+impl App {
+    /// Has an engine do what was recorded. If the engine refuses it or decides nothing, the record is struck.
+    pub(crate) async fn submit_recorded(
+        &self,
+        action: &Action,
+        command: Command,
+    ) -> Result<Reply, Problem> {
+        let answered = self.ports.engine.submit(command).await;
+        if answered
+            .as_ref()
+            .is_err_and(|error| !matches!(error, EngineError::Uncertain { .. }))
+            && let Err(error) = self.ports.ledger.strike(action.id).await
+        {
+            tracing::warn!(%error, "cannot strike an action that was refused, the list still has it");
+        }
+        Ok(answered?)
+    }
+}
+
+impl<T: Display> Call<T> {
+    /// What is asked for about this thing.
+    pub(crate) fn action(&self, kind: ActionKind, detail: &Value) -> Action {
+        self.app.action(&self.caller.user, kind, &self.id, detail)
+    }
+
+    /// The same for a change that has begun: the action has its id.
+    pub(crate) fn action_begun(&self, begun: &Begun, kind: ActionKind, detail: &Value) -> Action {
+        Action {
+            id: begun.id,
+            ..self.action(kind, detail)
+        }
+    }
+
+    /// What is asked for about this thing, recorded before an engine is asked.
+    pub(crate) async fn record(&self, kind: ActionKind, detail: &Value) -> Result<Action, Problem> {
+        let action = self.action(kind, detail);
+        self.app.ports.ledger.record(&action).await?;
+        Ok(action)
+    }
+}
+
+/// Says in the log what was done, and by whom.
+pub(crate) fn log(action: &Action) {
+    let trace = current_trace();
+    tracing::info!(
+        actor = %action.actor,
+        action = action.kind.name(),
+        subject = action.subject,
+        request_id = action.request_id,
+        trace_id = trace.map(tracing::field::display),
+        "a change was made"
+    );
+}
+
+/// Whose actions, and which page of them.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct List {
+    /// What was changed: a campaign's id, an order's, a webhook's, the user whose account it is, or `the service` for
+    /// partitions, quarantine and audits.
+    subject: String,
+    /// Those behind this id: `next` of the page before.
+    #[param(value_type = Option<String>)]
+    after: Option<Text<Id>>,
+    /// At most this many; default 100, at most 1000.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<u32>,
+}
+
+/// What was asked for about something, in the order of time.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Actions)]
+pub(crate) struct ActionsBody {
+    actions: Vec<ActionBody>,
+    /// Where the next page begins: its `after`. Absent on the last page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = Uuid)]
+    next: Option<Text<Uuid>>,
+}
+
+/// A change that was made. One whose outcome is not known, because the node died or the engine did not answer, is
+/// listed too.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Action)]
+struct ActionBody {
+    #[schema(value_type = String, format = Uuid)]
+    id: Text<Uuid>,
+    #[schema(value_type = String, format = DateTime)]
+    at: When,
+    /// Who did it: the user whose token it was, or whom a command on the machine named.
+    actor: String,
+    /// What was done.
+    action: &'static str,
+    /// What it was done to.
+    subject: String,
+    /// The id of the request; empty where a command did it.
+    request_id: String,
+    /// What was asked for.
+    #[schema(value_type = Object)]
+    detail: Value,
+}
+
+impl ActionBody {
+    fn new(action: Action) -> Self {
+        Self {
+            id: Text(action.id),
+            at: When(action.at),
+            actor: action.actor.to_string(),
+            action: action.kind.name(),
+            subject: action.subject,
+            request_id: action.request_id,
+            detail: serde_json::from_str(&action.detail).unwrap_or_default(),
+        }
+    }
+}
+
+/// Who changed something, and how.
+#[utoipa::path(get, path = "/v1/actions", tag = "actions", params(List),
+    operation_id = "listActions", security(("bearer" = ["read:any"])),
+    responses((status = 200, body = ActionsBody), (status = 403, body = ProblemBody), NoAnswer))]
+pub(crate) async fn list(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    uri: Uri,
+    Params(list): Params<List>,
+) -> Result<Response, Problem> {
+    caller.require(Scope::ReadAny)?;
+    let limit = limit(list.limit, PAGE_DEFAULT, PAGE_MAX)?;
+    let ledger = &app.ports.ledger;
+    let after = list.after.map(|Text(Id(after))| after);
+    // One more shows whether there is another page.
+    let mut actions = ledger.actions(&list.subject, after, limit + 1).await?;
+    if actions.is_empty()
+        && let Some(subject) = as_printed(&list.subject)
+    {
+        actions = ledger.actions(&subject, after, limit + 1).await?;
+    }
+    let next = cut(&mut actions, limit, |action| Text(action.id));
+    let actions = actions.into_iter().map(ActionBody::new).collect();
+    Ok(with_link(&uri, next, Json(ActionsBody { actions, next })))
+}
+
+/// An id of a campaign, a webhook or an order in the form in which it is printed, if that is another one.
+fn as_printed(subject: &str) -> Option<String> {
+    let order = subject.parse::<OrderId>().map(|id| id.to_string());
+    let id = order.or_else(|_| subject.parse::<CampaignId>().map(|id| id.to_string()));
+    id.ok().filter(|id| id != subject)
+}

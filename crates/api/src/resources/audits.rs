@@ -1,0 +1,221 @@
+//! Audits that operators ask for: every invariant proved again from the rows, while the service goes on.
+
+use std::sync::Arc;
+
+use axum::{Json, extract::State, http::StatusCode};
+use qiang_core::ports::{ActionKind, AuditCheck, AuditReport, QuarantineCount, THE_SERVICE};
+use serde::Serialize;
+use serde_json::json;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use crate::{
+    app::App,
+    auth::{Caller, Scope},
+    extract::Call,
+    http::{
+        problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
+        wire::{self, Id, Location, Text, When},
+    },
+    observe::audit_runs::Audit,
+    resources::actions,
+};
+
+/// How an audit may be.
+pub(crate) const STATUSES: [&str; 4] = ["running", "ok", "broken", "failed"];
+
+/// An audit that somebody asked for.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Audit)]
+pub(crate) struct AuditBody {
+    #[schema(value_type = String, format = Uuid)]
+    id: Text<Uuid>,
+    /// running; ok, where everything holds; broken, where something does not; failed, where the rows could not be read
+    /// to the end.
+    status: &'static str,
+    /// Who asked for it.
+    actor: String,
+    #[schema(value_type = String, format = DateTime)]
+    started_at: When,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    ended_at: Option<When>,
+    /// Why it has failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    /// What it has found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    report: Option<ReportBody>,
+}
+
+/// What an audit has found.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = AuditReport)]
+struct ReportBody {
+    /// What was audited.
+    subject: String,
+    /// Entries in the engine's log that are not settled yet; absent where no engine was looked at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    in_flight: Option<u64>,
+    /// Entries that the ledger refused.
+    refused: u64,
+    /// Entries that wait for these.
+    waiting: u64,
+    /// All checks, in the order in which they were made.
+    checks: Vec<CheckBody>,
+}
+
+/// What one check has found.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = AuditCheck)]
+struct CheckBody {
+    name: &'static str,
+    /// Whether nothing offends; absent for a check that cannot be made here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ok: Option<bool>,
+    /// Why it cannot be made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    not_applicable: Option<&'static str>,
+    /// How many rows it looked at.
+    examined: u64,
+    /// What offends, a line each: the first of them.
+    offending: Vec<String>,
+    /// How many offend.
+    offending_total: u64,
+}
+
+/// The last audits of a node.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Audits)]
+pub(crate) struct AuditsBody {
+    /// Newest first.
+    audits: Vec<AuditBody>,
+}
+
+impl AuditBody {
+    fn new(audit: Audit, with_report: bool) -> Self {
+        let ended_at = audit.ended.as_ref().map(|(at, _)| When(*at));
+        let (status, error, report) = match audit.ended.map(|(_, found)| found) {
+            None => (STATUSES[0], None, None),
+            Some(Ok(report)) => (STATUSES[if report.ok { 1 } else { 2 }], None, Some(report)),
+            Some(Err(error)) => (STATUSES[3], Some(error), None),
+        };
+        let report = report.filter(|_| with_report);
+        Self {
+            id: Text(audit.id),
+            status,
+            actor: audit.by.to_string(),
+            started_at: When(audit.started_at),
+            ended_at,
+            error,
+            report: report.as_deref().map(ReportBody::new),
+        }
+    }
+}
+
+impl ReportBody {
+    fn new(report: &AuditReport) -> Self {
+        let QuarantineCount { refused, waiting } = report.quarantine;
+        Self {
+            subject: report.subject.clone(),
+            in_flight: report.in_flight,
+            refused,
+            waiting,
+            checks: report.checks.iter().map(CheckBody::new).collect(),
+        }
+    }
+}
+
+impl CheckBody {
+    fn new(check: &AuditCheck) -> Self {
+        Self {
+            name: check.name,
+            ok: check.ok,
+            not_applicable: check.not_applicable,
+            examined: check.examined,
+            offending: check.offending.clone(),
+            offending_total: check.offending_total,
+        }
+    }
+}
+
+/// Has this node audit everything that it works on: every invariant, proved again from the rows.
+///
+/// The rows are read as of one moment, while everything goes on. One audit runs at a time: while it does, it is the
+/// answer. The node that was asked remembers its last eight audits until it stops; other nodes do not know of them.
+#[utoipa::path(post, path = "/v1/audits", tag = "operation",
+    operation_id = "startAudit", security(("bearer" = ["admin"])),
+    responses((status = 201, body = AuditBody), (status = 200, description = "It runs already", body = AuditBody),
+        (status = 403, body = ProblemBody), (status = 409, description = "`not-for-engine`", body = ProblemBody),
+        NoAnswer))]
+pub(crate) async fn start(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+) -> Result<(StatusCode, Location, Json<AuditBody>), Problem> {
+    caller.require(Scope::Admin)?;
+    let auditor = app.ports.auditor.clone().ok_or_else(|| {
+        Problem::new(
+            ProblemKind::NotForEngine,
+            "nothing can be audited from here",
+        )
+    })?;
+    let (audit, fresh) = app.audits.begin(Audit {
+        id: app.fresh_id(),
+        by: caller.user.clone(),
+        started_at: app.ports.clock.now(),
+        ended: None,
+    });
+    let id = audit.id;
+    if fresh {
+        let detail = json!({ "audit": id.to_string() });
+        let action = app.action(&caller.user, ActionKind::Audit, THE_SERVICE, &detail);
+        if let Err(error) = app.ports.ledger.record(&action).await {
+            app.audits.forget(id);
+            return Err(error.into());
+        }
+        actions::log(&action);
+        let (audits, clock) = (Arc::clone(&app.audits), Arc::clone(&app.ports.clock));
+        let auditing = tokio::spawn(async move { auditor.audit().await });
+        tokio::spawn(async move {
+            let found = auditing.await;
+            let found = found.unwrap_or_else(|_| Err("the audit has panicked".to_owned()));
+            audits.end(id, clock.now(), found);
+        });
+    }
+    let status = match fresh {
+        true => StatusCode::CREATED,
+        false => StatusCode::OK,
+    };
+    let location = wire::location(status, || format!("/v1/audits/{id}"));
+    Ok((status, location, Json(AuditBody::new(audit, true))))
+}
+
+/// The last audits of this node, without what they have found.
+#[utoipa::path(get, path = "/v1/audits", tag = "operation",
+    operation_id = "listAudits", security(("bearer" = ["admin"])),
+    responses((status = 200, body = AuditsBody), (status = 403, body = ProblemBody)))]
+pub(crate) async fn list(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+) -> Result<Json<AuditsBody>, Problem> {
+    caller.require(Scope::Admin)?;
+    let audits = app.audits.list().into_iter();
+    let audits = audits.map(|audit| AuditBody::new(audit, false)).collect();
+    Ok(Json(AuditsBody { audits }))
+}
+
+/// An audit of this node: whether it runs, and what it has found, with the rows that offend.
+#[utoipa::path(get, path = "/v1/audits/{id}", tag = "operation",
+    operation_id = "getAudit", security(("bearer" = ["admin"])),
+    params(("id" = String, Path, description = "The audit's id")),
+    responses((status = 200, body = AuditBody), (status = 403, body = ProblemBody),
+        (status = 404, body = ProblemBody)))]
+pub(crate) async fn get(call: Call<Id>) -> Result<Json<AuditBody>, Problem> {
+    call.caller.require(Scope::Admin)?;
+    let mut all = call.app.audits.list().into_iter();
+    let found = all.find(|it| it.id == call.id.0).ok_or_else(|| {
+        let detail = "this node has no such audit; another one may have it";
+        Problem::new(ProblemKind::NotFound, detail)
+    })?;
+    Ok(Json(AuditBody::new(found, true)))
+}

@@ -1,0 +1,271 @@
+//! Campaigns of either kind: their state, and what those who lead them do to them.
+
+use std::sync::Arc;
+
+use axum::{extract::State, http::HeaderMap, response::Response};
+use qiang_core::{
+    book::{CampaignAction, Command, Refusal, Reply},
+    campaign::{CampaignKind, Phase, Tally, Transition},
+    id::CampaignId,
+    ports::{Action, ActionKind, CampaignRecord},
+};
+use serde_json::json;
+
+use crate::{
+    app::App,
+    auth::{Caller, Scope},
+    extract::{Call, Param},
+    http::{
+        problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
+        wire::{self, StateBody},
+    },
+    resources::{
+        actions,
+        changes::{Begun, Change},
+    },
+};
+
+/// What caches may do with a campaign's numbers: keep them for a second.
+const STATE_CACHING: &str = "public, max-age=1, s-maxage=1";
+
+/// A campaign's present numbers; may be asked by anybody, and kept for a second by caches.
+///
+/// The entity tag stands for everything but `now`; an answer 304 has the server's time in `Date`.
+#[utoipa::path(get, path = "/v1/campaigns/{id}/state", tag = "campaigns", security(()),
+    operation_id = "getCampaignState",
+    params(("id" = String, Path, description = "The campaign's id"),
+        ("If-None-Match" = Option<String>, Header, description = "Entity tags that the caller has")),
+    responses((status = 200, body = StateBody), (status = 304, description = "The numbers are those of the tag"),
+        (status = 404, body = ProblemBody), NoAnswer))]
+pub(crate) async fn state(
+    State(app): State<Arc<App>>,
+    Param(id): Param<CampaignId>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let Some(meta) = app.meta(id).await? else {
+        return Err(app.missing(id).await);
+    };
+    let tally = app.shared_tally(id).await?;
+    let tally = tally.ok_or(ProblemKind::UnknownCampaign)?;
+    let body = StateBody::new(&tally, meta.window, app.ports.engine_clock.now());
+    Ok(wire::tagged(&headers, STATE_CACHING, &body))
+}
+
+impl App {
+    /// Refuses whoever may not lead a campaign. Its owner may, by the scope that its kind is made with; others may by
+    /// the scope for everybody's.
+    pub(crate) async fn check_leads(&self, caller: &Caller, id: CampaignId) -> Result<(), Problem> {
+        if caller.may(Scope::CampaignsWriteAny) {
+            return Ok(());
+        }
+        let Some(meta) = self.meta(id).await? else {
+            return Err(self.missing(id).await);
+        };
+        caller.require(match meta.kind {
+            _ if meta.owner != caller.user => Scope::CampaignsWriteAny,
+            CampaignKind::RedPacket => Scope::Send,
+            CampaignKind::Sale => Scope::CampaignsWrite,
+        })
+    }
+}
+
+/// Stops granting for now. Again changes nothing.
+#[utoipa::path(post, path = "/v1/campaigns/{id}/pause", tag = "campaigns",
+    operation_id = "pauseCampaign", security(("bearer" = ["send"]), ("bearer" = ["campaigns:write:any"]),
+        ("bearer" = ["campaigns:write"])),
+    params(("id" = String, Path, description = "The campaign's id")),
+    responses((status = 200, body = StateBody), (status = 403, body = ProblemBody),
+        (status = 404, body = ProblemBody),
+        (status = 409, description = "`phase-conflict`, or `key-pending`: an earlier request with this key broke off",
+            body = ProblemBody), NoAnswer))]
+pub(crate) async fn pause(call: Call<CampaignId>) -> Result<Response, Problem> {
+    call.app.check_leads(&call.caller, call.id).await?;
+    let used = call.key_use("POST /v1/campaigns/{id}/pause", &());
+    let (app, action) = (Arc::clone(&call.app), CampaignAction::Pause);
+    app.change(used, true, Act { call, action }).await
+}
+
+/// Lets a paused campaign go on. Again changes nothing.
+#[utoipa::path(post, path = "/v1/campaigns/{id}/resume", tag = "campaigns",
+    operation_id = "resumeCampaign", security(("bearer" = ["send"]), ("bearer" = ["campaigns:write:any"]),
+        ("bearer" = ["campaigns:write"])),
+    params(("id" = String, Path, description = "The campaign's id")),
+    responses((status = 200, body = StateBody), (status = 403, body = ProblemBody),
+        (status = 404, body = ProblemBody),
+        (status = 409, description = "`phase-conflict`, or `key-pending`: an earlier request with this key broke off",
+            body = ProblemBody), NoAnswer))]
+pub(crate) async fn resume(call: Call<CampaignId>) -> Result<Response, Problem> {
+    call.app.check_leads(&call.caller, call.id).await?;
+    let used = call.key_use("POST /v1/campaigns/{id}/resume", &());
+    let (app, action) = (Arc::clone(&call.app), CampaignAction::Resume);
+    app.change(used, false, Act { call, action }).await
+}
+
+/// Ends a campaign now and gives back what is left. Again changes nothing.
+#[utoipa::path(post, path = "/v1/campaigns/{id}/close", tag = "campaigns",
+    operation_id = "closeCampaign", security(("bearer" = ["send"]), ("bearer" = ["campaigns:write:any"]),
+        ("bearer" = ["campaigns:write"])),
+    params(("id" = String, Path, description = "The campaign's id")),
+    responses((status = 200, body = StateBody), (status = 403, body = ProblemBody),
+        (status = 404, body = ProblemBody), NoAnswer))]
+pub(crate) async fn close(call: Call<CampaignId>) -> Result<Response, Problem> {
+    call.app.check_leads(&call.caller, call.id).await?;
+    let used = call.key_use("POST /v1/campaigns/{id}/close", &());
+    let (app, action) = (Arc::clone(&call.app), CampaignAction::Close);
+    let close = Act { call, action };
+    let so = close.already().await.ok().flatten();
+    let begun = Begun::free(app.fresh_id());
+    let make = async move { close.make(&begun).await };
+    app.once_for_good(used, so, make).await
+}
+
+/// Archives a campaign that is closed: lists do not show it any more unless asked. Again changes nothing.
+#[utoipa::path(post, path = "/v1/campaigns/{id}/archive", tag = "campaigns",
+    operation_id = "archiveCampaign", security(("bearer" = ["send"]), ("bearer" = ["campaigns:write:any"]),
+        ("bearer" = ["campaigns:write"])),
+    params(("id" = String, Path, description = "The campaign's id")),
+    responses((status = 200, body = StateBody), (status = 403, body = ProblemBody),
+        (status = 404, body = ProblemBody),
+        (status = 409, body = ProblemBody), NoAnswer))]
+pub(crate) async fn archive(call: Call<CampaignId>) -> Result<Response, Problem> {
+    call.app.check_leads(&call.caller, call.id).await?;
+    let used = call.key_use("POST /v1/campaigns/{id}/archive", &());
+    let app = Arc::clone(&call.app);
+    let so = archived(&app, call.id).await.ok().flatten();
+    let archive = async move { archive_once(&call).await };
+    app.once_for_good(used, so, archive).await
+}
+
+/// The state of a campaign that is archived.
+async fn archived(app: &App, id: CampaignId) -> Result<Option<StateBody>, Problem> {
+    let record = app.ports.ledger.campaign(id).await?;
+    let record = record.filter(|record| record.archived_at.is_some());
+    let now = app.ports.engine_clock.now();
+    let state = |record: CampaignRecord| {
+        StateBody::new(&record.settled_tally(now), record.campaign.window, now)
+    };
+    Ok(record.map(state))
+}
+
+async fn archive_once(call: &Call<CampaignId>) -> Result<StateBody, Problem> {
+    let (app, id) = (&call.app, call.id);
+    let ledger = &app.ports.ledger;
+    let mut record = ledger.campaign(id).await?;
+    if record
+        .as_ref()
+        .is_some_and(|record| record.phase != Phase::Closed)
+    {
+        // Closed a moment ago: the ledger is about to know.
+        app.settled().await?;
+        record = ledger.campaign(id).await?;
+    }
+    let Some(record) = record else {
+        return Err(app.missing(id).await);
+    };
+    let now = app.ports.engine_clock.now();
+    let (tally, window) = (record.settled_tally(now), record.campaign.window);
+    tally
+        .phase
+        .after(Transition::Archive)
+        .map_err(Refusal::from)?;
+    let action = call.action(ActionKind::Archive, &json!({}));
+    if !ledger.archive(id, Some(&action)).await? {
+        return Err(Problem::internal("a closed campaign could not be archived"));
+    }
+    actions::log(&action);
+    Ok(StateBody::new(&tally, window, now))
+}
+
+/// Pauses, resumes or closes a campaign.
+struct Act {
+    call: Call<CampaignId>,
+    action: CampaignAction,
+}
+
+impl Act {
+    fn kind(&self) -> ActionKind {
+        match self.action {
+            CampaignAction::Pause => ActionKind::Pause,
+            CampaignAction::Resume => ActionKind::Resume,
+            CampaignAction::Close => ActionKind::Close,
+        }
+    }
+
+    async fn body(&self, tally: &Tally) -> Result<StateBody, Problem> {
+        let (app, campaign) = (&self.call.app, self.call.id);
+        let meta = app.meta(campaign).await?;
+        let meta = meta.ok_or_else(|| Problem::ledger_incomplete(campaign))?;
+        let now = app.ports.engine_clock.now();
+        Ok(StateBody::new(tally, meta.window, now))
+    }
+}
+
+impl Change for Act {
+    type Body = StateBody;
+
+    fn campaign(&self) -> CampaignId {
+        self.call.id
+    }
+
+    async fn already(&self) -> Result<Option<StateBody>, Problem> {
+        let engine = &self.call.app.ports.engine;
+        let Some(tally) = engine.present_tally(self.call.id).await? else {
+            return Ok(None);
+        };
+        let so = match self.action {
+            // A pause that stopped half-way is completed.
+            CampaignAction::Pause => {
+                tally.phase == Phase::Paused && engine.is_paused_throughout(self.call.id).await?
+            }
+            CampaignAction::Resume => tally.phase == Phase::Live,
+            CampaignAction::Close => tally.phase == Phase::Closed,
+        };
+        match so {
+            true => Ok(Some(self.body(&tally).await?)),
+            false => Ok(None),
+        }
+    }
+
+    fn is_undone_by(&self, action: &Action) -> bool {
+        match self.action {
+            CampaignAction::Pause => action.kind == ActionKind::Resume,
+            CampaignAction::Resume => action.kind == ActionKind::Pause,
+            CampaignAction::Close => false,
+        }
+    }
+
+    async fn make(&self, begun: &Begun) -> Result<StateBody, Problem> {
+        let (app, campaign) = (&self.call.app, self.call.id);
+        let action = self.call.action_begun(begun, self.kind(), &json!({}));
+        let is_recorded = match app.record_begun(begun, &action).await {
+            // A user who watches a rush must be able to stop it while the ledger does not answer. The log names them.
+            Err(problem) if self.action == CampaignAction::Pause && !begun.is_late() => {
+                tracing::error!(%campaign, ?problem, "the ledger did not record who pauses");
+                false
+            }
+            recorded => recorded.map(|()| true)?,
+        };
+        let command = Command::Act {
+            campaign,
+            action: self.action,
+        };
+        let reply = app.submit_recorded(&action, command).await;
+        let may_be_made = match &reply {
+            Ok(_) => true,
+            Err(problem) => problem.is(ProblemKind::Uncertain),
+        };
+        if !is_recorded && may_be_made {
+            app.record_later(campaign, action.clone());
+        }
+        let reply = reply?;
+        actions::log(&action);
+        match reply {
+            Reply::Acted(tally) => {
+                let meta = app.meta(campaign).await;
+                meta.map_err(Problem::after_the_command)?;
+                self.body(&tally).await
+            }
+            _ => Err(Problem::unexpected_reply()),
+        }
+    }
+}

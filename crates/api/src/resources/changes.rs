@@ -1,0 +1,330 @@
+//! Changes that another change may undo: stock, terms and details of a sale, pause and resumption.
+//!
+//! A retry under a key without an answer must not undo what was changed since. It reads the campaign: if what it asks
+//! for is so, that is the answer. Otherwise the recorded actions tell whether anything was changed since the key was
+//! bound. If nothing was, carrying it out is what the first try would have done. If something was, it is not known
+//! which came last, and the key stays pending.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use axum::response::Response;
+use qiang_core::{
+    id::CampaignId,
+    ports::{Action, KeyState, KeyUse},
+    time::Timestamp,
+};
+use serde::Serialize;
+use tokio::time::timeout;
+use uuid::Uuid;
+
+use crate::{
+    app::{App, id_at},
+    http::{
+        problem::{Problem, ProblemKind},
+        request_id::RequestId,
+    },
+    resources::once::{answer, replay},
+};
+
+/// Later actions on one campaign that a retry reads. If there are more, one of them is taken to be in the way.
+const LATER_MAX: u32 = 1_000;
+/// Time from the begin of a change until it is submitted to the engine. A change that takes longer is refused, because
+/// a retry may have acted since.
+const BEGINS_WITHIN: Duration = Duration::from_secs(5);
+/// Attempts to record an action that the ledger did not take, and the pause between them.
+const RECORD_TRIES: (u32, Duration) = (600, Duration::from_secs(1));
+
+/// A change of a campaign that a later one may undo. Made twice in a row, it has the effect of once.
+pub(crate) trait Change: Send + Sync + 'static {
+    type Body: Serialize + Send + 'static;
+
+    fn campaign(&self) -> CampaignId;
+
+    /// The answer if what is asked for is so already.
+    fn already(&self) -> impl Future<Output = Result<Option<Self::Body>, Problem>> + Send;
+
+    /// Whether this action may have changed the same to something else.
+    fn is_undone_by(&self, action: &Action) -> bool;
+
+    /// Whether a repair may have changed the same since.
+    fn is_repaired_since(
+        &self,
+        _since: Timestamp,
+    ) -> impl Future<Output = Result<bool, Problem>> + Send {
+        async { Ok(false) }
+    }
+
+    /// Carries it out.
+    fn make(&self, begun: &Begun) -> impl Future<Output = Result<Self::Body, Problem>> + Send;
+}
+
+/// A change that has begun.
+pub(crate) struct Begun {
+    /// The id of its action.
+    pub(crate) id: Uuid,
+    /// Whether the action is recorded.
+    pub(crate) is_recorded: bool,
+    /// The last moment to submit it to the engine; `None` without a key, because no retry depends on it.
+    until: Option<Instant>,
+}
+
+impl Begun {
+    /// One without a key, or one that nothing undoes.
+    pub(crate) fn free(id: Uuid) -> Self {
+        Self {
+            id,
+            is_recorded: false,
+            until: None,
+        }
+    }
+
+    fn keyed(id: Uuid, is_recorded: bool) -> Self {
+        Self {
+            id,
+            is_recorded,
+            until: Some(Instant::now() + BEGINS_WITHIN),
+        }
+    }
+
+    /// The same, and its action is recorded.
+    pub(crate) fn recorded(&self) -> Self {
+        Self {
+            is_recorded: true,
+            ..*self
+        }
+    }
+
+    /// Whether it has taken so long that a retry may have acted.
+    pub(crate) fn is_late(&self) -> bool {
+        self.until.is_some_and(|until| Instant::now() >= until)
+    }
+
+    /// Refuses a change that is late. Nothing was changed.
+    pub(crate) fn check_in_time(&self) -> Result<(), Problem> {
+        match self.is_late() {
+            true => Err(Problem::unavailable(
+                "the ledger took too long before the change",
+            )),
+            false => Ok(()),
+        }
+    }
+}
+
+impl App {
+    /// Carries out a change, under its key if it has one. How many a campaign takes is bounded; `is_urgent` ones are
+    /// refused only if they change nothing.
+    pub(crate) async fn change<C: Change>(
+        self: &Arc<Self>,
+        used: Option<KeyUse>,
+        is_urgent: bool,
+        change: C,
+    ) -> Result<Response, Problem> {
+        let app = Arc::clone(self);
+        if let Some(used) = used {
+            let run = move |used| async move { app.change_under(used, is_urgent, change).await };
+            return self.detached.run(used, run).await;
+        }
+        let (campaign, now) = (change.campaign(), self.ports.clock.now());
+        let _under_way = self.changes.begin(campaign, now).await;
+        if let Ok(Some(so)) = self.so(&change).await {
+            return Ok(answer(so));
+        }
+        if !is_urgent {
+            self.limits.check_change(campaign)?;
+        }
+        let begun = Begun::free(self.fresh_id());
+        change.make(&begun).await.map(answer)
+    }
+
+    async fn change_under<C: Change>(
+        &self,
+        used: KeyUse,
+        is_urgent: bool,
+        change: C,
+    ) -> Result<Response, Problem> {
+        let (campaign, ledger) = (change.campaign(), &self.ports.ledger);
+        let under_way = self.changes.begin(campaign, self.ports.clock.now()).await;
+        let mut so = None;
+        if ledger.bound_key(&used).await?.is_none() {
+            so = self.so(&change).await.ok().flatten();
+            // Each key is a row, also where nothing changes.
+            if so.is_some() || !is_urgent {
+                self.limits.check_change(campaign)?;
+            }
+        }
+        // Older than the action of any change that the engine may carry out after this one.
+        let id = id_at(under_way.oldest());
+        let begun = Begun::keyed(id, false);
+        match ledger.begin_key(&used, id).await? {
+            KeyState::Fresh => {
+                let decided = match so {
+                    Some(body) => Ok(body),
+                    None => change.make(&begun).await,
+                };
+                self.keep(&used, id, decided).await
+            }
+            KeyState::Answered(kept) => replay(&kept),
+            KeyState::Pending(bound) => {
+                drop(under_way);
+                RequestId::mark_replay();
+                self.resolve(&used, bound, change).await
+            }
+        }
+    }
+
+    /// Decides a change whose key was bound before, to this id, and has no answer.
+    async fn resolve<C: Change>(
+        &self,
+        used: &KeyUse,
+        bound: Uuid,
+        change: C,
+    ) -> Result<Response, Problem> {
+        let alone = self.changes.alone(change.campaign());
+        let _alone = alone.ok_or_else(not_yet)?;
+        // Other changes wait for it.
+        let looked = timeout(BEGINS_WITHIN, self.look(bound, &change)).await;
+        let decided = match looked.map_err(|_| not_yet())?? {
+            Found::So(so) => Ok(so),
+            Found::NotMade { is_recorded } => change.make(&Begun::keyed(bound, is_recorded)).await,
+        };
+        match decided {
+            // The key stays bound: the next retry looks again.
+            Err(problem) if problem.has_changed_nothing() => Err(problem),
+            decided => self.keep(used, bound, decided).await,
+        }
+    }
+
+    /// Looks whether a change was made whose key was bound to this id.
+    async fn look<C: Change>(&self, bound: Uuid, change: &C) -> Result<Found<C::Body>, Problem> {
+        if let Some(so) = self.so(change).await? {
+            return Ok(Found::So(so));
+        }
+        let begun_at = timestamp_of(bound);
+        let late_for_ms = self.ports.engine.late_for_ms();
+        if self.ports.clock.now().millis_since(begun_at) < late_for_ms {
+            return Err(not_yet());
+        }
+        // The engine may have carried out an action later that another node recorded just before.
+        let since = begun_at.plus_millis(-late_for_ms);
+        let (subject, ledger) = (change.campaign().to_string(), &self.ports.ledger);
+        let later = ledger
+            .actions(&subject, Some(first_of(since)), LATER_MAX)
+            .await?;
+        let is_in_the_way = |action: &Action| action.id != bound && change.is_undone_by(action);
+        if later.len() >= LATER_MAX as usize
+            || later.iter().any(is_in_the_way)
+            || change.is_repaired_since(since).await?
+        {
+            return Err(ProblemKind::KeyPending.into());
+        }
+        let is_recorded = later.iter().any(|action| action.id == bound);
+        Ok(Found::NotMade { is_recorded })
+    }
+
+    /// The answer to a change that is so already, once the ledger has it: at any level that the campaign asks for.
+    async fn so<C: Change>(&self, change: &C) -> Result<Option<C::Body>, Problem> {
+        let Some(so) = change.already().await? else {
+            return Ok(None);
+        };
+        match self.settled().await? {
+            true => Ok(Some(so)),
+            false => {
+                let detail = "the change was made, and the ledger does not have it yet";
+                Err(Problem::new(ProblemKind::Uncertain, detail))
+            }
+        }
+    }
+
+    /// Records the action of a change that has begun, before an engine is asked.
+    pub(crate) async fn record_begun(&self, begun: &Begun, action: &Action) -> Result<(), Problem> {
+        let ledger = &self.ports.ledger;
+        if !begun.is_recorded {
+            ledger.record(action).await?;
+        }
+        let in_time = begun.check_in_time();
+        // An earlier try recorded the other ones, and may have been carried out.
+        if in_time.is_err()
+            && !begun.is_recorded
+            && let Err(error) = ledger.strike(action.id).await
+        {
+            tracing::warn!(%error, "cannot strike an action that was not made, the list still has it");
+        }
+        in_time
+    }
+
+    /// Records an action of a campaign as soon as the ledger takes it. Until then no retry acts there, unless the
+    /// action is itself that of a retry.
+    pub(crate) fn record_later(self: &Arc<Self>, campaign: CampaignId, action: Action) {
+        let app = Arc::clone(self);
+        let Some(room) = self.changes.late_record() else {
+            tracing::error!(%campaign, "too many actions wait for the ledger, this one is not recorded");
+            return;
+        };
+        let under_way = self.changes.try_begin(campaign, action.at);
+        tokio::spawn(async move {
+            let _room = room;
+            let _under_way = under_way;
+            for _ in 0..RECORD_TRIES.0 {
+                tokio::time::sleep(RECORD_TRIES.1).await;
+                let before = Uuid::from_u128(action.id.as_u128().saturating_sub(1));
+                let there = app.ports.ledger.actions(&action.subject, Some(before), 1);
+                let is_there = match there.await {
+                    Ok(there) => there.iter().any(|it| it.id == action.id),
+                    Err(_) => continue,
+                };
+                if is_there || app.ports.ledger.record(&action).await.is_ok() {
+                    return;
+                }
+            }
+            tracing::error!(%campaign, "the ledger did not take an action, which is not recorded");
+        });
+    }
+}
+
+/// Result of looking for a change whose key has no answer.
+enum Found<B> {
+    /// The campaign is as the change asks.
+    So(B),
+    /// It was not made, and nothing is in its way. Its action may be recorded.
+    NotMade { is_recorded: bool },
+}
+
+/// The answer to a retry that comes too early to tell.
+fn not_yet() -> Problem {
+    let detail = "an earlier request with this key may still be carried out";
+    Problem::new(ProblemKind::Uncertain, detail)
+}
+
+/// When a key was bound, by its id; before all others if the id has no time.
+fn timestamp_of(id: Uuid) -> Timestamp {
+    let millis = id.get_timestamp().map_or(0, |at| {
+        let (seconds, nanos) = at.to_unix();
+        seconds
+            .saturating_mul(1_000)
+            .saturating_add(u64::from(nanos / 1_000_000))
+    });
+    Timestamp::from_millis(i64::try_from(millis).unwrap_or(i64::MAX))
+}
+
+/// An id before all that are made from this instant on.
+fn first_of(at: Timestamp) -> Uuid {
+    let millis = u64::try_from(at.as_millis()).unwrap_or(0);
+    uuid::Builder::from_unix_timestamp_millis(millis, &[0; 10]).into_uuid()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_has_its_time() {
+        let at = Timestamp::from_millis(1_795_262_400_123);
+        let id = id_at(at);
+        assert_eq!(timestamp_of(id), at);
+        assert!(first_of(at) < id);
+        assert!(first_of(at.plus_millis(1)) > id);
+    }
+}

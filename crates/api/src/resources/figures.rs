@@ -1,0 +1,100 @@
+//! What this node does, second by second, for charts.
+
+use std::{convert::Infallible, sync::Arc, time::Duration};
+
+use axum::{
+    Json,
+    body::Body,
+    extract::State,
+    http::{HeaderMap, header},
+    response::{IntoResponse as _, Response},
+};
+use futures_util::stream;
+use serde::Deserialize;
+use tokio::time::{Instant, timeout_at};
+use utoipa::IntoParams;
+
+use crate::{
+    app::App,
+    auth::{Caller, Scope},
+    claims::queue_entries::{UNBUFFERED, accepts_stream, last_event_id},
+    extract::Params,
+    http::{
+        client_address::LimitedOrigin,
+        problem::{Problem, ProblemBody},
+    },
+    observe::last_minutes::FiguresBody,
+};
+
+/// Which figures an answer begins with.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct After {
+    /// The number of the newest figure that the caller has; `Last-Event-ID` counts more. One that this process has not
+    /// come to yet counts as 0.
+    #[serde(default)]
+    after: u32,
+}
+
+/// What this node did in each of the last 300 seconds: claims by what they ended in, latency, settlement's lag.
+///
+/// The node that answers takes them once a second, whoever looks. With `Accept: text/event-stream` it is a stream: an
+/// event `figures` with such a body at once and once a second. A stream ends after a while, or because the service is
+/// going down: connect again, as browsers do by themselves. `/metrics` has the same counters, since the start.
+#[utoipa::path(get, path = "/v1/figures", tag = "operation",
+    operation_id = "readFigures", security(("bearer" = ["read:any"])),
+    params(After,
+        ("Last-Event-ID" = Option<u32>, Header, description = "The number of the newest figure that the caller has")),
+    responses(
+        (status = 200, description = "They are here", content(
+            (FiguresBody = "application/json"), (String = "text/event-stream"))),
+        (status = 403, body = ProblemBody),
+        (status = 429, description = "`too-many-streams`", body = ProblemBody),
+        (status = 503, description = "`overloaded`: too many watch already", body = ProblemBody)))]
+pub(crate) async fn read(
+    State(app): State<Arc<App>>,
+    Params(from): Params<After>,
+    headers: HeaderMap,
+    origin: LimitedOrigin,
+    caller: Caller,
+) -> Result<Response, Problem> {
+    caller.require(Scope::ReadAny)?;
+    let after = u64::from(last_event_id(&headers)?.unwrap_or(from.after));
+    let caching = (header::CACHE_CONTROL, "no-store");
+    if !accepts_stream(&headers) {
+        let (figures, _) = app.last_minutes.after(after);
+        return Ok(([caching], Json(figures)).into_response());
+    }
+    let permit = app
+        .stream_limits
+        .open(&app.watching.watchers, origin, Some(&caller))?;
+    // A connection on which nothing is asked is closed after `server.idle_timeout_ms`.
+    let lasts = Duration::from_millis(app.config.server.idle_timeout_ms / 2);
+    let until = Instant::now() + lasts;
+    let taken = app.last_minutes.taken();
+    let events = stream::unfold((app, permit, taken, after, until), async |mut stream| {
+        let (app, _, taken, told, until) = &mut stream;
+        loop {
+            taken.mark_unchanged();
+            let (figures, last) = app.last_minutes.after(*told);
+            if app.readiness.is_draining() || Instant::now() >= *until {
+                return None;
+            }
+            if !figures.is_empty() {
+                *told = last;
+                // A struct of texts and numbers always serialises.
+                let data = serde_json::to_string(&figures).ok()?;
+                let text = format!("event: figures\nid: {told}\ndata: {data}\n\n");
+                return Some((Ok::<_, Infallible>(text), stream));
+            }
+            timeout_at(*until, taken.changed()).await.ok()?.ok()?;
+        }
+    });
+    let headers = [
+        UNBUFFERED,
+        (header::CONTENT_TYPE, "text/event-stream"),
+        caching,
+    ];
+    Ok((headers, Body::from_stream(events)).into_response())
+}

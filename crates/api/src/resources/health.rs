@@ -1,0 +1,232 @@
+//! Whether the service lives, whether it can grant, and what it measures.
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    extract::{FromRef, State},
+    http::{StatusCode, header},
+    response::{IntoResponse as _, Response},
+};
+use qiang_core::ports::{Clock, Engine, WaitingMonitor, WebhookMonitor};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use crate::{
+    app::App,
+    extract::Params,
+    http::problem::{Problem, ProblemBody, ProblemKind},
+    observe::{
+        gauges::Gauges,
+        metrics::Metrics,
+        readiness::{PartitionReadiness, PartitionState, Readiness},
+    },
+};
+
+/// What these routes work on, in a service and in a process that only settles.
+#[derive(Clone)]
+pub(crate) struct Operation {
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) readiness: Arc<Readiness>,
+    pub(crate) gauges: Arc<dyn Gauges>,
+    /// What grants, in a service.
+    pub(crate) engine: Option<Arc<dyn Engine>>,
+    /// Those who wait in line, in a service; and the time.
+    pub(crate) waiting: Option<(Arc<WaitingMonitor>, Arc<dyn Clock>)>,
+    /// What is known of webhooks, in a process that tells them.
+    pub(crate) webhooks: Option<Arc<WebhookMonitor>>,
+}
+
+impl FromRef<Arc<App>> for Operation {
+    fn from_ref(app: &Arc<App>) -> Self {
+        Self {
+            metrics: Arc::clone(&app.metrics),
+            readiness: Arc::clone(&app.readiness),
+            gauges: Arc::clone(&app.ports.gauges),
+            engine: Some(Arc::clone(&app.ports.engine)),
+            waiting: Some((Arc::clone(&app.ports.waiting), Arc::clone(&app.ports.clock))),
+            webhooks: (app.ports.webhooks.as_ref()).map(|it| Arc::clone(&it.monitor)),
+        }
+    }
+}
+
+/// Whether grants can be made.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Readiness)]
+pub(crate) struct ReadyBody {
+    /// ready; degraded, where something is missing or a partition grants nothing; not_ready, where nothing is granted.
+    status: &'static str,
+    /// Why it is not ready.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    /// The partitions that are not ready.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Option<Vec<PartitionBody>>)]
+    partitions: Vec<PartitionBody>,
+    /// Claims and commands that wait for the engine.
+    queue_length: usize,
+    /// Log entries that are not yet in the ledger.
+    settlement_lag: u64,
+    /// Why settlement is stuck, while it is. Granting goes on meanwhile, up to a bound.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    settlement_stuck: Option<String>,
+    /// What the ledger has quarantined, if anything: it lacks these entries until they are settled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    settlement_set_aside: Option<QuarantineBody>,
+    /// What should be done by now and is tried again, if anything: campaigns that are not open yet, lines that are not
+    /// decided, packets that are claimed and not closed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    upkeep_stuck: Option<String>,
+    /// By how many seconds the clock that opens and ends campaigns is ahead of this machine's, if they differ by more
+    /// than a second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    clock_offset_seconds: Option<f64>,
+}
+
+/// Clocks that differ by more are named. An alarm is raised then, too: `QiangClock`.
+const CLOCK_OFFSET_SECONDS_MAX: f64 = 1.0;
+
+/// A partition that is not ready.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = PartitionReadiness)]
+pub(crate) struct PartitionBody {
+    /// Its number.
+    partition: u16,
+    /// degraded, where something is missing that some grants need, or memory for new ones: everything else goes on;
+    /// not_ready, where nothing is served.
+    status: &'static str,
+    /// Why.
+    reason: String,
+}
+
+impl PartitionBody {
+    fn of(it: &PartitionReadiness) -> Option<Self> {
+        Some(Self {
+            partition: it.partition.0,
+            status: it.state.name(),
+            reason: it.reason.clone()?,
+        })
+    }
+}
+
+/// What readiness is asked for.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ReadyQuery {
+    /// A partition's number: the answer is about it alone.
+    #[param(maximum = 65535)]
+    partition: Option<u16>,
+}
+
+/// How many entries are quarantined, over all partitions.
+#[derive(Debug, Default, Serialize, ToSchema)]
+#[schema(as = SetAside)]
+pub(crate) struct QuarantineBody {
+    /// Entries that the ledger refused.
+    refused: u64,
+    /// Entries that wait for these.
+    waiting: u64,
+}
+
+impl QuarantineBody {
+    fn of(gauges: &dyn Gauges) -> Option<Self> {
+        let counts = gauges.quarantine();
+        let sum = counts.iter().fold(Self::default(), |sum, (_, count)| Self {
+            refused: sum.refused + count.refused,
+            waiting: sum.waiting + count.waiting,
+        });
+        (sum.refused + sum.waiting > 0).then_some(sum)
+    }
+}
+
+/// The process answers.
+#[utoipa::path(get, path = "/healthz", tag = "operation", security(()),
+    operation_id = "checkHealth",
+    responses((status = 200, body = String, content_type = "text/plain")))]
+pub(crate) async fn healthz() -> &'static str {
+    "ok\n"
+}
+
+/// Test-writes every partition, at most once a second: 200 while any of them grants, or the one that is asked for.
+///
+/// It lists the partitions that are not ready, and why. It is served where operators are, at `admin.listen`.
+#[utoipa::path(get, path = "/readyz", tag = "operation", security(()), params(ReadyQuery),
+    operation_id = "checkReadiness",
+    responses((status = 200, body = ReadyBody), (status = 503, body = ReadyBody),
+        (status = 404, description = "There is no such partition", body = ProblemBody)))]
+pub(crate) async fn readyz(
+    State(operation): State<Operation>,
+    Params(query): Params<ReadyQuery>,
+) -> Result<(StatusCode, Json<ReadyBody>), Problem> {
+    let gauges = &*operation.gauges;
+    let engine = operation.engine.as_deref();
+    let (state, reason, partitions) = match operation.readiness.check(gauges, engine).await {
+        Err(reason) => (PartitionState::NotReady, Some(reason), Vec::new()),
+        Ok(all) => {
+            let wanted =
+                |it: &PartitionReadiness| query.partition.is_none_or(|n| it.partition.0 == n);
+            let partitions: Vec<_> = all.into_iter().filter(wanted).collect();
+            let reason = partitions.iter().find_map(|it| it.reason.clone());
+            (
+                overall(&partitions).ok_or_else(unknown)?,
+                reason,
+                partitions,
+            )
+        }
+    };
+    let code = match state {
+        PartitionState::NotReady => StatusCode::SERVICE_UNAVAILABLE,
+        _ => StatusCode::OK,
+    };
+    let (committed, settled) = gauges.positions();
+    let body = ReadyBody {
+        status: state.name(),
+        reason,
+        partitions: partitions.iter().filter_map(PartitionBody::of).collect(),
+        queue_length: gauges.queued(),
+        settlement_lag: committed.saturating_sub(settled),
+        settlement_stuck: gauges.stuck(),
+        settlement_set_aside: QuarantineBody::of(gauges),
+        upkeep_stuck: gauges.upkeep_stuck(),
+        clock_offset_seconds: clock_offset_seconds(gauges),
+    };
+    Ok((code, Json(body)))
+}
+
+fn clock_offset_seconds(gauges: &dyn Gauges) -> Option<f64> {
+    let offset = gauges.clock_offset_seconds();
+    offset.filter(|offset| offset.abs() > CLOCK_OFFSET_SECONDS_MAX)
+}
+
+/// How all of them together are: ready while any is. None for no partition.
+fn overall(partitions: &[PartitionReadiness]) -> Option<PartitionState> {
+    let states = || partitions.iter().map(|it| it.state);
+    Some(match (states().max()?, states().min()?) {
+        (PartitionState::NotReady, _) => PartitionState::NotReady,
+        (_, PartitionState::Ready) => PartitionState::Ready,
+        _ => PartitionState::Degraded,
+    })
+}
+
+fn unknown() -> Problem {
+    Problem::new(ProblemKind::NotFound, "there is no such partition")
+}
+
+/// Counters and measurements, for Prometheus.
+///
+/// They are served where operators are, at `admin.listen`.
+#[utoipa::path(get, path = "/metrics", tag = "operation", security(()),
+    operation_id = "readMetrics",
+    responses((status = 200, body = String, content_type = "text/plain")))]
+pub(crate) async fn metrics(State(operation): State<Operation>) -> Response {
+    let content_type = "text/plain; version=0.0.4; charset=utf-8";
+    if let Some((waiting, clock)) = &operation.waiting {
+        operation.metrics.show_waiting(waiting, clock.now());
+        if let Some(webhooks) = &operation.webhooks {
+            operation.metrics.show_webhooks(webhooks, clock.now());
+        }
+    }
+    let text = operation.metrics.render(&*operation.gauges);
+    ([(header::CONTENT_TYPE, content_type)], text).into_response()
+}

@@ -1,0 +1,445 @@
+//! What a user has done, newest first: shares that were claimed, orders, and what moved in the accounts. A deposit and
+//! a payment by the names that they have. All of it is read from the ledger, which follows what is decided.
+
+use std::sync::Arc;
+
+use axum::{Json, extract::State, http::Uri, response::Response};
+use qiang_core::{
+    id::{CampaignId, OrderId, PaymentRef, UserId},
+    order::OrderState,
+    ports::{OrderPlace, OrderQuery, Posting, PostingKind, PostingPlace, PostingQuery, UserOrder},
+};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+use uuid::Uuid;
+
+use crate::{
+    app::App,
+    auth::{Caller, Scope},
+    extract::{Param, Params, TwoParams},
+    http::{
+        paging::{PAGE_DEFAULT, PAGE_MAX, cut, limit, with_link},
+        problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
+        wire::{Id, MoneyBody, Text, When},
+    },
+};
+
+/// Which page of a user's claims.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ClaimList {
+    /// Those older than this: `next` of the page before.
+    #[param(value_type = Option<String>, format = "posting-place")]
+    after: Option<Text<PostingPlace>>,
+    /// At most this many; default 100, at most 1000.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<u32>,
+}
+
+/// Which of a user's orders, and which page of them.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct OrderList {
+    /// Those in this state.
+    state: Option<String>,
+    /// Those older than this: `next` of the page before.
+    #[param(value_type = Option<String>, format = "order-place")]
+    after: Option<Text<OrderPlace>>,
+    /// At most this many; default 100, at most 1000.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<u32>,
+}
+
+/// Which of a user's postings, and which page of them.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct PostingList {
+    /// Those of this kind.
+    kind: Option<String>,
+    /// Those older than this: `next` of the page before.
+    #[param(value_type = Option<String>, format = "posting-place")]
+    after: Option<Text<PostingPlace>>,
+    /// At most this many; default 100, at most 1000.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<u32>,
+}
+
+/// Shares of red packets that a user has, newest first.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Claims)]
+pub(crate) struct ClaimsBody {
+    claims: Vec<ClaimBody>,
+    #[serde(flatten)]
+    page: PlaceBody,
+}
+
+/// Where a page of what users did ends.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = OlderPage)]
+struct PlaceBody {
+    /// Where the next page begins: its `after`. Absent on the last page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
+    /// Whether everything decided before this request is in the list. If not, ask again.
+    settled: bool,
+}
+
+/// A share that a user has.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Claim)]
+struct ClaimBody {
+    /// The red packet.
+    #[schema(value_type = String, format = Uuid)]
+    campaign: Text<CampaignId>,
+    number: u32,
+    amount: MoneyBody,
+    #[schema(value_type = String, format = DateTime)]
+    granted_at: When,
+}
+
+/// Orders of a user, newest first.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = UserOrders)]
+pub(crate) struct OrdersBody {
+    orders: Vec<UserOrderBody>,
+    #[serde(flatten)]
+    page: PlaceBody,
+}
+
+/// An order of a user.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = UserOrder)]
+struct UserOrderBody {
+    #[schema(value_type = String)]
+    order: Text<OrderId>,
+    /// The sale.
+    #[schema(value_type = String, format = Uuid)]
+    campaign: Text<CampaignId>,
+    /// What people see of the sale.
+    title: String,
+    quantity: u32,
+    /// Units that were returned after the order was paid.
+    returned_quantity: u32,
+    /// The price of all units.
+    amount: MoneyBody,
+    state: &'static str,
+    #[schema(value_type = String, format = DateTime)]
+    granted_at: When,
+}
+
+impl UserOrderBody {
+    fn new(order: UserOrder) -> Self {
+        Self {
+            order: Text(order.place().order),
+            campaign: Text(order.campaign),
+            title: order.title,
+            quantity: order.grant.quantity,
+            returned_quantity: order.grant.returned,
+            amount: MoneyBody::new(order.grant.amount_minor, order.currency),
+            state: order.grant.state.name(),
+            granted_at: When(order.grant.granted_at),
+        }
+    }
+}
+
+/// What moved in a user's accounts, newest first.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Postings)]
+pub(crate) struct PostingsBody {
+    postings: Vec<PostingBody>,
+    #[serde(flatten)]
+    page: PlaceBody,
+}
+
+/// Money that came into one of a user's accounts, or went out of it.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Posting)]
+struct PostingBody {
+    /// Why it moved.
+    kind: &'static str,
+    /// In which of the two accounts.
+    account: &'static str,
+    /// What came. What went is below 0.
+    amount: MoneyBody,
+    /// The campaign that it was for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = Uuid)]
+    campaign: Option<Text<CampaignId>>,
+    /// The order that it was for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    order: Option<Text<OrderId>>,
+    /// What the payment service calls the payment; of a deposit and its reversal the deposit's id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    reference: Option<String>,
+    #[schema(value_type = String, format = DateTime)]
+    at: When,
+}
+
+impl PostingBody {
+    fn new(posting: Posting) -> Self {
+        let numbered = posting.campaign.zip(posting.number);
+        let order = numbered.filter(|_| posting.kind != PostingKind::Grant);
+        Self {
+            kind: posting.kind.name(),
+            account: posting.account.name(),
+            amount: posting.amount.into(),
+            campaign: posting.campaign.map(Text),
+            order: order.map(|(campaign, number)| Text(OrderId { campaign, number })),
+            reference: posting.reference,
+            at: When(posting.place.at),
+        }
+    }
+}
+
+/// A deposit, and how much of it was taken back.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = DepositRecord)]
+pub(crate) struct DepositRecordBody {
+    #[schema(value_type = String, format = Uuid)]
+    id: Text<Uuid>,
+    /// Whose account it went to.
+    user: String,
+    amount: MoneyBody,
+    #[schema(value_type = String, format = DateTime)]
+    at: When,
+    /// Whether all of it was taken back.
+    reversed: bool,
+    /// How much of it was taken back.
+    reversed_amount: MoneyBody,
+}
+
+/// A payment that arrived, and what became of it.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = PaymentRecord)]
+pub(crate) struct PaymentRecordBody {
+    #[schema(value_type = String)]
+    reference: Text<PaymentRef>,
+    #[schema(value_type = String)]
+    order: Text<OrderId>,
+    /// The buyer.
+    user: String,
+    /// paid; reinstated: the order had expired and could be reserved again; refund_due: it did not pay the order and is
+    /// owed back.
+    outcome: &'static str,
+    amount: MoneyBody,
+    #[schema(value_type = String, format = DateTime)]
+    at: When,
+}
+
+/// The word that a filter names.
+fn word<T>(
+    parameter: &'static str,
+    text: Option<&str>,
+    of_name: fn(&str) -> Option<T>,
+    names: &[T],
+    name: fn(&T) -> &'static str,
+) -> Result<Option<T>, Problem> {
+    let unknown = || {
+        let names: Vec<_> = names.iter().map(name).collect();
+        Problem::bad_request(format!("it is one of {}", names.join(", "))).of(parameter)
+    };
+    text.map(|text| of_name(text).ok_or_else(unknown))
+        .transpose()
+}
+
+impl App {
+    /// Whether everything is settled, for a caller who may see what this user has.
+    async fn settled_for(&self, caller: &Caller, user: &UserId) -> Result<bool, Problem> {
+        if caller.user != *user {
+            caller.require(Scope::ReadAny)?;
+        }
+        self.settled().await
+    }
+}
+
+/// The shares of red packets that a user has, newest first. Users see their own; others' are seen with the scope
+/// `read:any`.
+#[utoipa::path(get, path = "/v1/accounts/{user}/claims", tag = "accounts",
+    operation_id = "listClaims", security(("bearer" = []), ("bearer" = ["read:any"])),
+    params(("user" = String, Path, description = "Whose"), ClaimList),
+    responses((status = 200, body = ClaimsBody), (status = 403, body = ProblemBody)))]
+pub(crate) async fn claims(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    uri: Uri,
+    Param(user): Param<UserId>,
+    Params(list): Params<ClaimList>,
+) -> Result<Response, Problem> {
+    let limit = limit(list.limit, PAGE_DEFAULT, PAGE_MAX)?;
+    let settled = app.settled_for(&caller, &user).await?;
+    let query = PostingQuery {
+        user,
+        // A share is never of nothing: each of them is a posting.
+        kind: Some(PostingKind::Grant),
+        after: list.after.map(|after| after.0),
+        limit: limit + 1,
+    };
+    let mut postings = app.ports.ledger.postings_of(&query).await?;
+    let next = cut(&mut postings, limit, |posting| posting.place.to_string());
+    let claim = |posting: Posting| {
+        let (campaign, number) = posting.campaign.zip(posting.number)?;
+        Some(ClaimBody {
+            campaign: Text(campaign),
+            number,
+            amount: posting.amount.into(),
+            granted_at: When(posting.place.at),
+        })
+    };
+    let body = ClaimsBody {
+        claims: postings.into_iter().filter_map(claim).collect(),
+        page: PlaceBody {
+            next: next.clone(),
+            settled,
+        },
+    };
+    Ok(with_link(&uri, next.map(Text), Json(body)))
+}
+
+/// The orders of a user, newest first. Users see their own; others' are seen with the scope `read:any`.
+#[utoipa::path(get, path = "/v1/accounts/{user}/orders", tag = "accounts",
+    operation_id = "listUserOrders", security(("bearer" = []), ("bearer" = ["read:any"])),
+    params(("user" = String, Path, description = "Whose"), OrderList),
+    responses((status = 200, body = OrdersBody), (status = 403, body = ProblemBody)))]
+pub(crate) async fn orders(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    uri: Uri,
+    Param(user): Param<UserId>,
+    Params(list): Params<OrderList>,
+) -> Result<Response, Problem> {
+    let limit = limit(list.limit, PAGE_DEFAULT, PAGE_MAX)?;
+    let (names, name) = (OrderState::ALL, |state: &OrderState| state.name());
+    let state = word(
+        "state",
+        list.state.as_deref(),
+        OrderState::of_name,
+        names,
+        name,
+    )?;
+    let settled = app.settled_for(&caller, &user).await?;
+    let query = OrderQuery {
+        user,
+        state,
+        after: list.after.map(|after| after.0),
+        limit: limit + 1,
+    };
+    let mut orders = app.ports.ledger.orders_of(&query).await?;
+    let next = cut(&mut orders, limit, |order| order.place().to_string());
+    let body = OrdersBody {
+        orders: orders.into_iter().map(UserOrderBody::new).collect(),
+        page: PlaceBody {
+            next: next.clone(),
+            settled,
+        },
+    };
+    Ok(with_link(&uri, next.map(Text), Json(body)))
+}
+
+/// What moved in a user's accounts, newest first. Users see their own; others' are seen with the scope `read:any`.
+#[utoipa::path(get, path = "/v1/accounts/{user}/postings", tag = "accounts",
+    operation_id = "listPostings", security(("bearer" = []), ("bearer" = ["read:any"])),
+    params(("user" = String, Path, description = "Whose"), PostingList),
+    responses((status = 200, body = PostingsBody), (status = 403, body = ProblemBody)))]
+pub(crate) async fn postings(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    uri: Uri,
+    Param(user): Param<UserId>,
+    Params(list): Params<PostingList>,
+) -> Result<Response, Problem> {
+    let limit = limit(list.limit, PAGE_DEFAULT, PAGE_MAX)?;
+    let (names, name) = (PostingKind::ALL, |kind: &PostingKind| kind.name());
+    let kind = word(
+        "kind",
+        list.kind.as_deref(),
+        PostingKind::of_name,
+        names,
+        name,
+    )?;
+    let settled = app.settled_for(&caller, &user).await?;
+    let query = PostingQuery {
+        user,
+        kind,
+        after: list.after.map(|after| after.0),
+        limit: limit + 1,
+    };
+    let mut postings = app.ports.ledger.postings_of(&query).await?;
+    let next = cut(&mut postings, limit, |posting| posting.place.to_string());
+    let body = PostingsBody {
+        postings: postings.into_iter().map(PostingBody::new).collect(),
+        page: PlaceBody {
+            next: next.clone(),
+            settled,
+        },
+    };
+    Ok(with_link(&uri, next.map(Text), Json(body)))
+}
+
+/// A deposit that was made. Users see their own; others' are seen with the scope `deposit` or `read:any`.
+#[utoipa::path(get, path = "/v1/accounts/{user}/deposits/{id}", tag = "accounts",
+    operation_id = "getDeposit", security(("bearer" = []), ("bearer" = ["read:any"]), ("bearer" = ["deposit"])),
+    params(("user" = String, Path, description = "Whose account it went to"),
+        ("id" = String, Path, description = "The deposit's id")),
+    responses((status = 200, body = DepositRecordBody), (status = 403, body = ProblemBody),
+        (status = 404, description = "`not-found`: the user has no such deposit", body = ProblemBody)))]
+pub(crate) async fn deposit(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    TwoParams(user, Id(id)): TwoParams<UserId, Id>,
+) -> Result<Json<DepositRecordBody>, Problem> {
+    if caller.user != user && !caller.may(Scope::Deposit) {
+        caller.require(Scope::ReadAny)?;
+    }
+    let deposit = app.ports.ledger.deposit_of(id).await?;
+    let deposit = deposit.filter(|deposit| deposit.user == user);
+    let missing = || Problem::new(ProblemKind::NotFound, "the user has no such deposit");
+    let deposit = deposit.ok_or_else(missing)?;
+    Ok(Json(DepositRecordBody {
+        id: Text(id),
+        user: deposit.user.to_string(),
+        amount: deposit.amount.into(),
+        at: When(deposit.at),
+        reversed: deposit.is_reversed(),
+        reversed_amount: MoneyBody::new(deposit.reversed_minor, deposit.amount.currency),
+    }))
+}
+
+/// What became of a payment. Buyers see those of their orders, sellers those of their sales; others' are seen with the
+/// scope `read:any`.
+#[utoipa::path(get, path = "/v1/payments/{reference}", tag = "orders",
+    operation_id = "getPayment", security(("bearer" = []), ("bearer" = ["read:any"])),
+    params(("reference" = String, Path, description = "The payment service's name for it")),
+    responses((status = 200, body = PaymentRecordBody),
+        (status = 404, description = "`not-found`: no such payment has arrived, or been settled", body = ProblemBody),
+        NoAnswer))]
+pub(crate) async fn payment(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Param(reference): Param<PaymentRef>,
+) -> Result<Json<PaymentRecordBody>, Problem> {
+    let ledger = &app.ports.ledger;
+    let mut payment = ledger.payment_of(&reference).await?;
+    if payment.is_none() {
+        // It may have arrived a moment ago.
+        app.settled().await?;
+        payment = ledger.payment_of(&reference).await?;
+    }
+    let sees = |who: &UserId| *who == caller.user;
+    let may = caller.may(Scope::ReadAny);
+    let payment = payment.filter(|it| may || sees(&it.buyer) || sees(&it.seller));
+    let missing = || Problem::new(ProblemKind::NotFound, "there is no such payment");
+    let payment = payment.ok_or_else(missing)?;
+    Ok(Json(PaymentRecordBody {
+        reference: Text(reference),
+        order: Text(payment.order),
+        user: payment.buyer.to_string(),
+        outcome: payment.outcome.name(),
+        amount: payment.amount.into(),
+        at: When(payment.at),
+    }))
+}

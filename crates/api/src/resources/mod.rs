@@ -1,0 +1,34 @@
+//! Routes of the API, one file per resource.
+
+pub(crate) mod accounts;
+pub(crate) mod actions;
+pub(crate) mod audits;
+pub(crate) mod campaigns;
+pub(crate) mod changes;
+pub(crate) mod create;
+pub(crate) mod events;
+pub(crate) mod figures;
+pub(crate) mod health;
+pub(crate) mod histories;
+pub(crate) mod lists;
+pub(crate) mod money_room;
+pub(crate) mod new_money;
+pub(crate) mod once;
+pub(crate) mod order_body;
+pub(crate) mod orders;
+pub(crate) mod partitions;
+pub(crate) mod payment_reports;
+pub(crate) mod payments;
+pub(crate) mod payouts;
+pub(crate) mod problem_pages;
+pub(crate) mod profile;
+pub(crate) mod promises;
+pub(crate) mod quarantine;
+pub(crate) mod reconciliation;
+pub(crate) mod red_packet_batch;
+pub(crate) mod red_packets;
+pub(crate) mod sale_changes;
+pub(crate) mod sale_orders;
+pub(crate) mod sales;
+pub(crate) mod sessions;
+pub(crate) mod webhooks;

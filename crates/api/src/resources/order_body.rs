@@ -1,0 +1,40 @@
+//! Orders and payments as answers show them.
+
+use qiang_core::{book::OrderView, money::Currency};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::http::wire::GrantBody;
+
+/// An order: whose it is, and the grant.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Order)]
+pub(crate) struct OrderBody {
+    /// The buyer.
+    user: String,
+    #[serde(flatten)]
+    grant: GrantBody,
+    /// Payments that are owed back, refunded or not: each one that did not pay the order, and the one that paid it once
+    /// units were returned.
+    refunds_due: u32,
+}
+
+impl OrderBody {
+    pub(crate) fn new(view: &OrderView, currency: Currency) -> Self {
+        Self {
+            user: view.user.to_string(),
+            grant: GrantBody::new(&view.grant, currency, None),
+            refunds_due: view.grant.order.map_or(0, |order| order.refunds_due),
+        }
+    }
+}
+
+/// What became of a payment.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Payment)]
+pub(crate) struct PaymentBody {
+    /// paid; reinstated: the hold was over and the units could be had again; refund_due: it did not pay the order and
+    /// is owed back.
+    pub(crate) outcome: &'static str,
+    pub(crate) order: OrderBody,
+}

@@ -1,0 +1,486 @@
+//! Partitions as operators see them, and what operators do to one that has stopped.
+
+use std::{collections::BTreeMap, fmt, str::FromStr, sync::Arc};
+
+use axum::{Json, extract::State};
+use qiang_core::{
+    event::{PartitionId, Seq},
+    id::CampaignId,
+    ports::{
+        ActionKind, EngineError, Ledger, NodeSighting, OperatorEngine, PartitionView,
+        QuarantineCount, RepairRecord, RepairReport, RepairState, THE_SERVICE, WithheldRecord,
+    },
+    reconcile::PartitionFindings,
+};
+use serde::Serialize;
+use serde_json::json;
+use utoipa::ToSchema;
+
+use crate::{
+    app::App,
+    auth::{Caller, Scope},
+    extract::Call,
+    http::{
+        problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
+        wire::{Text, When},
+    },
+    observe::readiness::{PartitionReadiness, PartitionState},
+    resources::actions,
+};
+
+/// Repairs that are shown, the newest ones.
+const REPAIRS_SHOWN: u32 = 20;
+/// What is said of an engine that has nothing to repair.
+const NOTHING_TO_REPAIR: &str =
+    "the embedded engine loses nothing that could be repaired: it refuses to start instead";
+
+/// A partition's number.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PartitionNumber(PartitionId);
+
+impl FromStr for PartitionNumber {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        number(text)
+            .map(Self)
+            .ok_or("a partition is a number from 0 to 65535")
+    }
+}
+
+impl fmt::Display for PartitionNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.0.fmt(f)
+    }
+}
+
+/// A partition's number in the form that it is printed in.
+pub(crate) fn number(text: &str) -> Option<PartitionId> {
+    let number: u16 = text.parse().ok()?;
+    (number.to_string() == text).then_some(PartitionId(number))
+}
+
+/// All partitions, as this node sees them.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Partitions)]
+pub(crate) struct PartitionsBody {
+    partitions: Vec<PartitionBody>,
+    /// Claims and commands that wait for the engine.
+    queue_length: usize,
+    /// Log entries that are not yet in the ledger.
+    settlement_lag: u64,
+    /// Whether partitions of this engine may lose something, and can be repaired and resumed.
+    repairable: bool,
+    /// What this node should have done by now and tries again, if there is anything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    upkeep_stuck: Option<String>,
+}
+
+/// A partition, as this node sees it.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Partition)]
+struct PartitionBody {
+    /// Its number.
+    partition: u16,
+    /// How ready it is.
+    status: &'static str,
+    /// Why it is no better.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    /// Its log entries that are not yet in the ledger; absent where that is not known by partition.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    settlement_lag: Option<u64>,
+    /// Why its settlement is stuck, while it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    settlement_stuck: Option<String>,
+    /// Its entries that the ledger refused, as counted a moment ago.
+    refused: u64,
+    /// Its entries that wait for these.
+    waiting: u64,
+    /// What was found where engine and ledger were held against each other; absent where another process does that, or
+    /// none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reconciliation: Option<ReconciliationBody>,
+}
+
+/// Engine and ledger, held against each other.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = PartitionReconciliation)]
+struct ReconciliationBody {
+    /// How many differences there are, by kind.
+    differences: BTreeMap<&'static str, u64>,
+    /// When rows were compared last. Absent: nothing was, for example because no campaign is live.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    ran_at: Option<When>,
+    /// When everything that is live had been compared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    passed_at: Option<When>,
+}
+
+/// A partition with its nodes and its repairs.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = PartitionDetail)]
+pub(crate) struct DetailBody {
+    #[serde(flatten)]
+    partition: PartitionBody,
+    /// The last entry that is in the ledger.
+    settled: Seq,
+    /// What the engine keeps of its state, as texts; empty where the engine keeps none.
+    engine: BTreeMap<String, String>,
+    /// The nodes that it has seen; empty where the engine is in one process.
+    nodes: Vec<NodeBody>,
+    /// The last repairs, newest first, as the ledger has them.
+    repairs: Vec<RepairRecordBody>,
+    /// What repairs have withheld, as the ledger has it.
+    withheld: Vec<WithheldBody>,
+}
+
+/// A node as a partition has seen it.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = NodeSighting)]
+struct NodeBody {
+    node: String,
+    /// When it was heard of last, by the engine's clock.
+    #[schema(value_type = String, format = DateTime)]
+    seen_at: When,
+    /// The term in which it has reported.
+    term: u64,
+    /// The last entry that it has observed.
+    observed: Seq,
+}
+
+/// A repair as the ledger has it.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = RepairRecord)]
+struct RepairRecordBody {
+    /// Under which the partition goes on.
+    epoch: String,
+    /// When it began.
+    #[schema(value_type = String, format = DateTime)]
+    at: When,
+    /// How many entries were lost, as far as somebody had observed them.
+    lost: u64,
+    /// How many of them nobody can name.
+    unnamed: u64,
+    /// Why the partition had halted.
+    reason: String,
+    /// The last entry of the log after it; absent while it is not finished.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    upto: Option<Seq>,
+}
+
+/// What a repair has withheld of a campaign.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Withheld)]
+struct WithheldBody {
+    /// The repair's epoch.
+    epoch: String,
+    #[schema(value_type = String, format = Uuid)]
+    campaign: Text<CampaignId>,
+    units: u64,
+    /// What they are worth in minor units, where they are shares.
+    amount_minor: i64,
+    /// Since when they can be had again, or have been returned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    released_at: Option<When>,
+}
+
+/// What a repair came to.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Repair)]
+pub(crate) struct RepairBody {
+    /// whole, where nothing was lost; waiting, where another process repairs it; repaired.
+    result: &'static str,
+    /// Campaigns that were looked at.
+    campaigns: u64,
+    /// Rows that the engine had lost and has again.
+    restored: u64,
+    /// Entries that were appended: neither the log nor the ledger had them.
+    appended: u64,
+    /// Entries that nobody can name.
+    unnamed: u64,
+    /// Units that are withheld.
+    withheld: u64,
+    /// Campaigns that were taken out of service, because the ledger cannot read them.
+    out_of_service: u64,
+    /// What cannot be kept beside what the ledger has, a line each.
+    conflicts: Vec<String>,
+}
+
+/// Whether a halt was ended.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Resumed)]
+pub(crate) struct ResumeBody {
+    /// False where it was not halted.
+    resumed: bool,
+}
+
+/// What was given back.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Released)]
+pub(crate) struct ReleaseBody {
+    /// Units that can be had again.
+    units: u64,
+}
+
+impl PartitionBody {
+    fn new(app: &App, it: PartitionReadiness) -> Self {
+        let (gauges, partition) = (&app.ports.gauges, it.partition);
+        let mut counts = gauges.quarantine().into_iter();
+        let count = counts.find(|(of, _)| *of == partition);
+        let QuarantineCount { refused, waiting } = count.map(|(_, it)| it).unwrap_or_default();
+        let mut findings = gauges.reconciliation().into_iter().flatten();
+        let findings = findings.find(|it| it.partition == partition);
+        Self {
+            partition: partition.0,
+            status: it.state.name(),
+            reason: it.reason,
+            settlement_lag: gauges.lag_in(partition),
+            settlement_stuck: gauges.stuck_in(partition),
+            refused,
+            waiting,
+            reconciliation: findings.map(ReconciliationBody::new),
+        }
+    }
+}
+
+impl ReconciliationBody {
+    fn new(findings: PartitionFindings) -> Self {
+        let differences = findings.differences.into_iter();
+        Self {
+            differences: differences
+                .map(|(kind, count)| (kind.name(), count))
+                .collect(),
+            ran_at: findings.ran_at.map(When),
+            passed_at: findings.passed_at.map(When),
+        }
+    }
+}
+
+impl From<NodeSighting> for NodeBody {
+    fn from(it: NodeSighting) -> Self {
+        Self {
+            node: it.node,
+            seen_at: When(it.seen_at),
+            term: it.term,
+            observed: it.observed,
+        }
+    }
+}
+
+impl From<RepairRecord> for RepairRecordBody {
+    fn from(it: RepairRecord) -> Self {
+        Self {
+            epoch: it.epoch,
+            at: When(it.at),
+            lost: (it.lost_to + 1).saturating_sub(it.lost_from),
+            unnamed: it.unnamed,
+            reason: it.reason,
+            upto: it.upto,
+        }
+    }
+}
+
+impl From<WithheldRecord> for WithheldBody {
+    fn from(it: WithheldRecord) -> Self {
+        Self {
+            epoch: it.epoch,
+            campaign: Text(it.campaign),
+            units: it.units,
+            amount_minor: it.amount_minor,
+            released_at: it.released_at.map(When),
+        }
+    }
+}
+
+impl RepairBody {
+    fn new(state: RepairState) -> Self {
+        let (result, report) = match state {
+            RepairState::Whole => (RESULTS[0], RepairReport::default()),
+            RepairState::Waiting => (RESULTS[1], RepairReport::default()),
+            RepairState::Repaired(report) => (RESULTS[2], report),
+        };
+        let conflicts = report.conflicts.iter();
+        Self {
+            result,
+            campaigns: report.campaigns,
+            restored: report.restored,
+            appended: report.appended,
+            unnamed: report.unnamed,
+            withheld: report.withheld,
+            out_of_service: report.out_of_service,
+            conflicts: conflicts.map(ToString::to_string).collect(),
+        }
+    }
+}
+
+/// What a repair may come to.
+pub(crate) const RESULTS: [&str; 3] = ["whole", "waiting", "repaired"];
+
+/// How each partition is. Where that is not found out by trying, none is ready.
+async fn readiness(app: &App) -> Vec<PartitionReadiness> {
+    let (gauges, engine) = (&*app.ports.gauges, &*app.ports.engine);
+    match app.readiness.check(gauges, Some(engine)).await {
+        Ok(found) => found,
+        Err(reason) => {
+            let all = gauges.partitions().into_iter();
+            let stopped = all.map(|(partition, _)| PartitionReadiness {
+                partition,
+                state: PartitionState::NotReady,
+                reason: Some(reason.clone()),
+            });
+            stopped.collect()
+        }
+    }
+}
+
+impl Call<PartitionNumber> {
+    /// How it is; a problem where there is no such partition.
+    async fn found(&self) -> Result<PartitionReadiness, Problem> {
+        self.caller.require(Scope::Admin)?;
+        let mut all = readiness(&self.app).await.into_iter();
+        all.find(|it| it.partition == self.id.0)
+            .ok_or_else(|| Problem::new(ProblemKind::NotFound, "there is no such partition"))
+    }
+
+    /// Has the engine do something to it, which somebody has asked for. It is done to the end, whoever hangs up.
+    pub(crate) async fn operate<T: Send + 'static, F>(
+        &self,
+        kind: ActionKind,
+        act: impl FnOnce(Arc<dyn OperatorEngine>, Arc<dyn Ledger>, PartitionId) -> F,
+    ) -> Result<T, Problem>
+    where
+        F: Future<Output = Result<T, EngineError>> + Send + 'static,
+    {
+        self.found().await?;
+        let operator = self.app.ports.operator.clone();
+        let not_here = || Problem::new(ProblemKind::NotForEngine, NOTHING_TO_REPAIR);
+        let operator = operator.ok_or_else(not_here)?;
+        let detail = json!({ "partition": self.id.0.0 });
+        let action = self
+            .app
+            .action(&self.caller.user, kind, THE_SERVICE, &detail);
+        let ledger = Arc::clone(&self.app.ports.ledger);
+        ledger.record(&action).await?;
+        let done = tokio::spawn(act(operator, ledger, self.id.0)).await;
+        let done = done.map_err(|_| Problem::internal("an operator's task has panicked"))?;
+        let done = done.map_err(told)?;
+        actions::log(&action);
+        Ok(done)
+    }
+}
+
+/// An engine's error with its reason: whoever repairs has to know it.
+fn told(error: EngineError) -> Problem {
+    match &error {
+        EngineError::Unavailable { reason } => {
+            Problem::new(ProblemKind::Unavailable, reason.clone()).caused_by(error.to_string())
+        }
+        _ => error.into(),
+    }
+}
+
+/// All partitions, how they are, and what waits for the ledger, as this node sees them.
+///
+/// Every partition is test-written, at most once a second.
+#[utoipa::path(get, path = "/v1/partitions", tag = "operation",
+    operation_id = "listPartitions", security(("bearer" = ["admin"])),
+    responses((status = 200, body = PartitionsBody), (status = 403, body = ProblemBody)))]
+pub(crate) async fn list(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+) -> Result<Json<PartitionsBody>, Problem> {
+    caller.require(Scope::Admin)?;
+    let found = readiness(&app).await.into_iter();
+    let partitions = found.map(|it| PartitionBody::new(&app, it)).collect();
+    let gauges = &app.ports.gauges;
+    let (committed, settled) = gauges.positions();
+    Ok(Json(PartitionsBody {
+        partitions,
+        queue_length: gauges.queued(),
+        settlement_lag: committed.saturating_sub(settled),
+        repairable: app.ports.operator.is_some(),
+        upkeep_stuck: gauges.upkeep_stuck(),
+    }))
+}
+
+/// A partition, with the nodes that it has seen, its repairs, and what they withhold.
+#[utoipa::path(get, path = "/v1/partitions/{partition}", tag = "operation",
+    operation_id = "getPartition", security(("bearer" = ["admin"])),
+    params(("partition" = u16, Path, description = "The partition's number")),
+    responses((status = 200, body = DetailBody), (status = 403, body = ProblemBody),
+        (status = 404, body = ProblemBody), NoAnswer))]
+pub(crate) async fn get(call: Call<PartitionNumber>) -> Result<Json<DetailBody>, Problem> {
+    let found = call.found().await?;
+    let (app, partition) = (&call.app, call.id.0);
+    let ledger = &app.ports.ledger;
+    let view = match &app.ports.operator {
+        Some(operator) => operator.view(partition).await.map_err(told)?,
+        None => PartitionView::default(),
+    };
+    let repairs = ledger.repairs(partition, REPAIRS_SHOWN).await?.into_iter();
+    let withheld = ledger.withheld(partition).await?.into_iter();
+    Ok(Json(DetailBody {
+        partition: PartitionBody::new(app, found),
+        settled: ledger.settled(partition).await?,
+        engine: view.state,
+        nodes: view.nodes.into_iter().map(NodeBody::from).collect(),
+        repairs: repairs.map(RepairRecordBody::from).collect(),
+        withheld: withheld.map(WithheldBody::from).collect(),
+    }))
+}
+
+/// Repairs a partition that has lost something, at once: what nodes have not said yet counts as unknown.
+///
+/// Where nothing is lost, nothing is done. Nodes repair by themselves, unless they are configured not to.
+#[utoipa::path(post, path = "/v1/partitions/{partition}/repair", tag = "operation",
+    operation_id = "repairPartition", security(("bearer" = ["admin"])),
+    params(("partition" = u16, Path, description = "The partition's number")),
+    responses((status = 200, body = RepairBody), (status = 403, body = ProblemBody),
+        (status = 404, body = ProblemBody), (status = 409, description = "`not-for-engine`", body = ProblemBody),
+        NoAnswer))]
+pub(crate) async fn repair(call: Call<PartitionNumber>) -> Result<Json<RepairBody>, Problem> {
+    let repair = |engine: Arc<dyn OperatorEngine>, ledger: Arc<dyn Ledger>, partition| async move {
+        engine.repair(partition, &*ledger, true).await
+    };
+    let state = call.operate(ActionKind::Repair, repair).await?;
+    Ok(Json(RepairBody::new(state)))
+}
+
+/// Ends the halt of a partition without a repair.
+///
+/// A loss is taken as it is: whoever was answered with something that is lost does not get it back. Repair it instead,
+/// wherever the ledger is there.
+#[utoipa::path(post, path = "/v1/partitions/{partition}/resume", tag = "operation",
+    operation_id = "resumePartition", security(("bearer" = ["admin"])),
+    params(("partition" = u16, Path, description = "The partition's number")),
+    responses((status = 200, body = ResumeBody), (status = 403, body = ProblemBody),
+        (status = 404, body = ProblemBody), (status = 409, description = "`not-for-engine`", body = ProblemBody),
+        NoAnswer))]
+pub(crate) async fn resume(call: Call<PartitionNumber>) -> Result<Json<ResumeBody>, Problem> {
+    let resume = |engine: Arc<dyn OperatorEngine>, ledger: Arc<dyn Ledger>, partition| async move {
+        engine.resume(partition, &*ledger).await
+    };
+    let resumed = call.operate(ActionKind::Resume, resume).await?;
+    Ok(Json(ResumeBody { resumed }))
+}
+
+/// Gives back the units that repairs have withheld in a partition.
+///
+/// Nobody who was told of them is to get them any more.
+#[utoipa::path(post, path = "/v1/partitions/{partition}/release", tag = "operation",
+    operation_id = "releaseWithheld", security(("bearer" = ["admin"])),
+    params(("partition" = u16, Path, description = "The partition's number")),
+    responses((status = 200, body = ReleaseBody), (status = 403, body = ProblemBody),
+        (status = 404, body = ProblemBody), (status = 409, description = "`not-for-engine`", body = ProblemBody),
+        NoAnswer))]
+pub(crate) async fn release(call: Call<PartitionNumber>) -> Result<Json<ReleaseBody>, Problem> {
+    let release = |engine: Arc<dyn OperatorEngine>, ledger: Arc<dyn Ledger>, partition| async move {
+        engine.give_back(partition, &*ledger).await
+    };
+    let units = call.operate(ActionKind::Release, release).await?;
+    Ok(Json(ReleaseBody { units }))
+}

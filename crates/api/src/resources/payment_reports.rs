@@ -1,0 +1,357 @@
+//! Reports of payments: checks them, records the payment, and logs the reports that an operator must look at.
+
+use std::sync::Arc;
+
+use axum::response::Response;
+use qiang_core::{
+    book::{Command, PaymentOutcome, Reply},
+    campaign::STOCK_PRICE_MINOR_MAX,
+    id::{OrderId, PaymentRef, UserId},
+    money::Money,
+    payment::{PaymentPolicy, PaymentState, Received},
+    ports::{Action, ActionKind, KeyUse},
+};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::{
+    app::App,
+    extract,
+    http::{
+        problem::{Problem, ProblemKind},
+        wire::{MoneyBody, When},
+    },
+    observe::metrics::ReportedAmount,
+    resources::{
+        actions,
+        money_room::Parties,
+        order_body::{OrderBody, PaymentBody},
+    },
+};
+
+/// Largest difference between the clocks of payment services and of nodes.
+const CLOCKS_DIFFER_MS_MAX: i64 = 60_000;
+/// Characters of one field of an unreadable report in a log line.
+const SHOWN_CHARS_MAX: usize = 160;
+
+/// Actions on an order that are read for earlier reports of a payment, at a time and how often.
+const REPORTS_PAGE: u32 = 100;
+const REPORT_PAGES_MAX: usize = 10;
+
+/// A payment as it is reported, for an order that the path or the body names.
+pub(crate) struct Paid {
+    pub(crate) reference: PaymentRef,
+    pub(crate) amount: MoneyBody,
+    pub(crate) paid_at: Option<When>,
+    pub(crate) user: Option<UserId>,
+}
+
+/// A report in log lines.
+#[derive(Clone)]
+struct Named {
+    order: OrderId,
+    payment: PaymentRef,
+    money: Money,
+}
+
+impl Named {
+    /// Logs that a payment was reported with other money before the ledger has it.
+    fn log_unsettled(&self, earlier: Money) -> ReportedAmount {
+        tracing::warn!(
+            order = %self.order,
+            payment = %self.payment,
+            amount = self.money.minor,
+            currency = self.money.currency.code(),
+            earlier_amount = earlier.minor,
+            earlier_currency = earlier.currency.code(),
+            "a payment was reported again with other money before settlement, the money of one report is kept"
+        );
+        ReportedAmount::Differs
+    }
+
+    /// Logs that nothing of a report is kept. A failure of the service is logged elsewhere, and the report is repeated.
+    fn log_refusal(&self, problem: &Problem) {
+        if problem.kind_status().is_client_error() {
+            tracing::warn!(
+                order = %self.order,
+                payment = %self.payment,
+                amount = self.money.minor,
+                currency = self.money.currency.code(),
+                problem = problem.slug(),
+                "a payment report was refused, nothing of it is kept"
+            );
+        }
+    }
+}
+
+/// The money in the record of a report, if it is one of this payment.
+fn money_of_report(detail: &str, payment: &PaymentRef) -> Option<Money> {
+    let detail: Value = serde_json::from_str(detail).ok()?;
+    let is_same = detail["reference"] == payment.as_str();
+    let minor = detail["amount"].as_i64().filter(|_| is_same)?;
+    Some(Money::new(
+        minor,
+        detail["currency"].as_str()?.parse().ok()?,
+    ))
+}
+
+/// Parses the body of a report. Logs one that cannot be read, with its fields as they are written.
+pub(crate) fn parse<T: DeserializeOwned>(
+    body: &[u8],
+    order: Option<OrderId>,
+) -> Result<T, Problem> {
+    extract::parse(body).inspect_err(|problem: &Problem| {
+        let report: Value = serde_json::from_slice(body).unwrap_or_default();
+        let shown = |field: &str| -> String {
+            let text = report[field].to_string();
+            text.chars().take(SHOWN_CHARS_MAX).collect()
+        };
+        let order = order.map_or_else(|| shown("order"), |order| order.to_string());
+        tracing::warn!(
+            order,
+            payment = shown("reference"),
+            amount = shown("amount"),
+            problem = problem.slug(),
+            "a payment report was refused, nothing of it is kept"
+        );
+    })
+}
+
+impl App {
+    /// Takes a report: checks it, and records the payment once under its key. Logs a report that is refused.
+    pub(crate) async fn take_payment(
+        self: &Arc<Self>,
+        actor: UserId,
+        (order, paid): (OrderId, Paid),
+        used: Option<KeyUse>,
+    ) -> Result<Response, Problem> {
+        let named = Named {
+            order,
+            payment: paid.reference.clone(),
+            money: paid.amount.money(),
+        };
+        let checked = self.check_payment(order, &paid).await;
+        let checked = checked.inspect_err(|problem| named.log_refusal(problem));
+        let (parties, received) = checked?;
+        let (app, own) = (Arc::clone(self), named.clone());
+        let pay = async move {
+            let paid = (paid, received);
+            let recorded = app.record_payment(&actor, order, paid, &parties).await;
+            recorded.inspect_err(|problem| own.log_refusal(problem))
+        };
+        let answered = self.once(used, pay).await;
+        answered.inspect_err(|problem| {
+            if problem.is(ProblemKind::KeyReused) {
+                named.log_refusal(problem);
+            }
+        })
+    }
+
+    /// Refuses what can be no payment of this order: by another user, of no money, or made at another time. Compares
+    /// the money with the price, which does not change after the grant.
+    async fn check_payment(
+        &self,
+        order: OrderId,
+        paid: &Paid,
+    ) -> Result<(Parties, Received), Problem> {
+        let missing = || Problem::new(ProblemKind::NotFound, "there is no such order");
+        let view = self.ports.engine.order(order).await?.ok_or_else(missing)?;
+        let meta = self.meta(order.campaign).await?;
+        let meta = meta.ok_or_else(|| Problem::ledger_incomplete(order.campaign))?;
+        let parties = Parties {
+            currency: meta.currency,
+            seller: meta.owner.clone(),
+            buyer: view.user,
+        };
+        if paid
+            .user
+            .as_ref()
+            .is_some_and(|user| *user != parties.buyer)
+        {
+            let detail = "the order is not of the user who paid";
+            return Err(Problem::new(ProblemKind::UserMismatch, detail));
+        }
+        let price = Money::new(view.grant.amount_minor, meta.currency);
+        let received = Received::new(paid.amount.money(), price, meta.payment_policy);
+        if let Some(Money { minor, currency }) = received.other() {
+            if !(1..=STOCK_PRICE_MINOR_MAX).contains(&minor) {
+                let why = format!("a payment is 1 to {STOCK_PRICE_MINOR_MAX} minor units");
+                return Err(Problem::invalid_at("#/amount/amount", why));
+            }
+            if !currency.is_money() {
+                let why = "this code is no currency";
+                return Err(Problem::invalid_at("#/amount/currency", why));
+            }
+        }
+        if let Some(When(paid_at)) = paid.paid_at {
+            let (now, granted_at) = (self.ports.clock.now(), view.grant.granted_at);
+            let why = if paid_at.millis_since(now) > CLOCKS_DIFFER_MS_MAX {
+                format!("it lies ahead: here it is {}", When(now))
+            } else if granted_at.millis_since(paid_at) > CLOCKS_DIFFER_MS_MAX {
+                format!(
+                    "it is before the order, which was granted at {}",
+                    When(granted_at)
+                )
+            } else {
+                return Ok((parties, received));
+            };
+            return Err(Problem::invalid_at("#/paid_at", why));
+        }
+        Ok((parties, received))
+    }
+
+    /// Records a payment that arrived.
+    async fn record_payment(
+        &self,
+        actor: &UserId,
+        order: OrderId,
+        (paid, received): (Paid, Received),
+        parties: &Parties,
+    ) -> Result<PaymentBody, Problem> {
+        let payment = paid.reference;
+        let money = paid.amount.money();
+        let room = self.room_for_payment(parties, (order, &payment), (money, received));
+        let room = room.await?;
+        let is_first = self.bind_payment(&payment, order).await?;
+        let mut detail = json!({
+            "reference": payment.as_str(),
+            "amount": money.minor,
+            "currency": money.currency.code(),
+        });
+        if let Some(paid_at) = paid.paid_at {
+            detail["paid_at"] = json!(paid_at);
+        }
+        let action = self.action(actor, ActionKind::Pay, order, &detail);
+        self.ports.ledger.record(&action).await?;
+        let command = Command::Pay {
+            order,
+            payment: payment.clone(),
+            paid_at: paid.paid_at.map(|When(paid_at)| paid_at),
+            received,
+        };
+        let reply = self.submit_recorded(&action, command).await;
+        drop(room);
+        match reply? {
+            Reply::Payment(outcome, view) => {
+                actions::log(&action);
+                let price = Money::new(view.grant.amount_minor, parties.currency);
+                let named = Named {
+                    order,
+                    payment,
+                    money,
+                };
+                let amount = match is_first {
+                    true => ReportedAmount::of(PaymentState::new(outcome, received)),
+                    false => {
+                        self.compare_repeated(&named, (outcome, price), &action)
+                            .await
+                    }
+                };
+                self.metrics.payment_reported(outcome, amount);
+                Ok(PaymentBody {
+                    outcome: outcome.name(),
+                    order: OrderBody::new(&view, parties.currency),
+                })
+            }
+            _ => Err(Problem::unexpected_reply()),
+        }
+    }
+
+    /// Compares a report of a known reference with the recorded payment. Logs money that differs from it: the answer is
+    /// that of the first report, and nothing of the other money is kept.
+    async fn compare_repeated(
+        &self,
+        named: &Named,
+        (outcome, price): (PaymentOutcome, Money),
+        action: &Action,
+    ) -> ReportedAmount {
+        let recorded = match self.recorded_money(named, outcome, price).await {
+            Ok(None) => match self.money_reported_before(named, action).await {
+                Ok(Some(earlier)) => return named.log_unsettled(earlier),
+                Ok(None) => Ok(None),
+                Err(problem) => Err(problem),
+            },
+            recorded => recorded,
+        };
+        let recorded = recorded.inspect_err(|problem| {
+            tracing::warn!(
+                order = %named.order,
+                payment = %named.payment,
+                problem = problem.slug(),
+                "cannot read a recorded payment, its repeated report is not compared with it"
+            );
+        });
+        // A payment that the ledger does not have yet counts as it is reported: no report had other money.
+        let recorded = recorded.ok().flatten().unwrap_or(named.money);
+        if recorded == named.money {
+            let received = match recorded == price {
+                true => Received::Price,
+                false => Received::Other(recorded),
+            };
+            return ReportedAmount::of(PaymentState::new(outcome, received));
+        }
+        tracing::warn!(
+            order = %named.order,
+            payment = %named.payment,
+            amount = named.money.minor,
+            currency = named.money.currency.code(),
+            recorded_amount = recorded.minor,
+            recorded_currency = recorded.currency.code(),
+            "a payment was reported again with other money, nothing of that is kept"
+        );
+        ReportedAmount::Differs
+    }
+
+    /// Other money of an earlier report of the same payment, by the operation log: it has each report before the engine
+    /// does. `None` if all had the same money.
+    async fn money_reported_before(
+        &self,
+        named: &Named,
+        action: &Action,
+    ) -> Result<Option<Money>, Problem> {
+        let (subject, mut after) = (named.order.to_string(), None);
+        for _ in 0..REPORT_PAGES_MAX {
+            let page = self
+                .ports
+                .ledger
+                .actions(&subject, after, REPORTS_PAGE)
+                .await?;
+            let others = page
+                .iter()
+                .filter(|it| it.kind == ActionKind::Pay && it.id != action.id);
+            let mut money = others.filter_map(|it| money_of_report(&it.detail, &named.payment));
+            if let Some(other) = money.find(|money| *money != named.money) {
+                return Ok(Some(other));
+            }
+            match page.last() {
+                Some(last) if page.len() == REPORTS_PAGE as usize => after = Some(last.id),
+                _ => break,
+            }
+        }
+        Ok(None)
+    }
+
+    /// The money of a recorded payment; `None` if the ledger does not have the payment yet. A payment that paid the
+    /// order of a sale without another policy was the price.
+    async fn recorded_money(
+        &self,
+        named: &Named,
+        outcome: PaymentOutcome,
+        price: Money,
+    ) -> Result<Option<Money>, Problem> {
+        let meta = self.meta(named.order.campaign).await?;
+        let policy = meta.map(|meta| meta.payment_policy);
+        if outcome != PaymentOutcome::RefundDue && policy == Some(PaymentPolicy::Owed) {
+            return Ok(Some(price));
+        }
+        let ledger = &self.ports.ledger;
+        let mut payment = ledger.payment_of(&named.payment).await?;
+        if payment.is_none() {
+            // It may have arrived a moment ago.
+            self.settled().await?;
+            payment = ledger.payment_of(&named.payment).await?;
+        }
+        let payment = payment.filter(|payment| payment.order == named.order);
+        Ok(payment.map(|payment| payment.amount))
+    }
+}

@@ -1,0 +1,111 @@
+//! Payments as payment services report them: all to one place, and signed where no token is at hand.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::{FromRequestParts as _, Request, State},
+    response::Response,
+};
+use qiang_core::id::{OrderId, PaymentRef, UserId};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::{
+    app::App,
+    auth::{Caller, Scope, callbacks::Callbacks},
+    extract::{self, Key},
+    http::{
+        auth_failure::AuthFailure,
+        problem::{NoAnswer, Problem, ProblemBody},
+        wire::{MoneyBody, Text, When},
+    },
+    idempotency::fingerprint::key_use,
+    resources::{
+        order_body::PaymentBody,
+        payment_reports::{self, Paid},
+    },
+};
+
+/// The actor of a report that was signed, in the record of actions.
+const SIGNED: &str = "signed:payments";
+
+/// A payment that arrived for an order.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = PaymentReport)]
+pub(crate) struct PaymentReport {
+    /// What it pays.
+    #[schema(value_type = String)]
+    order: Text<OrderId>,
+    /// The payment service's name for it. The same one again is a replay: the money of the first report counts, and
+    /// nothing of other money is kept. Another one is owed back. It pays one order: for another order it is refused.
+    #[schema(value_type = String)]
+    reference: Text<PaymentRef>,
+    /// What was paid, at least 1 minor unit and at most 2^53-1. The order's price, and an amount that the sale's
+    /// `payment_policy` accepts, pay the order. Another amount or currency is owed back, and the order stays as it is.
+    amount: MoneyBody,
+    /// When it was paid, by the payment service's clock: what was paid in time for the hold pays the order, also when
+    /// it is reported a little later. Without it the payment was made just now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    paid_at: Option<When>,
+    /// Who paid. If the order is another user's, the report is refused and nothing is recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    user: Option<Text<UserId>>,
+}
+
+/// Records a payment that arrived: with a token, or signed as Standard Webhooks has it.
+///
+/// The order's price, and an amount that the sale's `payment_policy` accepts, pay the order. Another amount or currency
+/// is answered `refund_due`: it is owed back, and the order stays as it is.
+///
+/// The service keeps nothing of a refused report and logs it. It refuses an unknown order and one of another user
+/// than `user`. It refuses a reference that came for another order. It refuses an amount below 1 or above 2^53-1
+/// minor units, a code that is no currency, and a `paid_at` that is ahead of now or before the order. It refuses
+/// money that it would owe back if as many payments of the order are owed back as may be.
+///
+/// Signed is `webhook-id`, `webhook-timestamp` (seconds) and the body, with a dot between each, by HMAC-SHA256 with a
+/// secret that the installation and the payment service share. What was signed too long ago is refused.
+#[utoipa::path(post, path = "/v1/payments", tag = "orders", request_body = PaymentReport,
+    operation_id = "reportPayment", security(("bearer" = ["pay"]), ("signature" = [])),
+    responses((status = 200, body = PaymentBody), (status = 403, body = ProblemBody),
+        (status = 404, body = ProblemBody),
+        (status = 409, description = "`payment-used`: it came for another order before; `user-mismatch`: the order is \
+            not of the user who paid; `order-conflict`: it would be owed back, and as many payments of the order are \
+            as may be",
+            body = ProblemBody),
+        (status = 422, description = "`invalid`: no money, more than 2^53-1 minor units, no currency, a `paid_at` that \
+            cannot be, or the account cannot hold that much",
+            body = ProblemBody), NoAnswer))]
+pub(crate) async fn report(
+    State(app): State<Arc<App>>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let (mut parts, body) = request.into_parts();
+    let is_signed = Callbacks::is_signed(&parts.headers);
+    let actor = match is_signed {
+        true => UserId::new(SIGNED).map_err(|error| Problem::internal(error.to_string()))?,
+        false => {
+            let caller = Caller::from_request_parts(&mut parts, &app).await?;
+            caller.require(Scope::Pay)?;
+            caller.user
+        }
+    };
+    let Key(key) = Key::from_request_parts(&mut parts, &app).await?;
+    let (headers, now) = (parts.headers.clone(), app.ports.clock.now());
+    let body = extract::json_body(Request::from_parts(parts, body), &app).await?;
+    if is_signed {
+        let checked = app.callbacks.check(&headers, &body, now);
+        checked.map_err(|fault| Problem::unauthenticated(AuthFailure::Signature, fault))?;
+    }
+    let report: PaymentReport = payment_reports::parse(&body, None)?;
+    let used = key.map(|key| key_use(&actor, "POST /v1/payments", &key, "", &report));
+    let paid = Paid {
+        reference: report.reference.0,
+        amount: report.amount,
+        paid_at: report.paid_at,
+        user: report.user.map(|user| user.0),
+    };
+    app.take_payment(actor, (report.order.0, paid), used).await
+}

@@ -1,0 +1,56 @@
+//! A profile of the process: where its processor time goes, by samples of its threads' stacks.
+
+use axum::{
+    http::header,
+    response::{IntoResponse as _, Response},
+};
+use serde::Deserialize;
+use tokio::sync::Semaphore;
+
+use crate::{
+    extract::Params,
+    http::problem::{Problem, ProblemKind},
+};
+
+#[cfg(feature = "profiles")]
+mod stacks;
+
+#[cfg(not(feature = "profiles"))]
+mod stacks {
+    use super::{Problem, ProblemKind};
+
+    pub(crate) async fn sample(_seconds: u64) -> Result<String, Problem> {
+        let detail = "this program takes no profiles: build it with `--features profiles`";
+        Err(Problem::new(ProblemKind::NotFound, detail))
+    }
+}
+
+const SECONDS: u64 = 10;
+const SECONDS_MAX: u64 = 60;
+/// Sampling, and naming what was found.
+pub(crate) const TAKES_MS_MAX: u64 = (SECONDS_MAX + 30) * 1_000;
+
+/// A process has one timer for samples.
+static TURN: Semaphore = Semaphore::const_new(1);
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ProfileQuery {
+    seconds: Option<u64>,
+}
+
+/// Samples the process for `seconds` (1 up to 60; 10 unless given). A line for each stack: the thread and the
+/// functions from the outermost on with `;` between, a blank, and how often it was met.
+pub(crate) async fn take(Params(query): Params<ProfileQuery>) -> Result<Response, Problem> {
+    let seconds = query.seconds.unwrap_or(SECONDS);
+    if !(1..=SECONDS_MAX).contains(&seconds) {
+        let detail = format!("`seconds` is 1 up to {SECONDS_MAX}");
+        return Err(Problem::new(ProblemKind::BadRequest, detail));
+    }
+    let Ok(_turn) = TURN.try_acquire() else {
+        let detail = "another profile is being taken";
+        return Err(Problem::new(ProblemKind::Overloaded, detail));
+    };
+    let text = stacks::sample(seconds).await?;
+    Ok(([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response())
+}

@@ -1,0 +1,262 @@
+//! Entries that the ledger refused, with those that wait for them.
+
+use std::{fmt, str::FromStr, sync::Arc};
+
+use axum::{Json, extract::State, http::Uri, response::Response};
+use qiang_core::{
+    event::{PartitionId, Seq},
+    id::CampaignId,
+    ports::{ActionKind, LedgerError, QuarantinedEntry, THE_SERVICE},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use utoipa::{IntoParams, ToSchema};
+
+use crate::{
+    app::App,
+    auth::{Caller, Scope},
+    extract::{Call, Params},
+    http::{
+        paging::{PAGE_DEFAULT, PAGE_MAX, cut, limit, with_link},
+        problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
+        wire::{Text, When},
+    },
+    resources::{actions, partitions::number},
+};
+
+/// No log gets that far. It has 18 digits, and databases can hold it.
+const SEQ_MAX: Seq = 999_999_999_999_999_999;
+
+/// Where an entry is: its partition, and its place in that partition's log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct EntryPlace(PartitionId, Seq);
+
+impl FromStr for EntryPlace {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let place = || {
+            let (partition, seq) = text.split_once('-')?;
+            let place = Self(number(partition)?, seq.parse().ok()?);
+            ((1..=SEQ_MAX).contains(&place.1) && place.to_string() == text).then_some(place)
+        };
+        place().ok_or("an entry is its partition and its place in the log, such as 0-17")
+    }
+}
+
+impl fmt::Display for EntryPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.0.0, self.1)
+    }
+}
+
+/// Which page of the quarantine.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct List {
+    /// Entries of this partition alone.
+    #[param(maximum = 65535)]
+    partition: Option<u16>,
+    /// Those behind this entry: `next` of the page before.
+    #[param(value_type = Option<String>, format = "entry-place")]
+    after: Option<Text<EntryPlace>>,
+    /// At most this many; default 100, at most 1000.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<u32>,
+}
+
+/// What is in quarantine, by partition and place.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Quarantine)]
+pub(crate) struct QuarantineBody {
+    entries: Vec<EntryBody>,
+    /// Where the next page begins: its `after`. Absent on the last page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = "entry-place")]
+    next: Option<Text<EntryPlace>>,
+}
+
+/// An entry in quarantine.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = QuarantinedEntry)]
+pub(crate) struct EntryBody {
+    /// Its partition and its place.
+    #[schema(value_type = String, format = "entry-place", example = "0-17")]
+    entry: Text<EntryPlace>,
+    partition: u16,
+    seq: Seq,
+    #[schema(value_type = String, format = Uuid)]
+    campaign: Text<CampaignId>,
+    /// What it says, as it stands in the log.
+    event: String,
+    /// When it was refused, or when it was decided if it waits.
+    #[schema(value_type = String, format = DateTime)]
+    at: When,
+    /// Why it could not be settled.
+    reason: String,
+    /// The place of the entry that it waits for, if it was not refused itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waits_for: Option<Seq>,
+    /// Whether it is a grant that is being discarded.
+    discarding: bool,
+}
+
+/// What came of trying an entry again.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Redriven)]
+pub(crate) struct RedrivenBody {
+    /// The entry.
+    #[schema(value_type = String, format = "entry-place", example = "0-17")]
+    entry: Text<EntryPlace>,
+    /// Whether it is settled now.
+    settled: bool,
+}
+
+fn place_of(entry: &QuarantinedEntry) -> EntryPlace {
+    EntryPlace(entry.partition, entry.entry.seq)
+}
+
+impl EntryBody {
+    fn new(quarantined: QuarantinedEntry) -> Self {
+        Self {
+            entry: Text(place_of(&quarantined)),
+            partition: quarantined.partition.0,
+            seq: quarantined.entry.seq,
+            campaign: Text(quarantined.entry.campaign),
+            event: quarantined.entry.event.to_string(),
+            at: When(quarantined.at),
+            reason: quarantined.reason,
+            waits_for: quarantined.waits_for,
+            discarding: quarantined.is_discarded,
+        }
+    }
+}
+
+fn missing() -> Problem {
+    Problem::new(
+        ProblemKind::NotQuarantined,
+        "it is settled, or there is no such entry",
+    )
+}
+
+impl Call<EntryPlace> {
+    async fn found(&self) -> Result<QuarantinedEntry, Problem> {
+        self.caller.require(Scope::Admin)?;
+        let EntryPlace(partition, seq) = self.id;
+        let ledger = &self.app.ports.ledger;
+        let after = Some((partition, seq - 1));
+        let found = ledger.list_quarantined(after, 1).await?.pop();
+        found
+            .filter(|it| place_of(it) == self.id)
+            .ok_or_else(missing)
+    }
+}
+
+/// What is in quarantine: entries that the ledger refused, and those that wait for them.
+#[utoipa::path(get, path = "/v1/quarantine", tag = "operation", params(List),
+    operation_id = "listQuarantine", security(("bearer" = ["admin"])),
+    responses((status = 200, body = QuarantineBody), (status = 403, body = ProblemBody), NoAnswer))]
+pub(crate) async fn list(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    uri: Uri,
+    Params(list): Params<List>,
+) -> Result<Response, Problem> {
+    caller.require(Scope::Admin)?;
+    let limit = limit(list.limit, PAGE_DEFAULT, PAGE_MAX)?;
+    let before = list.partition.and_then(|number| number.checked_sub(1));
+    let start = before.map(|number| (PartitionId(number), SEQ_MAX));
+    let after = list.after.map(|Text(place)| (place.0, place.1));
+    // One more shows whether there is another page.
+    let found = app
+        .ports
+        .ledger
+        .list_quarantined(start.max(after), limit + 1);
+    let mut found = found.await?;
+    found.retain(|it| list.partition.is_none_or(|only| only == it.partition.0));
+    let next = cut(&mut found, limit, |it| Text(place_of(it)));
+    let entries = found.into_iter().map(EntryBody::new).collect();
+    Ok(with_link(
+        &uri,
+        next,
+        Json(QuarantineBody { entries, next }),
+    ))
+}
+
+/// An entry in quarantine, with the reason why the ledger refused it.
+#[utoipa::path(get, path = "/v1/quarantine/{entry}", tag = "operation",
+    operation_id = "getQuarantinedEntry", security(("bearer" = ["admin"])),
+    params(("entry" = String, Path, description = "Its partition and its place, such as 0-17")),
+    responses((status = 200, body = EntryBody), (status = 403, body = ProblemBody),
+        (status = 404, description = "`not-quarantined`", body = ProblemBody), NoAnswer))]
+pub(crate) async fn get(call: Call<EntryPlace>) -> Result<Json<EntryBody>, Problem> {
+    Ok(Json(EntryBody::new(call.found().await?)))
+}
+
+/// Settles an entry in quarantine, once the cause is repaired.
+///
+/// What is refused again, or waits for another entry, stays where it is.
+#[utoipa::path(post, path = "/v1/quarantine/{entry}/redrive", tag = "operation",
+    operation_id = "redriveEntry", security(("bearer" = ["admin"])),
+    params(("entry" = String, Path, description = "Its partition and its place, such as 0-17")),
+    responses((status = 200, body = RedrivenBody), (status = 403, body = ProblemBody),
+        (status = 404, description = "`not-quarantined`", body = ProblemBody),
+        (status = 409, description = "`still-refused`", body = ProblemBody), NoAnswer))]
+pub(crate) async fn redrive(call: Call<EntryPlace>) -> Result<Json<RedrivenBody>, Problem> {
+    call.found().await?;
+    let EntryPlace(partition, seq) = call.id;
+    let detail = json!({ "entry": call.id.to_string() });
+    let action = (call.app).action(&call.caller.user, ActionKind::Redrive, THE_SERVICE, &detail);
+    let ledger = &call.app.ports.ledger;
+    ledger.record(&action).await?;
+    let redriven = ledger.redrive(partition, seq).await;
+    if let Ok(false) | Err(LedgerError::Damaged { .. } | LedgerError::Overflow) = redriven {
+        ledger.strike(action.id).await?;
+    }
+    match redriven {
+        Ok(true) => {}
+        Ok(false) => return Err(missing()),
+        Err(LedgerError::Damaged { reason }) => {
+            return Err(Problem::new(ProblemKind::StillRefused, reason));
+        }
+        Err(error @ LedgerError::Overflow) => {
+            return Err(Problem::new(ProblemKind::StillRefused, error.to_string()));
+        }
+        Err(error) => return Err(error.into()),
+    }
+    actions::log(&action);
+    Ok(Json(RedrivenBody {
+        entry: Text(call.id),
+        settled: true,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_are_named_in_one_way() {
+        let check = |text: &str, place: Option<(u16, Seq)>| {
+            let place = place.map(|(partition, seq)| EntryPlace(PartitionId(partition), seq));
+            assert_eq!(text.parse().ok(), place, "{text}");
+        };
+        check("0-17", Some((0, 17)));
+        check("65535-999999999999999999", Some((65_535, SEQ_MAX)));
+        for bad in [
+            "",
+            "0",
+            "0-0",
+            "00-1",
+            "0-01",
+            "+0-1",
+            "0-+1",
+            "65536-1",
+            "0-1-1",
+            "0-1000000000000000000",
+        ] {
+            check(bad, None);
+        }
+    }
+}

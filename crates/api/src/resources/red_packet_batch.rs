@@ -1,0 +1,204 @@
+//! Red packets, many in one request: each under a key of its own, and answered by itself as if it were sent alone.
+
+use std::sync::Arc;
+
+use axum::{Json, extract::State};
+use futures_util::{StreamExt as _, stream};
+use qiang_core::{id::IdempotencyKey, ports::KeyUse, split::Split};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::{
+    app::App,
+    auth::{Caller, Scope},
+    extract,
+    http::{
+        problem::{Problem, ProblemBody, ProblemKind},
+        wire::Text,
+    },
+    idempotency::fingerprint::key_use,
+    resources::{
+        create::{Created, Prepared},
+        red_packets::{ROUTE, RedPacketBody, RedPacketRequest},
+    },
+};
+
+/// Red packets in one request.
+const PACKETS_MAX: usize = 100;
+/// Packets that are read back at the same time.
+const READ_AT_ONCE: usize = 16;
+
+/// Red packets to send: 1 to 100, of no more shares in all than one packet may have (`limits.shares_max`).
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = NewRedPackets)]
+pub(crate) struct BatchRequest {
+    #[schema(min_items = 1, max_items = 100)]
+    red_packets: Vec<KeyedRequest>,
+}
+
+/// A red packet to send, under its key.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = KeyedRedPacket)]
+struct KeyedRequest {
+    /// What the header `Idempotency-Key` is to a packet that is sent alone: the same key is the same packet, in
+    /// whichever way it is sent.
+    #[schema(value_type = String)]
+    idempotency_key: Text<IdempotencyKey>,
+    red_packet: RedPacketRequest,
+}
+
+/// What became of the red packets, in their order.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = RedPacketResults)]
+pub(crate) struct BatchBody {
+    results: Vec<ResultBody>,
+}
+
+/// What became of one red packet.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = RedPacketResult)]
+struct ResultBody {
+    #[schema(value_type = String)]
+    idempotency_key: Text<IdempotencyKey>,
+    result: CreationResult,
+    /// Unless it was refused: as `createRedPacket` answers it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    red_packet: Option<RedPacketBody>,
+    /// Where it was refused: why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problem: Option<ProblemBody>,
+}
+
+/// What became of one thing of several that were to be made.
+#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum CreationResult {
+    /// It was made now.
+    Created,
+    /// It was made before, under the same key.
+    Replayed,
+    /// The problem says why. Nothing of it was made, unless the problem is `uncertain`, `unavailable` or `overloaded`:
+    /// then it is made in a moment, or not at all, and the same key finds it.
+    Refused,
+}
+
+/// Sends red packets from the caller's account, each as `createRedPacket` does and counted as one. They are entered in
+/// their order and kept together. What is refused for its own sake, such as for want of money, leaves the others as
+/// they are. A field that is wrong refuses the whole request, before anything is done. Send the request again after a
+/// broken one: what was made is replayed, and the rest is made.
+#[utoipa::path(post, path = "/v1/red-packets/batch", tag = "red packets", request_body = BatchRequest,
+    operation_id = "createRedPackets", security(("bearer" = ["send"])),
+    responses((status = 200, body = BatchBody), (status = 403, body = ProblemBody)))]
+pub(crate) async fn create(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    extract::Json(BatchRequest { red_packets }): extract::Json<BatchRequest>,
+) -> Result<Json<BatchBody>, Problem> {
+    caller.require(Scope::Send)?;
+    let splits = splits(&app, &red_packets)?;
+    let mut prepared = Vec::with_capacity(red_packets.len());
+    for (asked, split) in red_packets.iter().zip(splits) {
+        prepared.push(prepare(&app, &caller, asked, split).await);
+    }
+    refuse_if_invalid(&mut prepared)?;
+    let mut created = app.create_all(prepared).await;
+    let failed = |it: &Result<_, Problem>| matches!(it, Err(problem) if problem.kind_status().is_server_error());
+    // Nothing answers: so is the request, and whoever sends it comes again.
+    if created.iter().all(failed) {
+        return Err(created
+            .swap_remove(0)
+            .map_or_else(|problem| problem, |_| ProblemKind::Internal.into()));
+    }
+    let results = red_packets.into_iter().zip(created);
+    let results = results.map(|(asked, created)| result(&app, &caller, asked, created));
+    let results: Vec<_> = stream::iter(results).buffered(READ_AT_ONCE).collect().await;
+    let failed = results.iter().filter_map(|(_, cause)| cause.as_ref());
+    if let Some(cause) = failed.clone().next() {
+        crate::http::request_log::log_of_batch(failed.count(), cause);
+    }
+    let results = results.into_iter().map(|(result, _)| result).collect();
+    Ok(Json(BatchBody { results }))
+}
+
+/// How each packet is split, if there are not too many of them.
+fn splits(app: &App, asked: &[KeyedRequest]) -> Result<Vec<Split>, Problem> {
+    let at = "#/red_packets";
+    if !(1..=PACKETS_MAX).contains(&asked.len()) {
+        let detail = format!("a batch has 1 to {PACKETS_MAX} red packets");
+        return Err(Problem::invalid_at(at, detail));
+    }
+    let mut splits: Vec<_> = asked.iter().map(|it| it.red_packet.split(app)).collect();
+    refuse_if_invalid(&mut splits)?;
+    let splits: Vec<_> = splits.into_iter().flatten().collect();
+    let shares: u64 = splits.iter().map(|split| u64::from(split.count())).sum();
+    let shares_max = app.config.limits.shares_max;
+    if shares > u64::from(shares_max) {
+        let detail = format!("the packets of a batch have at most {shares_max} shares in all here");
+        return Err(Problem::invalid_at(at, detail));
+    }
+    Ok(splits)
+}
+
+/// Refuses the whole request where fields of packets are wrong, and names all of them.
+fn refuse_if_invalid<T>(checked: &mut [Result<T, Problem>]) -> Result<(), Problem> {
+    let is_invalid =
+        |it: &Result<T, Problem>| matches!(it, Err(problem) if problem.is(ProblemKind::Invalid));
+    let invalid = checked
+        .iter_mut()
+        .enumerate()
+        .filter(|(_, it)| is_invalid(it));
+    let faults = invalid.filter_map(|(place, it)| {
+        let at = format!("#/red_packets/{place}/red_packet");
+        Some((at, it.as_mut().err()?))
+    });
+    Problem::of_parts(faults).map_or(Ok(()), Err)
+}
+
+/// Checks a packet that counts against what its sender may make.
+async fn prepare(
+    app: &App,
+    caller: &Caller,
+    asked: &KeyedRequest,
+    split: Split,
+) -> Result<(KeyUse, Prepared), Problem> {
+    let KeyedRequest {
+        idempotency_key,
+        red_packet,
+    } = asked;
+    let draft = red_packet.draft(app, caller, split).await?;
+    let used = key_use(&caller.user, ROUTE, &idempotency_key.0, "", red_packet);
+    let prepared = app.prepare(caller, Some(&used), draft).await?;
+    Ok((used, prepared))
+}
+
+/// What is answered of a packet; and why the server is at fault, if it is.
+async fn result(
+    app: &App,
+    caller: &Caller,
+    asked: KeyedRequest,
+    created: Result<Created, Problem>,
+) -> (ResultBody, Option<String>) {
+    let answered = match created {
+        Ok(created) => {
+            let fresh = created.is_fresh();
+            let answer = asked.red_packet.answer(app, caller, created).await;
+            answer.map(|body| (fresh, body))
+        }
+        Err(problem) => Err(problem),
+    };
+    let (result, red_packet, refused) = match answered {
+        Ok((true, body)) => (CreationResult::Created, Some(body), None),
+        Ok((false, body)) => (CreationResult::Replayed, Some(body), None),
+        Err(problem) => (CreationResult::Refused, None, Some(problem.into_part())),
+    };
+    let (problem, cause) = refused.unzip();
+    let body = ResultBody {
+        idempotency_key: asked.idempotency_key,
+        result,
+        red_packet,
+        problem,
+    };
+    (body, cause.flatten())
+}

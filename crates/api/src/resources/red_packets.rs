@@ -1,0 +1,497 @@
+//! Red packets: creating and reading them, and their claims.
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    extract::State,
+    http::{HeaderMap, StatusCode, Uri},
+    response::Response,
+};
+use qiang_core::{
+    campaign::{AckLevel, CampaignKind, Details, Phase, RedPacket, Rules, Tally, check_title},
+    id::CampaignId,
+    money::Currency,
+    payment::PaymentPolicy,
+    ports::{CampaignRecord, GrantRecord},
+    split::{Entropy, Promise, RuleName, Seed, Split, SplitRule, promise},
+};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::{
+    app::App,
+    audience::{Audience, AudienceRequest, Draws},
+    auth::{Caller, Scope},
+    claims::requirements::{self, RequirementList},
+    extract::{self, Key, Param, Params},
+    http::{
+        paging::{NumberPage, PAGE_DEFAULT, PAGE_MAX, cut, limit, with_link},
+        problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
+        wire::{self, Location, MoneyBody, OWN_CACHING, StateBody, Text, When},
+    },
+    resources::{
+        create::{Created, Draft, creation_key},
+        new_money, promises,
+    },
+};
+
+/// What idempotency keys of red packets are used for.
+pub(crate) const ROUTE: &str = "POST /v1/red-packets";
+
+/// A red packet to send.
+#[derive(Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = NewRedPacket)]
+pub(crate) struct RedPacketRequest {
+    /// The campaign's id: a UUID of version 7 that the caller has made within a day, at random: who guesses it finds
+    /// the campaign. Without an `Idempotency-Key` it is one, too. Default: the service makes one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = Uuid)]
+    pub(crate) id: Option<Text<CampaignId>>,
+    /// What people see.
+    #[schema(max_length = 1024)]
+    title: String,
+    /// What the service has promised for this `id`, with `entropy`: then neither of you chooses how it is split.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub(crate) promise: Option<Text<Promise>>,
+    /// 32 random bytes of the sender's, as 64 hexadecimal digits. Everybody will see them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub(crate) entropy: Option<Text<Entropy>>,
+    /// What is taken from the sender's account and shared out.
+    total: MoneyBody,
+    /// How many get a share.
+    #[schema(minimum = 1)]
+    shares: u32,
+    split: SplitBody,
+    /// Default: now.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    starts_at: Option<When>,
+    /// When what nobody took goes back to the sender. Default: `packets.refund_after_ms` of the configuration after the
+    /// start, 24 hours unless it says otherwise.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    ends_at: Option<When>,
+    /// What a grant survives before it is acknowledged; default: fsync (embedded), memory or replica (Redis).
+    #[schema(value_type = Option<String>)]
+    ack: Option<Text<AckLevel>>,
+    /// What a claim needs before it is decided: `ticket`, a grab ticket; `order_check`, that the shop allows it.
+    /// Default: nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<String>)]
+    requirements: RequirementList,
+    /// Who may take part; default: everybody.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    audience: Option<AudienceRequest>,
+    /// Who may see the draws; default: everybody.
+    #[serde(default, skip_serializing_if = "Draws::is_everybody")]
+    draws: Draws,
+    /// Whether claims wait in line and are decided in the order in which they came; default: no.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    waiting_room: Option<bool>,
+}
+
+impl RedPacketRequest {
+    /// The split, which this node can draw.
+    pub(crate) fn split(&self, app: &App) -> Result<Split, Problem> {
+        let shares_max = app.config.limits.shares_max;
+        if self.shares > shares_max {
+            let detail = format!("a red packet has at most {shares_max} shares here");
+            return Err(Problem::invalid_at("#/shares", detail));
+        }
+        let rule = self.split.rule();
+        let split = rule.and_then(|rule| Ok(Split::new(self.total.amount, self.shares, rule)?));
+        // A title alone is found with the rest: so a batch hears of all of that at once.
+        split.map_err(|problem| match check_title(&self.title) {
+            Err(title) => problem.and(title.into()),
+            Ok(()) => problem,
+        })
+    }
+
+    /// The campaign to be made, which counts against what its sender may make.
+    pub(crate) async fn draft(
+        &self,
+        app: &App,
+        caller: &Caller,
+        split: Split,
+    ) -> Result<Draft, Problem> {
+        app.check_ack(self.ack)?;
+        app.limits.check_creation(&caller.user, self.shares)?;
+        let currency = self.total.currency.0;
+        let (promise, entropy) = (self.promise.map(|it| it.0), self.entropy.map(|it| it.0));
+        let id = self.id.map(|id| id.0);
+        let packet = promises::parts_of(app, id, promise, entropy).map(|parts| match parts {
+            Some(parts) => RedPacket::of_parts(split, currency, parts),
+            None => RedPacket::new(split, currency, Seed::from_bytes(rand::random())),
+        });
+        Ok(Draft {
+            id,
+            owner: caller.user.clone(),
+            title: self.title.clone(),
+            details: Details::default(),
+            starts_at: self.starts_at,
+            ends_at: self.ends_at,
+            lasts_ms: app.config.packets.refund_after_ms,
+            ack: self.ack,
+            requirements: app.requirements(&self.requirements)?,
+            rules: self.check_new().and(packet.map(Rules::RedPacket)),
+            payment_policy: PaymentPolicy::default(),
+            audience: AudienceRequest::keep(self.audience.as_ref(), self.draws).await?,
+            waiting_room: self.waiting_room.unwrap_or_default(),
+        })
+    }
+
+    /// Checks what only a new packet must fulfil: a repetition is answered before.
+    fn check_new(&self) -> Result<(), Problem> {
+        new_money::check(self.total.currency.0, "#/total/currency")?;
+        AudienceRequest::check_new(self.audience.as_ref())?;
+        let named = self.audience.as_ref().and_then(AudienceRequest::named);
+        match named {
+            Some(named) if (named as u64) < u64::from(self.shares) => {
+                let detail = format!(
+                    "a packet for {named} named users has at most {named} shares: a user gets one"
+                );
+                Err(Problem::invalid_at("#/shares", detail))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What is answered once the packet is there.
+    pub(crate) async fn answer(
+        &self,
+        app: &App,
+        caller: &Caller,
+        created: Created,
+    ) -> Result<RedPacketBody, Problem> {
+        if !created.is_fresh() {
+            let audience = self.audience.as_ref();
+            app.check_repeated(created.id, audience).await?;
+        }
+        let (record, tally) = app.created(created, CampaignKind::RedPacket).await?;
+        RedPacketBody::new(record, &tally, app, caller).await
+    }
+}
+
+/// How the total becomes shares.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = SplitRule)]
+pub(crate) struct SplitBody {
+    /// normal, double_average, equal or lazy.
+    #[schema(value_type = String, example = "double_average")]
+    rule: Text<RuleName>,
+    /// The smallest share, in minor units; default 1. Not for `equal`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    min: Option<i64>,
+    /// The largest share, in minor units; `normal` needs it, the others have none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max: Option<i64>,
+}
+
+impl SplitBody {
+    fn rule(self) -> Result<SplitRule, Problem> {
+        Ok(SplitRule::from_parts(self.rule.0, self.min, self.max)?)
+    }
+
+    fn of(rule: SplitRule) -> Self {
+        let (name, min, max) = rule.parts();
+        Self {
+            rule: Text(name),
+            min,
+            max,
+        }
+    }
+}
+
+/// A red packet.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = RedPacket)]
+pub(crate) struct RedPacketBody {
+    #[schema(value_type = String, format = Uuid)]
+    id: Text<CampaignId>,
+    title: String,
+    sender: String,
+    total: MoneyBody,
+    shares: u32,
+    split: SplitBody,
+    /// What binds the service: the SHA-256 over split, id, currency and seed.
+    commitment: String,
+    /// 32 random bytes that the sender has added to the seed. Without them the service has chosen the seed alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entropy: Option<String>,
+    /// What the service had promised before it knew the entropy: the SHA-256 over the id and the secret.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    promise: Option<String>,
+    /// The service's part of the seed; shown with it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    secret: Option<String>,
+    /// What the shares are drawn from; shown once all shares are claimed or the packet is closed.
+    seed: Option<String>,
+    ack: &'static str,
+    /// What a claim needs before it is decided.
+    #[schema(value_type = Vec<String>)]
+    requirements: RequirementList,
+    /// Who may take part: users, invitation or passphrase. Absent: everybody.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    audience: Option<&'static str>,
+    /// Who may see the draws.
+    draws: Draws,
+    /// The largest share, the earliest if there are several; shown with the seed, to those who may see the draws.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    luckiest: Option<ShareBody>,
+    /// Whether claims wait in line.
+    waiting_room: bool,
+    #[schema(value_type = String, format = DateTime)]
+    created_at: When,
+    /// When phase, stock, terms or details last changed, as settled. Grants do not move it.
+    #[schema(value_type = String, format = DateTime)]
+    updated_at: When,
+    /// Since when lists do not show it unless asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    archived_at: Option<When>,
+    state: StateBody,
+    /// What users have.
+    claimed: MoneyBody,
+    /// What can still be had.
+    remaining: MoneyBody,
+    /// What went back to the sender.
+    refunded: MoneyBody,
+    /// What repairs withhold. It goes back to the sender at the close.
+    withheld: MoneyBody,
+}
+
+impl RedPacketBody {
+    /// The packet as a caller may see it.
+    async fn new(
+        record: CampaignRecord,
+        tally: &Tally,
+        app: &App,
+        caller: &Caller,
+    ) -> Result<Self, Problem> {
+        let campaign = record.campaign;
+        let Rules::RedPacket(packet) = &campaign.rules else {
+            return Err(ProblemKind::UnknownCampaign.into());
+        };
+        let is_over = packet.is_over(record.phase, record.granted);
+        let meta = app.meta(campaign.id).await?;
+        let audience = meta.as_ref().and_then(|meta| meta.audience.as_deref());
+        let draws = audience.map_or_else(Draws::default, |kept| kept.draws);
+        let (id, owner) = (campaign.id, &campaign.owner);
+        let luckiest = match &meta {
+            Some(meta) if is_over && app.may_see_draws(id, owner, draws, caller).await? => {
+                meta.luckiest(app.ports.ledger.luckiest(id)).await?
+            }
+            _ => None,
+        };
+        let mut state = StateBody::new(tally, campaign.window, app.ports.engine_clock.now());
+        if is_over && tally.phase != Phase::Closed {
+            state.phase = Phase::Ended.name(); // it is closed in a moment
+        }
+        let money = |minor| MoneyBody::new(minor, packet.currency);
+        let parts = packet.origin.parts();
+        Ok(Self {
+            id: Text(campaign.id),
+            sender: campaign.owner.to_string(),
+            total: money(packet.split.total()),
+            shares: packet.split.count(),
+            split: SplitBody::of(packet.split.rule()),
+            commitment: packet.commitment(campaign.id).to_string(),
+            entropy: parts.map(|parts| parts.entropy.to_string()),
+            promise: parts.map(|parts| promise(campaign.id, &parts.secret).to_string()),
+            secret: parts.filter(|_| is_over).map(|it| it.secret.to_string()),
+            seed: is_over.then(|| packet.seed.to_string()),
+            ack: campaign.ack.name(),
+            requirements: requirements::list(campaign.requirements),
+            audience: audience.and_then(Audience::kind),
+            draws,
+            luckiest: luckiest.map(|share| ShareBody::new(share, packet.currency)),
+            waiting_room: meta.as_ref().is_some_and(|meta| meta.waiting_room),
+            created_at: When(campaign.created_at),
+            updated_at: When(record.updated_at),
+            archived_at: record.archived_at.map(When),
+            state,
+            claimed: money(tally.claimed_minor),
+            remaining: money(tally.remaining_minor),
+            refunded: money(tally.refunded_minor),
+            withheld: money(tally.withheld_minor),
+            title: campaign.title,
+        })
+    }
+}
+
+/// A red packet in a list.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ListedRedPacket {
+    #[schema(value_type = String, format = Uuid)]
+    id: Text<CampaignId>,
+    title: String,
+    sender: String,
+    total: MoneyBody,
+    shares: u32,
+    split: SplitBody,
+    #[schema(value_type = String, format = DateTime)]
+    created_at: When,
+    #[schema(value_type = String, format = DateTime)]
+    updated_at: When,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    archived_at: Option<When>,
+    state: StateBody,
+}
+
+impl ListedRedPacket {
+    pub(crate) fn new(record: CampaignRecord, app: &App) -> Result<Self, Problem> {
+        let now = app.ports.engine_clock.now();
+        let tally = record.settled_tally(now);
+        let campaign = record.campaign;
+        let Rules::RedPacket(packet) = &campaign.rules else {
+            return Err(ProblemKind::UnknownCampaign.into());
+        };
+        Ok(Self {
+            id: Text(campaign.id),
+            sender: campaign.owner.to_string(),
+            total: MoneyBody::new(packet.split.total(), packet.currency),
+            shares: packet.split.count(),
+            split: SplitBody::of(packet.split.rule()),
+            created_at: When(campaign.created_at),
+            updated_at: When(record.updated_at),
+            archived_at: record.archived_at.map(When),
+            state: StateBody::new(&tally, campaign.window, now),
+            title: campaign.title,
+        })
+    }
+}
+
+/// Who got what, in the order of the grants.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Shares)]
+pub(crate) struct SharesBody {
+    claims: Vec<ShareBody>,
+    /// Where the next page begins: its `after`. Absent on the last page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<u32>,
+    /// Whether everything granted before this request is in the ledger. If not, ask again.
+    settled: bool,
+}
+
+/// One share that was claimed.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Share)]
+pub(crate) struct ShareBody {
+    number: u32,
+    user: String,
+    amount: MoneyBody,
+    #[schema(value_type = String, format = DateTime)]
+    granted_at: When,
+}
+
+impl ShareBody {
+    pub(crate) fn new(grant: GrantRecord, currency: Currency) -> Self {
+        Self {
+            number: grant.number,
+            user: grant.user.to_string(),
+            amount: MoneyBody::new(grant.amount_minor, currency),
+            granted_at: When(grant.granted_at),
+        }
+    }
+}
+
+/// Sends a red packet from the caller's account.
+#[utoipa::path(post, path = "/v1/red-packets", tag = "red packets", request_body = RedPacketRequest,
+    operation_id = "createRedPacket", security(("bearer" = ["send"])),
+    params(("Idempotency-Key" = Option<String>, Header, description = "Makes repetition safe")),
+    responses((status = 201, body = RedPacketBody), (status = 200, description = "Sent before", body = RedPacketBody),
+        (status = 403, body = ProblemBody),
+        (status = 409, description = "`insufficient-funds`: too little money; `id-used`: another campaign has the id",
+            body = ProblemBody),
+        (status = 422, description = "`invalid`, `ack-unavailable` or `key-reused`", body = ProblemBody),
+        (status = 429, description = "`creations-throttled`: too many campaigns, or shares, in a minute; `throttled`: \
+            too many requests, or passphrases under keys that were used before", body = ProblemBody)))]
+pub(crate) async fn create(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Key(key): Key,
+    extract::Json(request): extract::Json<RedPacketRequest>,
+) -> Result<(StatusCode, Location, Json<RedPacketBody>), Problem> {
+    caller.require(Scope::Send)?;
+    let split = request.split(&app)?;
+    let draft = request.draft(&app, &caller, split).await?;
+    let key = creation_key(key, request.id);
+    let created = app
+        .create(&caller, ROUTE, key.as_ref(), &request, draft)
+        .await?;
+    let (id, status) = (created.id, wire::created(created.is_fresh()));
+    let location = wire::location(status, || format!("/v1/red-packets/{id}"));
+    let body = request.answer(&app, &caller, created).await?;
+    Ok((status, location, Json(body)))
+}
+
+/// A red packet: its commitment and its state.
+///
+/// The entity tag stands for what the caller may see of it, but for `now`; an answer 304 has the server's time in
+/// `Date`.
+#[utoipa::path(get, path = "/v1/red-packets/{id}", tag = "red packets",
+    operation_id = "getRedPacket",
+    params(("id" = String, Path, description = "The red packet's id"),
+        ("If-None-Match" = Option<String>, Header, description = "Entity tags that the caller has")),
+    responses((status = 200, body = RedPacketBody), (status = 304, description = "It is as it was with the tag"),
+        (status = 404, body = ProblemBody), NoAnswer))]
+pub(crate) async fn get(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Param(id): Param<CampaignId>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let (mut record, mut tally) = app.record(id, CampaignKind::RedPacket).await?;
+    let closed = tally.phase == Phase::Closed && record.phase != Phase::Closed;
+    let claimed = tally.granted == record.campaign.supply() && record.granted != tally.granted;
+    if closed || claimed {
+        // Over since a moment ago: the ledger is about to know.
+        app.settled().await?;
+        (record, tally) = app.record(id, CampaignKind::RedPacket).await?;
+    }
+    let body = RedPacketBody::new(record, &tally, &app, &caller).await?;
+    Ok(wire::tagged(&headers, OWN_CACHING, &body))
+}
+
+/// Who got what.
+#[utoipa::path(get, path = "/v1/red-packets/{id}/claims", tag = "red packets",
+    operation_id = "listShares", security(("bearer" = []), ("bearer" = ["read:any"])),
+    params(("id" = String, Path, description = "The red packet's id"), NumberPage),
+    responses((status = 200, body = SharesBody), (status = 403, description = "`draws-hidden`", body = ProblemBody),
+        (status = 404, body = ProblemBody), NoAnswer))]
+pub(crate) async fn list(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Param(id): Param<CampaignId>,
+    uri: Uri,
+    Params(page): Params<NumberPage>,
+) -> Result<Response, Problem> {
+    let limit = limit(page.limit, PAGE_DEFAULT, PAGE_MAX)?;
+    let Some(meta) = app.meta(id).await? else {
+        return Err(app.missing(id).await);
+    };
+    if meta.kind != CampaignKind::RedPacket {
+        return Err(ProblemKind::UnknownCampaign.into());
+    }
+    let settled = app.settled().await?;
+    let audience = meta.audience.as_deref();
+    let draws = audience.map_or_else(Draws::default, |kept| kept.draws);
+    if !app.may_see_draws(id, &meta.owner, draws, &caller).await? {
+        return Err(ProblemKind::DrawsHidden.into());
+    }
+    // One more than the page has tells whether there is another page.
+    let ledger = &app.ports.ledger;
+    let mut grants = ledger.grants(id, page.after, limit + 1).await?;
+    let next = cut(&mut grants, limit, |last| last.number);
+    let share = |grant| ShareBody::new(grant, meta.currency);
+    let body = SharesBody {
+        claims: grants.into_iter().map(share).collect(),
+        next,
+        settled,
+    };
+    Ok(with_link(&uri, next.map(Text), Json(body)))
+}

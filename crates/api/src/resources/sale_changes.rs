@@ -1,0 +1,369 @@
+//! Changes of a sale: its stock, its terms, and what people see of it.
+
+use std::sync::Arc;
+
+use axum::response::Response;
+use qiang_core::{
+    admission::{AdmissionBound, BadAdmissionRatio},
+    book::{Command, Reply},
+    campaign::{
+        CampaignError, CampaignKind, Description, DetailsChange, ImageUrl, Phase, Tally,
+        TermsChange,
+    },
+    id::{CampaignId, ProductId},
+    money::Currency,
+    payment::PaymentPolicy,
+    ports::{Action, ActionKind, CampaignRecord, WithheldRecord},
+    time::Timestamp,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use crate::{
+    extract::{self, Call},
+    http::{
+        problem::{Problem, ProblemBody},
+        wire::{MoneyBody, Text, When, nullable},
+    },
+    resources::{
+        actions,
+        changes::{Begun, Change},
+        sales::SaleBody,
+    },
+};
+
+/// What to change about a sale: its stock, or its terms; and what people see of it. What is absent stays.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = SaleChange)]
+pub(crate) struct SaleChange {
+    /// Units for sale in all, those that users have included. Not less than users have, and not less than the limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 9_007_199_254_740_991_i64)]
+    stock: Option<u64>,
+    /// When it opens: not in the past, and only while it has not opened.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    starts_at: Option<When>,
+    /// When it ends: not in the past, and only while it has not ended.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ends_at: Option<When>,
+    /// Units that one user may have: 1 up to the stock. Whoever has more keeps them.
+    #[schema(minimum = 1)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    per_user_limit: Option<u32>,
+    /// The price of one unit, in the sale's currency, for orders from then on. Others keep the price at which they were
+    /// granted. A sale that accepts more than its price has a price of at least 1; one with a `payment_tolerance` has a
+    /// price above it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unit_price: Option<MoneyBody>,
+    /// Users that are admitted to a decision at a time for each 100 units that are left: 100 to 10,000, or 0 for no
+    /// bound. Nodes follow within seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(maximum = 10_000)]
+    admission_percent: Option<u32>,
+    /// What people see.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 1024)]
+    title: Option<String>,
+    /// The seller's id of the product; null for none.
+    #[serde(
+        default,
+        deserialize_with = "nullable",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schema(value_type = Option<String>, max_length = 128)]
+    product_id: Option<Option<Text<ProductId>>>,
+    /// What it is, in words; null for none.
+    #[serde(
+        default,
+        deserialize_with = "nullable",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schema(value_type = Option<String>, max_length = 4096)]
+    description: Option<Option<Text<Description>>>,
+    /// Where its picture is; null for none.
+    #[serde(
+        default,
+        deserialize_with = "nullable",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schema(value_type = Option<String>, max_length = 2048)]
+    image_url: Option<Option<Text<ImageUrl>>>,
+}
+
+impl SaleChange {
+    fn details(&self) -> Result<DetailsChange, Problem> {
+        fn inner<T: Clone>(change: Option<&Option<Text<T>>>) -> Option<Option<T>> {
+            change.map(|to| to.as_ref().map(|to| to.0.clone()))
+        }
+        let change = DetailsChange {
+            title: self.title.clone(),
+            product_id: inner(self.product_id.as_ref()),
+            description: inner(self.description.as_ref()),
+            image_url: inner(self.image_url.as_ref()),
+        };
+        change.check()?;
+        Ok(change)
+    }
+
+    fn terms(&self) -> Result<TermsChange, BadAdmissionRatio> {
+        let admission = self.admission_percent.map(AdmissionBound::from_percent);
+        Ok(TermsChange {
+            starts_at: self.starts_at.map(|when| when.0),
+            ends_at: self.ends_at.map(|when| when.0),
+            per_user_limit: self.per_user_limit,
+            unit_price_minor: self.unit_price.map(|price| price.amount),
+            admission: admission.transpose()?,
+        })
+    }
+
+    /// The command, which is one entry of the log; none where only what people see is to change.
+    fn command(&self, campaign: CampaignId) -> Result<Option<Command>, Problem> {
+        let change = self.terms()?;
+        match (self.stock, change == TermsChange::default()) {
+            (Some(stock), true) => Ok(Some(Command::SetStock { campaign, stock })),
+            (None, false) => Ok(Some(Command::SetTerms { campaign, change })),
+            (Some(_), false) => Err(Problem::invalid("the stock is changed by itself")),
+            (None, true) => Ok(None),
+        }
+    }
+
+    /// What is changed, for the record: what people see without its texts.
+    fn changed(&self) -> Value {
+        // A struct of texts and numbers always serialises.
+        let mut changed = serde_json::to_value(self).unwrap_or_default();
+        for (field, value) in changed.as_object_mut().into_iter().flatten() {
+            if ["title", "description", "image_url"].contains(&&**field) {
+                *value = Value::Null;
+            }
+        }
+        changed
+    }
+
+    /// Refuses a price that does not fit the sale's payment policy, which never changes.
+    fn check_policy(&self, policy: PaymentPolicy) -> Result<(), Problem> {
+        match self
+            .unit_price
+            .is_none_or(|price| policy.fits(price.amount))
+        {
+            true => Ok(()),
+            false => {
+                let why = CampaignError::PaymentPolicy.to_string();
+                Err(Problem::invalid_at("#/unit_price/amount", why))
+            }
+        }
+    }
+
+    fn check_currency(&self, sold_in: Currency) -> Result<(), Problem> {
+        let price = self.unit_price.map(MoneyBody::money);
+        match price.is_some_and(|price| price.currency != sold_in) {
+            true => Err(Problem::invalid_at(
+                "#/unit_price/currency",
+                format!("the price of this sale is in {sold_in}"),
+            )),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Changes a sale. Its stock is raised or lowered, or its window, limit, price and admission are changed, while it is
+/// not over; if that is refused, nothing changes. Title, product, description and picture may change at any time. What
+/// is so already stays.
+#[utoipa::path(patch, path = "/v1/sales/{id}", tag = "sales", request_body = SaleChange,
+    operation_id = "changeSale", security(("bearer" = ["campaigns:write"]), ("bearer" = ["campaigns:write:any"])),
+    params(("id" = String, Path, description = "The sale's id"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Makes repetition safe: the change is made once")),
+    responses((status = 200, body = SaleBody), (status = 403, body = ProblemBody), (status = 404, body = ProblemBody),
+        (status = 409, description = "`stock-granted`: users have more; `phase-conflict`: it is over, or has opened; \
+            `key-pending`: an earlier request with this key broke off",
+            body = ProblemBody),
+        (status = 422, body = ProblemBody),
+        (status = 503, description = "no answer of the engine or the ledger, `ledger-incomplete`, or `uncertain`: the \
+            ledger does not have it yet",
+            body = ProblemBody)))]
+pub(crate) async fn change(
+    call: Call<CampaignId>,
+    extract::Json(request): extract::Json<SaleChange>,
+) -> Result<Response, Problem> {
+    call.app.check_leads(&call.caller, call.id).await?;
+    let details = request.details()?;
+    let command = request.command(call.id)?;
+    if details == DetailsChange::default() && command.is_none() {
+        return Err(Problem::invalid("there is nothing to change"));
+    }
+    let used = call.key_use("PATCH /v1/sales/{id}", &request);
+    let app = Arc::clone(&call.app);
+    let change = SalePatch {
+        call,
+        request,
+        details,
+        command,
+    };
+    app.change(used, false, change).await
+}
+
+/// A requested change of a sale.
+struct SalePatch {
+    call: Call<CampaignId>,
+    request: SaleChange,
+    details: DetailsChange,
+    /// `None` if only title, product, description or picture change.
+    command: Option<Command>,
+}
+
+impl SalePatch {
+    /// Whether terms and stock are so already.
+    fn is_so(&self, tally: &Tally) -> bool {
+        match &self.command {
+            Some(Command::SetStock { stock, .. }) => {
+                tally.phase != Phase::Closed && tally.supply == *stock
+            }
+            Some(Command::SetTerms { change, .. }) => {
+                tally.terms.is_some_and(|terms| change.is_in(&terms))
+            }
+            _ => true,
+        }
+    }
+
+    /// The sale after the change.
+    async fn body(&self, record: CampaignRecord, tally: &Tally) -> Result<SaleBody, Problem> {
+        let mut body = SaleBody::new(record, tally, &self.call.app).await?;
+        // The parts of a spread sale are counted one after the other, while units move between them.
+        body.stock = self.request.stock.unwrap_or(body.stock);
+        Ok(body)
+    }
+}
+
+impl Change for SalePatch {
+    type Body = SaleBody;
+
+    fn campaign(&self) -> CampaignId {
+        self.call.id
+    }
+
+    async fn already(&self) -> Result<Option<SaleBody>, Problem> {
+        let (app, campaign) = (&self.call.app, self.call.id);
+        let (record, tally) = app.present_record(campaign, CampaignKind::Sale).await?;
+        self.request.check_currency(record.campaign.currency())?;
+        match self.is_so(&tally) && self.details.is_in(&record.campaign.title, &record.details) {
+            true => Ok(Some(self.body(record, &tally).await?)),
+            false => Ok(None),
+        }
+    }
+
+    fn is_undone_by(&self, action: &Action) -> bool {
+        if action.kind != ActionKind::Change {
+            return false;
+        }
+        is_replaced(&self.request.changed(), &action.detail)
+    }
+
+    async fn is_repaired_since(&self, since: Timestamp) -> Result<bool, Problem> {
+        if self.request.stock.is_none() {
+            return Ok(false);
+        }
+        let ports = &self.call.app.ports;
+        for partition in ports.log.partitions() {
+            let repairs = ports.ledger.repairs(partition, 1).await?;
+            let withheld = ports.ledger.withheld(partition).await?;
+            let changes_stock = |it: &WithheldRecord| {
+                it.campaign == self.call.id && it.released_at.is_none_or(|at| at >= since)
+            };
+            if repairs.iter().any(|repair| repair.at >= since) || withheld.iter().any(changes_stock)
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    async fn make(&self, begun: &Begun) -> Result<SaleBody, Problem> {
+        let (app, campaign) = (&self.call.app, self.call.id);
+        let (record, tally) = app.record(campaign, CampaignKind::Sale).await?;
+        self.request.check_currency(record.campaign.currency())?;
+        self.request.check_policy(record.campaign.payment_policy)?;
+        let detail = self.request.changed();
+        let action = self.call.action_begun(begun, ActionKind::Change, &detail);
+        let Some(command) = self.command.clone() else {
+            begun.check_in_time()?;
+            return self.describe(begun, &action, &tally).await;
+        };
+        app.record_begun(begun, &action).await?;
+        let Reply::Acted(tally) = app.submit_recorded(&action, command).await? else {
+            return Err(Problem::unexpected_reply());
+        };
+        let begun = begun.recorded();
+        let changed = self.describe(&begun, &action, &tally).await;
+        changed.map_err(Problem::after_the_command)
+    }
+}
+
+impl SalePatch {
+    /// Changes title, product, description and picture, and records the action unless it is recorded. A failure of any
+    /// step after the first is `uncertain`.
+    async fn describe(
+        &self,
+        begun: &Begun,
+        action: &Action,
+        tally: &Tally,
+    ) -> Result<SaleBody, Problem> {
+        let (app, campaign) = (&self.call.app, self.call.id);
+        app.campaigns.outdate(campaign);
+        let ledger = &app.ports.ledger;
+        if self.details != DetailsChange::default() {
+            let by = (!begun.is_recorded).then_some(action);
+            ledger.describe(campaign, &self.details, by).await?;
+        }
+        let record = ledger.campaign(campaign).await;
+        let record = record.map_err(|error| Problem::from(error).after_the_command())?;
+        let record = record.ok_or_else(|| Problem::ledger_incomplete(campaign))?;
+        actions::log(action);
+        let body = self.body(record, tally).await;
+        body.map_err(Problem::after_the_command)
+    }
+}
+
+/// Whether a later change, of which the operation log has this detail, replaced one of the values that were asked for.
+fn is_replaced(asked: &Value, detail: &str) -> bool {
+    let (Value::Object(asked), Ok(Value::Object(other))) = (asked, serde_json::from_str(detail))
+    else {
+        return true;
+    };
+    // A repair that brought the ledger's values to the engine. Its record has other names of fields.
+    let source = other.get("campaigns_from");
+    if source.is_some_and(|source| source == "ledger") {
+        return true;
+    }
+    // The log does not record the new text of a field.
+    asked.iter().any(|(field, to)| {
+        let also = other.get(field);
+        also.is_some_and(|also| also.is_null() || to.is_null() || also != to)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::is_replaced;
+
+    #[test]
+    fn change_that_a_later_one_or_a_repair_replaced_is_found() {
+        let asked = json!({ "unit_price": { "amount": 600, "currency": "CNY" } });
+        let is_replaced = |detail: serde_json::Value| is_replaced(&asked, &detail.to_string());
+        assert!(is_replaced(
+            json!({ "unit_price": { "amount": 500, "currency": "CNY" } })
+        ));
+        assert!(is_replaced(
+            json!({ "campaigns_from": "ledger", "unit_price_minor": 500 })
+        ));
+        assert!(!is_replaced(
+            json!({ "campaigns_from": "engine", "unit_price_minor": 500 })
+        ));
+        assert!(!is_replaced(json!({ "stock": 5 })));
+        assert!(!is_replaced(asked.clone()));
+    }
+}

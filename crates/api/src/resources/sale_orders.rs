@@ -1,0 +1,109 @@
+//! The orders of a sale, for whoever sells.
+
+use std::sync::Arc;
+
+use axum::{Json, extract::State, http::Uri, response::Response};
+use qiang_core::{
+    campaign::CampaignKind,
+    id::{CampaignId, OrderId},
+    money::Currency,
+    ports::GrantRecord,
+};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::{
+    app::App,
+    auth::{Caller, Scope},
+    extract::{Param, Params},
+    http::{
+        paging::{NumberPage, PAGE_DEFAULT, PAGE_MAX, cut, limit, with_link},
+        problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
+        wire::{MoneyBody, Text, When},
+    },
+};
+
+/// The orders of a sale, in the order of their numbers.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Orders)]
+pub(crate) struct OrdersBody {
+    orders: Vec<ListedOrder>,
+    /// Where the next page begins: its `after`. Absent on the last page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<u32>,
+    /// Whether everything decided before this request is in the list. If not, ask again.
+    settled: bool,
+}
+
+/// An order of a list.
+#[derive(Debug, Serialize, ToSchema)]
+struct ListedOrder {
+    #[schema(value_type = String)]
+    order: Text<OrderId>,
+    number: u32,
+    /// The buyer.
+    user: String,
+    quantity: u32,
+    /// Units that were returned after the order was paid.
+    returned_quantity: u32,
+    /// The price of all units.
+    amount: MoneyBody,
+    state: &'static str,
+    #[schema(value_type = String, format = DateTime)]
+    granted_at: When,
+}
+
+impl ListedOrder {
+    fn new(campaign: CampaignId, grant: GrantRecord, currency: Currency) -> Self {
+        Self {
+            order: Text(OrderId {
+                campaign,
+                number: grant.number,
+            }),
+            number: grant.number,
+            user: grant.user.to_string(),
+            quantity: grant.quantity,
+            returned_quantity: grant.returned,
+            amount: MoneyBody::new(grant.amount_minor, currency),
+            state: grant.state.name(),
+            granted_at: When(grant.granted_at),
+        }
+    }
+}
+
+/// The orders of a sale and where they stand. The seller sees those of the own sales.
+#[utoipa::path(get, path = "/v1/sales/{id}/orders", tag = "orders",
+    operation_id = "listOrders", security(("bearer" = []), ("bearer" = ["read:any"])),
+    params(("id" = String, Path, description = "The sale's id"), NumberPage),
+    responses((status = 200, body = OrdersBody), (status = 403, body = ProblemBody),
+        (status = 404, body = ProblemBody), NoAnswer))]
+pub(crate) async fn list(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    uri: Uri,
+    Param(id): Param<CampaignId>,
+    Params(page): Params<NumberPage>,
+) -> Result<Response, Problem> {
+    let limit = limit(page.limit, PAGE_DEFAULT, PAGE_MAX)?;
+    let Some(meta) = app.meta(id).await? else {
+        return Err(app.missing(id).await);
+    };
+    if meta.kind != CampaignKind::Sale {
+        return Err(ProblemKind::UnknownCampaign.into());
+    }
+    if meta.owner != caller.user {
+        caller.require(Scope::ReadAny)?;
+    }
+    let settled = app.settled().await?;
+    // One more than the page has tells whether there is another page.
+    let mut grants = app.ports.ledger.grants(id, page.after, limit + 1).await?;
+    let next = cut(&mut grants, limit, |last| last.number);
+    let orders = grants.into_iter();
+    let orders = orders.map(|grant| ListedOrder::new(id, grant, meta.currency));
+    let body = OrdersBody {
+        orders: orders.collect(),
+        next,
+        settled,
+    };
+    Ok(with_link(&uri, next.map(Text), Json(body)))
+}

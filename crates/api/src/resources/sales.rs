@@ -1,0 +1,344 @@
+//! Flash sales: creating and reading them.
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    extract::State,
+    http::{HeaderMap, StatusCode},
+    response::Response,
+};
+use qiang_core::{
+    admission::AdmissionRatio,
+    campaign::{
+        AckLevel, CampaignError, CampaignKind, Description, Details, ImageUrl, Phase, Rules, Sale,
+        Tally, check_title,
+    },
+    id::{CampaignId, ProductId, UserId},
+    money::Money,
+    payment::{PaymentPolicy, PaymentPolicyKind},
+    ports::CampaignRecord,
+};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::{
+    app::App,
+    audience::{AudienceRequest, Draws},
+    auth::{Caller, Scope},
+    claims::requirements::{RequirementList, list},
+    extract::{self, Key, Param},
+    http::{
+        problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
+        wire::{self, Location, MoneyBody, OWN_CACHING, StateBody, Text, When},
+    },
+    resources::{
+        create::{Draft, SALE_LASTS_MS, creation_key},
+        new_money,
+    },
+};
+
+/// A sale to open.
+#[derive(Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = NewSale)]
+pub(crate) struct SaleRequest {
+    /// The campaign's id: a UUID of version 7 that the caller has made within a day, at random: who guesses it finds
+    /// the campaign. Without an `Idempotency-Key` it is one, too. Default: the service makes one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = Uuid)]
+    pub(crate) id: Option<Text<CampaignId>>,
+    /// What people see.
+    #[schema(max_length = 1024)]
+    title: String,
+    /// The seller's id of the product: sales of one product are its rounds. Visible ASCII characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, max_length = 128)]
+    product_id: Option<Text<ProductId>>,
+    /// What it is, in words; lines may break.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, max_length = 4096)]
+    description: Option<Text<Description>>,
+    /// Where its picture is: `https://…`, or a path of the shop's own site, which begins with `/`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, max_length = 2048)]
+    image_url: Option<Text<ImageUrl>>,
+    /// Who sells; default: the caller. For others only with the scope `campaigns:write:any`.
+    #[schema(value_type = Option<String>)]
+    seller: Option<Text<UserId>>,
+    /// Units for sale. All together cost at most 9007199254740991 minor units.
+    #[schema(minimum = 1, maximum = 9_007_199_254_740_991_i64)]
+    stock: u64,
+    /// Units that one user may have; default 1.
+    per_user_limit: Option<u32>,
+    unit_price: MoneyBody,
+    /// How long an unpaid order keeps its units; default 900.
+    hold_seconds: Option<u32>,
+    /// How many users may be on their way to a decision for each unit that is left, in percent: 100 to 10000, or 0 for
+    /// all; default 150. Others wait, most of them until they are answered that it is sold out. A sale that is spread
+    /// over partitions admits all, whatever it says here.
+    #[schema(maximum = 10_000)]
+    // Keys that were bound before the field was there stand for the same requests.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    admission_percent: Option<u32>,
+    /// Which payments pay an order, beside its price. `owed`: none; another amount is owed back. `accept_over`: each
+    /// larger amount. `accept_with_tolerance`: amounts that differ from the price by at most `payment_tolerance`. What
+    /// pays an order is the seller's, all of it; if the order is returned, all of it is owed back. It never changes. A
+    /// sale at 0 has `owed`. Default: `owed`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    payment_policy: Option<Text<PaymentPolicyKind>>,
+    /// For `accept_with_tolerance` and nothing else: 0 or more, below the unit price, in its currency. An order accepts
+    /// it whatever number of units it has. An order whose amount is not above the tolerance accepts
+    /// its amount alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    payment_tolerance: Option<MoneyBody>,
+    /// Default: now.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    starts_at: Option<When>,
+    /// Default: 24 hours after the start.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    ends_at: Option<When>,
+    /// What a grant survives before it is acknowledged; default: fsync (embedded), memory or replica (Redis).
+    #[schema(value_type = Option<String>)]
+    ack: Option<Text<AckLevel>>,
+    /// What a claim needs before it is decided: `ticket`, a grab ticket; `order_check`, that the shop allows it.
+    /// Default: nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<String>)]
+    requirements: RequirementList,
+    /// Who may take part; default: everybody.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    audience: Option<AudienceRequest>,
+    /// Whether claims wait in line and are decided in the order in which they came; default: no.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    waiting_room: Option<bool>,
+}
+
+/// How long an unpaid order keeps its units when nothing else is said: a quarter of an hour.
+const HOLD_S: u32 = 900;
+
+/// A flash sale.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Sale)]
+pub(crate) struct SaleBody {
+    #[schema(value_type = String, format = Uuid)]
+    id: Text<CampaignId>,
+    title: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    product_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    image_url: Option<String>,
+    seller: String,
+    pub(crate) stock: u64,
+    per_user_limit: u32,
+    unit_price: MoneyBody,
+    hold_seconds: i64,
+    /// Users that are admitted to a decision at a time for each 100 units that are left; 0 for no bound.
+    /// A sale that is spread over partitions admits all.
+    admission_percent: u32,
+    /// Which payments pay an order, beside its price: `owed`, none; `accept_over`, each larger amount;
+    /// `accept_with_tolerance`, amounts that differ from it by at most `payment_tolerance`.
+    payment_policy: &'static str,
+    /// Of `accept_with_tolerance`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payment_tolerance: Option<MoneyBody>,
+    ack: &'static str,
+    /// What a claim needs before it is decided.
+    #[schema(value_type = Vec<String>)]
+    requirements: RequirementList,
+    /// Who may take part: users, invitation or passphrase. Absent: everybody.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    audience: Option<&'static str>,
+    /// Whether claims wait in line.
+    waiting_room: bool,
+    #[schema(value_type = String, format = DateTime)]
+    created_at: When,
+    /// When phase, stock, terms or details last changed, as settled. Grants do not move it.
+    #[schema(value_type = String, format = DateTime)]
+    updated_at: When,
+    /// Since when lists do not show it unless asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    archived_at: Option<When>,
+    state: StateBody,
+}
+
+impl SaleBody {
+    pub(crate) async fn new(
+        record: CampaignRecord,
+        tally: &Tally,
+        app: &App,
+    ) -> Result<Self, Problem> {
+        let (campaign, details) = (record.campaign, record.details);
+        let meta = app.meta(campaign.id).await?;
+        let Rules::Sale(sale) = &campaign.rules else {
+            return Err(ProblemKind::UnknownCampaign.into());
+        };
+        // The ledger follows the engine.
+        let (limit, price) = match tally.terms {
+            Some(terms) => (
+                terms.per_user_limit,
+                Money::new(terms.unit_price_minor, campaign.currency()),
+            ),
+            None => (sale.per_user_limit(), sale.unit_price()),
+        };
+        let admission = tally.terms.map(|terms| terms.admission);
+        let admission = admission.unwrap_or_else(|| sale.admission().into());
+        let policy = campaign.payment_policy;
+        // The ledger follows the engine.
+        let stock = match tally.phase {
+            Phase::Closed => sale.stock(),
+            _ => tally.supply,
+        };
+        Ok(Self {
+            id: Text(campaign.id),
+            seller: campaign.owner.to_string(),
+            stock,
+            per_user_limit: limit,
+            unit_price: price.into(),
+            hold_seconds: sale.hold_ms() / 1_000,
+            admission_percent: admission.percent(),
+            payment_policy: policy.kind().name(),
+            payment_tolerance: policy
+                .tolerance_minor()
+                .map(|minor| MoneyBody::new(minor, campaign.currency())),
+            ack: campaign.ack.name(),
+            requirements: list(campaign.requirements),
+            audience: meta
+                .as_ref()
+                .and_then(|meta| meta.audience.as_deref()?.kind()),
+            waiting_room: meta.as_ref().is_some_and(|meta| meta.waiting_room),
+            created_at: When(campaign.created_at),
+            updated_at: When(record.updated_at),
+            archived_at: record.archived_at.map(When),
+            product_id: details.product_id.map(|id| id.to_string()),
+            description: details.description.map(|text| text.to_string()),
+            image_url: details.image_url.map(|url| url.to_string()),
+            state: StateBody::new(tally, campaign.window, app.ports.engine_clock.now()),
+            title: campaign.title,
+        })
+    }
+}
+
+/// Opens a sale.
+#[utoipa::path(post, path = "/v1/sales", tag = "sales", request_body = SaleRequest,
+    operation_id = "createSale", security(("bearer" = ["campaigns:write"]), ("bearer" = ["campaigns:write:any"])),
+    params(("Idempotency-Key" = Option<String>, Header, description = "Makes repetition safe")),
+    responses((status = 201, body = SaleBody), (status = 200, description = "Opened before", body = SaleBody),
+        (status = 403, body = ProblemBody),
+        (status = 409, description = "`id-used`: another campaign has the id", body = ProblemBody),
+        (status = 422, description = "`invalid`, `ack-unavailable` or `key-reused`", body = ProblemBody),
+        (status = 429, description = "`creations-throttled`: too many campaigns in a minute; `throttled`: \
+            too many requests, or passphrases under keys that were used before", body = ProblemBody)))]
+pub(crate) async fn create(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Key(key): Key,
+    extract::Json(request): extract::Json<SaleRequest>,
+) -> Result<(StatusCode, Location, Json<SaleBody>), Problem> {
+    let seller = request.seller.as_ref().map(|seller| &seller.0);
+    let is_own = seller.is_none_or(|seller| *seller == caller.user);
+    caller.require(match is_own {
+        true => Scope::CampaignsWrite,
+        false => Scope::CampaignsWriteAny,
+    })?;
+    app.check_ack(request.ack)?;
+    let hold_ms = i64::from(request.hold_seconds.unwrap_or(HOLD_S)) * 1_000;
+    let limit = request.per_user_limit.unwrap_or(1);
+    let price = request.unit_price.money();
+    let ratio = request.admission_percent.map(AdmissionRatio::of_percent);
+    let faults = Sale::faults(request.stock, limit, price, hold_ms)
+        .chain(check_title(&request.title).err())
+        .map(Problem::from);
+    let (policy, no_policy) = match payment_policy(&request) {
+        Ok(policy) => (policy, None),
+        Err(problem) => (PaymentPolicy::default(), Some(problem)),
+    };
+    let no_ratio = ratio.and_then(Result::err).map(Problem::from);
+    if let Some(problem) = faults.chain(no_ratio).chain(no_policy).reduce(Problem::and) {
+        return Err(problem);
+    }
+    let sale = Sale::new(request.stock, limit, price, hold_ms)?;
+    let sale = match ratio {
+        None => sale,
+        Some(ratio) => sale.with_admission(ratio?),
+    };
+    app.limits.check_creation(&caller.user, 0)?;
+    let draft = Draft {
+        id: request.id.map(|id| id.0),
+        owner: seller.unwrap_or(&caller.user).clone(),
+        title: request.title.clone(),
+        details: Details {
+            product_id: request.product_id.clone().map(|id| id.0),
+            description: request.description.clone().map(|text| text.0),
+            image_url: request.image_url.clone().map(|url| url.0),
+        },
+        starts_at: request.starts_at,
+        ends_at: request.ends_at,
+        lasts_ms: SALE_LASTS_MS,
+        ack: request.ack,
+        requirements: app.requirements(&request.requirements)?,
+        rules: new_money::check(price.currency, "#/unit_price/currency")
+            .and_then(|()| AudienceRequest::check_new(request.audience.as_ref()))
+            .map(|()| Rules::Sale(sale)),
+        payment_policy: policy,
+        audience: AudienceRequest::keep(request.audience.as_ref(), Draws::Everybody).await?,
+        waiting_room: request.waiting_room.unwrap_or_default(),
+    };
+    let key = creation_key(key, request.id);
+    let created = app
+        .create(&caller, "POST /v1/sales", key.as_ref(), &request, draft)
+        .await?;
+    let (id, status) = (created.id, wire::created(created.is_fresh()));
+    if !created.is_fresh() {
+        let audience = request.audience.as_ref();
+        app.check_repeated(id, audience).await?;
+    }
+    let (record, tally) = app.created(created, CampaignKind::Sale).await?;
+    let location = wire::location(status, || format!("/v1/sales/{id}"));
+    let body = SaleBody::new(record, &tally, &app).await?;
+    Ok((status, location, Json(body)))
+}
+
+/// The payment policy of a sale that is asked for.
+fn payment_policy(request: &SaleRequest) -> Result<PaymentPolicy, Problem> {
+    let kind = request.payment_policy.as_ref().map(|kind| kind.0);
+    let kind = kind.unwrap_or(PaymentPolicyKind::Owed);
+    let price = request.unit_price.money();
+    let tolerance = request.payment_tolerance.map(MoneyBody::money);
+    if tolerance.is_some_and(|tolerance| tolerance.currency != price.currency) {
+        let why = "a payment tolerance is in the currency of the unit price";
+        return Err(Problem::invalid_at("#/payment_tolerance/currency", why));
+    }
+    let minor = tolerance.map(|tolerance| tolerance.minor);
+    if minor.is_some() != (kind == PaymentPolicyKind::AcceptWithTolerance) {
+        let why = "the payment policy `accept_with_tolerance` has a payment tolerance, and no other policy does";
+        return Err(Problem::invalid_at("#/payment_tolerance", why));
+    }
+    let policy = PaymentPolicy::from_parts(kind, minor);
+    let policy = policy.filter(|policy| policy.fits(price.minor));
+    policy.ok_or_else(|| CampaignError::PaymentPolicy.into())
+}
+
+/// A sale and its state.
+///
+/// The entity tag stands for everything but `now`; an answer 304 has the server's time in `Date`.
+#[utoipa::path(get, path = "/v1/sales/{id}", tag = "sales",
+    operation_id = "getSale",
+    params(("id" = String, Path, description = "The sale's id"),
+        ("If-None-Match" = Option<String>, Header, description = "Entity tags that the caller has")),
+    responses((status = 200, body = SaleBody), (status = 304, description = "It is as it was with the tag"),
+        (status = 404, body = ProblemBody), NoAnswer))]
+pub(crate) async fn get(
+    State(app): State<Arc<App>>,
+    _: Caller,
+    Param(id): Param<CampaignId>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let (record, tally) = app.record(id, CampaignKind::Sale).await?;
+    let body = SaleBody::new(record, &tally, &app).await?;
+    Ok(wire::tagged(&headers, OWN_CACHING, &body))
+}

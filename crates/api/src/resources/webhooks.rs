@@ -1,0 +1,432 @@
+//! Webhooks: endpoints that are told what was settled.
+
+use std::sync::Arc;
+
+use axum::{Json, extract::State, http::StatusCode};
+use qiang_core::{
+    id::{CampaignId, UserId},
+    ports::{Action, ActionKind},
+    time::Timestamp,
+    web_url,
+    webhook::{
+        EventType, FILTER_CAMPAIGNS_MAX, Filter, Progress, WEBHOOKS_MAX, Webhook, WebhookEvent,
+        WebhookRecord,
+    },
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use crate::{
+    app::App,
+    auth::{Caller, Scope},
+    extract::{self, Call, Key, OptionalJson},
+    http::{
+        problem::{Problem, ProblemBody, ProblemKind},
+        request_id::RequestId,
+        wire::{self, Id, Location, Text, When},
+    },
+    idempotency::fingerprint::key_use,
+    resources::actions,
+};
+
+/// How long the secret before is used after a rotation, unless the request says otherwise; and at most.
+const OVERLAP_DEFAULT_S: u32 = 86_400;
+const OVERLAP_MAX_S: u32 = 2_592_000;
+
+/// An endpoint to be told of events.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = NewWebhook)]
+pub(crate) struct WebhookRequest {
+    /// Where events are posted: an `https:` URL whose host is on the public internet.
+    #[schema(example = "https://hooks.example/qiang", max_length = 2048)]
+    url: String,
+    /// Events of these types alone; all types if there are none.
+    #[serde(default)]
+    #[schema(example = json!(["order.held", "order.paid"]))]
+    types: Vec<String>,
+    /// Events of these campaigns alone, at most 100; of all if there are none.
+    #[serde(default)]
+    #[schema(value_type = Vec<String>, example = json!([]), max_items = 100)]
+    campaigns: Vec<Text<CampaignId>>,
+    /// Events of campaigns of this sender or seller alone.
+    #[serde(default)]
+    #[schema(value_type = Option<String>)]
+    owner: Option<Text<UserId>>,
+}
+
+/// An endpoint, and how it stands.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Webhook)]
+pub(crate) struct WebhookBody {
+    #[schema(value_type = String, format = Uuid)]
+    id: Text<Uuid>,
+    url: String,
+    #[schema(example = json!(["order.held", "order.paid"]))]
+    types: Vec<&'static str>,
+    #[schema(value_type = Vec<String>, example = json!([]))]
+    campaigns: Vec<Text<CampaignId>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    owner: Option<Text<UserId>>,
+    #[schema(value_type = String, format = DateTime)]
+    created_at: When,
+    /// How it stands.
+    status: &'static str,
+    /// Events that it may have to be told yet, those that its filter leaves out included.
+    behind: u64,
+    /// Since when nothing gets through.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    failing_since: Option<When>,
+    /// Attempts that have failed since then.
+    attempts: u32,
+    /// What the last failure was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_error: Option<String>,
+    /// When it is tried again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    retry_at: Option<When>,
+    /// Since when it is not tried any more: `redrive` has it tried again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    disabled_at: Option<When>,
+    /// What events are signed with, as Standard Webhooks has it. Said when it is made or changed, and never again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    secret: Option<String>,
+}
+
+/// All endpoints.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Webhooks)]
+pub(crate) struct WebhooksBody {
+    webhooks: Vec<WebhookBody>,
+}
+
+/// What came of a test.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = WebhookTest)]
+pub(crate) struct TestBody {
+    /// Whether the endpoint has answered 2xx in time.
+    delivered: bool,
+    /// Why not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+/// What is to be told again.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schema(as = WebhookRedrive)]
+pub(crate) struct RedriveRequest {
+    /// Everything that was decided from then on, as far as events are kept; without it what was not told yet.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    since: Option<When>,
+}
+
+/// A change of the secret.
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schema(as = WebhookRotation)]
+pub(crate) struct RotateRequest {
+    /// How long events are signed with the secret before as well, in seconds; default a day, at most 30 days.
+    #[schema(minimum = 0, maximum = 2_592_000)]
+    overlap_seconds: Option<u32>,
+}
+
+impl WebhookRequest {
+    fn filter(&self) -> Result<Filter, Problem> {
+        let mut types = Vec::with_capacity(self.types.len());
+        for name in &self.types {
+            match EventType::settled().find(|one| one.name() == name) {
+                Some(one) if !types.contains(&one) => types.push(one),
+                Some(_) => {}
+                None => {
+                    let names: Vec<_> = EventType::settled().map(EventType::name).collect();
+                    let detail = format!("a type is one of {}", names.join(", "));
+                    return Err(Problem::invalid_at("#/types", detail));
+                }
+            }
+        }
+        if self.campaigns.len() > FILTER_CAMPAIGNS_MAX {
+            let detail = format!("a filter names at most {FILTER_CAMPAIGNS_MAX} campaigns");
+            return Err(Problem::invalid_at("#/campaigns", detail));
+        }
+        Ok(Filter {
+            types,
+            campaigns: self.campaigns.iter().map(|id| id.0).collect(),
+            owner: self.owner.as_ref().map(|owner| owner.0.clone()),
+        })
+    }
+}
+
+impl WebhookRequest {
+    /// What is written down of it. Of the URL that is the host: its path may hold what only few may see.
+    fn detail(&self) -> Value {
+        let url = web_url::parse(&self.url).ok();
+        let host = url.as_ref().and_then(web_url::Url::host_str);
+        let campaigns: Vec<_> = self.campaigns.iter().map(|id| id.0.to_string()).collect();
+        let owner = self.owner.as_ref().map(|owner| owner.0.as_str());
+        json!({ "host": host, "types": self.types, "campaigns": campaigns, "owner": owner })
+    }
+}
+
+impl WebhookBody {
+    fn new(record: WebhookRecord, with_secret: bool) -> Self {
+        let WebhookRecord {
+            webhook,
+            progress,
+            last_place,
+        } = record;
+        let status = progress.status();
+        let Progress {
+            place,
+            failing_since,
+            attempts,
+            retry_at,
+            last_error,
+            disabled_at,
+        } = progress;
+        let campaigns = webhook.filter.campaigns.into_iter();
+        Self {
+            id: Text(webhook.id),
+            url: webhook.url,
+            types: webhook.filter.types.iter().map(|one| one.name()).collect(),
+            campaigns: campaigns.map(Text).collect(),
+            owner: webhook.filter.owner.map(Text),
+            created_at: When(webhook.created_at),
+            status,
+            behind: last_place.saturating_sub(place).max(0).unsigned_abs(),
+            failing_since: failing_since.map(When),
+            attempts,
+            last_error,
+            retry_at: retry_at.filter(|_| disabled_at.is_none()).map(When),
+            disabled_at: disabled_at.map(When),
+            secret: with_secret.then_some(webhook.secret),
+        }
+    }
+}
+
+async fn found(app: &App, id: Uuid) -> Result<WebhookRecord, Problem> {
+    let mut records = app.ports.ledger.webhooks().await?.into_iter();
+    let found = records.find(|record| record.webhook.id == id);
+    found.ok_or_else(missing)
+}
+
+fn missing() -> Problem {
+    Problem::new(ProblemKind::NotFound, "there is no such webhook")
+}
+
+/// Says in the log what was done, where there was a webhook.
+fn changed(was_there: bool, action: &Action) -> Result<(), Problem> {
+    if !was_there {
+        return Err(missing());
+    }
+    actions::log(action);
+    Ok(())
+}
+
+fn secret(app: &App) -> Result<String, Problem> {
+    let sender = app.ports.webhooks.as_ref();
+    let sender = sender.ok_or_else(|| Problem::unavailable("this process sends no webhooks"))?;
+    sender.sender.fresh_secret().map_err(Problem::internal)
+}
+
+/// Has an endpoint told of events.
+///
+/// It is told everything that is settled from then on and fits its filter, at least once; what happens in a campaign,
+/// in its order. The answer has the secret that the requests are signed with.
+#[utoipa::path(post, path = "/v1/webhooks", tag = "webhooks", request_body = WebhookRequest,
+    operation_id = "createWebhook", security(("bearer" = ["admin"])),
+    responses((status = 201, body = WebhookBody), (status = 200, description = "Made before", body = WebhookBody),
+        (status = 403, body = ProblemBody),
+        (status = 404, description = "The key stands for a webhook that was deleted", body = ProblemBody),
+        (status = 422, body = ProblemBody)))]
+pub(crate) async fn create(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Key(key): Key,
+    extract::Json(request): extract::Json<WebhookRequest>,
+) -> Result<(StatusCode, Location, Json<WebhookBody>), Problem> {
+    caller.require(Scope::Admin)?;
+    let (filter, detail) = (request.filter()?, request.detail());
+    let secret = secret(&app)?;
+    if let Some(webhooks) = &app.ports.webhooks {
+        let checked = webhooks.sender.check_url(&request.url);
+        checked.map_err(|why| Problem::invalid_at("#/url", why))?;
+    }
+    let ledger = &app.ports.ledger;
+    let used = key.map(|key| key_use(&caller.user, "POST /v1/webhooks", &key, "", &request));
+    let bound = match &used {
+        Some(used) => ledger.bound_key(used).await?,
+        None => None,
+    };
+    // Before the list is read: what is not in it then was deleted.
+    let was_made = match bound {
+        Some(id) => !ledger.actions(&id.to_string(), None, 1).await?.is_empty(),
+        None => false,
+    };
+    let mut records = ledger.webhooks().await?.into_iter();
+    let count = records.len();
+    if let Some(record) = records.find(|record| bound == Some(record.webhook.id)) {
+        let body = WebhookBody::new(record, true);
+        return Ok((wire::created(false), None, Json(body)));
+    }
+    if was_made {
+        let detail = "this idempotency key stands for a webhook that was deleted";
+        return Err(Problem::new(ProblemKind::NotFound, detail));
+    }
+    let too_many = || {
+        let detail = format!("there are {WEBHOOKS_MAX} webhooks, and no more may be");
+        Problem::invalid(detail)
+    };
+    // Before the key is bound: what is refused spends none.
+    if bound.is_none() && count >= WEBHOOKS_MAX {
+        return Err(too_many());
+    }
+    let id = match &used {
+        Some(used) => ledger.bind_key(used, app.fresh_id()).await?.id,
+        None => app.fresh_id(),
+    };
+    let webhook = Webhook {
+        id,
+        url: request.url,
+        secret,
+        previous_secret: None,
+        filter,
+        created_at: app.ports.clock.now(),
+    };
+    let action = app.action(&caller.user, ActionKind::Create, id, &detail);
+    if !ledger.add_webhook(&webhook, Some(&action)).await? {
+        return Err(too_many());
+    }
+    actions::log(&action);
+    let body = WebhookBody::new(found(&app, id).await?, true);
+    let status = wire::created(true);
+    let location = wire::location(status, || format!("/v1/webhooks/{id}"));
+    Ok((status, location, Json(body)))
+}
+
+/// All webhooks, and how they stand.
+#[utoipa::path(get, path = "/v1/webhooks", tag = "webhooks",
+    operation_id = "listWebhooks", security(("bearer" = ["admin"])),
+    responses((status = 200, body = WebhooksBody), (status = 403, body = ProblemBody)))]
+pub(crate) async fn list(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+) -> Result<Json<WebhooksBody>, Problem> {
+    caller.require(Scope::Admin)?;
+    let records = app.ports.ledger.webhooks().await?.into_iter();
+    let webhooks = records.map(|record| WebhookBody::new(record, false));
+    Ok(Json(WebhooksBody {
+        webhooks: webhooks.collect(),
+    }))
+}
+
+/// A webhook, and how it stands.
+#[utoipa::path(get, path = "/v1/webhooks/{id}", tag = "webhooks",
+    operation_id = "getWebhook", security(("bearer" = ["admin"])),
+    params(("id" = String, Path, description = "The webhook's id")),
+    responses((status = 200, body = WebhookBody), (status = 403, body = ProblemBody),
+        (status = 404, body = ProblemBody)))]
+pub(crate) async fn get(call: Call<Id>) -> Result<Json<WebhookBody>, Problem> {
+    call.caller.require(Scope::Admin)?;
+    let record = found(&call.app, call.id.0).await?;
+    Ok(Json(WebhookBody::new(record, false)))
+}
+
+/// Deletes a webhook. A request that is on its way to its endpoint arrives all the same.
+#[utoipa::path(delete, path = "/v1/webhooks/{id}", tag = "webhooks",
+    operation_id = "deleteWebhook", security(("bearer" = ["admin"])),
+    params(("id" = String, Path, description = "The webhook's id")),
+    responses((status = 204, description = "It is gone"), (status = 403, body = ProblemBody),
+        (status = 404, body = ProblemBody)))]
+pub(crate) async fn delete(call: Call<Id>) -> Result<StatusCode, Problem> {
+    call.caller.require(Scope::Admin)?;
+    let action = call.action(ActionKind::Delete, &json!({}));
+    let deleted = (call.app.ports.ledger).delete_webhook(call.id.0, Some(&action));
+    changed(deleted.await?, &action)?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Sends a `webhook.test` to an endpoint at once, and says what came of it.
+#[utoipa::path(post, path = "/v1/webhooks/{id}/test", tag = "webhooks",
+    operation_id = "testWebhook", security(("bearer" = ["admin"])),
+    params(("id" = String, Path, description = "The webhook's id")),
+    responses((status = 200, body = TestBody), (status = 403, body = ProblemBody),
+        (status = 404, body = ProblemBody)))]
+pub(crate) async fn test(call: Call<Id>) -> Result<Json<TestBody>, Problem> {
+    call.caller.require(Scope::Admin)?;
+    let webhook = found(&call.app, call.id.0).await?.webhook;
+    let webhooks = call.app.ports.webhooks.as_ref();
+    let webhooks =
+        webhooks.ok_or_else(|| Problem::unavailable("this process sends no webhooks"))?;
+    let now = call.app.ports.clock.now();
+    let event = WebhookEvent::test(call.app.fresh_id(), now);
+    let sent = webhooks.sender.send(&webhook, &event, now).await;
+    Ok(Json(TestBody {
+        delivered: sent.is_ok(),
+        error: sent.err().map(|failure| failure.reason),
+    }))
+}
+
+/// Has an endpoint tried again at once, also one that is disabled.
+///
+/// With `since` it is told once more what was decided from then on.
+#[utoipa::path(post, path = "/v1/webhooks/{id}/redrive", tag = "webhooks",
+    operation_id = "redriveWebhook", security(("bearer" = ["admin"])), request_body = Option<RedriveRequest>,
+    params(("id" = String, Path, description = "The webhook's id")),
+    responses((status = 200, body = WebhookBody), (status = 403, body = ProblemBody),
+        (status = 404, body = ProblemBody)))]
+pub(crate) async fn redrive(
+    call: Call<Id>,
+    OptionalJson(request): OptionalJson<RedriveRequest>,
+) -> Result<Json<WebhookBody>, Problem> {
+    call.caller.require(Scope::Admin)?;
+    let action = call.action(ActionKind::Redrive, &json!({ "since": request.since }));
+    let since: Option<Timestamp> = request.since.map(|since| since.0);
+    let ledger = &call.app.ports.ledger;
+    let redriven = ledger.redrive_webhook(call.id.0, since, Some(&action));
+    changed(redriven.await?, &action)?;
+    let record = found(&call.app, call.id.0).await?;
+    Ok(Json(WebhookBody::new(record, false)))
+}
+
+/// Gives a webhook a fresh secret; for a while events are signed with the one before too.
+#[utoipa::path(post, path = "/v1/webhooks/{id}/secret", tag = "webhooks",
+    operation_id = "rotateSecret", security(("bearer" = ["admin"])), request_body = Option<RotateRequest>,
+    params(("id" = String, Path, description = "The webhook's id")),
+    responses((status = 200, body = WebhookBody), (status = 403, body = ProblemBody),
+        (status = 404, body = ProblemBody)))]
+pub(crate) async fn rotate(
+    call: Call<Id>,
+    OptionalJson(request): OptionalJson<RotateRequest>,
+) -> Result<Json<WebhookBody>, Problem> {
+    call.caller.require(Scope::Admin)?;
+    let overlap_s = request.overlap_seconds.unwrap_or(OVERLAP_DEFAULT_S);
+    if overlap_s > OVERLAP_MAX_S {
+        let detail = format!("the secret before is used for at most {OVERLAP_MAX_S} s");
+        return Err(Problem::invalid_at("#/overlap_seconds", detail));
+    }
+    found(&call.app, call.id.0).await?;
+    let route = "POST /v1/webhooks/{id}/secret";
+    let mut action = call.action(ActionKind::Change, &json!({ "overlap_seconds": overlap_s }));
+    if let Some(used) = call.key_use(route, &request) {
+        // Repeated under its key it is the same action, and the ledger changes nothing.
+        let binding = call.app.ports.ledger.bind_key(&used, action.id).await?;
+        action.id = binding.id;
+        if !binding.fresh {
+            RequestId::mark_replay();
+        }
+    }
+    let fresh = secret(&call.app)?;
+    let until = action.at.plus_millis(i64::from(overlap_s) * 1_000);
+    let ledger = &call.app.ports.ledger;
+    let rotated = ledger.rotate_webhook(call.id.0, &fresh, until, Some(&action));
+    changed(rotated.await?, &action)?;
+    let record = found(&call.app, call.id.0).await?;
+    Ok(Json(WebhookBody::new(record, true)))
+}
