@@ -4,7 +4,11 @@
 use crate::connection::unreadable;
 use qiang_core::{book::Refusal, event::PartitionId, ports::EngineError, time::Timestamp};
 
-use crate::{node::Node, partitions::nobody, scripts::SERVED, ticking::Watched};
+use crate::{
+    node::Node,
+    partitions::{nobody, ticking::Watched},
+    protocol::scripts::RECORD_UPTIME,
+};
 
 impl Node {
     /// Says again that a partition is served, unless Redis' clock has jumped: by a look of its own, because a tick may
@@ -35,7 +39,7 @@ impl Node {
         let is_known = u8::from(!self.may_be_down(partition));
         let reply = self
             .partitions
-            .call(partition, &SERVED, nobody(), None, &|command| {
+            .call(partition, &RECORD_UPTIME, nobody(), None, &|command| {
                 command.arg(is_known)
             })
             .await?;

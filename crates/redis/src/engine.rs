@@ -20,12 +20,11 @@ use qiang_core::{
 use tokio::{runtime::Handle, task::JoinHandle};
 
 use crate::{
-    claims::{self, CALLS_MAX},
+    campaigns::claims::{self, CALLS_MAX},
     node::Node,
-    offer,
     partitions::Partitions,
-    tasks,
-    waiting_lines::WaitingLines,
+    queues::WaitingLines,
+    repair_offer, tasks,
 };
 
 /// How long claims under way may take at the close.
@@ -131,7 +130,7 @@ impl RedisEngine {
             self.runtime.spawn(tasks::expire(node())),
             self.runtime.spawn(tasks::admit(node())),
             self.runtime.spawn(tasks::recall(node())),
-            self.runtime.spawn(offer::offer(node())),
+            self.runtime.spawn(repair_offer::offer(node())),
         ]);
     }
 

@@ -4,54 +4,41 @@
 //! grants and log entries are one atomic step, and Redis pays per batch. Claims that arrive while a call is under way
 //! are combined into the next one. `lua/` has the scripts.
 //!
-//! `connection` opens connections and follows leadership terms; it knows no campaigns. Modules import only those before them: scripts; meta, reply, record;
-//! clock, partitions, ticking; waiting_lines; tally, transfer, kept, log_gap, snapshot; places, batcher, admission,
-//! gate, recalls, openings, node; downtimes; damage, claims, orders, open, open_together, commands, offer, rebuild;
-//! tasks, engine, log, repair, recall, retire, waiting.
+//! Folders, each of which imports only those before it:
+//!
+//! | folder | content |
+//! |---|---|
+//! | `connection` | connections, leadership terms, script calls; knows no campaigns |
+//! | `protocol` | scripts, and what their replies and log records mean |
+//! | `partitions` | all partitions, their clocks and gaps in their logs |
+//! | `shards` | a campaign's slices: numbers, rows, transfers between them |
+//! | `intake` | claims before a decision: gate, admission, batches; answers that the ledger does not have yet |
+//! | `campaigns` | operations: opening, claims, orders, changes |
+//! | `repair` | rebuilds partitions and campaigns after a loss |
+//! | `eviction` | closed campaigns leave Redis and come back on request |
+//! | `transport` | streams and lists that carry entries to the ledger |
+//!
+//! `lua` has the scripts; each documents its keys, arguments and replies. `node.rs` is the state that tasks and handles
+//! of a node share, `engine.rs` the handle.
 
-mod admission;
-mod batcher;
-mod claims;
-mod clock;
-mod commands;
+mod campaigns;
 mod connection;
-mod damage;
 mod downtimes;
 mod engine;
-mod gate;
-mod kept;
-mod log;
-mod log_gap;
-mod meta;
+mod eviction;
+mod intake;
 #[cfg(all(test, feature = "servers"))]
 mod model;
 mod node;
-mod offer;
-mod open;
-mod open_together;
-mod openings;
-mod orders;
 mod partitions;
-mod places;
-mod rebuild;
-mod recall;
-mod recalls;
-mod record;
+mod protocol;
+mod queues;
 mod repair;
-mod reply;
-mod retire;
-mod scripts;
-mod snapshot;
-mod tally;
+mod repair_offer;
+mod shards;
 mod tasks;
-mod terms;
-mod ticking;
-mod transfer;
 mod transport;
-mod unconfirmed;
-mod unopened;
-mod waiting;
-mod waiting_lines;
+mod waiting_room;
 
 pub use self::connection::{
     ConnectError, Identity, Options, PARTITIONS_MAX, PartitionState, Topology, WaitFor, foreign,
@@ -59,8 +46,8 @@ pub use self::connection::{
 };
 
 pub use self::{
-    admission::BLOCK_LASTS,
     engine::RedisEngine,
+    intake::admission::BLOCK_LASTS,
     node::QUEUED_MAX,
     repair::Inspection,
     transport::{

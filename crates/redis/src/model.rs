@@ -35,7 +35,7 @@ use qiang_testkit::{
 };
 use qiang_worker::settlement::settle_once;
 
-use crate::{Options, RedisEngine, batcher::submitted, claims};
+use crate::{Options, RedisEngine, campaigns::claims, intake::batcher::submitted};
 
 const PARTITION: PartitionId = PartitionId(0);
 /// Orders have so long for payments that are reported late.

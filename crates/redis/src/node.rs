@@ -19,20 +19,19 @@ use qiang_core::{
 use tokio::sync::Mutex;
 
 use crate::{
-    admission::{BLOCK_LASTS, Block, FromGate, WaitingRooms},
-    batcher::{Batch, ClaimBatcher, PendingClaim},
-    gate::Gate,
-    kept::KeptAnswers,
-    log_gap::LogGapNote,
-    meta::CampaignMeta,
-    openings::Openings,
-    partitions::Partitions,
-    places::Admission,
-    recalls::{Need, Recalls},
-    scripts::ADMIT,
-    ticking::Served,
-    transfer::Pulls,
-    unconfirmed::Unconfirmed,
+    intake::{
+        admission::{BLOCK_LASTS, Block, FromGate, WaitingRooms},
+        admission_permits::Admission,
+        batcher::{Batch, ClaimBatcher, PendingClaim},
+        gate::Gate,
+        opening_queue::Openings,
+        reload_queue::{Need, Recalls},
+        unconfirmed_grants::Unconfirmed,
+        unsettled_answers::KeptAnswers,
+    },
+    partitions::{Partitions, log_gap::LogGapNote, ticking::Served},
+    protocol::{campaign_meta::CampaignMeta, scripts::ADMIT},
+    shards::transfer::Pulls,
 };
 
 /// Claims that may wait on one node; more are turned away as overload. A partition may have as many of them waiting as

@@ -1,5 +1,9 @@
 //! All partitions of an installation and where campaigns are, over the connections to them.
 
+pub(crate) mod clock;
+pub(crate) mod log_gap;
+pub(crate) mod ticking;
+
 use std::{ops::Deref, sync::Arc, time::Duration};
 
 use crate::connection::{
@@ -19,9 +23,11 @@ use qiang_core::{
 use redis::Cmd;
 
 use crate::{
-    clock::RedisClock,
-    meta::{CampaignMeta, FIELDS},
-    scripts::HALT,
+    partitions::clock::RedisClock,
+    protocol::{
+        campaign_meta::{CampaignMeta, FIELDS},
+        scripts::HALT,
+    },
 };
 
 /// Campaigns that a node remembers; past that many, those are forgotten that nobody has asked for lately.

@@ -30,6 +30,7 @@ mod missing;
 mod operator;
 mod order_restoration;
 mod parts;
+pub(crate) mod rebuild;
 mod sample;
 pub(crate) mod sides;
 mod spread;
@@ -57,9 +58,9 @@ use self::{
 };
 use crate::{
     engine::RedisEngine,
-    rebuild::{Noted, Rebuild},
-    record::cut_at_gap,
-    snapshot::of_ledger,
+    protocol::log_record::cut_at_gap,
+    repair::rebuild::{Noted, Rebuild},
+    shards::snapshot::of_ledger,
 };
 
 /// Live campaigns that are read from the ledger at a time.

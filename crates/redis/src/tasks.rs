@@ -8,10 +8,12 @@ use redis::RedisError;
 use tokio::task::JoinSet;
 
 use crate::{
-    admission::LEASE_AGAIN,
-    gate::{BEAT_EVERY, POLL_EVERY},
+    intake::{
+        admission::LEASE_AGAIN,
+        gate::{BEAT_EVERY, POLL_EVERY},
+    },
     node::{EXPIRE_EVERY, Node},
-    ticking::{NOTED_EVERY, Ticking, Watched},
+    partitions::ticking::{NOTED_EVERY, Ticking, Watched},
 };
 
 /// How often due holds and windows are looked for.

@@ -1,5 +1,5 @@
 -- When no node served the partition. Holds stand still meanwhile: nobody could pay. The nodes that serve say again and
--- again that they do, by served.lua; where it was long from one time to the next, the partition was down between them.
+-- again that they do, by record_uptime.lua; where it was long from one time to the next, the partition was down between them.
 -- Sets `up`, when it was said last, and `downtimes`, once they are read. `up` is 0 where what was known of it is lost.
 -- KEYS as in prelude.lua
 -- ARGV as in prelude.lua

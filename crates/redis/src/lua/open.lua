@@ -1,6 +1,6 @@
 -- Takes a campaign up, or a part of one, once its shares are in place. Doing it again changes nothing.
 -- KEYS as in prelude.lua
--- ARGV[1..8] as in unopened.lua, ARGV[9] shares that must be in place, ARGV[10..] the campaign's fields and values
+-- ARGV[1..8] as in reject_reopen.lua, ARGV[9] shares that must be in place, ARGV[10..] the campaign's fields and values
 -- Replies: {"ok", ""}, {"gap", length}
 -- luacheck: read globals now append
 local length = redis.call('LLEN', KEYS[6])

@@ -4,7 +4,7 @@
 -- ARGV[1..6] as in prelude.lua, ARGV[7..] of each campaign: its id, when it was created, in milliseconds, how many
 -- sums, shares and fields it has, then place and sum of each sum, the shares, and the fields with their values
 -- Replies: {"ok", words}, one for each campaign: `new`; `here`; `left` where the ledger has to be asked whether it was
--- here, see unopened.lua; `plan` where another node has begun to spread it; `gap` where some of its shares are in place
+-- here, see reject_reopen.lua; `plan` where another node has begun to spread it; `gap` where some of its shares are in place
 -- luacheck: read globals append now damaged has_due
 local OWN_KEYS, OWN_ARGV = 12, 6
 local left = redis.call('HMGET', KEYS[1], 'left', 'left_created')

@@ -10,7 +10,7 @@ use qiang_core::{
 };
 
 use super::{of_ledger, settle_singly};
-use crate::{engine::RedisEngine, rebuild::Rebuild};
+use crate::{engine::RedisEngine, repair::rebuild::Rebuild};
 
 impl RedisEngine {
     /// Refuses a log with entries behind the ledger's position about a campaign that the ledger does not have. Rows of

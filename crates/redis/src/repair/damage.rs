@@ -14,7 +14,7 @@ use qiang_core::{
 };
 
 use super::of_ledger;
-use crate::{damage::quarantined, engine::RedisEngine, rebuild::Rebuild};
+use crate::{campaigns::damaged_keys::quarantined, engine::RedisEngine, repair::rebuild::Rebuild};
 
 /// Names the key of each campaign that does not belong to the others.
 static LOOK: LazyLock<String> = LazyLock::new(|| {

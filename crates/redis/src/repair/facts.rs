@@ -14,7 +14,7 @@ use qiang_core::{
 };
 
 use super::of_ledger;
-use crate::{partitions::Partitions, snapshot::Head};
+use crate::{partitions::Partitions, shards::snapshot::Head};
 
 /// With more entries to settle nothing is compared: reading them would take too long.
 const IN_FLIGHT_MAX: Seq = 10_000;

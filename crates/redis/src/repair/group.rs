@@ -18,8 +18,8 @@ use qiang_core::{
 use super::{Evidence, of_ledger, sides::CampaignRead};
 use crate::{
     engine::RedisEngine,
-    offer::Loss,
-    rebuild::{REPAIRER_MS, Rebuild},
+    repair::rebuild::{REPAIRER_MS, Rebuild},
+    repair_offer::Loss,
 };
 
 /// How often a repairer says that it is still at it.

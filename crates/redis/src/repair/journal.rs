@@ -13,7 +13,7 @@ use qiang_core::{
 };
 
 use super::{group::Held, missing, of_ledger, sides::BothSides};
-use crate::{rebuild::Noted, reply::share_text};
+use crate::{protocol::reply::share_text, repair::rebuild::Noted};
 
 /// What repairs of a partition have withheld, by campaign.
 pub(super) struct Journal {

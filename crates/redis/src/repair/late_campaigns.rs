@@ -11,7 +11,7 @@ use qiang_core::{
 };
 
 use super::of_ledger;
-use crate::{engine::RedisEngine, offer::Loss, rebuild::Rebuild};
+use crate::{engine::RedisEngine, repair::rebuild::Rebuild, repair_offer::Loss};
 
 const LATE: &str = include_str!("../lua/repair_late.lua");
 /// Campaigns that one call looks at.

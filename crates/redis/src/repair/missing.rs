@@ -8,7 +8,7 @@ use qiang_core::{
 };
 
 use super::of_ledger;
-use crate::{offer::Loss, rebuild::Noted};
+use crate::{repair::rebuild::Noted, repair_offer::Loss};
 
 /// Repairs of a partition that are read, newest first. They include repairs stopped since the last finished one.
 const REPAIRS_MAX: u32 = 100;

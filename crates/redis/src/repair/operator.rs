@@ -17,7 +17,7 @@ use qiang_core::{
 use tokio::time::Instant;
 
 use super::{Inspection, of_ledger, skip_to};
-use crate::{engine::RedisEngine, scripts::RELEASE};
+use crate::{engine::RedisEngine, protocol::scripts::RELEASE_WITHHELD};
 
 /// The pause before a repair is tried again.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -168,7 +168,7 @@ impl RedisEngine {
             let released = self
                 .node
                 .partitions
-                .change(partition, &RELEASE, asked, &|command| command)
+                .change(partition, &RELEASE_WITHHELD, asked, &|command| command)
                 .await?;
             self.node.invalidate(campaign);
             units += released.text().parse().unwrap_or(0);

@@ -12,7 +12,10 @@ use qiang_core::{
 use tokio::sync::Mutex;
 
 use super::{EPOCH_GAP, group::Held, of_ledger, sides::BothSides};
-use crate::{damage::quarantined_entries, offer::Loss, partitions::Partitions, rebuild::Noted};
+use crate::{
+    campaigns::damaged_keys::quarantined_entries, partitions::Partitions, repair::rebuild::Noted,
+    repair_offer::Loss,
+};
 
 /// Orders that are put back in one transaction.
 const ORDERS_AT_ONCE: usize = 500;

@@ -16,11 +16,13 @@ use tokio::time::Instant;
 
 use super::of_ledger;
 use crate::{
-    open::first_of,
+    campaigns::opening::first_of,
     partitions::Partitions,
-    reply::{Row, share},
-    scripts::REJECT_TRANSFERS,
-    snapshot::{Revised, terms_in},
+    protocol::{
+        reply::{Row, share},
+        scripts::REJECT_TRANSFERS,
+    },
+    shards::snapshot::{Revised, terms_in},
 };
 
 /// For how long units of a part that is read stay where they are, unless its repair is over before.

@@ -23,7 +23,7 @@ use super::{facts, of_ledger};
 use crate::{
     engine::RedisEngine,
     partitions::Partitions,
-    snapshot::{Head, read_order, read_payment, read_share},
+    shards::snapshot::{Head, read_order, read_payment, read_share},
 };
 
 /// With more entries in flight nothing is compared: most differences would be among them.

@@ -14,10 +14,10 @@ use qiang_core::{
 
 use super::of_ledger;
 use crate::{
+    campaigns::opening::{fields_of, first_of},
     engine::RedisEngine,
-    meta::CampaignMeta,
-    open::{fields_of, first_of},
-    snapshot::{PartSnapshot, SettledRows, SettledSnapshot, facts_of, settled},
+    protocol::campaign_meta::CampaignMeta,
+    shards::snapshot::{PartSnapshot, SettledRows, SettledSnapshot, facts_of, settled},
 };
 
 /// What Redis has of a partition.

@@ -22,7 +22,8 @@ use super::{
     terms::LastTerms,
 };
 use crate::{
-    engine::RedisEngine, rebuild::records, recalls::Need, reply::share, snapshot::settled_rows,
+    engine::RedisEngine, intake::reload_queue::Need, protocol::reply::share,
+    repair::rebuild::records, shards::snapshot::settled_rows,
 };
 
 /// A part that is repaired: its partition's place in the group, and what is known of it.

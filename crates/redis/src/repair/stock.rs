@@ -17,7 +17,7 @@ use qiang_core::{
 };
 
 use super::{Evidence, of_ledger, sides::BothSides, terms::later};
-use crate::snapshot::Revised;
+use crate::shards::snapshot::Revised;
 
 /// Entries in quarantine that are read at a time.
 const QUARANTINE_PAGE: u32 = 1_000;

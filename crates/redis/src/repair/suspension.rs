@@ -17,11 +17,11 @@ use qiang_core::{
 
 use super::{Evidence, group::Held, missing, of_ledger, sides::BothSides};
 use crate::{
-    damage::quarantined_entries,
+    campaigns::damaged_keys::quarantined_entries,
     engine::RedisEngine,
-    offer::Loss,
-    rebuild::{Noted, Rebuild},
-    snapshot::settled_rows,
+    repair::rebuild::{Noted, Rebuild},
+    repair_offer::Loss,
+    shards::snapshot::settled_rows,
 };
 
 /// Fields of a partition that name campaigns out of service begin so.

@@ -13,7 +13,7 @@ use qiang_core::{
 };
 
 use super::{Evidence, sides::BothSides};
-use crate::snapshot::Revised;
+use crate::shards::snapshot::Revised;
 
 /// The later of two.
 pub(super) fn later(a: Revised, b: Revised) -> Revised {

@@ -7,7 +7,7 @@ use qiang_core::event::Seq;
 use redis::{RedisError, Value};
 
 use super::{RECORDS_MAX, connection::PartitionConnection};
-use crate::record::{Record, decode};
+use crate::protocol::log_record::{Record, decode};
 
 /// Items that could not be read of which the last are kept.
 const DEAD_MAX: usize = 1_000;

@@ -9,6 +9,7 @@
 
 mod connection;
 mod list;
+pub(crate) mod log;
 mod reader;
 mod stream;
 

@@ -16,7 +16,7 @@ use super::{
     COUNT_QUEUED, RECORDS_MAX, SELECT_TRANSPORT, TransportKind, connection::PartitionConnection,
     eval_for, list, stream,
 };
-use crate::record::{Record, decode, unreadable};
+use crate::protocol::log_record::{Record, decode, unreadable};
 
 /// How often a worker that waits for another one's lease asks for it.
 const LEASE_POLL: Duration = Duration::from_millis(100);

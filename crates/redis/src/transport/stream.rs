@@ -7,7 +7,7 @@ use qiang_core::{event::Seq, ports::DeliveryTag};
 use redis::RedisError;
 
 use super::{GROUP, RECORDS_MAX, connection::PartitionConnection};
-use crate::record::Record;
+use crate::protocol::log_record::Record;
 
 /// Where `XAUTOCLAIM` begins and ends.
 const ROUND: &str = "0-0";

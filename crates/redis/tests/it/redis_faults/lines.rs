@@ -6,8 +6,8 @@ use qiang_testkit::servers::redis::Reply;
 
 use crate::redis_faults::harness::{blocking, prefix, shared};
 
-const ENTER: &str = include_str!("../../../src/waiting/enter.lua");
-const RECORD: &str = include_str!("../../../src/waiting/record.lua");
+const ENTER: &str = include_str!("../../../src/lua/queue/enter.lua");
+const RECORD: &str = include_str!("../../../src/lua/queue/record.lua");
 
 const CAMPAIGNS: u64 = 5;
 const USERS: u64 = 12;

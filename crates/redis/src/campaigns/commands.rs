@@ -1,0 +1,478 @@
+//! Commands that are about a whole campaign or all of them: pause, resume, close, ticks, numbers, the probe.
+
+use std::time::Instant;
+
+use crate::connection::{memory_full, unreadable};
+use futures_util::future::join_all;
+use qiang_core::{
+    book::{CampaignAction, Command, Refusal, Reply, SaleCorrection},
+    campaign::{
+        AckLevel, CampaignError, Phase, STOCK_MAX, STOCK_PRICE_MINOR_MAX, Tally, Transition,
+        TransitionError,
+    },
+    event::PartitionId,
+    id::CampaignId,
+    ports::{EngineError, Probed},
+    time::Timestamp,
+};
+
+use crate::{
+    intake::reload_queue::Need,
+    node::Node,
+    partitions::{nobody, ticking::Ticking},
+    protocol::{
+        campaign_meta::CampaignMeta,
+        scripts::{CHANGE_PHASE, PROBE, SET_STOCK, TICK},
+    },
+    shards::{
+        tally::{self, PartTally},
+        transfer::moving,
+    },
+};
+
+/// Campaigns looked at by one tick of one partition.
+const DUE_MAX: usize = 64;
+/// Holds that expire in one call of a tick: so long Redis does nothing else.
+const EXPIRED_MAX: usize = 1_000;
+/// Calls of one tick for one campaign; others of the partition wait meanwhile.
+const TICK_CALLS_MAX: usize = 20;
+/// How often a close, or a sum over parts, is tried while units are moving between parts.
+const MOVES_MAX: usize = 50;
+/// How often parts are brought back for one sum over them: they may leave again meanwhile.
+const RECALLS_MAX: usize = 4;
+
+/// Converts the error of a later step of a command that has changed a part already: "nothing was decided" is not true.
+pub(crate) fn after_an_effect(error: EngineError) -> EngineError {
+    match error {
+        EngineError::Overloaded
+        | EngineError::LedgerShareFull
+        | EngineError::Unavailable { .. }
+        | EngineError::Stopping
+        | EngineError::Refused(Refusal::UnknownCampaign) => {
+            EngineError::uncertain(format!("one part has changed, and then: {error}"))
+        }
+        other => other,
+    }
+}
+
+impl Node {
+    pub(crate) async fn run(&self, command: Command) -> Result<Reply, EngineError> {
+        match command {
+            Command::Open(setup) => self.open(&setup).await.map(|()| Reply::Opened),
+            Command::Pay {
+                order,
+                payment,
+                paid_at,
+                received,
+            } => self.pay(order, &payment, (paid_at, received)).await,
+            Command::Cancel { order } => self.cancel(order).await.map(Reply::Cancelled),
+            Command::Act { campaign, action } => self.act(campaign, action).await.map(Reply::Acted),
+            Command::SetStock { campaign, stock } => {
+                let changed = self.set_stock(campaign, stock, None).await;
+                changed.map(Reply::Acted)
+            }
+            Command::SetTerms { campaign, change } => {
+                let changed = self.set_terms(campaign, &change, None).await;
+                changed.map(Reply::Acted)
+            }
+            Command::Correct {
+                campaign,
+                correction,
+            } => match *correction {
+                SaleCorrection::Stock { expected, stock } => {
+                    let changed = self.set_stock(campaign, stock, Some(expected)).await;
+                    changed.map(Reply::Acted)
+                }
+                SaleCorrection::Terms { expected, change } => {
+                    let changed = self.set_terms(campaign, &change, Some(&expected)).await;
+                    changed.map(Reply::Acted)
+                }
+            },
+            Command::Tick { events_max } => {
+                let list = self.partitions.list();
+                let ticks = list.iter().map(async |partition| {
+                    let mut ticking = Ticking::begin(Some(Timestamp::default()));
+                    self.tick(partition.id, events_max, &mut ticking).await
+                });
+                let mut more = false;
+                for ticked in join_all(ticks).await {
+                    more |= ticked?;
+                }
+                Ok(Reply::Ticked { more })
+            }
+            Command::Return { order, part } => {
+                self.return_order(order, part).await.map(Reply::Returned)
+            }
+        }
+    }
+
+    /// Raises or lowers the stock of a sale in its first part; what that part lacks for it comes from the others first.
+    /// If a stock is expected, a sale with another one is not changed.
+    async fn set_stock(
+        &self,
+        campaign: CampaignId,
+        stock: u64,
+        expected: Option<u64>,
+    ) -> Result<Tally, EngineError> {
+        let meta = self.meta(campaign).await?;
+        let meta = meta.ok_or(Refusal::UnknownCampaign)?;
+        if meta.parts > 1 {
+            // A part that is still to be opened gets its share of the stock that the campaign was made with.
+            self.part_tallies(&meta).await?;
+        }
+        let home = self.partitions.home(campaign);
+        // Where there are replicas, they have it before anybody is told, whatever the campaign asks for.
+        let ack = match self.partitions.options().replicas {
+            0 => meta.ack,
+            _ => AckLevel::Replica,
+        };
+        // The stock for which all parts together had too few units, and how many they had.
+        let mut dry = None;
+        for _ in 0..MOVES_MAX {
+            let reply = self
+                .partitions
+                .change(home, &SET_STOCK, (campaign, ack), &|command| {
+                    command
+                        .arg(stock)
+                        .arg(STOCK_MAX)
+                        .arg(STOCK_PRICE_MINOR_MAX)
+                        .arg(expected.map_or_else(String::new, |stock| stock.to_string()))
+                })
+                .await;
+            self.invalidate(campaign);
+            let reply = reply?;
+            if self.is_back(campaign, &reply).await? {
+                continue;
+            }
+            match (reply.status.as_str(), reply.text().as_str()) {
+                ("refused", phase) => {
+                    let from = tally::phase(phase).unwrap_or(Phase::Closed);
+                    let transition = Transition::ChangeStock;
+                    return Err(Refusal::Phase(TransitionError { from, transition }).into());
+                }
+                ("changed", _) => return Err(Refusal::Changed.into()),
+                ("rules", "limit") => return Err(Refusal::Rules(CampaignError::Limit).into()),
+                ("rules", "price") => return Err(Refusal::Rules(CampaignError::Price).into()),
+                ("rules", _) => return Err(Refusal::Rules(CampaignError::Stock).into()),
+                ("short", text) => {
+                    let words = text.split_once(' ').ok_or_else(unreadable)?;
+                    let number = |word: &str| word.parse::<u64>().map_err(|_| unreadable());
+                    let (units, before) = (number(words.0)?, number(words.1)?);
+                    // If the stock is another one by now, somebody else has taken units out meanwhile.
+                    if let Some((_, remaining)) = dry.filter(|(stock, _)| *stock == before) {
+                        let least = before.saturating_sub(remaining);
+                        return Err(Refusal::StockGranted { least }.into());
+                    }
+                    let gathered = self.partitions.gather(&meta, home, units);
+                    dry = gathered.await?.map(|remaining| (before, remaining));
+                }
+                _ => {
+                    let text = reply.found(Refusal::UnknownCampaign)?;
+                    let part = PartTally::parse(&text).ok_or_else(unreadable)?;
+                    if meta.parts == 1 {
+                        return Ok(part.tally);
+                    }
+                    let tally = self.tally(campaign).await.map_err(after_an_effect)?;
+                    return tally.ok_or_else(|| after_an_effect(Refusal::UnknownCampaign.into()));
+                }
+            }
+        }
+        Err(moving())
+    }
+
+    async fn act(
+        &self,
+        campaign: CampaignId,
+        action: CampaignAction,
+    ) -> Result<Tally, EngineError> {
+        let meta = self.meta(campaign).await?;
+        let meta = meta.ok_or(Refusal::UnknownCampaign)?;
+        // A part that fails keeps none of the others from being paused or closed.
+        let mut parts = Vec::with_capacity(usize::from(meta.parts));
+        for partition in self.partitions.of_campaign(&meta) {
+            parts.push(self.act_on_part(&meta, partition, action).await);
+        }
+        let some_have_changed = parts.iter().any(Result::is_ok);
+        let parts: Result<Vec<_>, _> = parts.into_iter().collect();
+        let parts = parts.map_err(|error| match some_have_changed {
+            true => after_an_effect(error),
+            false => error,
+        })?;
+        tally::sum(&parts).ok_or_else(unreadable)
+    }
+
+    async fn act_on_part(
+        &self,
+        meta: &CampaignMeta,
+        partition: PartitionId,
+        action: CampaignAction,
+    ) -> Result<PartTally, EngineError> {
+        let (word, transition) = match action {
+            CampaignAction::Pause => ("pause", Transition::Pause),
+            CampaignAction::Resume => ("resume", Transition::Resume),
+            CampaignAction::Close => ("close", Transition::Close),
+        };
+        for _ in 0..MOVES_MAX {
+            let reply = self
+                .change(partition, &CHANGE_PHASE, (meta, Need::Any), &|command| {
+                    command.arg(word)
+                })
+                .await?;
+            match reply.status.as_str() {
+                "busy" => {
+                    self.partitions
+                        .finish_transfers_from(meta, partition)
+                        .await?;
+                }
+                "refused" => {
+                    let from = tally::phase(&reply.text()).unwrap_or(Phase::Closed);
+                    return Err(Refusal::Phase(TransitionError { from, transition }).into());
+                }
+                _ => {
+                    let text = reply.found(Refusal::UnknownCampaign)?;
+                    return PartTally::parse(&text).ok_or_else(unreadable);
+                }
+            }
+        }
+        Err(moving())
+    }
+
+    pub(crate) async fn tally(&self, campaign: CampaignId) -> Result<Option<Tally>, EngineError> {
+        let Some(meta) = self.meta(campaign).await? else {
+            return Ok(None);
+        };
+        if meta.parts == 1
+            && let Some(tally) = self.partitions.tally_from_replica(&meta).await
+        {
+            return Ok(Some(tally));
+        }
+        self.tally_of_primaries(&meta).await
+    }
+
+    /// The numbers of a campaign as its primaries have them.
+    pub(crate) async fn present_tally(
+        &self,
+        campaign: CampaignId,
+    ) -> Result<Option<Tally>, EngineError> {
+        match self.meta(campaign).await? {
+            Some(meta) => self.tally_of_primaries(&meta).await,
+            None => Ok(None),
+        }
+    }
+
+    async fn tally_of_primaries(&self, meta: &CampaignMeta) -> Result<Option<Tally>, EngineError> {
+        // Units that are moving are in no part: their transfers are finished until there are none.
+        let mut parts = self.part_tallies(meta).await?;
+        for _ in 0..MOVES_MAX {
+            if meta.parts == 1 || !self.partitions.finish_transfers(meta).await? {
+                break;
+            }
+            parts = self.part_tallies(meta).await?;
+        }
+        Ok(tally::sum(&parts))
+    }
+
+    /// Whether no part of a paused campaign grants.
+    pub(crate) async fn is_paused_throughout(
+        &self,
+        campaign: CampaignId,
+    ) -> Result<bool, EngineError> {
+        let Some(meta) = self.meta(campaign).await? else {
+            return Ok(false);
+        };
+        let parts = self.part_tallies(&meta).await?;
+        let is_over = |phase| matches!(phase, Phase::Paused | Phase::Ended | Phase::Closed);
+        Ok(parts.iter().all(|part| is_over(part.tally.phase)))
+    }
+
+    /// The numbers of every part, once those are back that have left.
+    pub(crate) async fn part_tallies(
+        &self,
+        meta: &CampaignMeta,
+    ) -> Result<Vec<PartTally>, EngineError> {
+        let mut parts = self.partitions.part_tallies(meta).await;
+        for _ in 0..RECALLS_MAX {
+            if parts.is_ok() || !self.recall(meta.id).await? {
+                break;
+            }
+            parts = self.partitions.part_tallies(meta).await;
+        }
+        parts
+    }
+
+    /// Does what is due in a partition, where no report of a payment was taken before `since`: none means until now. A
+    /// clock that was set back takes it along; by one that has jumped far nothing is due, and nothing is said about who
+    /// serves. Tells whether there is more.
+    /// A campaign that fails holds up no other: the first error is returned at the end.
+    pub(crate) async fn tick(
+        &self,
+        partition: PartitionId,
+        events_max: usize,
+        ticking: &mut Ticking,
+    ) -> Result<bool, EngineError> {
+        let now_ms = self.now_ms(partition).await?;
+        let now = Timestamp::from_millis(now_ms);
+        if self.partitions.options().clock.is_none() && ticking.holds(partition, now) {
+            return Ok(false);
+        }
+        // Tasks of their own say it again and again. A tick that is told to do what is due may be before them.
+        self.note_served(partition).await?;
+        let since = &mut ticking.since;
+        let since = *since.insert(since.unwrap_or(now).min(now));
+        let (mut more, mut passed_over, mut first) = (false, 0, None);
+        loop {
+            // Those of which nothing was done stay due: they are passed over.
+            let before = passed_over;
+            let due = self.due(partition, now_ms, passed_over).await?;
+            for campaign in &due {
+                match self
+                    .tick_campaign(partition, *campaign, (events_max, since))
+                    .await
+                {
+                    Ok(Some(has_more)) => more |= has_more,
+                    Ok(None) => passed_over += 1,
+                    Err(error) => {
+                        passed_over += 1;
+                        first.get_or_insert(error);
+                    }
+                }
+            }
+            let is_full = due.len() >= DUE_MAX;
+            if !is_full || passed_over == before {
+                more |= is_full;
+                break;
+            }
+        }
+        first.map_or(Ok(more), Err)
+    }
+
+    /// The partition's time, in milliseconds.
+    pub(crate) async fn now_ms(&self, partition: PartitionId) -> Result<i64, EngineError> {
+        if let Some(clock) = &self.partitions.options().clock {
+            return Ok(clock.now().as_millis());
+        }
+        let (time, asked) = (redis::cmd("TIME"), Instant::now());
+        let (seconds, micros): (i64, i64) = self.partitions.query(partition, &time).await?;
+        let now_ms = 1_000 * seconds + micros / 1_000;
+        let clock = self.partitions.clock(partition);
+        clock.set(asked, Timestamp::from_millis(now_ms));
+        Ok(now_ms)
+    }
+
+    /// Campaigns of a partition for which something is due, but for the first ones.
+    async fn due(
+        &self,
+        partition: PartitionId,
+        now_ms: i64,
+        skip: usize,
+    ) -> Result<Vec<CampaignId>, EngineError> {
+        let mut command = redis::cmd("ZRANGEBYSCORE");
+        command
+            .arg(self.partitions.keys().agenda(partition))
+            .arg("-inf")
+            .arg(now_ms)
+            .arg("LIMIT")
+            .arg(skip)
+            .arg(DUE_MAX);
+        let due: Vec<String> = self.partitions.query(partition, &command).await?;
+        Ok(due.iter().filter_map(|id| id.parse().ok()).collect())
+    }
+
+    /// Does what is due for a campaign's part; whether there is more, and none where nobody knows the campaign.
+    async fn tick_campaign(
+        &self,
+        partition: PartitionId,
+        campaign: CampaignId,
+        (events_max, since): (usize, Timestamp),
+    ) -> Result<Option<bool>, EngineError> {
+        let grace_ms = self.partitions.options().payment_grace.as_millis() as u64;
+        // The home may have left, while an order of this part was still held.
+        let Some(meta) = self.meta_for((campaign, Need::Owed)).await? else {
+            // A part that is open before its home is: the campaign is not known yet.
+            return Ok(None);
+        };
+        let mut left = events_max;
+        for _ in 0..TICK_CALLS_MAX {
+            let expired_max = left.min(EXPIRED_MAX);
+            let reply = self
+                .change(partition, &TICK, (&meta, Need::Owed), &|command| {
+                    command
+                        .arg(expired_max)
+                        .arg(grace_ms)
+                        .arg(since.as_millis())
+                        .arg(u8::from(self.may_be_down(partition)))
+                })
+                .await?;
+            if reply.status == "busy" {
+                self.partitions
+                    .finish_transfers_from(&meta, partition)
+                    .await?;
+                return Ok(Some(true));
+            }
+            let text = reply.text();
+            let (events, more) = text.split_once(' ').unwrap_or(("0", "0"));
+            if more == "2" {
+                self.follow_terms(&meta).await?;
+            }
+            left = left.saturating_sub(events.parse().unwrap_or(0));
+            if more == "0" || left == 0 {
+                return Ok(Some(more != "0"));
+            }
+        }
+        Ok(Some(true))
+    }
+
+    /// Takes a partition through a call that writes, without granting anything.
+    pub(crate) async fn probe(&self, partition: PartitionId) -> Result<Probed, EngineError> {
+        let options = self.partitions.options();
+        let asks = match options.replicas {
+            0 => AckLevel::Memory,
+            _ => AckLevel::Replica,
+        };
+        let reply = self
+            .partitions
+            .call(partition, &PROBE, nobody(), Some(asks), &|command| command)
+            .await;
+        // Payments, reads and the drain go on, and the drain makes room.
+        if let Some(reason) = reply.as_ref().err().and_then(memory_full) {
+            let reason = reason.to_owned();
+            return Ok(Probed::Degraded { reason });
+        }
+        let reply = reply?;
+        if reply.reached < asks {
+            let unconfirmed = || {
+                format!(
+                    "the replicas did not confirm a write within {} ms",
+                    options.replica_timeout.as_millis()
+                )
+            };
+            let missing = self.partitions.lacks_replicas(partition).await;
+            let reason = missing.unwrap_or_else(unconfirmed);
+            return Ok(Probed::Degraded { reason });
+        }
+        Ok(Probed::Ready)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_after_an_effect_never_says_that_nothing_was_decided() {
+        for error in [
+            EngineError::Overloaded,
+            EngineError::LedgerShareFull,
+            EngineError::unavailable("no primary"),
+            EngineError::Stopping,
+            Refusal::UnknownCampaign.into(),
+            EngineError::uncertain("no answer"),
+        ] {
+            let after = after_an_effect(error.clone());
+            assert!(
+                matches!(after, EngineError::Uncertain { .. }),
+                "{error}: {after}"
+            );
+        }
+    }
+}

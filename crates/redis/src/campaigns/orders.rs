@@ -1,0 +1,152 @@
+//! Orders: paying, cancelling, returning and reading them.
+
+use std::sync::Arc;
+
+use crate::connection::{Arguments, Script, unreadable};
+use crate::{
+    intake::reload_queue::Need,
+    node::Node,
+    protocol::{
+        campaign_meta::CampaignMeta,
+        reply,
+        scripts::{CANCEL, ORDER, PAY, RETURN_ORDER},
+    },
+};
+use qiang_core::{
+    book::{OrderView, PaymentOutcome, Refusal, Reply},
+    event::{Event, PartitionId},
+    id::{OrderId, PaymentRef},
+    order::{OrderState, OrderStep, OrderStepError, REFUNDS_DUE_MAX, ReturnPart},
+    payment::Received,
+    ports::EngineError,
+    time::Timestamp,
+};
+
+impl Node {
+    pub(crate) async fn pay(
+        &self,
+        order: OrderId,
+        payment: &PaymentRef,
+        (paid_at, received): (Option<Timestamp>, Received),
+    ) -> Result<Reply, EngineError> {
+        let issuer = self.issuer(order).await?;
+        let (meta, partition) = issuer.ok_or(Refusal::UnknownOrder)?;
+        let reply = self
+            .change(partition, &PAY, (&meta, Need::Owed), &|command| {
+                let paid_at = paid_at.map(|paid_at| paid_at.as_millis().to_string());
+                let paid_at = paid_at.unwrap_or_default();
+                command.arg(order.number).arg(payment.as_str()).arg(paid_at);
+                command
+                    .arg(REFUNDS_DUE_MAX)
+                    .arg(u8::from(self.may_be_down(partition)))
+                    .arg(received.to_string())
+                    .arg(u8::from(received.pays()))
+            })
+            .await?;
+        if reply.status == "refused" {
+            return Err(Refusal::TooManyPayments.into());
+        }
+        let text = reply.found(Refusal::UnknownOrder)?;
+        let (state, order_text) = reply::payment(&text).ok_or_else(unreadable)?;
+        let view = reply::order(&meta, order_text).ok_or_else(unreadable)?;
+        let Some(state) = state else {
+            return Ok(Reply::Payment(PaymentOutcome::Paid, view)); // nothing was recorded
+        };
+        let (number, payment) = (order.number, payment.clone());
+        let event = Event::of_payment(number, payment, state);
+        self.kept(partition).keep_step(&meta, event);
+        Ok(Reply::Payment(state.outcome, view))
+    }
+
+    pub(crate) async fn cancel(&self, order: OrderId) -> Result<OrderView, EngineError> {
+        let step = (OrderStep::Cancel, None);
+        self.give_back(order, &CANCEL, step).await
+    }
+
+    /// Returns a paid order, or some units of it: [`Command::Return`](qiang_core::book::Command::Return).
+    pub(crate) async fn return_order(
+        &self,
+        order: OrderId,
+        part: Option<ReturnPart>,
+    ) -> Result<OrderView, EngineError> {
+        let step = (OrderStep::Return, part);
+        self.give_back(order, &RETURN_ORDER, step).await
+    }
+
+    /// Makes a step by which an order's units come back.
+    async fn give_back(
+        &self,
+        order: OrderId,
+        script: &'static Script,
+        (step, part): (OrderStep, Option<ReturnPart>),
+    ) -> Result<OrderView, EngineError> {
+        let issuer = self.issuer(order).await?;
+        let (meta, partition) = issuer.ok_or(Refusal::UnknownOrder)?;
+        let reply = self
+            .change(partition, script, (&meta, Need::Owed), &|command| {
+                command.arg(order.number);
+                match &part {
+                    Some(ReturnPart { quantity, key }) => command.arg(quantity).arg(key.as_str()),
+                    None => command.arg("").arg(""),
+                }
+            })
+            .await?;
+        if reply.status == "refused" {
+            let text = str::from_utf8(&reply.text).ok();
+            let refusal = text.and_then(|text| refusal(text, step));
+            return Err(refusal.ok_or_else(unreadable)?.into());
+        }
+        let text = reply.found(Refusal::UnknownOrder)?;
+        let view = reply::order(&meta, &text).ok_or_else(unreadable)?;
+        let number = order.number;
+        let state = view.grant.order.map(|order| order.state);
+        let event = match state {
+            _ if part.is_some() => Event::Returned { number, part },
+            Some(OrderState::Returned) => Event::Returned { number, part: None },
+            _ => Event::Cancelled { number },
+        };
+        self.kept(partition).keep_step(&meta, event);
+        Ok(view)
+    }
+
+    pub(crate) async fn order(&self, order: OrderId) -> Result<Option<OrderView>, EngineError> {
+        let Some((meta, partition)) = self.issuer(order).await? else {
+            return Ok(None);
+        };
+        let arguments: Arguments<'_> = &|command| command.arg(order.number);
+        let read = || {
+            let partitions = &self.partitions;
+            partitions.call(partition, &ORDER, meta.id, None, arguments)
+        };
+        let reply = self.call_back((meta.id, Need::Owed), read).await?;
+        match reply.found(Refusal::UnknownOrder) {
+            Ok(text) => reply::order(&meta, &text).map(Some).ok_or_else(unreadable),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// The order's campaign, and the partition that issued it; none where the campaign is unknown.
+    async fn issuer(
+        &self,
+        order: OrderId,
+    ) -> Result<Option<(Arc<CampaignMeta>, PartitionId)>, EngineError> {
+        let meta = self.meta_for((order.campaign, Need::Owed)).await?;
+        Ok(meta.map(|meta| {
+            let partition = self.partitions.of_order(&meta, order.number);
+            (meta, partition)
+        }))
+    }
+}
+
+/// Why a step of an order was refused.
+fn refusal(text: &str, step: OrderStep) -> Option<Refusal> {
+    if text == "key" {
+        return Some(Refusal::KeyReused);
+    }
+    if let Some(left) = text.strip_prefix("left ") {
+        let left = left.parse().ok()?;
+        return Some(Refusal::ReturnTooLarge { left });
+    }
+    let from = reply::order_state(text)?;
+    Some(Refusal::Order(OrderStepError { from, step }))
+}

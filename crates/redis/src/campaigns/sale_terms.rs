@@ -1,0 +1,196 @@
+//! Window, limit, price and admission of a sale that is not over: changed in its first part, which the others of a
+//! spread sale follow.
+//!
+//! The first part decides and gives the change a revision, the place of its entry in that part's log: no later one is
+//! lower, also behind a repair. The node that asked takes the terms to the other parts, which go by the highest
+//! revision that they have seen. If the node dies in between, a tick of the first part does the same.
+
+use crate::connection::{Arguments, ScriptReply, unreadable};
+use futures_util::future::join_all;
+use qiang_core::{
+    admission::AdmissionBound,
+    book::Refusal,
+    campaign::{
+        AckLevel, CampaignError, Phase, STOCK_PRICE_MINOR_MAX, Tally, Terms, TermsChange,
+        Transition, TransitionError,
+    },
+    event::{Event, PartitionId},
+    id::CampaignId,
+    ports::EngineError,
+    time::Timestamp,
+};
+
+use crate::{
+    campaigns::commands::after_an_effect,
+    intake::reload_queue::Need,
+    node::Node,
+    protocol::{
+        campaign_meta::CampaignMeta,
+        scripts::{FOLLOW_TERMS, SET_TERMS},
+    },
+    shards::tally::{self, PartTally},
+};
+
+/// The argument of a script; empty if the admission stays.
+fn percent(admission: Option<AdmissionBound>) -> String {
+    admission.map_or_else(String::new, |bound| bound.percent().to_string())
+}
+
+impl Node {
+    /// Changes the terms of a sale in its first part, and has the others follow. If terms are expected, a sale with
+    /// others is not changed.
+    pub(crate) async fn set_terms(
+        &self,
+        campaign: CampaignId,
+        change: &TermsChange,
+        expected: Option<&Terms>,
+    ) -> Result<Tally, EngineError> {
+        let meta = self.meta(campaign).await?;
+        let meta = meta.ok_or(Refusal::UnknownCampaign)?;
+        if meta.parts > 1 {
+            // A part that is still to be opened gets the terms that the campaign was made with.
+            self.part_tallies(&meta).await?;
+        }
+        let decide = || self.decide_terms(&meta, (change, expected), None);
+        let reply = self.call_back((campaign, Need::Any), decide).await?;
+        let rules = |error| Err(Refusal::Rules(error).into());
+        match (reply.status.as_str(), reply.text().as_str()) {
+            ("refused", phase) => {
+                let from = tally::phase(phase).unwrap_or(Phase::Closed);
+                let transition = Transition::ChangeTerms;
+                return Err(Refusal::Phase(TransitionError { from, transition }).into());
+            }
+            ("changed", _) => return Err(Refusal::Changed.into()),
+            ("rules", "opened") => return rules(CampaignError::HasOpened),
+            ("rules", "past") => return rules(CampaignError::InThePast),
+            ("rules", "window") => return rules(CampaignError::Window),
+            ("rules", "limit") => return rules(CampaignError::Limit),
+            ("rules", _) => return rules(CampaignError::Price),
+            _ => {}
+        }
+        let text = reply.found(Refusal::UnknownCampaign)?;
+        let part = PartTally::parse(&text).ok_or_else(unreadable)?;
+        if meta.parts == 1 {
+            return Ok(part.tally);
+        }
+        self.follow_terms(&meta).await.map_err(after_an_effect)?;
+        let tally = self.tally(campaign).await.map_err(after_an_effect)?;
+        tally.ok_or_else(|| after_an_effect(Refusal::UnknownCampaign.into()))
+    }
+
+    /// Has all parts of a spread sale go by the terms of its first part.
+    pub(crate) async fn follow_terms(&self, meta: &CampaignMeta) -> Result<(), EngineError> {
+        let nothing = TermsChange::default();
+        let reply = self.decide_terms(meta, (&nothing, None), None).await?;
+        let text = reply.found(Refusal::UnknownCampaign)?;
+        let first = PartTally::parse(&text).ok_or_else(unreadable)?;
+        let home = self.partitions.home(meta.id);
+        let others = self.partitions.of_campaign(meta);
+        let others = others.filter(|partition| *partition != home);
+        // One that does not answer keeps none of the others from it.
+        let followed = join_all(others.map(|other| self.follow(meta, other, &first))).await;
+        followed.into_iter().collect::<Result<(), _>>()?;
+        let done = Some(first.revision);
+        let reply = self.decide_terms(meta, (&nothing, None), done).await?;
+        reply.found(Refusal::UnknownCampaign).map(drop)
+    }
+
+    async fn follow(
+        &self,
+        meta: &CampaignMeta,
+        part: PartitionId,
+        first: &PartTally,
+    ) -> Result<(), EngineError> {
+        let terms = first.tally.terms.ok_or_else(unreadable)?;
+        let (window, campaign) = (terms.window, (meta.id, self.terms_ack(meta)));
+        let arguments: Arguments<'_> = &|command| {
+            command
+                .arg(first.revision)
+                .arg(window.starts_at().as_millis())
+                .arg(window.ends_at().as_millis())
+                .arg(terms.per_user_limit)
+                .arg(terms.unit_price_minor)
+                .arg(terms.admission.percent())
+        };
+        // It may have closed, and left, before it has followed.
+        let follow = || {
+            let partitions = &self.partitions;
+            partitions.change(part, &FOLLOW_TERMS, campaign, arguments)
+        };
+        let reply = self.call_back((meta.id, Need::Any), follow).await;
+        self.invalidate(meta.id);
+        let text = reply?.found(Refusal::UnknownCampaign)?;
+        let phase = PartTally::parse(&text).map(|part| part.tally.phase);
+        if phase == Some(Phase::Closed) && first.tally.phase != Phase::Closed {
+            let (campaign, partition) = (meta.id, part.0);
+            tracing::warn!(%campaign, partition, "a part of a sale had closed before its terms were changed");
+        }
+        Ok(())
+    }
+
+    /// Changes terms in the first part, if that has the terms that are expected. `followed` is the revision that all
+    /// parts have followed.
+    async fn decide_terms(
+        &self,
+        meta: &CampaignMeta,
+        (change, expected): (&TermsChange, Option<&Terms>),
+        followed: Option<u64>,
+    ) -> Result<ScriptReply, EngineError> {
+        let home = self.partitions.home(meta.id);
+        let text = |number: Option<i64>| number.map_or_else(String::new, |n| n.to_string());
+        let millis = |at: Option<Timestamp>| text(at.map(Timestamp::as_millis));
+        let ack = self.terms_ack(meta);
+        let reply = self
+            .partitions
+            .call(home, &SET_TERMS, meta.id, Some(ack), &|command| {
+                command
+                    .arg(millis(change.starts_at))
+                    .arg(millis(change.ends_at))
+                    .arg(text(change.per_user_limit.map(i64::from)))
+                    .arg(text(change.unit_price_minor))
+                    .arg(STOCK_PRICE_MINOR_MAX)
+                    .arg(Timestamp::MAX.as_millis())
+                    .arg(followed.map_or_else(String::new, |revision| revision.to_string()))
+                    .arg(percent(change.admission))
+                    .arg(millis(expected.map(|terms| terms.window.starts_at())))
+                    .arg(millis(expected.map(|terms| terms.window.ends_at())))
+                    .arg(text(expected.map(|terms| terms.per_user_limit.into())))
+                    .arg(text(expected.map(|terms| terms.unit_price_minor)))
+                    .arg(percent(expected.map(|terms| terms.admission)))
+            })
+            .await;
+        self.invalidate(meta.id);
+        let reply = reply?;
+        if change != &TermsChange::default() {
+            self.keep_terms(meta, &reply);
+        }
+        if self.partitions.options().waits(ack) && reply.is_ok() {
+            reply.level(ack)?;
+        }
+        Ok(reply)
+    }
+
+    /// Keeps the terms that are in force, also where the replicas do not confirm them: users are granted by them, and a
+    /// repair that knew of these grants alone would take some for more than the limit.
+    fn keep_terms(&self, meta: &CampaignMeta, reply: &ScriptReply) {
+        let part = reply.is_ok().then(|| PartTally::parse(&reply.text()));
+        let Some((revision, Some(terms))) = part
+            .flatten()
+            .map(|part| (part.revision, part.tally.terms))
+            .filter(|(revision, _)| *revision > 0)
+        else {
+            return;
+        };
+        let home = self.partitions.home(meta.id);
+        let event = Event::TermsChanged { revision, terms };
+        self.kept(home).keep_step(meta, event);
+    }
+
+    /// Where there are replicas, they have it before anybody is told, whatever the campaign asks for.
+    fn terms_ack(&self, meta: &CampaignMeta) -> AckLevel {
+        match self.partitions.options().replicas {
+            0 => meta.ack,
+            _ => AckLevel::Replica,
+        }
+    }
+}

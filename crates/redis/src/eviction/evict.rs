@@ -1,0 +1,248 @@
+//! Closed campaigns leave Redis once the ledger has everything of them and they were kept for a while.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use futures_util::{StreamExt as _, stream};
+use qiang_core::{
+    campaign::{AckLevel, CampaignKind, Phase},
+    event::{PartitionId, Seq},
+    id::CampaignId,
+    ports::{EngineError, Ledger, LedgerError, RetireEngine, Retired, SettledPart},
+};
+
+use crate::{
+    campaigns::damaged_keys::quarantined, engine::RedisEngine, protocol::scripts::EVICT,
+    shards::snapshot::of_ledger,
+};
+
+/// Campaigns of a partition that are looked at by one step.
+const SLICE: usize = 256;
+/// So many of them at a time.
+const AT_A_TIME: usize = 8;
+/// When one is looked at again that cannot go.
+const AGAIN_MS: i64 = 60_000;
+/// The same where the ledger has it in a way that cannot be read.
+const DAMAGED_AGAIN_MS: i64 = 86_400_000;
+/// Rows that are read from the ledger at a time.
+const ROWS_PAGE: u32 = 10_000;
+
+#[async_trait]
+impl RetireEngine for RedisEngine {
+    fn recall_from(&self, ledger: Arc<dyn Ledger>) {
+        self.node.recalls.read_from(ledger);
+    }
+
+    async fn leads_retiring(
+        &self,
+        partition: PartitionId,
+        lease: Duration,
+    ) -> Result<bool, EngineError> {
+        let partitions = &self.node.partitions;
+        let key = partitions.keys().retirer(partition);
+        partitions.leads(partition, key, lease).await
+    }
+
+    async fn retire(
+        &self,
+        partition: PartitionId,
+        ledger: &dyn Ledger,
+    ) -> Result<Retired, EngineError> {
+        let node = &self.node;
+        if !node.partitions.get(partition).is_open() {
+            return Ok(Retired::default());
+        }
+        let kept_ms = node.partitions.options().keep_closed.as_millis() as i64;
+        let now_ms = node.now_ms(partition).await?;
+        let mut command = redis::cmd("ZRANGEBYSCORE");
+        command
+            .arg(node.partitions.keys().closed(partition))
+            .arg("-inf")
+            .arg(now_ms - kept_ms)
+            .arg("LIMIT")
+            .arg(0)
+            .arg(SLICE);
+        let due: Vec<String> = node.partitions.query(partition, &command).await?;
+        if due.is_empty() {
+            return Ok(Retired::default());
+        }
+        // In this order: what is closed by then has everything that is settled by now.
+        let settled = ledger.settled(partition).await.map_err(of_ledger)?;
+        let quarantined = quarantined(partition, ledger).await?;
+        let looks: Vec<_> = due
+            .iter()
+            .filter_map(|id| id.parse::<CampaignId>().ok())
+            .map(|campaign| {
+                self.retire_one(
+                    (partition, campaign),
+                    ledger,
+                    settled,
+                    &quarantined,
+                    now_ms - kept_ms,
+                )
+            })
+            .collect();
+        let mut looks = stream::iter(looks).buffer_unordered(AT_A_TIME);
+        let mut retired = Retired {
+            campaigns: 0,
+            more: due.len() >= SLICE,
+        };
+        // What cannot be read of one campaign holds up no other: the first error is returned at the end.
+        let mut first = None;
+        while let Some(looked) = looks.next().await {
+            match looked {
+                Ok(has_left) => retired.campaigns += u64::from(has_left),
+                Err(error) => drop(first.get_or_insert(error)),
+            }
+        }
+        first.map_or(Ok(retired), Err)
+    }
+}
+
+impl RedisEngine {
+    async fn retire_one(
+        &self,
+        (partition, campaign): (PartitionId, CampaignId),
+        ledger: &dyn Ledger,
+        settled: Seq,
+        quarantined: &BTreeSet<CampaignId>,
+        due_ms: i64,
+    ) -> Result<bool, EngineError> {
+        let (partitions, again_ms) = (&self.node.partitions, due_ms + AGAIN_MS);
+        if self.is_waited_for(partition, campaign).await? {
+            self.look_later(partition, campaign, again_ms).await?;
+            return Ok(false);
+        }
+        let place = |parts| partitions.index_of(partition, campaign, parts);
+        let known = match closed_part(ledger, (partition, campaign), place).await {
+            Ok(known) => known.filter(|_| !quarantined.contains(&campaign)),
+            Err(error) => {
+                // Otherwise it would be the first one of the next step again.
+                let is_damaged = matches!(error, LedgerError::Damaged { .. });
+                let at_ms = if is_damaged {
+                    due_ms + DAMAGED_AGAIN_MS
+                } else {
+                    again_ms
+                };
+                if is_damaged {
+                    tracing::error!(
+                        partition = partition.0,
+                        %campaign,
+                        %error,
+                        "the ledger has a campaign that is over in a way that cannot be read: it stays in Redis"
+                    );
+                }
+                self.look_later(partition, campaign, at_ms).await?;
+                return Err(of_ledger(error));
+            }
+        };
+        let Some((known, orders)) = known else {
+            self.look_later(partition, campaign, again_ms).await?;
+            return Ok(false);
+        };
+        let created_ms = known.record.campaign.created_at.as_millis();
+        let orders = orders.map_or_else(String::new, |orders| orders.to_string());
+        let asks = Some(AckLevel::Memory);
+        let reply = partitions
+            .call(partition, &EVICT, campaign, asks, &|command| {
+                command.arg(settled).arg(created_ms).arg(numbers_of(&known));
+                command.arg(&orders).arg(again_ms)
+            })
+            .await?;
+        if reply.text() == "differs" {
+            tracing::error!(
+                partition = partition.0,
+                %campaign,
+                "the ledger does not have all that Redis has of a campaign that is over: it stays in Redis"
+            );
+        }
+        Ok(reply.is_ok())
+    }
+
+    /// Whether a campaign's part stays for now, by what is read without the ledger: an order of it is held; or it is
+    /// the first part, and another one is here. The first one leaves last, because what the campaign is stands there,
+    /// and a tick needs it as long as a hold of any part may expire.
+    async fn is_waited_for(
+        &self,
+        partition: PartitionId,
+        campaign: CampaignId,
+    ) -> Result<bool, EngineError> {
+        let partitions = &self.node.partitions;
+        let mut get = redis::cmd("HMGET");
+        get.arg(partitions.keys().campaign(partition, campaign));
+        get.arg(&["first", "grants", "parts", "kind"]);
+        type Fields = (Option<u64>, Option<u64>, Option<u16>, Option<String>);
+        let (first, grants, parts, kind): Fields = partitions.query(partition, &get).await?;
+        let is_sale = kind.as_deref() == Some(CampaignKind::Sale.name());
+        let oldest = first.zip(grants).filter(|_| is_sale);
+        if oldest.is_some_and(|(first, grants)| first <= grants) {
+            return Ok(true);
+        }
+        let is_first = partitions.home(campaign) == partition;
+        for part in 1..parts.filter(|_| is_first).unwrap_or(1) {
+            let other = partitions.of_part(campaign, part);
+            // What one has that does not answer is not known.
+            let is_open = partitions.get(other).is_open();
+            if !is_open || partitions.has_part(campaign, other).await? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    async fn look_later(
+        &self,
+        partition: PartitionId,
+        campaign: CampaignId,
+        at_ms: i64,
+    ) -> Result<(), EngineError> {
+        let partitions = &self.node.partitions;
+        let mut later = redis::cmd("ZADD");
+        later.arg(partitions.keys().closed(partition));
+        later.arg("XX").arg(at_ms).arg(campaign.to_string());
+        let later = partitions.query::<i64>(partition, &later);
+        later.await.map(drop)
+    }
+}
+
+/// What Redis must have of a part, if the ledger can say it.
+fn numbers_of(known: &SettledPart) -> String {
+    let record = &known.record;
+    match known.parts {
+        1 => format!(
+            "{} {} {}",
+            record.granted, record.returned, record.refunded_minor
+        ),
+        _ => String::new(),
+    }
+}
+
+/// A part of a campaign that the ledger has as closed, with the number of its orders if that is a sale: fewer than
+/// Redis has numbered where a repair could not say whose one was. None while another part is not closed: units may come
+/// back to this one from there. `place` is that of the part among so many.
+async fn closed_part(
+    ledger: &dyn Ledger,
+    (partition, campaign): (PartitionId, CampaignId),
+    place: impl Fn(u16) -> Option<(u16, u16)>,
+) -> Result<Option<(SettledPart, Option<u64>)>, LedgerError> {
+    let known = ledger.settled_part(campaign, partition).await?;
+    let Some(known) = known.filter(|known| known.record.phase == Phase::Closed) else {
+        return Ok(None);
+    };
+    if known.record.campaign.kind() == CampaignKind::RedPacket {
+        return Ok(Some((known, None)));
+    }
+    let (parts, index) = place(known.parts).map_or((1, 0), |(parts, index)| {
+        (u32::from(parts), u32::from(index))
+    });
+    let (mut count, mut after) = (0, 0);
+    loop {
+        let page = ledger.settled_rows(campaign, after, ROWS_PAGE).await?;
+        let own = page.iter().filter(|row| (row.number - 1) % parts == index);
+        count += own.count() as u64;
+        match page.last() {
+            Some(last) if page.len() == ROWS_PAGE as usize => after = last.number,
+            _ => return Ok(Some((known, Some(count)))),
+        }
+    }
+}

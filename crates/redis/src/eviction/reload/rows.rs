@@ -1,0 +1,255 @@
+//! Puts the rows of a campaign's part back, its shares and, last, its hash.
+
+use std::collections::BTreeSet;
+
+use crate::connection::{Arguments, Script, ScriptReply, memory_full, unavailable};
+use qiang_core::{
+    campaign::{AckLevel, CampaignKind, Phase},
+    event::{PartitionId, Seq},
+    id::CampaignId,
+    ports::EngineError,
+    reconcile::{Repair, Survey},
+};
+
+use super::Attempt;
+use crate::{
+    campaigns::opening::sums_of,
+    intake::reload_queue::Need,
+    node::Node,
+    protocol::{
+        reply::share_text,
+        scripts::{RELOAD_END, RELOAD_END_IN_ROOM, RELOAD_ROOM, RELOAD_ROWS, RELOAD_ROWS_IN_ROOM},
+    },
+    repair::{
+        rebuild::{Numbers, Rows},
+        sides::BothSides,
+    },
+};
+
+/// The number of the shares' key among those of scripts.
+const SHARES: u8 = 6;
+/// Fields, or shares, that one call writes.
+const CHUNK: usize = 1_000;
+/// Milliseconds that a closed campaign stays that was brought back, if closed ones are kept for longer.
+const RECALLED_MS: i64 = 600_000;
+/// Bytes that campaigns may take of a partition beyond `maxmemory`, of those that are brought back in [`RECALLED_MS`].
+const OVER_BYTES_MAX: u64 = 32 << 20;
+/// What a field, a value or a share takes in Redis beside its text, at most.
+const TEXT_BYTES: u64 = 56;
+/// So long rows stay, beyond what closed campaigns are kept, that somebody has begun to bring back.
+const BEGUN_MS: i64 = 60_000;
+
+/// The scripts that put rows and the hash in place.
+type Steps = [&'static Script; 2];
+
+/// What is written of a part.
+struct Written {
+    campaign: CampaignId,
+    /// Up to where the ledger was settled before it was read.
+    upto: Seq,
+    now_ms: i64,
+    /// Fields and values, with the number of their key among those of scripts.
+    rows: [(u8, Vec<String>); 5],
+    shares: Vec<String>,
+    /// From which milliseconds on a closed one is kept a while; empty for one that is open.
+    from_ms: String,
+    due_ms: String,
+    /// Of the hash.
+    fields: Vec<String>,
+}
+
+impl Written {
+    fn of(part: &BothSides, repair: &Repair, upto: Seq, kept_ms: i64) -> Self {
+        let (meta, facts) = (&part.meta, &part.facts);
+        let is_closed = repair.rows.phase == Phase::Closed;
+        let shares = match is_closed {
+            true => &[],
+            false => &repair.shares[..],
+        };
+        let rows = match facts.kind {
+            CampaignKind::RedPacket => Rows::of_packet(meta, repair),
+            CampaignKind::Sale => Rows::of_sale(meta, facts, repair),
+        };
+        let now_ms = part.now.as_millis();
+        let sums = sums_of(shares);
+        let sums = sums
+            .iter()
+            .flat_map(|(_, place, sum)| [place.to_string(), sum.to_string()]);
+        let own = part.fields.iter();
+        let own = own.map(|(field, value)| ((*field).to_owned(), value.clone()));
+        let fields: Vec<_> = own.chain(terms_of(part)).collect();
+        let numbers = Numbers::of(meta, facts, None, &fields, repair);
+        let due_ms = numbers.due_ms();
+        let fields = numbers.fields.into_iter();
+        let fields = fields.filter(|[field, _]| !(is_closed && field.starts_with("withheld")));
+        let from_ms = now_ms - (kept_ms - kept_ms.min(RECALLED_MS));
+        let from_ms = is_closed.then_some(from_ms);
+        Self {
+            campaign: meta.id,
+            upto,
+            now_ms,
+            rows: [
+                (8, rows.users),
+                (9, rows.orders),
+                (10, rows.payments),
+                (13, rows.keys),
+                (7, sums.collect()),
+            ],
+            shares: shares
+                .iter()
+                .map(|(number, amount)| share_text(*number, *amount))
+                .collect(),
+            from_ms: from_ms.map_or_else(String::new, |millis| millis.to_string()),
+            due_ms,
+            fields: fields.flatten().collect(),
+        }
+    }
+
+    /// About what it takes in Redis.
+    fn bytes(&self) -> u64 {
+        let rows = self.rows.iter().flat_map(|(_, values)| values);
+        let all = rows.chain(&self.shares).chain(&self.fields);
+        all.map(|text| text.len() as u64 + TEXT_BYTES).sum()
+    }
+}
+
+impl Node {
+    pub(super) async fn put_back(
+        &self,
+        partition: PartitionId,
+        (part, repair): (&BothSides, Repair),
+        (upto, need): (Seq, Need),
+    ) -> Result<Attempt, EngineError> {
+        let kept_ms = self.partitions.options().keep_closed.as_millis() as i64;
+        let written = Written::of(part, &repair, upto, kept_ms);
+        let at_maxmemory: Steps = [&RELOAD_ROWS, &RELOAD_END];
+        if need == Need::Repair {
+            return self.write_part(partition, &written, at_maxmemory).await;
+        }
+        let in_room: Steps = [&RELOAD_ROWS_IN_ROOM, &RELOAD_END_IN_ROOM];
+        let put = self.write_part(partition, &written, in_room).await;
+        if !put
+            .as_ref()
+            .is_err_and(|error| memory_full(error).is_some())
+        {
+            return put;
+        }
+        if need == Need::Any || !self.has_room_over(partition, &written).await? {
+            return Err(EngineError::Overloaded);
+        }
+        self.write_part(partition, &written, at_maxmemory).await
+    }
+
+    /// Takes what is written out of the budget for campaigns that are brought back beyond `maxmemory`.
+    async fn has_room_over(
+        &self,
+        partition: PartitionId,
+        written: &Written,
+    ) -> Result<bool, EngineError> {
+        let reply = self
+            .step_back(partition, &RELOAD_ROOM, written.campaign, &|command| {
+                command.arg(written.bytes()).arg(OVER_BYTES_MAX);
+                command.arg(RECALLED_MS)
+            })
+            .await?;
+        Ok(reply.is_ok())
+    }
+
+    async fn write_part(
+        &self,
+        partition: PartitionId,
+        written: &Written,
+        [put_rows, end]: Steps,
+    ) -> Result<Attempt, EngineError> {
+        let (campaign, upto) = (written.campaign, written.upto);
+        let begun_ms = written.now_ms + BEGUN_MS;
+        for (key, values) in &written.rows {
+            for chunk in values.chunks(CHUNK) {
+                let reply = self
+                    .step_back(partition, put_rows, campaign, &|command| {
+                        command.arg(upto).arg(begun_ms).arg(key).arg(chunk)
+                    })
+                    .await?;
+                if let Some(attempt) = attempt_of(&reply)? {
+                    return Ok(attempt);
+                }
+            }
+        }
+        for (chunk, texts) in written.shares.chunks(CHUNK).enumerate() {
+            let reply = self
+                .step_back(partition, put_rows, campaign, &|command| {
+                    let place = (upto, begun_ms, SHARES, chunk * CHUNK);
+                    command.arg(place).arg(texts)
+                })
+                .await?;
+            if let Some(attempt) = attempt_of(&reply)? {
+                return Ok(attempt);
+            }
+        }
+        let reply = self
+            .step_back(partition, end, campaign, &|command| {
+                command.arg(upto).arg(&written.from_ms).arg(&written.due_ms);
+                for (_, values) in &written.rows {
+                    command.arg(values.len() / 2);
+                }
+                command.arg(written.shares.len()).arg(&written.fields)
+            })
+            .await?;
+        Ok(attempt_of(&reply)?.unwrap_or(Attempt::There))
+    }
+
+    async fn step_back(
+        &self,
+        partition: PartitionId,
+        script: &'static Script,
+        campaign: CampaignId,
+        arguments: Arguments<'_>,
+    ) -> Result<ScriptReply, EngineError> {
+        let asks = Some(AckLevel::Memory);
+        self.partitions
+            .call(partition, script, campaign, asks, arguments)
+            .await
+    }
+}
+
+/// A part as it is written, from what the ledger has of it.
+pub(super) fn united(part: &BothSides, accounted: BTreeSet<u32>) -> Repair {
+    Survey {
+        facts: part.facts,
+        engine: part.engine.clone(),
+        ledger: part.ledger.clone(),
+        closed: part.closed,
+        ledger_is_ahead: false,
+        in_flight: &[],
+        kept: &[],
+        unnamed: 0,
+        accounted,
+        withheld: 0,
+        withheld_shares: BTreeSet::new(),
+        now: part.now,
+    }
+    .repair()
+}
+
+/// What the hash says of terms that were changed.
+fn terms_of(part: &BothSides) -> Vec<(String, String)> {
+    if part.settled_revision == 0 {
+        return Vec::new();
+    }
+    let opens = part.campaign.window.starts_at().as_millis();
+    let revision = part.settled_revision.to_string();
+    vec![
+        ("opens".to_owned(), opens.to_string()),
+        ("terms".to_owned(), revision),
+    ]
+}
+
+/// What has become of an attempt, if it ends with this reply.
+fn attempt_of(reply: &ScriptReply) -> Result<Option<Attempt>, EngineError> {
+    match (reply.status.as_str(), reply.text().as_str()) {
+        ("ok", "here") => Ok(Some(Attempt::There)),
+        ("ok", _) => Ok(None),
+        ("stale" | "gap", _) => Ok(Some(Attempt::Again)),
+        (status, text) => Err(unavailable(format!("Redis answered {status} {text}"))),
+    }
+}

@@ -1,0 +1,318 @@
+//! Those who ask for one sale on this node: who is on the way, who waits, and what Redis has said about places.
+
+use std::{
+    collections::{HashSet, VecDeque},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use qiang_core::{admission::AdmissionRatio, event::PartitionId};
+
+use super::{BLOCK_LASTS, LEASE_AGAIN};
+use crate::{
+    intake::{
+        admission_permits::{Admission, Places, Signal, fingerprint},
+        batcher::{BATCH_MAX, PendingClaim},
+    },
+    protocol::campaign_meta::CampaignMeta,
+};
+
+/// After so long a claim goes whatever other nodes hold.
+const GOES_AFTER: Duration = Duration::from_secs(1);
+/// After so long it is turned away if too many users wait before it.
+const TURNED_AWAY_AFTER: Duration = Duration::from_secs(2);
+/// Nobody is let in for so long after Redis has said that nothing is left, unless units come back: the gate is about to
+/// know who holds a grant, and then answers everybody.
+const SOLD_OUT_LASTS: Duration = Duration::from_millis(50);
+/// What Redis has said about units that are left counts for so long.
+const LEFT_LASTS: Duration = Duration::from_millis(500);
+/// Without a block a node has one of so many of the users on the way whom the sale admits: where there is plenty,
+/// nobody waits for a block.
+const PART_WITHOUT_BLOCK: usize = 64;
+/// Sales with more grants than the gate keeps track of admit everybody: it could not answer those who wait.
+const GRANTS_MAX: u32 = 4_000_000;
+
+/// What Redis has leased, and what it has said beside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Block {
+    /// Users who may be on their way.
+    pub(super) users: u32,
+    /// Units that are left.
+    pub(crate) left: u64,
+    grants: u32,
+    /// The sale's ratio at present; `None` if it admits all users.
+    ratio: Option<AdmissionRatio>,
+}
+
+impl Block {
+    /// From the text of `admit.lua`.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let mut words = text.split(' ');
+        Some(Self {
+            users: words.next()?.parse().ok()?,
+            left: words.next()?.parse().ok()?,
+            grants: words.next()?.parse().ok()?,
+            ratio: AdmissionRatio::of_percent(words.next()?.parse().ok()?).ok()?,
+        })
+    }
+}
+
+/// A claim that waits for a place.
+pub(super) struct WaitingClaim {
+    pub(super) pending: PendingClaim,
+    /// Since when.
+    since: Instant,
+}
+
+impl WaitingClaim {
+    fn has_waited(&self, long: Duration, now: Instant) -> bool {
+        now >= self.since + long
+    }
+}
+
+/// How many units were left, and when Redis had answered that.
+#[derive(Debug, Clone, Copy)]
+struct Left {
+    units: u64,
+    answered_at: Instant,
+}
+
+impl Left {
+    fn is_recent(&self, now: Instant) -> bool {
+        now < self.answered_at + LEFT_LASTS
+    }
+}
+
+/// Those who ask for one sale.
+pub(super) struct Room {
+    pub(super) meta: Arc<CampaignMeta>,
+    home: PartitionId,
+    /// As the last answer about blocks said; `None` if the sale admits all users.
+    ratio: Option<AdmissionRatio>,
+    signal: Arc<Signal>,
+    places: Arc<Places>,
+    /// In the order in which they came.
+    waiting: VecDeque<WaitingClaim>,
+    /// Users who may be on their way, and until when.
+    block: u32,
+    until: Instant,
+    /// As the last answer to a claim said.
+    left: Option<Left>,
+    /// As the last answer about blocks said, and when that was asked for.
+    left_when_leased: Option<Left>,
+    lease_asked_at: Instant,
+    /// When units may have come back.
+    changed_at: Instant,
+    /// When Redis has said that nothing is left.
+    sold_out_at: Option<Instant>,
+    /// Redis is being asked for a block.
+    is_asking: bool,
+    /// When to ask next.
+    again_at: Instant,
+}
+
+impl Room {
+    pub(super) fn new(
+        (meta, home): (&Arc<CampaignMeta>, PartitionId),
+        ratio: AdmissionRatio,
+        signal: &Arc<Signal>,
+        now: Instant,
+    ) -> Self {
+        Self {
+            meta: Arc::clone(meta),
+            home,
+            ratio: Some(ratio),
+            signal: Arc::clone(signal),
+            places: Arc::new(Places::new(Arc::clone(signal))),
+            waiting: VecDeque::new(),
+            block: 0,
+            until: now,
+            left: None,
+            left_when_leased: None,
+            lease_asked_at: now,
+            changed_at: now,
+            sold_out_at: None,
+            is_asking: false,
+            again_at: now,
+        }
+    }
+
+    pub(super) fn is_waited_in(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Takes claims in, behind those who wait. Returns those who may go at once.
+    pub(super) fn enter(&mut self, claims: Vec<PendingClaim>, now: Instant) -> Vec<PendingClaim> {
+        self.signal.add(self.home, claims.len());
+        let (count, since) = (claims.len(), now);
+        let waits = |pending| WaitingClaim { pending, since };
+        self.waiting.extend(claims.into_iter().map(waits));
+        self.admit(now, count)
+    }
+
+    /// Takes the first one out if this is true of it.
+    pub(super) fn pop(
+        &mut self,
+        goes: impl FnOnce(&mut WaitingClaim) -> bool,
+    ) -> Option<PendingClaim> {
+        self.waiting.front_mut().is_some_and(goes).then_some(())?;
+        self.signal.sub(self.home, 1);
+        self.waiting.pop_front().map(|waiting| waiting.pending)
+    }
+
+    /// Takes those out who may go, from the front, but no more than `claims`.
+    pub(super) fn admit(&mut self, now: Instant, claims: usize) -> Vec<PendingClaim> {
+        let places = Arc::clone(&self.places);
+        let most = self.places_max(now);
+        let alone = most.max(self.admitted_alone(now).unwrap_or(0));
+        let mut go = Vec::new();
+        let may_go = |waiting: &mut WaitingClaim| {
+            if waiting.pending.answer.is_abandoned() {
+                return true;
+            }
+            let most = match waiting.has_waited(GOES_AFTER, now) {
+                true => alone,
+                false => most,
+            };
+            let place = places.take(&waiting.pending.claim.user, most);
+            let goes = place.is_some();
+            if let Some(place) = place {
+                waiting.pending.admission = Admission::Admitted(place);
+            }
+            goes
+        };
+        while go.len() < claims
+            && let Some(pending) = self.pop(may_go)
+        {
+            if matches!(pending.admission, Admission::Admitted(_)) {
+                go.push(pending);
+            }
+        }
+        go
+    }
+
+    /// How many users may be on their way: one in any case, unless Redis has just said that nothing is left.
+    fn places_max(&self, now: Instant) -> usize {
+        let is_recent = |at: Instant| now < at + SOLD_OUT_LASTS;
+        if self.sold_out_at.is_some_and(is_recent) {
+            return 0;
+        }
+        let block = if now < self.until { self.block } else { 0 };
+        let left = self.left.filter(|left| left.is_recent(now));
+        let without_block = left.map_or(0, |left| self.admitted(left) / PART_WITHOUT_BLOCK);
+        without_block.max(block as usize).max(1)
+    }
+
+    /// How many users the sale admits where so many units are left.
+    fn admitted(&self, left: Left) -> usize {
+        (self.ratio).map_or(usize::MAX, |ratio| ratio.users(left.units) as usize)
+    }
+
+    /// How many users may be on their way here if there were no other node; none where Redis has not said of late how
+    /// many units are left.
+    fn admitted_alone(&self, now: Instant) -> Option<usize> {
+        let left = self.left_when_leased.filter(|left| left.is_recent(now))?;
+        Some(match left.units {
+            // The gate is long in coming: Redis tells them that nothing is left.
+            0 => BATCH_MAX,
+            _ => self.admitted(left),
+        })
+    }
+
+    /// Takes those out who are turned away: they have waited for long, and so have as many other users before them as
+    /// the sale admits. All of these waited when Redis was asked how many units are left, so more asked than the sale
+    /// admitted then. Where units may have come back since, nobody is.
+    pub(super) fn turn_away(&mut self, now: Instant) -> Vec<PendingClaim> {
+        let Some(most) = self.admitted_alone(now) else {
+            return Vec::new();
+        };
+        if self.lease_asked_at < self.changed_at {
+            return Vec::new();
+        }
+        let has_waited = |it: &WaitingClaim| {
+            it.has_waited(TURNED_AWAY_AFTER, now) && it.since < self.lease_asked_at
+        };
+        let overdue = self.waiting.partition_point(has_waited);
+        if overdue <= most {
+            return Vec::new();
+        }
+        let young = self.waiting.split_off(overdue);
+        let (mut users, mut away) = (HashSet::new(), Vec::new());
+        let mut stay = Vec::new();
+        for waiting in std::mem::replace(&mut self.waiting, young) {
+            let user = fingerprint(&waiting.pending.claim.user);
+            if waiting.pending.answer.is_abandoned() {
+                self.signal.sub(self.home, 1);
+            } else if users.len() < most || users.contains(&user) {
+                users.insert(user);
+                stay.push(waiting);
+            } else {
+                self.signal.sub(self.home, 1);
+                away.push(waiting.pending);
+            }
+        }
+        for waiting in stay.into_iter().rev() {
+            self.waiting.push_front(waiting);
+        }
+        away
+    }
+
+    /// For how many users a block is to be leased, if it is: then it counts as asked for.
+    pub(super) fn ask(&mut self, now: Instant) -> Option<usize> {
+        let asks = self.is_waited_in() && !self.is_asking && now >= self.again_at;
+        self.is_asking |= asks;
+        asks.then(|| self.places.taken() + self.waiting.len())
+    }
+
+    /// What Redis has leased when it was asked at this moment; none where it has not answered.
+    pub(super) fn leased(&mut self, asked_at: Instant, block: Option<Block>, now: Instant) {
+        self.is_asking = false;
+        let is_old = asked_at < self.changed_at;
+        self.again_at = if is_old { now } else { now + LEASE_AGAIN };
+        let Some(block) = block else { return };
+        self.left_when_leased = Some(Left {
+            units: block.left,
+            answered_at: now,
+        });
+        self.ratio = block.ratio;
+        self.lease_asked_at = asked_at;
+        self.sold_out_at = (block.left == 0 && !is_old).then_some(now);
+        // However late it comes: a user more on the way does no harm.
+        self.until = now + BLOCK_LASTS;
+        let keeps_track = block.grants <= GRANTS_MAX;
+        self.block = if keeps_track { block.users } else { u32::MAX };
+    }
+
+    /// A call has granted so many, and so many units are left.
+    pub(super) fn granted(&mut self, grants: u32, units: u64, now: Instant) {
+        self.block = self.block.saturating_sub(grants);
+        self.sold_out_at = (units == 0).then_some(now);
+        self.left = Some(Left {
+            units,
+            answered_at: now,
+        });
+    }
+
+    /// Units may have come back.
+    pub(super) fn reopen(&mut self, now: Instant) {
+        self.changed_at = now;
+        self.again_at = now;
+        self.sold_out_at = None;
+    }
+
+    /// Everybody who waits.
+    pub(super) fn empty(&mut self) -> Vec<PendingClaim> {
+        self.signal.sub(self.home, self.waiting.len());
+        self.waiting.drain(..).map(|it| it.pending).collect()
+    }
+
+    /// Nobody is in it, and what it knows is too old to be of use.
+    pub(super) fn is_over(&self, now: Instant) -> bool {
+        let is_known = self.left.is_some_and(|left| left.is_recent(now));
+        let is_idle = self.waiting.is_empty() && !self.is_asking && self.places.taken() == 0;
+        is_idle && now >= self.until && !is_known
+    }
+}
+
+#[cfg(test)]
+mod tests;

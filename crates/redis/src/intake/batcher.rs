@@ -1,0 +1,368 @@
+//! Batching: claims that arrive while a partition's connections are busy are decided together in the next call.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    pin::Pin,
+};
+
+use parking_lot::Mutex;
+use qiang_core::{
+    book::Claim,
+    campaign::CampaignKind,
+    id::CampaignId,
+    ports::{Answer, Claimed, EngineError},
+};
+use tokio::sync::{Notify, futures::Notified};
+
+use crate::intake::admission_permits::Admission;
+
+/// Claims of one call at most. More save Redis nothing, and delay others.
+pub(crate) const BATCH_MAX: usize = 512;
+/// Red packets whose claims go into one call at most: it takes Redis a millisecond.
+pub(crate) const PACKETS_MAX: usize = 64;
+
+/// A claim that waits for its decision.
+pub(crate) struct PendingClaim {
+    pub(crate) claim: Claim,
+    pub(crate) answer: Answer<Claimed>,
+    /// When it was submitted, in milliseconds of the node's own time.
+    pub(crate) since_ms: u64,
+    pub(crate) admission: Admission,
+    /// How often its campaign was brought back for it.
+    pub(crate) recalls: u8,
+}
+
+/// Whose claims are decided together.
+pub(crate) type Group = (CampaignId, CampaignKind);
+/// Claims that are.
+pub(crate) type Batch = (Group, Vec<PendingClaim>);
+
+/// What a connection is to do.
+enum Next<'a> {
+    Decide(Vec<Batch>),
+    Closed,
+    /// Nothing, until this ends.
+    Idle(Pin<Box<Notified<'a>>>),
+}
+
+/// The claims that wait for one partition.
+#[derive(Default)]
+pub(crate) struct ClaimBatcher {
+    waiting: Mutex<Waiting>,
+    wake: Notify,
+}
+
+#[derive(Default)]
+struct Waiting {
+    groups: HashMap<Group, Vec<PendingClaim>>,
+    /// Groups take turns.
+    turns: VecDeque<Group>,
+    /// Claims of all groups.
+    count: usize,
+    /// Connections that have nothing to do.
+    idle: usize,
+    closed: bool,
+}
+
+impl ClaimBatcher {
+    /// Queues a claim where fewer than `room` wait. Else, and after the close, it is answered that it was refused.
+    /// Returns whether it was queued.
+    pub(crate) fn push(&self, pending: PendingClaim, room: usize) -> bool {
+        let mut waiting = self.waiting.lock();
+        if waiting.closed || waiting.count >= room {
+            let error = match waiting.closed {
+                true => EngineError::Stopping,
+                false => EngineError::Overloaded,
+            };
+            drop(waiting);
+            pending.answer.send(Err(error));
+            return false;
+        }
+        waiting.count += 1;
+        let group = (pending.claim.campaign, pending.claim.kind);
+        let queue = waiting.groups.entry(group).or_default();
+        queue.push(pending);
+        if queue.len() == 1 {
+            waiting.turns.push_back(group);
+        }
+        if waiting.idle > 0 {
+            waiting.idle -= 1;
+            drop(waiting);
+            self.wake.notify_one();
+        }
+        true
+    }
+
+    /// The next claims to decide: of one sale, or of red packets, each of which is there once. None after the close.
+    pub(crate) async fn take(&self) -> Option<Vec<Batch>> {
+        loop {
+            match self.next() {
+                Next::Decide(batches) => return Some(batches),
+                Next::Closed => return None,
+                Next::Idle(woken) => woken.await,
+            }
+        }
+    }
+
+    fn next(&self) -> Next<'_> {
+        let mut waiting = self.waiting.lock();
+        let batches = waiting.take_next();
+        if !batches.is_empty() {
+            return Next::Decide(batches);
+        }
+        if waiting.closed {
+            return Next::Closed;
+        }
+        waiting.idle += 1;
+        let mut woken = Box::pin(self.wake.notified());
+        // It is registered here, not at its first poll: until then, two wakes for two connections would count as one.
+        woken.as_mut().enable();
+        Next::Idle(woken)
+    }
+
+    /// Accepts no more claims; those that wait are still decided.
+    pub(crate) fn close(&self) {
+        self.waiting.lock().closed = true;
+        self.wake.notify_waiters();
+    }
+
+    /// Answers those that have waited since before `before_ms`, so that they are not decided any more. Returns how
+    /// many they were.
+    pub(crate) fn refuse(&self, before_ms: u64, error: impl FnOnce() -> EngineError) -> usize {
+        let late = self.waiting.lock().extract(before_ms);
+        if late.is_empty() {
+            return 0;
+        }
+        let (count, error) = (late.len(), error());
+        for pending in late {
+            pending.answer.send(Err(error.clone()));
+        }
+        count
+    }
+}
+
+impl Waiting {
+    /// Those whose turn it is: of one sale, or of as many packets as one call decides.
+    fn take_next(&mut self) -> Vec<Batch> {
+        let (mut batches, mut count) = (Vec::new(), 0);
+        while let Some(group) = self.turns.front().copied() {
+            let length = self.groups.get(&group).map_or(0, Vec::len);
+            let fits = group.1 == CampaignKind::RedPacket
+                && batches.len() < PACKETS_MAX
+                && count + length <= BATCH_MAX;
+            if !batches.is_empty() && !fits {
+                break;
+            }
+            self.turns.pop_front();
+            batches.push((group, self.take(group)));
+            count += length;
+            if group.1 == CampaignKind::Sale {
+                break;
+            }
+        }
+        batches
+    }
+
+    fn take(&mut self, group: Group) -> Vec<PendingClaim> {
+        let Some(queue) = self.groups.get_mut(&group) else {
+            return Vec::new();
+        };
+        let batch = if queue.len() <= BATCH_MAX {
+            self.groups.remove(&group).unwrap_or_default()
+        } else {
+            let rest = queue.split_off(BATCH_MAX);
+            self.turns.push_back(group);
+            std::mem::replace(queue, rest)
+        };
+        self.count -= batch.len();
+        batch
+    }
+
+    /// Takes out what was submitted before that. A queue whose first claim is younger is not looked through: what
+    /// comes back into a queue is checked again before it is sent.
+    fn extract(&mut self, before_ms: u64) -> Vec<PendingClaim> {
+        let is_late = |pending: &PendingClaim| pending.since_ms < before_ms;
+        let mut late = Vec::new();
+        for queue in self.groups.values_mut() {
+            if queue.first().is_some_and(is_late) {
+                late.extend(queue.extract_if(.., |pending| is_late(pending)));
+            }
+        }
+        if !late.is_empty() {
+            self.count -= late.len();
+            self.groups.retain(|_, queue| !queue.is_empty());
+            self.turns.retain(|group| self.groups.contains_key(group));
+        }
+        late
+    }
+}
+
+/// Claims as they come from a batcher, and their tickets.
+#[cfg(all(test, feature = "servers"))]
+pub(crate) fn submitted(claims: &[Claim]) -> (Vec<Batch>, Vec<qiang_core::ports::Ticket<Claimed>>) {
+    let mut batches: Vec<Batch> = Vec::new();
+    let mut tickets = Vec::new();
+    for claim in claims {
+        let (answer, ticket) = qiang_core::ports::Ticket::new();
+        tickets.push(ticket);
+        let pending = PendingClaim {
+            // They are to stay together.
+            admission: Admission::Free,
+            claim: claim.clone(),
+            answer,
+            since_ms: 0,
+            recalls: 0,
+        };
+        let group = (claim.campaign, claim.kind);
+        match batches.iter_mut().find(|(of, _)| *of == group) {
+            Some((_, batch)) => batch.push(pending),
+            None => batches.push((group, vec![pending])),
+        }
+    }
+    (batches, tickets)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::{Context, Poll};
+
+    use qiang_core::{id::UserId, ports::Ticket};
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn pending(campaign: u128) -> PendingClaim {
+        submitted(campaign, 0).0
+    }
+
+    /// A claim that was submitted at that moment, and its ticket.
+    fn submitted(campaign: u128, since_ms: u64) -> (PendingClaim, Ticket<Claimed>) {
+        let bits = campaign | (0x7 << 76) | (0x2 << 62);
+        let (answer, ticket) = Ticket::new();
+        let claim = Claim {
+            campaign: CampaignId::new(Uuid::from_u128(bits)).expect("the version is 7"),
+            kind: CampaignKind::Sale,
+            user: UserId::new("ann").expect("a good id"),
+            quantity: 1,
+            key: None,
+        };
+        let pending = PendingClaim {
+            claim,
+            answer,
+            since_ms,
+            admission: Admission::Asked,
+            recalls: 0,
+        };
+        (pending, ticket)
+    }
+
+    fn answer_of(ticket: Ticket<Claimed>) -> Option<EngineError> {
+        let mut context = Context::from_waker(std::task::Waker::noop());
+        match std::pin::pin!(ticket).poll(&mut context) {
+            Poll::Ready(answer) => Some(answer.expect_err("nothing is granted here")),
+            Poll::Pending => None,
+        }
+    }
+
+    fn sizes(batches: &[Batch]) -> Vec<usize> {
+        batches.iter().map(|(_, batch)| batch.len()).collect()
+    }
+
+    /// Claims of red packets go together up to the bounds of a call, each packet once; those of a sale go alone.
+    #[test]
+    fn a_call_has_claims_of_many_packets_or_of_one_sale() {
+        let batcher = ClaimBatcher::default();
+        let push = |campaign: u128, kind: CampaignKind, count: usize| {
+            for _ in 0..count {
+                let mut pending = pending(campaign);
+                pending.claim.kind = kind;
+                assert!(batcher.push(pending, usize::MAX));
+            }
+        };
+        let (packet, sale) = (CampaignKind::RedPacket, CampaignKind::Sale);
+        for n in 0..PACKETS_MAX as u128 + 1 {
+            push(n, packet, 2);
+        }
+        push(1_000, sale, 3);
+        push(1_001, packet, BATCH_MAX + 7);
+        push(1_002, packet, 5);
+        push(1_003, packet, BATCH_MAX - 5);
+        push(1_004, sale, 1);
+        push(1_005, packet, 1);
+        let mut calls = Vec::new();
+        while let Next::Decide(batches) = batcher.next() {
+            let groups: std::collections::HashSet<_> = batches.iter().map(|it| it.0).collect();
+            assert_eq!(groups.len(), batches.len());
+            calls.push(sizes(&batches));
+        }
+        let expected = [
+            vec![2; PACKETS_MAX],
+            vec![2],
+            vec![3],
+            vec![BATCH_MAX],
+            vec![5, BATCH_MAX - 5],
+            vec![1],
+            vec![1, 7],
+        ];
+        assert_eq!(calls, expected);
+        assert_eq!(batcher.waiting.lock().count, 0);
+    }
+
+    fn idle<'a>(batcher: &'a ClaimBatcher) -> Pin<Box<Notified<'a>>> {
+        match batcher.next() {
+            Next::Idle(woken) => woken,
+            _ => panic!("there is something to do"),
+        }
+    }
+
+    /// Two connections that have found nothing, and do not sleep yet, are both woken when two groups arrive.
+    #[test]
+    fn every_idle_connection_is_woken() {
+        let batcher = ClaimBatcher::default();
+        let mut context = Context::from_waker(std::task::Waker::noop());
+        for round in 0..3 {
+            let mut connections = [idle(&batcher), idle(&batcher)];
+            for n in 0..2 {
+                assert!(batcher.push(pending(2 * round + n), 2));
+            }
+            for connection in &mut connections {
+                assert!(connection.as_mut().poll(&mut context).is_ready());
+                assert!(matches!(batcher.next(), Next::Decide(..)));
+            }
+        }
+        let mut connections = [idle(&batcher), idle(&batcher)];
+        batcher.close();
+        for connection in &mut connections {
+            assert!(connection.as_mut().poll(&mut context).is_ready());
+            assert!(matches!(batcher.next(), Next::Closed));
+        }
+    }
+
+    /// What has waited too long is answered, what is younger stays, and no turn is left for a group without claims.
+    #[test]
+    fn late_claims_are_refused_and_young_ones_decided() {
+        let batcher = ClaimBatcher::default();
+        let mut tickets = Vec::new();
+        for (campaign, since_ms) in [(1, 10), (1, 20), (1, 30), (2, 10), (3, 30)] {
+            let (pending, ticket) = submitted(campaign, since_ms);
+            assert!(batcher.push(pending, 5));
+            tickets.push((since_ms, ticket));
+        }
+        let (one_more, ticket) = submitted(4, 30);
+        assert!(!batcher.push(one_more, 5));
+        assert_eq!(answer_of(ticket), Some(EngineError::Overloaded));
+        assert_eq!(batcher.refuse(10, || EngineError::Stopping), 0);
+        assert_eq!(batcher.refuse(21, || EngineError::Stopping), 3);
+        for (since_ms, ticket) in tickets {
+            let late = (since_ms <= 20).then_some(EngineError::Stopping);
+            assert_eq!(answer_of(ticket), late, "submitted at {since_ms}");
+        }
+        for _ in 0..2 {
+            let Next::Decide(batches) = batcher.next() else {
+                panic!("two groups have a claim each");
+            };
+            assert_eq!(sizes(&batches), [1]);
+        }
+        assert!(matches!(batcher.next(), Next::Idle(_)));
+    }
+}

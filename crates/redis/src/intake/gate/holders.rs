@@ -1,0 +1,171 @@
+//! Who has a grant of a campaign, as fingerprints. They are kept when the campaign is invalidated, because users are
+//! never taken out again: when it has sold out once more, only the orders that were made meanwhile are looked at.
+
+use std::{collections::HashSet, ops::Range, sync::Arc};
+
+use crate::connection::fnv1a;
+use parking_lot::Mutex;
+use qiang_core::{
+    campaign::CampaignKind, event::PartitionId, id::CampaignId, ports::EngineError,
+    two_generations::TwoGenerations,
+};
+use redis::Value;
+
+use crate::{
+    partitions::Partitions, protocol::campaign_meta::CampaignMeta, shards::tally::PartTally,
+};
+
+/// Holders that are kept, of all campaigns together: 8 bytes each, and as much again for finding them.
+const KEPT_MAX: usize = 8_000_000;
+/// Campaigns that they are kept of; past it, those are forgotten that were not loaded lately.
+const CAMPAIGNS_MAX: usize = 4_096;
+/// Users or orders loaded at a time.
+const LOADED_MAX: u32 = 2_000;
+
+/// Fingerprints of users. There may be more of them than have a grant; none is missing.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Holders {
+    fingerprints: HashSet<u64>,
+    /// Of each part, what is in it.
+    parts: Vec<Loaded>,
+}
+
+/// So many grants of a part, in this term of its partition: in another one grants may be missing, and their numbers
+/// somebody else's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Loaded {
+    term: Arc<str>,
+    grants: u32,
+}
+
+/// The holders of campaigns, also of those that are not inactive any more.
+pub(super) struct KeptHolders(Mutex<TwoGenerations<CampaignId, Arc<Holders>>>);
+
+impl Default for KeptHolders {
+    fn default() -> Self {
+        Self(Mutex::new(TwoGenerations::new(KEPT_MAX)))
+    }
+}
+
+impl KeptHolders {
+    /// Everybody who has one of the grants that the parts' numbers speak of. The terms are those of before the numbers
+    /// were read.
+    pub(super) async fn load(
+        &self,
+        partitions: &Partitions,
+        meta: &CampaignMeta,
+        terms: &[Arc<str>],
+        tallies: &[PartTally],
+    ) -> Result<Arc<Holders>, EngineError> {
+        let loaded = |(term, part): (&Arc<str>, &PartTally)| Loaded {
+            term: Arc::clone(term),
+            grants: part.tally.grants,
+        };
+        let parts: Vec<_> = terms.iter().zip(tallies).map(loaded).collect();
+        let kept = self.0.lock().remove(&meta.id).unwrap_or_default();
+        let holders = if kept.parts == parts {
+            kept
+        } else {
+            Arc::new(
+                Arc::unwrap_or_clone(kept)
+                    .grown(partitions, meta, parts)
+                    .await?,
+            )
+        };
+        self.keep(meta.id, &holders);
+        Ok(holders)
+    }
+
+    pub(super) fn forget(&self, campaign: CampaignId) {
+        self.0.lock().remove(&campaign);
+    }
+
+    fn keep(&self, campaign: CampaignId, holders: &Arc<Holders>) {
+        let weight = holders.fingerprints.len() + KEPT_MAX / CAMPAIGNS_MAX;
+        let mut kept = self.0.lock();
+        kept.insert_of(campaign, Arc::clone(holders), weight);
+    }
+}
+
+impl Holders {
+    pub(super) fn contain(&self, user: &str) -> bool {
+        self.fingerprints.contains(&fnv1a(user.as_bytes()))
+    }
+
+    /// With the grants that were made since, or from the beginning where a term is another one.
+    async fn grown(
+        mut self,
+        partitions: &Partitions,
+        meta: &CampaignMeta,
+        parts: Vec<Loaded>,
+    ) -> Result<Self, EngineError> {
+        let terms =
+            |parts: &[Loaded]| -> Vec<_> { parts.iter().map(|part| part.term.clone()).collect() };
+        if terms(&self.parts) != terms(&parts) {
+            self = Self::default();
+        }
+        for (index, partition) in (0..).zip(partitions.of_campaign(meta)) {
+            let from = self.parts.get(index).map_or(0, |part| part.grants);
+            let made = from..parts[index].grants;
+            if from > 0 && meta.kind == CampaignKind::Sale {
+                self.add_buyers(partitions, meta, (partition, index as u32), made)
+                    .await?;
+            } else if !made.is_empty() {
+                self.add_users(partitions, meta, partition).await?;
+            }
+        }
+        self.parts = parts;
+        Ok(self)
+    }
+
+    /// The buyers of the orders of a part that were made then.
+    async fn add_buyers(
+        &mut self,
+        partitions: &Partitions,
+        meta: &CampaignMeta,
+        (partition, index): (PartitionId, u32),
+        made: Range<u32>,
+    ) -> Result<(), EngineError> {
+        let key = partitions.keys().orders(partition, meta.id);
+        for from in made.clone().step_by(LOADED_MAX as usize) {
+            let until = made.end.min(from + LOADED_MAX);
+            let mut command = redis::cmd("HMGET");
+            command.arg(&key);
+            for ordinal in from..until {
+                command.arg(1 + index + u32::from(meta.parts) * ordinal);
+            }
+            let orders: Vec<Option<String>> = partitions.query(partition, &command).await?;
+            // State, refunds due, user.
+            let user = |order: &str| order.split('\t').nth(2).map(|user| fnv1a(user.as_bytes()));
+            let users = orders.iter().flatten().filter_map(|order| user(order));
+            self.fingerprints.extend(users);
+        }
+        Ok(())
+    }
+
+    /// All users of a part who have a grant.
+    async fn add_users(
+        &mut self,
+        partitions: &Partitions,
+        meta: &CampaignMeta,
+        partition: PartitionId,
+    ) -> Result<(), EngineError> {
+        let key = partitions.keys().users(partition, meta.id);
+        let mut cursor = "0".to_owned();
+        loop {
+            let mut command = redis::cmd("HSCAN");
+            command.arg(&key).arg(&cursor).arg("COUNT").arg(LOADED_MAX);
+            let (next, fields): (String, Vec<Value>) =
+                partitions.query(partition, &command).await?;
+            for field in fields.iter().step_by(2) {
+                if let Value::BulkString(user) = field {
+                    self.fingerprints.insert(fnv1a(user));
+                }
+            }
+            if next == "0" {
+                return Ok(());
+            }
+            cursor = next;
+        }
+    }
+}

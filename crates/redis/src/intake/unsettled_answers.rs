@@ -1,0 +1,197 @@
+//! What this node has answered and the ledger does not have yet: if a failover loses it, the repair of the partition
+//! takes it from here.
+//!
+//! Replies are kept as they came, and decoded only for a repair. What is settled is dropped; past a bound, the oldest
+//! are.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use parking_lot::Mutex;
+use qiang_core::{
+    campaign::CampaignKind,
+    event::{Entry, Event, Seq},
+    id::{OrderId, PaymentRef, UserId},
+    order::OrderState,
+    payment::PaymentOutcome,
+};
+
+use crate::protocol::{
+    campaign_meta::CampaignMeta,
+    reply::{OrderText, Row},
+};
+
+/// Claims of one partition whose answers are kept.
+const CLAIMS_MAX: usize = 32_768;
+/// Payments and cancellations of one partition whose outcomes are kept.
+const STEPS_MAX: usize = 4_096;
+
+/// A reply to a batch of claims, and who made them.
+struct Batch {
+    meta: Arc<CampaignMeta>,
+    /// The log's end when they were decided.
+    seq: Seq,
+    text: Vec<u8>,
+    users: Vec<UserId>,
+}
+
+#[derive(Default)]
+struct Kept {
+    batches: VecDeque<Batch>,
+    claims: usize,
+    /// Up to where answers were dropped that may not be settled.
+    dropped: Seq,
+    steps: VecDeque<Entry>,
+    /// How far the ledger was when it was asked last, and the term at that time.
+    settled: Option<(Arc<str>, Seq)>,
+}
+
+/// The kept answers of one partition.
+#[derive(Default)]
+pub(crate) struct KeptAnswers(Mutex<Kept>);
+
+impl KeptAnswers {
+    /// Keeps the reply to a batch of claims, some of which have a grant.
+    pub(crate) fn keep(
+        &self,
+        meta: &Arc<CampaignMeta>,
+        seq: Seq,
+        text: Vec<u8>,
+        users: Vec<UserId>,
+    ) {
+        let meta = Arc::clone(meta);
+        let mut kept = self.0.lock();
+        kept.claims += users.len();
+        kept.batches.push_back(Batch {
+            meta,
+            seq,
+            text,
+            users,
+        });
+        while kept.claims > CLAIMS_MAX
+            && let Some(oldest) = kept.batches.pop_front()
+        {
+            kept.claims -= oldest.users.len();
+            kept.dropped = kept.dropped.max(oldest.seq);
+        }
+    }
+
+    /// Keeps what became of a payment, or a cancellation. Its place in the log is not known.
+    pub(crate) fn keep_step(&self, meta: &CampaignMeta, event: Event) {
+        let entry = Entry {
+            seq: 0,
+            at: meta.origin,
+            campaign: meta.id,
+            event,
+        };
+        let mut kept = self.0.lock();
+        if kept.steps.len() >= STEPS_MAX {
+            kept.steps.pop_front();
+        }
+        kept.steps.push_back(entry);
+    }
+
+    /// Drops what the ledger had when it was asked before, if the term is still the same: places of another term are
+    /// other entries, and a node that was stopped for a while does not know yet that its term is over.
+    pub(crate) fn release_in(&self, term: &Arc<str>, settled: Seq) {
+        let now = Some((Arc::clone(term), settled));
+        let before = std::mem::replace(&mut self.0.lock().settled, now);
+        if let Some((_, settled)) = before.filter(|(before, _)| before == term) {
+            self.release(settled);
+        }
+    }
+
+    /// Drops what the ledger has.
+    pub(crate) fn release(&self, settled: Seq) {
+        let mut kept = self.0.lock();
+        while kept
+            .batches
+            .front()
+            .is_some_and(|batch| batch.seq <= settled)
+        {
+            let batch = kept.batches.pop_front();
+            kept.claims -= batch.map_or(0, |batch| batch.users.len());
+        }
+    }
+
+    /// What was answered of the entries from this one on, with place 0 where it is not known; and from where on these
+    /// are all.
+    pub(crate) fn since(&self, from: Seq) -> (Vec<Entry>, Seq) {
+        let kept = self.0.lock();
+        let batches = kept.batches.iter().filter(|batch| batch.seq >= from);
+        let mut entries: Vec<Entry> = batches.flat_map(entries).collect();
+        entries.retain(|entry| entry.seq == 0 || entry.seq >= from);
+        entries.extend(kept.steps.iter().cloned());
+        (entries, kept.dropped + 1)
+    }
+}
+
+/// The grants that a batch was answered with, and the payments of those that cost nothing.
+fn entries(batch: &Batch) -> Vec<Entry> {
+    let Ok(text) = std::str::from_utf8(&batch.text) else {
+        return Vec::new();
+    };
+    let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
+    let mut lines = rest.split('\n');
+    let all_granted = first.ends_with('*');
+    let mut grants = Vec::new();
+    for user in &batch.users {
+        if all_granted {
+            lines.next();
+        }
+        let Some(line) = lines.next() else { break };
+        grants.extend(entries_of(batch, user, line));
+    }
+    // The batch's own entries are the last ones of the log at that time.
+    let fresh = grants.iter().filter(|entry| entry.seq > 0).count() as Seq;
+    let first = (batch.seq + 1).saturating_sub(fresh);
+    for (seq, grant) in (first..).zip(grants.iter_mut().filter(|entry| entry.seq > 0)) {
+        grant.seq = seq;
+    }
+    grants
+}
+
+/// The grant that a line of a reply tells of, with place 0 if it was made before, and its payment if it costs nothing.
+fn entries_of(batch: &Batch, user: &UserId, line: &str) -> Vec<Entry> {
+    let Some((entry, is_paid)) = entry(batch, user, line) else {
+        return Vec::new();
+    };
+    let paid = match entry.event {
+        Event::Granted {
+            number,
+            amount_minor: 0,
+            ..
+        } if is_paid => {
+            let campaign = entry.campaign;
+            let payment = PaymentRef::of_free(OrderId { campaign, number });
+            let event = Event::of_payment(number, payment, PaymentOutcome::Paid.into());
+            Some(Entry { event, ..entry })
+        }
+        _ => None,
+    };
+    [entry].into_iter().chain(paid).collect()
+}
+
+/// The grant that a line of a reply tells of, with place 0 if it was made before; and whether the order was paid if it
+/// costs nothing.
+fn entry(batch: &Batch, user: &UserId, line: &str) -> Option<(Entry, bool)> {
+    let (meta, first) = (&batch.meta, *line.as_bytes().first()?);
+    let mut is_paid = meta.kind == CampaignKind::Sale;
+    let (seq, row) = match (first, meta.kind) {
+        (b'A', CampaignKind::Sale) => {
+            let (number, text) = line[1..].split_once('\t')?;
+            let order = OrderText::parse(number.parse().ok()?, text)?;
+            is_paid = matches!(order.state, OrderState::Paid | OrderState::Returned);
+            (0, order.row)
+        }
+        (b'A', kind) => (0, Row::parse(kind, &line[1..])?),
+        (b'P' | b'N' | b'E' | b'L' | b'S' | b'K', _) => return None,
+        (_, kind) => (batch.seq, Row::parse(kind, line)?),
+    };
+    let entry = Entry {
+        seq,
+        at: meta.at(row.offset)?,
+        campaign: meta.id,
+        event: row.event(user.as_str())?,
+    };
+    Some((entry, is_paid))
+}

@@ -1,0 +1,39 @@
+-- Has the campaign be here again, once all of its rows are in place.
+-- KEYS as in prelude.lua
+-- ARGV[1..7] as in reload.lua, ARGV[8] from which milliseconds on it is kept a while; empty for one that is not closed:
+-- then it must be one whose keys were taken away, ARGV[9] when something of it is due, or empty, ARGV[10..15] how many
+-- users, orders, payments, keys, sums and shares there must be, ARGV[16..] fields and values
+-- Replies: {"ok", ""}, {"stale", ""} where it was not taken away; {"gap", ""} where there are fewer rows, or others:
+-- then they go, and all of them are to be put again
+-- luacheck: read globals noted length
+local is_closed = ARGV[8] ~= ''
+if not is_closed and not noted then
+  return {'stale', ''}
+end
+local keys = {KEYS[8], KEYS[9], KEYS[10], KEYS[13], KEYS[7], KEYS[6]}
+for i, key in ipairs(keys) do
+  if length(key == KEYS[6] and 'LLEN' or 'HLEN', key) ~= tonumber(ARGV[9 + i]) then
+    redis.call('UNLINK', unpack(keys))
+    return {'gap', ''}
+  end
+end
+redis.call('HSET', KEYS[5], unpack(ARGV, 16))
+if redis.call('HGET', KEYS[5], 'kind') == 'sale' then
+  redis.call('HSET', KEYS[5], 'buyers', ARGV[10], 'paid', ARGV[12], 'keyed', ARGV[13])
+end
+-- No gate takes it for what it was when it left.
+local time = redis.call('TIME')
+redis.call('HSET', KEYS[5], 'version', string.format('%.0f', time[1] * 1000000 + time[2]))
+if is_closed then
+  redis.call('HSET', KEYS[5], 'touched', ARGV[7])
+  redis.call('ZADD', KEYS[15], ARGV[8], ARGV[6])
+else
+  redis.call('ZREM', KEYS[15], ARGV[6])
+end
+if ARGV[9] ~= '' then
+  redis.call('ZADD', KEYS[4], ARGV[9], ARGV[6])
+elseif noted then
+  redis.call('ZREM', KEYS[4], ARGV[6])
+end
+redis.call('HDEL', KEYS[1], 'damaged:' .. ARGV[6], 'unreadable:' .. ARGV[6])
+return {'ok', ''}

@@ -1,0 +1,368 @@
+//! What the replies of scripts that decide mean.
+//!
+//! The reply to a batch of claims of one campaign is lines. The first is `now seq left version mode`, of a sale with
+//! the admission in percent after it; `seq` is the end of the log right after the decision: where something was
+//! granted, the batch's last grant. In mode `*` all claims were granted and the log's body follows, a user and a row in
+//! turn; in mode `=` an outcome a claim follows, in order:
+//!
+//! | line | outcome |
+//! |---|---|
+//! | a row | granted; paid as well if it costs nothing |
+//! | `A` and a row, or an order | granted before |
+//! | `P` `N` `E` | paused, not started, ended |
+//! | `L` and a number | limit reached; units held |
+//! | `S` and a number | sold out; units left |
+//! | `K` | the idempotency key was used for another request |
+//!
+//! The reply to claims of several packets has a part for each: its length in bytes, a line feed, and such a reply.
+//! Instead of one, `?` says that the packet is not here, `-` and a text why nothing was decided, and `!` and a text why
+//! it is not known what was.
+//!
+//! A packet's row is `NNNNNNamount \t offset [\t key]`, NNNNNN the number in base 36; a sale's is `number \t amount \t
+//! offset \t units \t key`; an order is `number \t state \t refunds \t user \t units \t amount \t offset \t key`. If
+//! units of a paid order were returned, a hyphen and their count follow its units.
+//! Offsets are milliseconds after the start.
+
+use qiang_core::{
+    admission::AdmissionBound,
+    book::{OrderView, Refusal},
+    campaign::CampaignKind,
+    event::{Event, Seq},
+    id::{IdempotencyKey, UserId},
+    order::OrderState,
+    outcome::{Grant, Order, Outcome},
+    payment::{PaymentOutcome, PaymentState, Received},
+    ports::EngineError,
+    time::Timestamp,
+};
+
+use crate::protocol::campaign_meta::CampaignMeta;
+
+/// The reply to claims of several packets, part by part. None when it does not have so many.
+pub(crate) fn parts(mut text: &[u8], count: usize) -> Option<Vec<&[u8]>> {
+    let mut parts = Vec::with_capacity(count);
+    while !text.is_empty() {
+        let end = text.iter().position(|byte| *byte == b'\n')?;
+        let length: usize = std::str::from_utf8(&text[..end]).ok()?.parse().ok()?;
+        let (part, rest) = text[end + 1..].split_at_checked(length)?;
+        parts.push(part);
+        text = rest;
+    }
+    (parts.len() == count).then_some(parts)
+}
+
+/// The reply to a batch of claims: its first line, and the lines to come.
+pub(crate) struct Claims<'a> {
+    pub(crate) now: Timestamp,
+    pub(crate) seq: Seq,
+    pub(crate) left: u64,
+    /// The admission of a sale; `None` for a red packet.
+    pub(crate) admission: Option<AdmissionBound>,
+    all_granted: bool,
+    lines: std::str::Split<'a, char>,
+}
+
+impl<'a> Claims<'a> {
+    pub(crate) fn parse(text: &'a str) -> Option<Self> {
+        let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
+        let mut words = first.split(' ');
+        Some(Self {
+            now: Timestamp::from_millis(words.next()?.parse().ok()?),
+            seq: words.next()?.parse().ok()?,
+            left: words.next()?.parse().ok()?,
+            // The version is for nobody here.
+            all_granted: words.nth(1)? == "*",
+            admission: match words.next() {
+                Some(percent) => Some(AdmissionBound::from_percent(percent.parse().ok()?).ok()?),
+                None => None,
+            },
+            lines: rest.split('\n'),
+        })
+    }
+
+    /// The next claim's outcome. None when the reply cannot be read.
+    pub(crate) fn next(&mut self, meta: &CampaignMeta) -> Option<Result<Outcome, EngineError>> {
+        if self.all_granted {
+            self.lines.next()?;
+        }
+        let line = self.lines.next()?;
+        let rest = line.get(1..)?;
+        let outcome = match line.as_bytes()[0] {
+            b'A' if meta.kind == CampaignKind::Sale => {
+                Outcome::AlreadyGranted(order(meta, rest)?.grant)
+            }
+            b'A' => Outcome::AlreadyGranted(grant(meta, rest)?),
+            b'P' => Outcome::Paused,
+            // Of a sale, whose start and limit may be changed, the line says them.
+            b'N' => Outcome::NotStarted {
+                starts_at: match rest {
+                    "" => meta.window.starts_at(),
+                    millis => Timestamp::from_millis(millis.parse().ok()?),
+                },
+            },
+            b'E' => Outcome::Ended,
+            b'L' => {
+                let (held, limit) = rest.split_once(' ').unwrap_or((rest, ""));
+                Outcome::LimitReached {
+                    limit: limit.parse().unwrap_or(meta.limit),
+                    held: held.parse().ok()?,
+                }
+            }
+            b'S' => Outcome::SoldOut {
+                remaining: rest.parse().ok()?,
+            },
+            b'K' => return Some(Err(Refusal::KeyReused.into())),
+            _ => Outcome::Granted(grant(meta, line)?),
+        };
+        Some(Ok(outcome))
+    }
+}
+
+/// What the row of a grant says.
+pub(crate) struct Row<'a> {
+    pub(crate) number: u32,
+    pub(crate) amount_minor: i64,
+    /// Milliseconds after the start.
+    pub(crate) offset: &'a str,
+    pub(crate) quantity: u32,
+    /// Empty where the claim had none.
+    pub(crate) key: &'a str,
+}
+
+impl<'a> Row<'a> {
+    pub(crate) fn parse(kind: CampaignKind, text: &'a str) -> Option<Self> {
+        let mut fields = text.split('\t');
+        let mut next = || fields.next();
+        Some(match kind {
+            CampaignKind::RedPacket => {
+                let (number, amount_minor) = share(next()?)?;
+                Self {
+                    number,
+                    amount_minor,
+                    offset: next()?,
+                    quantity: 1,
+                    key: next().unwrap_or_default(),
+                }
+            }
+            CampaignKind::Sale => Self {
+                number: next()?.parse().ok()?,
+                amount_minor: next()?.parse().ok()?,
+                offset: next()?,
+                quantity: next()?.parse().ok()?,
+                key: next().unwrap_or_default(),
+            },
+        })
+    }
+
+    /// The event that the grant was.
+    pub(crate) fn event(&self, user: &str) -> Option<Event> {
+        Some(Event::Granted {
+            number: self.number,
+            user: UserId::new(user).ok()?,
+            quantity: self.quantity,
+            amount_minor: self.amount_minor,
+            key: self.key()?,
+        })
+    }
+
+    /// The claim's key, if it had one. None when it cannot be read.
+    pub(crate) fn key(&self) -> Option<Option<IdempotencyKey>> {
+        match self.key {
+            "" => Some(None),
+            key => Some(Some(IdempotencyKey::new(key).ok()?)),
+        }
+    }
+
+    fn grant(
+        &self,
+        meta: &CampaignMeta,
+        state: OrderState,
+        (refunds_due, returned_quantity): (u32, u32),
+    ) -> Option<Grant> {
+        let granted_at = meta.at(self.offset)?;
+        let order = Order {
+            state,
+            hold_until: granted_at.plus_millis(meta.hold_ms),
+            refunds_due: {
+                // No price is owed for an order that costs nothing.
+                let is_price_due = returned_quantity > 0 && self.amount_minor != 0;
+                refunds_due + u32::from(is_price_due)
+            },
+            returned_quantity,
+        };
+        Some(Grant {
+            campaign: meta.id,
+            number: self.number,
+            quantity: self.quantity,
+            amount_minor: self.amount_minor,
+            granted_at,
+            order: (meta.kind == CampaignKind::Sale).then_some(order),
+        })
+    }
+}
+
+/// A grant as it was made.
+fn grant(meta: &CampaignMeta, row: &str) -> Option<Grant> {
+    let row = Row::parse(meta.kind, row)?;
+    let state = match row.amount_minor {
+        0 => OrderState::Paid,
+        _ => OrderState::Held,
+    };
+    row.grant(meta, state, (0, 0))
+}
+
+/// Number and amount of a share.
+pub(crate) fn share(text: &str) -> Option<(u32, i64)> {
+    let number = u32::from_str_radix(text.get(..6)?, 36).ok()?;
+    Some((number, text.get(6..)?.parse().ok()?))
+}
+
+/// A share as scripts have it.
+pub(crate) fn share_text(number: u32, amount_minor: i64) -> String {
+    const DIGITS: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
+    let mut text = String::with_capacity(16);
+    for place in (0..6).rev() {
+        let digit = number / 36_u32.pow(place) % 36;
+        text.push(char::from(DIGITS[digit as usize]));
+    }
+    text.push_str(&amount_minor.to_string());
+    text
+}
+
+/// The reply to a payment: its state, none if nothing was recorded, and the text of the order.
+pub(crate) fn payment(text: &str) -> Option<(Option<PaymentState>, &str)> {
+    let (before, _) = text.split_once('\t')?;
+    let (state, _) = before.rsplit_once(' ')?;
+    let order = text.get(state.len() + 1..)?;
+    match state {
+        "f" => Some((None, order)),
+        state => Some((Some(read_payment_state(state)?), order)),
+    }
+}
+
+/// The text under which Redis keeps the outcome of a payment, and its money where that is not the price.
+pub(crate) fn payment_text(state: PaymentState) -> String {
+    let word = match state.outcome {
+        PaymentOutcome::Paid => "p",
+        PaymentOutcome::Reinstated => "r",
+        PaymentOutcome::RefundDue => "d",
+    };
+    format!("{word}{}", state.received)
+}
+
+/// Reads [`payment_text`].
+pub(crate) fn read_payment_state(text: &str) -> Option<PaymentState> {
+    let mut words = text.split(' ');
+    let outcome = match words.next()? {
+        "p" => PaymentOutcome::Paid,
+        "r" => PaymentOutcome::Reinstated,
+        "d" => PaymentOutcome::RefundDue,
+        _ => return None,
+    };
+    let received = Received::from_words(words)?;
+    Some(PaymentState::new(outcome, received))
+}
+
+/// An order and whose it is.
+pub(crate) fn order(meta: &CampaignMeta, text: &str) -> Option<OrderView> {
+    let (number, text) = text.split_once('\t')?;
+    let order = OrderText::parse(number.parse().ok()?, text)?;
+    let user = UserId::new(order.user).ok()?;
+    let owed = (order.refunds_due, order.returned);
+    let grant = order.row.grant(meta, order.state, owed)?;
+    Some(OrderView { user, grant })
+}
+
+/// The state that a letter stands for.
+pub(crate) fn order_state(letter: &str) -> Option<OrderState> {
+    Some(match letter {
+        "h" => OrderState::Held,
+        "p" => OrderState::Paid,
+        "c" => OrderState::Cancelled,
+        "x" => OrderState::Expired,
+        "r" => OrderState::Returned,
+        _ => return None,
+    })
+}
+
+/// What the text of an order says, as Redis keeps it under the order's number.
+pub(crate) struct OrderText<'a> {
+    pub(crate) state: OrderState,
+    pub(crate) refunds_due: u32,
+    /// Units that were returned; all of an order that is returned.
+    pub(crate) returned: u32,
+    pub(crate) user: &'a str,
+    pub(crate) row: Row<'a>,
+}
+
+impl<'a> OrderText<'a> {
+    pub(crate) fn parse(number: u32, text: &'a str) -> Option<Self> {
+        let mut fields = text.split('\t');
+        let mut next = || fields.next();
+        let state = order_state(next()?)?;
+        let (refunds_due, user) = (next()?.parse().ok()?, next()?);
+        let units = next()?;
+        let (quantity, returned) = match units.split_once('-') {
+            Some((quantity, returned)) => (quantity, returned.parse().ok()?),
+            None => (units, 0),
+        };
+        let quantity = quantity
+            .parse()
+            .ok()
+            .filter(|quantity| *quantity >= returned)?;
+        Some(Self {
+            state,
+            refunds_due,
+            returned: match state {
+                OrderState::Returned => quantity,
+                _ => returned,
+            },
+            user,
+            row: Row {
+                number,
+                quantity,
+                amount_minor: next()?.parse().ok()?,
+                offset: next()?,
+                key: next().unwrap_or_default(),
+            },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_as_long_as_they_say() {
+        let text = b"1\n?4\nab\n\n0\n";
+        assert_eq!(parts(text, 3), Some(vec![&b"?"[..], b"ab\n\n", b""]));
+        assert_eq!(parts(text, 2), None);
+        for broken in [&b"2\n?"[..], b"?", b"x\n?", b"1\n?1"] {
+            assert_eq!(parts(broken, 1), None, "{broken:?}");
+        }
+        assert_eq!(parts(b"", 0), Some(vec![]));
+    }
+
+    #[test]
+    fn returned_units_follow_those_of_the_order() {
+        let check = |text: &str, expected: Option<(u32, u32)>| {
+            let order = OrderText::parse(7, text);
+            let units = order.map(|order| (order.row.quantity, order.returned));
+            assert_eq!(units, expected, "{text}");
+        };
+        check("p\t0\tann\t3\t30\t5\tkey", Some((3, 0)));
+        check("p\t0\tann\t3-2\t30\t5\t", Some((3, 2)));
+        check("r\t0\tann\t3\t30\t5\t", Some((3, 3)));
+        check("p\t0\tann\t3-4\t30\t5\t", None);
+        check("p\t0\tann\t3-\t30\t5\t", None);
+    }
+
+    #[test]
+    fn a_share_reads_as_it_was_written() {
+        for (number, amount) in [(1, 1), (36, 52_000), (10_000_000, 1_000_000_000_000_000)] {
+            assert_eq!(share(&share_text(number, amount)), Some((number, amount)));
+        }
+        assert_eq!(share_text(35, 7), "00000z7");
+    }
+}

@@ -1,0 +1,489 @@
+//! The writes of a repair: rows, numbers and entries, each in one script that is refused once somebody else repairs.
+
+mod lines;
+mod numbers;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{LazyLock, OnceLock},
+    time::Duration,
+};
+
+use crate::connection::{eval_at_maxmemory, unavailable};
+use qiang_core::{
+    book::PaymentOutcome,
+    campaign::{CampaignKind, Phase},
+    event::{Event, PartitionId, Seq},
+    id::{CampaignId, UserId},
+    order::OrderState,
+    ports::{EngineError, RepairReport},
+    reconcile::{GrantRow, PartFacts, PartRows, Repair},
+    time::Timestamp,
+};
+use redis::ToRedisArgs;
+
+pub(crate) use self::{
+    lines::{Rows, records},
+    numbers::Numbers,
+};
+use crate::{
+    campaigns::opening::sums_of,
+    partitions::Partitions,
+    protocol::{
+        campaign_meta::CampaignMeta,
+        reply::{payment_text, share_text},
+    },
+    repair_offer::Loss,
+    shards::snapshot::PartSnapshot,
+};
+
+const BEGIN: &str = include_str!("../lua/repair_begin.lua");
+const PUT: &str = include_str!("../lua/repair_put.lua");
+const PART: &str = include_str!("../lua/repair_part.lua");
+const SUSPEND: &str = include_str!("../lua/repair_suspend.lua");
+const APPEND: &str = include_str!("../lua/repair_append.lua");
+/// The repairer's part of it, and the end of the halt itself.
+static END: LazyLock<String> = LazyLock::new(|| {
+    [
+        include_str!("../lua/repair_end.lua"),
+        crate::connection::RESUME,
+    ]
+    .concat()
+});
+
+/// For how long a repair belongs to a process that was not heard of.
+pub(crate) const REPAIRER_MS: u64 = 5_000;
+/// Fields, or shares, that one call writes.
+const CHUNK: usize = 1_000;
+/// A buyer's row of so many bytes of keys takes no more; further ones are in a hash. As in `claim_sale.lua`.
+const KEYS_BYTES_MAX: usize = 1_024;
+
+/// Keys of a campaign besides its hash that go when it is taken out of service.
+const SUSPENDED_KEYS: [&str; 10] = [
+    "shares",
+    "sums",
+    "users",
+    "orders",
+    "payments",
+    "transfers",
+    "keys",
+    "admissions",
+    "shares:repair",
+    "sums:repair",
+];
+
+/// A record of the log: how many entries, milliseconds, kind, what it holds.
+pub(crate) type NewRecord = (usize, i64, &'static str, String);
+
+/// What a repair finds when it begins.
+pub(crate) struct Noted {
+    /// Entries that nobody can name.
+    pub(crate) unnamed: u64,
+    /// The epoch that the repair begins.
+    pub(crate) epoch: String,
+    /// Whether the ledger has entries that the log does not reach to.
+    pub(crate) ledger_is_ahead: bool,
+    /// Nobody misses an entry of the epoch before up to this one.
+    pub(crate) accounted: Seq,
+    /// Where the log ended, and up to where the ledger was, before the repair has moved either.
+    pub(crate) head: Seq,
+    pub(crate) settled: Seq,
+    /// The epochs of earlier attempts at the end of the same halt.
+    pub(crate) tried: Vec<String>,
+}
+
+impl Noted {
+    /// Whether an attempt at the end of this halt was to begin the epoch.
+    pub(crate) fn has_begun(&self, epoch: &str) -> bool {
+        self.epoch == epoch || self.tried.iter().any(|tried| tried == epoch)
+    }
+
+    /// What was noted, and of which loss.
+    fn read(text: &str) -> Option<(&str, Self)> {
+        let mut words = text.split(' ');
+        let loss = words.next()?;
+        let noted = Self {
+            unnamed: words.next()?.parse().ok()?,
+            epoch: words.next()?.to_owned(),
+            ledger_is_ahead: words.next()? == "1",
+            accounted: words.next()?.parse().ok()?,
+            head: words.next()?.parse().ok()?,
+            settled: words.next()?.parse().ok()?,
+            tried: words.map(str::to_owned).collect(),
+        };
+        Some((loss, noted))
+    }
+
+    fn text(&self, loss: &Loss) -> String {
+        let (name, ahead) = (loss.name(), u8::from(self.ledger_is_ahead));
+        let Self {
+            unnamed,
+            epoch,
+            accounted,
+            head,
+            settled,
+            tried,
+            ..
+        } = self;
+        let mut text = format!("{name} {unnamed} {epoch} {ahead} {accounted} {head} {settled}");
+        for epoch in tried {
+            text.push(' ');
+            text.push_str(epoch);
+        }
+        text
+    }
+}
+
+/// A repair of one partition by one repairer.
+pub(crate) struct Rebuild<'a> {
+    partitions: &'a Partitions,
+    pub(crate) partition: PartitionId,
+    token: String,
+    /// The token with the server on which it holds: a step on another one is refused.
+    held: OnceLock<String>,
+}
+
+impl<'a> Rebuild<'a> {
+    pub(crate) fn new(partitions: &'a Partitions, partition: PartitionId) -> Self {
+        let token = format!("{:016x}", rand::random::<u64>());
+        Self {
+            partitions,
+            partition,
+            token,
+            held: OnceLock::new(),
+        }
+    }
+
+    /// The random name of this attempt.
+    pub(crate) fn name(&self) -> &str {
+        &self.token
+    }
+
+    /// The repairer's token, on the server on which the repair was begun.
+    pub(crate) fn token(&self) -> &str {
+        self.held.get().unwrap_or(&self.token)
+    }
+
+    /// Takes the repair; returns how long ago the loss was found. None where another one has it, or nothing is lost.
+    pub(crate) async fn begin(&self) -> Result<Option<Duration>, EngineError> {
+        let key = self.partitions.keys().partition(self.partition);
+        let args = (self.token(), REPAIRER_MS);
+        let (status, text) = self.run(BEGIN, &[key], &args).await?;
+        let Some((waited, token)) = text.split_once(' ').filter(|_| status == "ok") else {
+            return Ok(None);
+        };
+        self.held.get_or_init(|| token.to_owned());
+        Ok(Some(Duration::from_millis(waited.parse().unwrap_or(0))))
+    }
+
+    /// What an earlier attempt has written down, and whether that was about this loss: it may have grown since.
+    pub(crate) async fn noted(&self, loss: &Loss) -> Result<Option<(Noted, bool)>, EngineError> {
+        let mut get = redis::cmd("HGET");
+        get.arg(self.partitions.keys().partition(self.partition));
+        get.arg("repair_unnamed");
+        let noted: Option<String> = self.partitions.query_unfenced(self.partition, &get).await?;
+        let noted = noted.as_deref().and_then(Noted::read);
+        Ok(noted.map(|(name, noted)| (noted, name == loss.name())))
+    }
+
+    /// Writes down what an attempt that begins again does not see any more.
+    pub(crate) async fn note(&self, loss: &Loss, found: &Noted) -> Result<(), EngineError> {
+        let key = self.partitions.keys().partition(self.partition);
+        let fields = ["repair_unnamed".to_owned(), found.text(loss)];
+        self.put(&key, "set", 0, &fields).await
+    }
+
+    /// Refuses a step outside Redis once another process repairs the partition. Redis checks its own steps.
+    pub(crate) async fn check(&self) -> Result<(), EngineError> {
+        match self.begin().await? {
+            Some(_) => Ok(()),
+            None => Err(unavailable(format!(
+                "another process repairs partition {} now",
+                self.partition.0
+            ))),
+        }
+    }
+
+    /// Removes a key.
+    pub(crate) async fn clear(&self, key: &str) -> Result<(), EngineError> {
+        let none: [&str; 0] = [];
+        self.put(key, "clear", 0, &none).await
+    }
+
+    /// Has the log continue after this entry, which is the ledger's position.
+    pub(crate) async fn move_end(&self, end: Seq) -> Result<(), EngineError> {
+        let key = self.partitions.keys().partition(self.partition);
+        let fields = ["seq", "ledger_position"].map(|field| [field.to_owned(), end.to_string()]);
+        self.put(&key, "set", 0, fields.as_flattened()).await
+    }
+
+    /// Sets or deletes fields of the partition.
+    pub(crate) async fn put_fields(
+        &self,
+        what: &str,
+        fields: &[String],
+    ) -> Result<(), EngineError> {
+        let key = self.partitions.keys().partition(self.partition);
+        self.put(&key, what, 0, fields).await
+    }
+
+    /// Takes a campaign out of service: its keys go, and no entry after `end` is about it.
+    pub(crate) async fn suspend(
+        &self,
+        campaign: CampaignId,
+        end: Seq,
+        epoch: &str,
+    ) -> Result<(), EngineError> {
+        let (keys, partition) = (self.partitions.keys(), self.partition);
+        let mut script_keys = vec![keys.partition(partition), keys.agenda(partition)];
+        script_keys.push(keys.campaign(partition, campaign));
+        let rest = SUSPENDED_KEYS.iter();
+        script_keys.extend(rest.map(|rest| keys.of_campaign(partition, campaign, rest)));
+        let args = (self.token(), campaign.to_string(), end, epoch);
+        self.expect_ok(SUSPEND, &script_keys, &args).await
+    }
+
+    /// Leaves the repair to whoever comes next.
+    pub(crate) async fn give_up(&self) -> Result<(), EngineError> {
+        let key = self.partitions.keys().partition(self.partition);
+        self.put(&key, "del", 0, &["repairer", "repair_until"])
+            .await
+    }
+
+    /// Writes what a repair says of a campaign. `fields` are those of its hash, where Redis has lost it.
+    pub(crate) async fn part(
+        &self,
+        meta: &CampaignMeta,
+        facts: &PartFacts,
+        before: Option<&PartSnapshot>,
+        fields: &[(String, String)],
+        repair: &Repair,
+    ) -> Result<(), EngineError> {
+        let keys = self.partitions.keys();
+        let of = |rest: &str| keys.of_campaign(self.partition, meta.id, rest);
+        if facts.kind == CampaignKind::Sale {
+            self.sale(meta, facts, repair).await?;
+        } else {
+            let removed: Vec<&str> = repair
+                .removed
+                .iter()
+                .map(|(user, _)| user.as_str())
+                .collect();
+            self.put_all(&of("users"), "del", &removed).await?;
+            let rows = Rows::of_packet(meta, repair).users;
+            self.put_all(&of("users"), "set", &rows).await?;
+        }
+        let ready = before.is_none_or(|before| before.part.shares != repair.shares);
+        let ready = facts.fixed_shares && ready && repair.rows.phase != Phase::Closed;
+        if ready {
+            self.shares(meta, repair).await?;
+        }
+        self.numbers(meta, facts, before, fields, repair, ready)
+            .await
+    }
+
+    /// The orders and buyers of a sale.
+    async fn sale(
+        &self,
+        meta: &CampaignMeta,
+        facts: &PartFacts,
+        repair: &Repair,
+    ) -> Result<(), EngineError> {
+        let keys = self.partitions.keys();
+        let of = |rest: &str| keys.of_campaign(self.partition, meta.id, rest);
+        let rows = Rows::of_sale(meta, facts, repair);
+        self.put_all(&of("orders"), "set", &rows.orders).await?;
+        self.put_all(&of("payments"), "set", &rows.payments).await?;
+        self.put_all(&of("payments"), "del", &rows.refused_returns)
+            .await?;
+        self.put_all(&of("keys"), "set", &rows.keys).await?;
+        self.put_all(&of("users"), "set", &rows.users).await?;
+        self.put_all(&of("users"), "del", &rows.gone).await
+    }
+
+    /// Makes the shares ready beside the old ones, and the sums of the last 1000, 2000, … of them.
+    async fn shares(&self, meta: &CampaignMeta, repair: &Repair) -> Result<(), EngineError> {
+        let keys = self.partitions.keys();
+        let of = |rest: &str| keys.of_campaign(self.partition, meta.id, rest);
+        let none: [&str; 0] = [];
+        self.put(&of("shares:repair"), "clear", 0, &none).await?;
+        self.put(&of("sums:repair"), "clear", 0, &none).await?;
+        for (chunk, shares) in repair.shares.chunks(CHUNK).enumerate() {
+            let texts: Vec<String> = shares
+                .iter()
+                .map(|(number, amount)| share_text(*number, *amount))
+                .collect();
+            self.put(&of("shares:repair"), "push", chunk * CHUNK, &texts)
+                .await?;
+        }
+        let sums = sums_of(&repair.shares);
+        let sums = sums
+            .iter()
+            .flat_map(|(_, place, sum)| [place.to_string(), sum.to_string()]);
+        let sums: Vec<String> = sums.collect();
+        self.put_all(&of("sums:repair"), "set", &sums).await
+    }
+
+    async fn numbers(
+        &self,
+        meta: &CampaignMeta,
+        facts: &PartFacts,
+        before: Option<&PartSnapshot>,
+        fields: &[(String, String)],
+        repair: &Repair,
+        ready: bool,
+    ) -> Result<(), EngineError> {
+        let keys = self.partitions.keys();
+        let of = |rest: &str| keys.of_campaign(self.partition, meta.id, rest);
+        let numbers = Numbers::of(meta, facts, before, fields, repair);
+        let mut script_keys = vec![
+            keys.partition(self.partition),
+            keys.agenda(self.partition),
+            keys.campaign(self.partition, meta.id),
+            of("shares"),
+            of("sums"),
+            of("shares:repair"),
+            of("sums:repair"),
+            keys.closed(self.partition),
+            of("users"),
+            of("payments"),
+            of("keys"),
+        ];
+        if facts.parts > 1 {
+            script_keys.push(keys.transfers(self.partition, meta.id));
+        }
+        let now = self.partitions.time(self.partition).await?;
+        let mut args = vec![
+            self.token().to_owned(),
+            meta.id.to_string(),
+            numbers.due_ms(),
+            u8::from(ready).to_string(),
+            now.as_millis().to_string(),
+        ];
+        args.extend(numbers.fields.into_iter().flatten());
+        self.expect_ok(PART, &script_keys, &args).await
+    }
+
+    /// Appends records behind this entry.
+    pub(crate) async fn append(
+        &self,
+        campaign: &str,
+        after: Seq,
+        records: &[NewRecord],
+    ) -> Result<Seq, EngineError> {
+        let keys = self.partitions.keys();
+        let script_keys = [
+            keys.partition(self.partition),
+            keys.log(self.partition),
+            keys.queue(self.partition),
+        ];
+        let count: usize = records.iter().map(|(count, ..)| count).sum();
+        let end = after + count as Seq;
+        let mut args = vec![self.token().to_owned(), after.to_string(), end.to_string()];
+        for (count, at, field, body) in records {
+            let (count, at) = (count.to_string(), at.to_string());
+            args.extend([
+                count,
+                campaign.to_owned(),
+                at,
+                (*field).to_owned(),
+                body.clone(),
+            ]);
+        }
+        self.expect_ok(APPEND, &script_keys, &args).await?;
+        Ok(end)
+    }
+
+    /// Ends the halt, under a new epoch.
+    ///
+    /// Nobody misses an entry of the present one up to `accounted`.
+    pub(crate) async fn end(
+        &self,
+        loss: &Loss,
+        (new, accounted): (&str, Seq),
+        report: &RepairReport,
+    ) -> Result<(), EngineError> {
+        let epoch = &loss.epoch;
+        let keys = self.partitions.keys();
+        let script_keys = [
+            keys.partition(self.partition),
+            keys.answers(self.partition),
+            keys.repairs(self.partition),
+        ];
+        let RepairReport {
+            campaigns,
+            restored,
+            appended,
+            withheld,
+            unnamed,
+            out_of_service,
+            conflicts,
+        } = report;
+        let note = format!(
+            "epoch {new} follows {epoch}: {campaigns} campaigns, {restored} rows restored, {appended} entries \
+             appended, {unnamed} entries unknown, {withheld} units withheld, {} answers not kept, \
+             {out_of_service} campaigns out of service",
+            conflicts.len()
+        );
+        let count = self.partitions.options().partitions;
+        let token = self.token();
+        let args = (epoch, new, 0, count, token, note, loss.name(), accounted);
+        self.expect_ok(&END, &script_keys, &args).await
+    }
+
+    async fn put_all<T: ToRedisArgs + Send + Sync>(
+        &self,
+        key: &str,
+        what: &str,
+        values: &[T],
+    ) -> Result<(), EngineError> {
+        for chunk in values.chunks(CHUNK) {
+            self.put(key, what, 0, chunk).await?;
+        }
+        Ok(())
+    }
+
+    async fn put<T: ToRedisArgs + Send + Sync>(
+        &self,
+        key: &str,
+        what: &str,
+        before: usize,
+        values: &[T],
+    ) -> Result<(), EngineError> {
+        let keys = [
+            self.partitions.keys().partition(self.partition),
+            key.to_owned(),
+        ];
+        let args = (self.token(), what, before, values);
+        self.expect_ok(PUT, &keys, &args).await
+    }
+
+    async fn expect_ok(
+        &self,
+        script: &str,
+        keys: &[String],
+        args: &(impl ToRedisArgs + Sync),
+    ) -> Result<(), EngineError> {
+        let (status, text) = self.run(script, keys, args).await?;
+        match status.as_str() {
+            "ok" => Ok(()),
+            _ => Err(unavailable(format!(
+                "a step of the repair was answered {status} {text}"
+            ))),
+        }
+    }
+
+    async fn run(
+        &self,
+        script: &str,
+        keys: &[String],
+        args: &(impl ToRedisArgs + Sync),
+    ) -> Result<(String, String), EngineError> {
+        // A halted partition frees no memory: its repair must not wait for memory either.
+        let mut command = eval_at_maxmemory(script, keys);
+        command.arg(args);
+        self.partitions
+            .query_unfenced(self.partition, &command)
+            .await
+    }
+}

@@ -1,0 +1,501 @@
+//! A part of a campaign as Redis has it, and as the ledger has it: read in pages, for reconciliation and repair.
+//!
+//! Pages are not of one moment. Whoever compares while the campaign is open takes the log's entries into account, or
+//! looks again; whoever repairs has the partition halted.
+
+use std::collections::HashMap;
+
+use crate::connection::{part_of, unavailable};
+use qiang_core::{
+    admission::AdmissionBound,
+    campaign::{Campaign, CampaignKind, Phase, Rules, Terms},
+    event::{Entry, Event, PartitionId, Seq},
+    id::{CampaignId, IdempotencyKey, PaymentRef, UserId},
+    order::OrderState,
+    ports::{
+        EngineError, Ledger, LedgerError, SettledPart, SettledPayment, SettledReturn, SettledRow,
+    },
+    reconcile::{EnginePart, GrantRow, PartFacts, PartRows},
+    rows::has_fixed_shares,
+    time::{Timestamp, Window},
+};
+use redis::Cmd;
+
+use crate::{
+    partitions::Partitions,
+    protocol::{
+        campaign_meta::{CampaignMeta, FIELDS},
+        log_record::{Record, decode, unreadable},
+        reply::{OrderText, Row, read_payment_state, share},
+    },
+    shards::tally,
+};
+
+/// Fields of a hash, or shares, that are read by one call.
+const PAGE: usize = 2_000;
+/// Rows that are read from the ledger at a time.
+const ROWS_PAGE: u32 = 10_000;
+/// Records of the log that are read by one call.
+const RECORDS: usize = 256;
+
+/// A part as Redis has it.
+pub(crate) struct PartSnapshot {
+    pub(crate) meta: CampaignMeta,
+    pub(crate) facts: PartFacts,
+    pub(crate) part: EnginePart,
+    /// Units withheld earlier, and their minor units.
+    pub(crate) withheld: (u64, i64),
+    /// Shares withheld earlier.
+    pub(crate) withheld_shares: String,
+    /// The stock of a sale, as its first part has it: units in all, those that are withheld included. None of another
+    /// part, and of a spread sale that was reloaded after its close.
+    pub(crate) stock: Option<u64>,
+    /// The terms of a sale, and which change of them they are: 0 for those with which it was opened.
+    pub(crate) terms: Option<Revised>,
+    /// The epoch of the last repair that has written its numbers.
+    pub(crate) repaired: Option<String>,
+}
+
+/// Terms of a sale, after the number of the change by which it got them.
+pub(crate) type Revised = (Seq, Terms);
+
+/// A part as the ledger has it.
+pub(crate) struct SettledSnapshot {
+    pub(crate) settled: SettledPart,
+    pub(crate) rows: PartRows,
+    /// Number and amount of the shares that nobody has, of all parts.
+    pub(crate) free: Vec<(u32, i64)>,
+}
+
+impl Partitions {
+    /// A campaign's part as Redis has it; none where it has nothing of it.
+    pub(crate) async fn snapshot(
+        &self,
+        partition: PartitionId,
+        campaign: CampaignId,
+    ) -> Result<Option<PartSnapshot>, EngineError> {
+        let keys = self.keys();
+        let Some(head) = self.head_of(partition, campaign).await? else {
+            return Ok(None);
+        };
+        let mut rows = PartRows::new(head.phase);
+        let meta = &head.meta;
+        if meta.kind == CampaignKind::RedPacket {
+            let users = keys.users(partition, campaign);
+            self.scan(partition, &users, |user, text| {
+                read_share(meta, &mut rows, user, text)
+            })
+            .await?;
+        } else {
+            let orders = keys.of_campaign(partition, campaign, "orders");
+            self.scan(partition, &orders, |number, text| {
+                read_order(meta, &mut rows, number.parse().ok()?, text)
+            })
+            .await?;
+            let payments = keys.of_campaign(partition, campaign, "payments");
+            self.scan(partition, &payments, |payment, outcome| {
+                read_payment(&mut rows, payment, outcome)
+            })
+            .await?;
+        }
+        let shares = match head.facts.fixed_shares {
+            true => self.shares(partition, campaign).await?,
+            false => Vec::new(),
+        };
+        Ok(Some(PartSnapshot {
+            facts: head.facts,
+            part: EnginePart {
+                rows,
+                shares,
+                supply: head.supply,
+                funded_minor: head.funded_minor,
+                numbered: head.numbered,
+            },
+            withheld: head.withheld,
+            withheld_shares: head.withheld_shares,
+            stock: head.stock,
+            terms: head.terms,
+            repaired: head.repaired,
+            meta: head.meta,
+        }))
+    }
+
+    /// What a campaign's hash says; none where Redis has nothing of it.
+    pub(crate) async fn head_of(
+        &self,
+        partition: PartitionId,
+        campaign: CampaignId,
+    ) -> Result<Option<Head>, EngineError> {
+        let hash = self.keys().campaign(partition, campaign);
+        let fields: HashMap<String, String> = self
+            .query_unfenced(partition, redis::cmd("HGETALL").arg(&hash))
+            .await?;
+        if !fields.contains_key("kind") {
+            return Ok(None);
+        }
+        let bad = || {
+            unavailable(format!(
+                "the state of campaign {campaign} in Redis cannot be read"
+            ))
+        };
+        Head::read(campaign, &fields).ok_or_else(bad).map(Some)
+    }
+
+    /// Reads a hash in pages, and gives each field to somebody who can read it.
+    async fn scan(
+        &self,
+        partition: PartitionId,
+        key: &str,
+        mut each: impl FnMut(&str, &str) -> Option<()> + Send,
+    ) -> Result<(), EngineError> {
+        let mut cursor = "0".to_owned();
+        loop {
+            let mut command = redis::cmd("HSCAN");
+            command.arg(key).arg(&cursor).arg("COUNT").arg(PAGE);
+            let (next, fields): (String, Vec<String>) =
+                self.query_unfenced(partition, &command).await?;
+            for pair in fields.chunks_exact(2) {
+                let read = each(&pair[0], &pair[1]);
+                read.ok_or_else(|| unavailable(format!("{} of {key} cannot be read", pair[0])))?;
+            }
+            if next == "0" {
+                return Ok(());
+            }
+            cursor = next;
+        }
+    }
+
+    async fn shares(
+        &self,
+        partition: PartitionId,
+        campaign: CampaignId,
+    ) -> Result<Vec<(u32, i64)>, EngineError> {
+        let key = self.keys().of_campaign(partition, campaign, "shares");
+        let mut shares = Vec::new();
+        loop {
+            let mut command = redis::cmd("LRANGE");
+            command
+                .arg(&key)
+                .arg(shares.len())
+                .arg(shares.len() + PAGE - 1);
+            let page: Vec<String> = self.query_unfenced(partition, &command).await?;
+            let end = page.len() < PAGE;
+            for text in page {
+                let read = share(&text);
+                shares.push(read.ok_or_else(|| unavailable(format!("{key} cannot be read")))?);
+            }
+            if end {
+                return Ok(shares);
+            }
+        }
+    }
+
+    /// Entries of the log behind this one, some at a time, in whatever term.
+    pub(crate) async fn entries_behind(
+        &self,
+        partition: PartitionId,
+        after: Seq,
+    ) -> Result<Vec<Entry>, EngineError> {
+        let mut command = redis::cmd("XRANGE");
+        command.arg(self.keys().log(partition));
+        command.arg(format!("{}-0", after + 1)).arg("+");
+        command.arg("COUNT").arg(RECORDS);
+        let records: Vec<Record> = self.query_unfenced(partition, &command).await?;
+        let mut entries = Vec::new();
+        for (id, fields) in records {
+            let run = decode(&id, &fields);
+            let run = run.ok_or_else(|| unavailable(unreadable(partition, &id).to_string()))?;
+            entries.extend(run.into_iter().filter(|entry| entry.seq > after));
+        }
+        Ok(entries)
+    }
+
+    /// All entries of the log behind this one. Whatever has changed while rows were read is among them, if this one
+    /// was settled before; or it is settled by now.
+    pub(crate) async fn in_flight(
+        &self,
+        partition: PartitionId,
+        settled: Seq,
+    ) -> Result<Vec<Entry>, EngineError> {
+        let mut in_flight: Vec<Entry> = Vec::new();
+        loop {
+            let after = in_flight.last().map_or(settled, |entry| entry.seq);
+            let entries = self.entries_behind(partition, after).await?;
+            if entries.is_empty() {
+                return Ok(in_flight);
+            }
+            in_flight.extend(entries);
+        }
+    }
+
+    /// The campaigns to which something may still happen in a partition, as Redis says.
+    pub(crate) async fn agenda(
+        &self,
+        partition: PartitionId,
+    ) -> Result<Vec<CampaignId>, EngineError> {
+        let mut command: Cmd = redis::cmd("ZRANGE");
+        command.arg(self.keys().agenda(partition)).arg(0).arg(-1);
+        let ids: Vec<String> = self.query_unfenced(partition, &command).await?;
+        Ok(ids.iter().filter_map(|id| id.parse().ok()).collect())
+    }
+}
+
+/// What a campaign's hash says.
+pub(crate) struct Head {
+    pub(crate) meta: CampaignMeta,
+    pub(crate) facts: PartFacts,
+    pub(crate) phase: Phase,
+    supply: u64,
+    pub(crate) funded_minor: i64,
+    /// How many orders the part has numbered.
+    pub(crate) numbered: u32,
+    pub(crate) withheld: (u64, i64),
+    withheld_shares: String,
+    pub(crate) stock: Option<u64>,
+    pub(crate) terms: Option<Revised>,
+    /// Those before the last change, in the first part.
+    pub(crate) terms_before: Option<Revised>,
+    repaired: Option<String>,
+}
+
+/// The terms of a sale as the hash of one of its parts has them.
+pub(crate) fn terms_in(fields: &HashMap<String, String>) -> Option<Revised> {
+    let number = |name: &str| fields.get(name)?.parse::<i64>().ok();
+    let instant = |name: &str| number(name).map(Timestamp::from_millis);
+    let terms = Terms {
+        window: Window::new(instant("opens").or(instant("starts"))?, instant("ends")?).ok()?,
+        per_user_limit: u32::try_from(number("limit")?).ok()?,
+        unit_price_minor: number("price")?,
+        admission: AdmissionBound::from_percent(number("admit")?.try_into().ok()?).ok()?,
+    };
+    Some((number("terms").unwrap_or(0) as Seq, terms))
+}
+
+/// The terms before the last change, as the log has terms.
+fn terms_before(text: &str) -> Option<Revised> {
+    match Event::from_text(&format!("terms_changed {text}")) {
+        Ok(Event::TermsChanged { revision, terms }) => Some((revision, terms)),
+        _ => None,
+    }
+}
+
+impl Head {
+    fn read(id: CampaignId, fields: &HashMap<String, String>) -> Option<Self> {
+        let values = FIELDS.map(|field| fields.get(field).cloned());
+        let meta = CampaignMeta::read(id, &values)?;
+        let get = |name: &str| fields.get(name).map(String::as_str);
+        let number = |name: &str| get(name)?.parse::<i64>().ok();
+        let unit = |name: &str| u64::try_from(number(name)?).ok();
+        Some(Self {
+            facts: PartFacts {
+                campaign: id,
+                kind: meta.kind,
+                limit: number("terms")
+                    .is_none_or(|it| it == 0)
+                    .then_some(meta.limit),
+                hold_ms: meta.hold_ms,
+                fixed_shares: get("rule")? == "shares",
+                parts: meta.parts,
+                index: u16::try_from(number("index")?).ok()?,
+            },
+            phase: tally::phase(get("phase")?)?,
+            supply: unit("supply")?,
+            funded_minor: number("funded")?,
+            numbered: number("grants")?.try_into().ok()?,
+            withheld: (
+                unit("withheld").unwrap_or(0),
+                number("withheld_minor").unwrap_or(0),
+            ),
+            withheld_shares: get("withheld_shares").unwrap_or_default().to_owned(),
+            stock: match meta.parts {
+                1 => unit("supply").map(|supply| supply + unit("withheld").unwrap_or(0)),
+                _ => unit("stock"),
+            },
+            terms: terms_in(fields),
+            terms_before: get("before").and_then(terms_before),
+            repaired: get("repaired").map(str::to_owned),
+            meta,
+        })
+    }
+}
+
+/// Reads what a user has of a packet; none where that makes no sense.
+pub(crate) fn read_share(
+    meta: &CampaignMeta,
+    rows: &mut PartRows,
+    user: &str,
+    text: &str,
+) -> Option<()> {
+    let row = Row::parse(meta.kind, text)?;
+    rows.grants.insert(row.number, share_row(meta, user, &row)?);
+    Some(())
+}
+
+/// The same for an order. Nobody has one without units: its number is withheld.
+pub(crate) fn read_order(
+    meta: &CampaignMeta,
+    rows: &mut PartRows,
+    number: u32,
+    text: &str,
+) -> Option<()> {
+    let order = OrderText::parse(number, text)?;
+    if order.row.quantity > 0 {
+        let row = GrantRow {
+            state: order.state,
+            returned: order.returned,
+            ..share_row(meta, order.user, &order.row)?
+        };
+        rows.grants.insert(number, row);
+    }
+    Some(())
+}
+
+/// The same for what became of a payment, whose name is the order's number and the reference; or for a return of a part
+/// of an order, whose name has another tab in between.
+pub(crate) fn read_payment(rows: &mut PartRows, name: &str, outcome: &str) -> Option<()> {
+    let (number, payment) = name.split_once('\t')?;
+    if let Some(key) = payment.strip_prefix('\t') {
+        let key = (number.parse().ok()?, IdempotencyKey::new(key).ok()?);
+        rows.returns.insert(key, outcome.parse().ok()?);
+        return Some(());
+    }
+    let key = (number.parse().ok()?, PaymentRef::new(payment).ok()?);
+    rows.payments.insert(key, read_payment_state(outcome)?);
+    Some(())
+}
+
+fn share_row(meta: &CampaignMeta, user: &str, row: &Row<'_>) -> Option<GrantRow> {
+    Some(GrantRow {
+        user: UserId::new(user).ok()?,
+        quantity: row.quantity,
+        amount_minor: row.amount_minor,
+        granted_at: meta.at(row.offset)?,
+        key: row.key()?,
+        state: OrderState::Held,
+        returned: 0,
+    })
+}
+
+/// What never changes about a part of a campaign, as the ledger has it.
+pub(crate) fn facts_of(campaign: &Campaign, parts: u16, index: u16) -> PartFacts {
+    let hold_ms = match &campaign.rules {
+        Rules::Sale(sale) => sale.hold_ms(),
+        Rules::RedPacket(_) => 0,
+    };
+    PartFacts {
+        campaign: campaign.id,
+        kind: campaign.kind(),
+        limit: Some(campaign.per_user_limit()),
+        hold_ms,
+        fixed_shares: has_fixed_shares(campaign),
+        parts,
+        index,
+    }
+}
+
+/// The rows of a campaign as the ledger has them, of all its parts.
+pub(crate) struct SettledRows {
+    rows: Vec<SettledRow>,
+    payments: Vec<SettledPayment>,
+    returns: Vec<SettledReturn>,
+}
+
+/// Reads the rows of a campaign, in pages.
+pub(crate) async fn settled_rows(
+    ledger: &dyn Ledger,
+    campaign: CampaignId,
+    kind: CampaignKind,
+) -> Result<SettledRows, LedgerError> {
+    let (mut rows, mut payments, mut returns) = (Vec::new(), Vec::new(), Vec::new());
+    let mut after = 0;
+    loop {
+        let page = ledger.settled_rows(campaign, after, ROWS_PAGE).await?;
+        let Some(last) = page.last().map(|row| row.number) else {
+            break;
+        };
+        if kind == CampaignKind::Sale {
+            payments.extend(ledger.settled_payments(campaign, after, last).await?);
+            returns.extend(ledger.settled_returns(campaign, after, last).await?);
+        }
+        let is_last = page.len() < ROWS_PAGE as usize;
+        rows.extend(page);
+        if is_last {
+            break;
+        }
+        after = last;
+    }
+    Ok(SettledRows {
+        rows,
+        payments,
+        returns,
+    })
+}
+
+/// A part of a campaign as the ledger has it; none where the ledger does not know the campaign. `place` is over how
+/// many partitions the campaign is spread, where that is known better than the ledger knows it, and which part it is.
+pub(crate) async fn settled(
+    ledger: &dyn Ledger,
+    campaign: CampaignId,
+    partition: PartitionId,
+    place: (u16, u16),
+) -> Result<Option<SettledSnapshot>, LedgerError> {
+    let Some(settled) = ledger.settled_part(campaign, partition).await? else {
+        return Ok(None);
+    };
+    let rows = settled_rows(ledger, campaign, settled.record.campaign.kind()).await?;
+    Ok(Some(SettledSnapshot::of(settled, &rows, place)))
+}
+
+impl SettledSnapshot {
+    /// The part of this place, with its rows among those of the campaign.
+    pub(crate) fn of(settled: SettledPart, all: &SettledRows, (parts, index): (u16, u16)) -> Self {
+        let mut rows = PartRows::new(settled.phase);
+        let mut free = Vec::new();
+        let is_sale = settled.record.campaign.kind() == CampaignKind::Sale;
+        for row in &all.rows {
+            let Some((user, granted_at)) = &row.granted else {
+                free.extend(row.amount_minor.map(|amount| (row.number, amount)));
+                continue;
+            };
+            let part = match is_sale {
+                true => ((row.number - 1) % u32::from(parts)) as u16,
+                false => part_of(user, parts),
+            };
+            if part == index {
+                let grant = GrantRow {
+                    user: user.clone(),
+                    quantity: row.quantity,
+                    amount_minor: row.amount_minor.unwrap_or(0),
+                    granted_at: *granted_at,
+                    key: row.key.clone(),
+                    state: row.state,
+                    returned: row.returned,
+                };
+                rows.grants.insert(row.number, grant);
+            }
+        }
+        for payment in &all.payments {
+            if rows.grants.contains_key(&payment.number) {
+                let key = (payment.number, payment.payment.clone());
+                rows.payments.insert(key, payment.state());
+            }
+        }
+        for SettledReturn { number, part } in &all.returns {
+            if rows.grants.contains_key(number) {
+                let key = (*number, part.key.clone());
+                rows.returns.insert(key, part.quantity);
+            }
+        }
+        // Rows and returns are read one after the other, and a return may be settled in between.
+        rows.count_returns();
+        Self {
+            settled,
+            rows,
+            free,
+        }
+    }
+}
+
+pub(crate) fn of_ledger(error: LedgerError) -> EngineError {
+    unavailable(format!("the ledger: {error}"))
+}

@@ -1,0 +1,130 @@
+//! The `WaitingRoom` port on Redis.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use qiang_core::{
+    book::Claim,
+    event::PartitionId,
+    id::{CampaignId, UserId},
+    ports::{EngineError, LineHead, Lines, WaitingRoom},
+    time::Timestamp,
+    waiting::{Decision, Place, Standing, WaitingLimits},
+};
+
+use crate::connection::{eval_at_maxmemory, unreadable};
+
+use crate::{
+    engine::RedisEngine,
+    queues::{HEAD, LINES, RECORD, Standings, Wish, keys_of},
+};
+
+impl RedisEngine {
+    /// Puts a visitor into the next call to the campaign's line.
+    async fn visit(&self, campaign: CampaignId, user: &UserId, wish: Wish) -> Standings {
+        if self.node.is_stopping() {
+            return Err(EngineError::Stopping);
+        }
+        let lines = Arc::clone(self.lines.of(campaign));
+        let answered = lines.push((campaign, user), wish)?;
+        // In a task of its own: it serves others as well, whose client has not gone.
+        let partitions = Arc::clone(&self.node.partitions);
+        self.runtime
+            .spawn(async move { lines.serve(&partitions).await });
+        let lost = |_| Err(EngineError::uncertain("the line did not answer"));
+        answered.await.unwrap_or_else(lost)
+    }
+}
+
+#[async_trait]
+impl WaitingRoom for RedisEngine {
+    fn partitions(&self) -> Vec<PartitionId> {
+        let list = self.node.partitions.list().iter();
+        list.map(|partition| partition.id).collect()
+    }
+
+    async fn enter(
+        &self,
+        claim: &Claim,
+        now: Timestamp,
+        limits: WaitingLimits,
+    ) -> Result<Option<Standing>, EngineError> {
+        let place = Place {
+            number: 0,
+            entered_at: now,
+            claim: claim.clone(),
+        };
+        let wish = Wish::Enter(Box::new(place), limits);
+        self.visit(claim.campaign, &claim.user, wish).await
+    }
+
+    async fn standing(
+        &self,
+        campaign: CampaignId,
+        user: &UserId,
+    ) -> Result<Option<Standing>, EngineError> {
+        self.visit(campaign, user, Wish::Look).await
+    }
+
+    async fn lines(&self, partition: PartitionId, lease: Duration) -> Result<Lines, EngineError> {
+        let (lines, context) = (&self.lines, &self.node.partitions.context);
+        let keys = lines.keys();
+        let keys = [keys.waiting(partition), keys.decider(partition)];
+        let mut command = eval_at_maxmemory(LINES, &keys);
+        let lease_ms = lease.as_millis().max(1) as u64;
+        command.arg(&context.node).arg(lease_ms);
+        let replies: Vec<String> = lines.query(partition, &command).await?;
+        let (whose, campaigns) = replies.split_first().ok_or_else(unreadable)?;
+        let ids = campaigns.iter().map(|id| id.parse());
+        let ids = ids.collect::<Result<Vec<_>, _>>();
+        let (campaigns, own) = (ids.map_err(|_| unreadable())?, whose == "own");
+        Ok(Lines {
+            leased: own && !campaigns.is_empty(),
+            own,
+            campaigns,
+        })
+    }
+
+    async fn head(&self, campaign: CampaignId, limit: usize) -> Result<LineHead, EngineError> {
+        let lines = &self.lines;
+        let partition = lines.of(campaign).partition;
+        let keys = keys_of(lines.keys(), partition, campaign, None);
+        let mut command = eval_at_maxmemory(HEAD, &keys);
+        let replies: Vec<String> = lines.query(partition, command.arg(limit)).await?;
+        let (waiting, rows) = replies.split_first().ok_or_else(unreadable)?;
+        let mut places = Vec::with_capacity(rows.len() / 2);
+        for row in rows.chunks_exact(2) {
+            let user = UserId::new(&row[0]).ok();
+            let place = user.and_then(|user| Place::parse(campaign, user, &row[1]));
+            places.push(place.ok_or_else(unreadable)?);
+        }
+        Ok(LineHead {
+            waiting: waiting.parse().map_err(|_| unreadable())?,
+            places,
+        })
+    }
+
+    async fn record(
+        &self,
+        campaign: CampaignId,
+        decided: &[(Place, Decision)],
+        _: Timestamp,
+        limits: WaitingLimits,
+    ) -> Result<(), EngineError> {
+        let lines = &self.lines;
+        let partition = lines.of(campaign).partition;
+        let users = decided.iter().map(|(place, _)| &place.claim.user);
+        let mut keys = keys_of(lines.keys(), partition, campaign, users);
+        let all = lines.keys();
+        keys.splice(0..0, [all.waiting(partition), all.waiting_all(partition)]);
+        let mut command = eval_at_maxmemory(RECORD, &keys);
+        command.arg(campaign.to_string()).arg(limits.kept_ms.max(1));
+        for (place, decision) in decided {
+            let result = format!("{} {}", place.number, decision.to_text());
+            command.arg(place.claim.user.as_str());
+            command.arg(place.to_text()).arg(result);
+        }
+        let _: i64 = lines.query(partition, &command).await?;
+        Ok(())
+    }
+}
