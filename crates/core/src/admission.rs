@@ -1,29 +1,28 @@
-//! Admission: how many users may be on their way to a decision of one sale at a time, so that a crowd does not reach
-//! whoever decides. It holds claims back and never decides them: who is admitted is decided by the engine alone.
+//! Admission: limits the users of one sale that the engine decides at a time, so that a crowd does not overload the
+//! engine. It only delays or refuses claims before a decision; grants are decided by the engine alone.
 
 use std::fmt;
 
-/// Users admitted for each unit that is left, in percent. With less than 100 % units could wait for users who are not
-/// let in.
+/// Admitted users per remaining unit, in percent. Below 100 %, units could wait for users who are not admitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AdmissionRatio(u32);
 
 /// The largest ratio, in percent.
 pub const ADMISSION_PERCENT_MAX: u32 = 10_000;
 
-/// A ratio out of range.
+/// Error of a ratio that is out of range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("an admission ratio is 100 to {ADMISSION_PERCENT_MAX} %, or 0 for none")]
 pub struct BadAdmissionRatio;
 
 impl AdmissionRatio {
-    /// What a sale has when nothing else is said: three users for two units.
+    /// Default of a sale: three users for two units.
     pub const DEFAULT: Self = Self(150);
 
-    /// A ratio of so many percent; none for 0, which admits everybody.
+    /// Ratio of a percentage; `None` for 0, which admits all users.
     ///
     /// # Errors
-    /// When it is out of range.
+    /// If it is out of range.
     pub fn of_percent(percent: u32) -> Result<Option<Self>, BadAdmissionRatio> {
         match percent {
             0 => Ok(None),
@@ -32,20 +31,20 @@ impl AdmissionRatio {
         }
     }
 
-    /// In percent.
+    /// The percentage.
     pub fn percent(self) -> u32 {
         self.0
     }
 
-    /// How many users may be on their way while so many units are left: rounded up, and at least one, so that no unit
-    /// is left because nobody is let in.
+    /// Number of users admitted while `remaining` units are left: rounded up, and at least one, so that every unit can
+    /// be claimed.
     pub fn users(self, remaining: u64) -> u32 {
         let users = remaining.saturating_mul(self.0.into()).div_ceil(100);
         u32::try_from(users).unwrap_or(u32::MAX).max(1)
     }
 }
 
-/// The admission of a sale as its terms state it: a ratio, or no bound.
+/// Admission of a sale in its terms: a ratio, or no bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct AdmissionBound(Option<AdmissionRatio>);
 

@@ -1,4 +1,4 @@
-//! A campaign: what is handed out, under which rules, and its life.
+//! Campaigns: their supply, rules and phases.
 
 mod ack;
 mod details;
@@ -30,8 +30,8 @@ pub use self::{
     terms::{Terms, TermsChange},
 };
 
-/// The largest stock of a sale, in units: the largest whole number that Lua and JavaScript count to one by one. Sums of
-/// a campaign's units stay far inside 64 bits.
+/// The largest stock of a sale, in units: the largest integer up to which Lua and JavaScript count exactly. Sums of a
+/// campaign's units stay far inside 64 bits.
 pub const STOCK_MAX: u64 = (1 << 53) - 1;
 /// The largest price of a sale's whole stock, in minor units, for the same reason. A thousand such sums still fit in an
 /// account.
@@ -41,10 +41,10 @@ pub const TITLE_CHARS_MAX: usize = 1_024;
 /// The longest hold of an unpaid order: 30 days.
 pub const HOLD_MS_MAX: i64 = 30 * 24 * 3_600_000;
 
-/// Which of the two things a campaign is.
+/// Kind of a campaign.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CampaignKind {
-    /// A sum split into random shares, one a user.
+    /// A sum that is split into random shares, one per user.
     RedPacket,
     /// Limited stock, sold by the unit.
     Sale,
@@ -52,54 +52,54 @@ pub enum CampaignKind {
 
 words!(CampaignKind { RedPacket = "red_packet", Sale = "sale" });
 
-/// Why a campaign cannot be.
+/// Error of an invalid campaign.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum CampaignError {
-    /// Title blank or too long.
+    /// The title is blank or too long.
     #[error("a title is 1 to {TITLE_CHARS_MAX} characters, and not all of them are blank")]
     Title,
-    /// A title that breaks lines or terminals, or that turns the text around it; databases differ in which of these
-    /// they take.
+    /// The title contains characters that break lines or terminals, or change the direction of surrounding text.
+    /// Databases differ in which of these characters they accept.
     #[error(
         "a title has no control characters, such as a line break or NUL, and does not override the direction of text"
     )]
     TitleControl,
-    /// Description empty, too long, or with odd characters.
+    /// The description is blank, too long, or contains control characters.
     #[error(
         "a description is 1 to {DESCRIPTION_CHARS_MAX} characters, without control characters but line breaks"
     )]
     Description,
-    /// Not where a picture may be.
+    /// The URL is not allowed for a picture.
     #[error(
         "an image URL is 1 to {IMAGE_URL_CHARS_MAX} characters: `https://` and a host, or a path that begins with `/`"
     )]
     ImageUrl,
-    /// Stock out of range.
+    /// The stock is out of range.
     #[error("a sale's stock is 1 to {STOCK_MAX} units")]
     Stock,
-    /// Limit out of range.
+    /// The limit is out of range.
     #[error("a sale's per-user limit is 1 up to its stock")]
     Limit,
-    /// Hold out of range.
+    /// The hold is out of range.
     #[error("a hold is at least 1 and at most 2592000 seconds (30 days)")]
     Hold,
-    /// Price negative, or the whole stock's price above [`STOCK_PRICE_MINOR_MAX`].
+    /// The price is negative, or the whole stock's price is above [`STOCK_PRICE_MINOR_MAX`].
     #[error(
         "a unit price is 0 or more, and the whole stock costs at most {STOCK_PRICE_MINOR_MAX} minor units"
     )]
     Price,
-    /// A payment policy that such a price does not allow.
+    /// The payment policy does not fit the price.
     #[error(
         "a payment tolerance is 0 or more and below the unit price, and a sale at 0 has the payment policy `owed`"
     )]
     PaymentPolicy,
-    /// The start was to be changed of a sale that has opened.
+    /// A change of the start of a sale that has opened.
     #[error("a sale that has opened cannot open at another time")]
     HasOpened,
-    /// A start or an end that is over.
+    /// A new start or end in the past.
     #[error("a sale cannot be changed to open or to end in the past")]
     InThePast,
-    /// The window is none.
+    /// The window is invalid.
     #[error("a window must end after it starts, between the years 1970 and 9998")]
     Window,
 }
@@ -107,18 +107,19 @@ pub enum CampaignError {
 /// A red packet's rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RedPacket {
-    /// Total, count and splitting rule; already known to be possible.
+    /// Total, count and splitting rule, which were checked together.
     pub split: Split,
     /// The currency of the total.
     pub currency: Currency,
-    /// What the shares are drawn from. Secret until the packet closes; its commitment is public.
+    /// Seed from which the shares are drawn. It is secret until the packet closes or has no share left; its
+    /// commitment is public.
     pub seed: Seed,
-    /// Who has made the seed.
+    /// Origin of the seed.
     pub origin: Origin,
 }
 
 impl RedPacket {
-    /// A packet whose seed the service has chosen.
+    /// A red packet with a seed that the service chose.
     pub fn new(split: Split, currency: Currency, seed: Seed) -> Self {
         Self {
             split,
@@ -128,7 +129,7 @@ impl RedPacket {
         }
     }
 
-    /// A packet whose seed service and sender have made.
+    /// A red packet with a seed from parts of the service and the sender.
     pub fn of_parts(split: Split, currency: Currency, parts: Parts) -> Self {
         Self {
             split,
@@ -138,32 +139,31 @@ impl RedPacket {
         }
     }
 
-    /// Whether it is over, so that everybody may see its seed: it is closed, or no share is left, and shares never come
-    /// back.
+    /// Whether all users may see the seed: the packet is closed, or no share is left. Claimed shares are final.
     ///
-    /// `phase` and `granted` are as the ledger has them, which follows committed entries alone: what was decided and
-    /// could not be kept must not reveal the seed of a packet that goes on.
+    /// `phase` and `granted` come from the ledger, which follows committed entries alone. A decision that was not
+    /// committed must not reveal the seed of a live packet.
     pub fn is_over(&self, phase: Phase, granted: u64) -> bool {
         phase == Phase::Closed || granted >= u64::from(self.split.count())
     }
 
-    /// What is published before the packet `id` opens.
+    /// Commitment that is published before the packet `id` opens.
     pub fn commitment(&self, id: CampaignId) -> Commitment {
         commit(id, self.currency, &self.seed, &self.split)
     }
 }
 
-/// The rules of either kind.
+/// Rules of a campaign, by kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rules {
-    /// A red packet's.
+    /// Rules of a red packet.
     RedPacket(RedPacket),
-    /// A flash sale's.
+    /// Rules of a flash sale.
     Sale(Sale),
 }
 
 impl Rules {
-    /// A red packet's, if it is one.
+    /// Rules of the red packet, if it is one.
     pub fn red_packet(&self) -> Option<&RedPacket> {
         match self {
             Self::RedPacket(packet) => Some(packet),
@@ -171,7 +171,7 @@ impl Rules {
         }
     }
 
-    /// A flash sale's, if it is one.
+    /// Rules of the flash sale, if it is one.
     pub fn sale(&self) -> Option<&Sale> {
         match self {
             Self::RedPacket(_) => None,
@@ -180,7 +180,7 @@ impl Rules {
     }
 }
 
-/// Refuses a title that nobody could read.
+/// Refuses a title that users could not read.
 ///
 /// # Errors
 /// [`CampaignError::Title`] or [`CampaignError::TitleControl`].
@@ -194,30 +194,30 @@ pub fn check_title(title: &str) -> Result<(), CampaignError> {
     }
 }
 
-/// A campaign as it was created. What became of it stands in the log and the ledger.
+/// A campaign as it was created. The log and the ledger have its later changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Campaign {
     /// Its id.
     pub id: CampaignId,
     /// The sender of the packet, or the seller.
     pub owner: UserId,
-    /// What people see.
+    /// Title that users see.
     pub title: String,
-    /// When claims are accepted.
+    /// Time in which claims are accepted.
     pub window: Window,
-    /// The acknowledgement level asked for.
+    /// Requested acknowledgement level.
     pub ack: AckLevel,
-    /// What a claim needs before an engine is asked.
+    /// Requirements of a claim, checked before the engine gets it.
     pub requirements: Requirements,
-    /// Which amounts beside its price pay an order of a sale; the default for a packet. It never changes.
+    /// Amounts other than the price that pay an order of a sale; the default for a red packet. It never changes.
     pub payment_policy: PaymentPolicy,
-    /// When it was created.
+    /// Time of its creation.
     pub created_at: Timestamp,
-    /// What is handed out, and how.
+    /// Rules of its kind.
     pub rules: Rules,
 }
 
-/// Whether nothing of it is seen: white space, and characters without width.
+/// Whether the character is invisible: white space, and characters without width.
 fn is_blank(character: char) -> bool {
     let unseen = ['\u{ad}', '\u{180e}', '\u{2800}', '\u{3164}', '\u{feff}'];
     character.is_whitespace()
@@ -226,8 +226,8 @@ fn is_blank(character: char) -> bool {
         || ('\u{2060}'..='\u{2064}').contains(&character)
 }
 
-/// Whether it breaks lines or terminals, or embeds, overrides or isolates a direction of text (Unicode Standard
-/// Annex 9). Marks of direction are none of these.
+/// Whether the character breaks lines or terminals, or embeds, overrides or isolates a text direction (Unicode Standard
+/// Annex 9). Direction marks are allowed.
 fn is_control(character: char) -> bool {
     character.is_control()
         || ['\u{2028}', '\u{2029}'].contains(&character)
@@ -236,7 +236,7 @@ fn is_control(character: char) -> bool {
 }
 
 impl Campaign {
-    /// Checks what no field's type can.
+    /// Checks rules that the types of the fields do not ensure.
     ///
     /// # Errors
     /// [`CampaignError::Title`], [`CampaignError::TitleControl`], [`CampaignError::PaymentPolicy`].
@@ -248,7 +248,7 @@ impl Campaign {
         check_title(&self.title)
     }
 
-    /// Which kind it is.
+    /// Kind of the campaign.
     pub fn kind(&self) -> CampaignKind {
         match self.rules {
             Rules::RedPacket(_) => CampaignKind::RedPacket,
@@ -256,7 +256,7 @@ impl Campaign {
         }
     }
 
-    /// Shares or units to hand out.
+    /// Total shares or units.
     pub fn supply(&self) -> u64 {
         match &self.rules {
             Rules::RedPacket(packet) => packet.split.count().into(),
@@ -264,7 +264,7 @@ impl Campaign {
         }
     }
 
-    /// Money in escrow when it opens, in minor units: the packet's total; nothing for a sale.
+    /// Money in escrow when it opens, in minor units: the red packet's total; 0 for a sale.
     pub fn funded_minor(&self) -> i64 {
         let packet = self.rules.red_packet();
         packet.map_or(0, |packet| packet.split.total())
@@ -275,13 +275,12 @@ impl Campaign {
         self.rules.sale().map_or(1, Sale::per_user_limit)
     }
 
-    /// How many users may be on their way to a decision for each unit that is left; none admits everybody, as red
-    /// packets do.
+    /// Ratio of admitted users to remaining units; `None` if all users are admitted, as for red packets.
     pub fn admission(&self) -> Option<AdmissionRatio> {
         self.rules.sale().and_then(Sale::admission)
     }
 
-    /// The currency of its amounts.
+    /// Currency of its amounts.
     pub fn currency(&self) -> Currency {
         match &self.rules {
             Rules::RedPacket(packet) => packet.currency,
@@ -289,8 +288,8 @@ impl Campaign {
         }
     }
 
-    /// The amounts of a packet's shares, in the order in which they are handed out; empty for sales and for
-    /// lazy packets, whose amounts are drawn at the claim.
+    /// Amounts of a red packet's shares, in the order in which they are granted. Empty for sales, and for lazy packets,
+    /// which draw amounts at the claim.
     pub fn shares(&self) -> Vec<i64> {
         match &self.rules {
             Rules::RedPacket(packet) if !matches!(packet.split.rule(), SplitRule::Lazy { .. }) => {

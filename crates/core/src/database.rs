@@ -1,6 +1,6 @@
-//! Which database a URL means.
+//! Kinds of databases, recognised by URL.
 
-/// The databases that a ledger can be in, apart from a file of its own.
+/// The databases in which a ledger can be stored, apart from its own file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DatabaseKind {
     /// `postgres://` or `postgresql://`.
@@ -10,7 +10,7 @@ pub enum DatabaseKind {
 }
 
 impl DatabaseKind {
-    /// The database that a URL means by its scheme; `None` for any other.
+    /// Kind of the database by the URL's scheme; `None` for any other scheme.
     pub fn of(url: &str) -> Option<Self> {
         match url.split_once("://")?.0 {
             "postgres" | "postgresql" => Some(Self::Postgres),

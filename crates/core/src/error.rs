@@ -1,9 +1,9 @@
-//! Errors in words.
+//! Text of errors.
 
 use std::error::Error;
 
-/// An error and everything below it, on one line. A source that is in the text already is left out: some libraries'
-/// messages repeat theirs.
+/// An error and all its sources, on one line. A source is skipped if the text already contains it, because some
+/// libraries repeat it.
 pub fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

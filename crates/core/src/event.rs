@@ -1,4 +1,4 @@
-//! What happened in a partition: the entries of its append-only log.
+//! Events of a partition: the entries of its append-only log.
 
 mod text;
 
@@ -11,7 +11,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// The place of an entry in its partition's log, from 1, without gaps. 0 stands before the first.
+/// Position of an entry in its partition's log, from 1, without gaps. 0 precedes the first entry.
 pub type Seq = u64;
 
 /// A partition: the unit of serialisation, placement and ordering.
@@ -21,30 +21,30 @@ pub struct PartitionId(pub u16);
 /// One entry of a partition's log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Its place in the log.
+    /// Its position in the log.
     pub seq: Seq,
-    /// When it was decided, by the engine's clock. Not always increasing: clocks jump.
+    /// Time of the decision, by the engine's clock. It does not always increase, because clocks jump.
     pub at: Timestamp,
     /// The campaign it belongs to.
     pub campaign: CampaignId,
-    /// What happened.
+    /// Change that was decided.
     pub event: Event,
 }
 
-/// What happened to a campaign.
+/// Change of a campaign.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// An engine took the campaign up.
+    /// An engine opened the campaign.
     Opened {
-        /// Over how many partitions the engine has spread it, 1 for most. Each of them says so in its own log, and
-        /// opens, pauses, ends and closes its part for itself.
+        /// Number of partitions on which the engine has a shard of it; 1 for most campaigns. Each partition logs this
+        /// event, and opens, pauses, ends and closes its shard independently.
         parts: u16,
     },
     /// A claim was granted.
     Granted {
         /// The grant's number in its campaign, from 1.
         number: u32,
-        /// Who has it.
+        /// User who has it.
         user: UserId,
         /// Units; 1 for a share.
         quantity: u32,
@@ -53,7 +53,7 @@ pub enum Event {
         /// The key of the request, if it had one.
         key: Option<IdempotencyKey>,
     },
-    /// An order was paid during its hold; or in the step that granted it, because it costs nothing.
+    /// An order was paid during its hold, or by the step that granted it, because it costs nothing.
     Paid {
         /// The order's number in its campaign.
         number: u32,
@@ -62,12 +62,12 @@ pub enum Event {
         /// The money: the order's price, or another amount that the sale accepts.
         received: Received,
     },
-    /// An order was given back; its units returned to the stock.
+    /// An order was cancelled; its units were restocked.
     Cancelled {
         /// The order's number in its campaign.
         number: u32,
     },
-    /// An order was not paid in time; its units returned to the stock.
+    /// An order was not paid in time; its units were restocked.
     Expired {
         /// The order's number in its campaign.
         number: u32,
@@ -81,75 +81,75 @@ pub enum Event {
         /// The money: the order's price, or another amount that the sale accepts.
         received: Received,
     },
-    /// A payment arrived that does not pay the order (too late, cancelled, paid twice, or another amount): it is owed
-    /// back.
+    /// A payment was received that does not pay the order: too late, cancelled, paid twice, or another amount. A refund
+    /// of it is due.
     RefundDue {
         /// The order's number in its campaign.
         number: u32,
         /// The payment.
         payment: PaymentRef,
-        /// The money that is owed back.
+        /// The refund due.
         received: Received,
     },
-    /// An operator stopped the campaign.
+    /// An operator paused the campaign.
     Paused,
-    /// An operator let it go on.
+    /// An operator resumed the campaign.
     Resumed,
-    /// Units left this partition's part of a spread campaign for another part.
+    /// Units left this partition's shard of a campaign for another shard.
     TransferredOut {
-        /// The partition that they go to.
+        /// Partition that receives them.
         to: PartitionId,
-        /// How many.
+        /// Number of units.
         units: u64,
-        /// What they are worth, where they are shares.
+        /// Their amount, if they are shares.
         amount_minor: i64,
     },
-    /// Units arrived from another part of a spread campaign.
+    /// Units arrived from another shard of the campaign.
     TransferredIn {
-        /// The partition that they come from.
+        /// Partition that sent them.
         from: PartitionId,
-        /// How many.
+        /// Number of units.
         units: u64,
-        /// What they are worth, where they are shares.
+        /// Their amount, if they are shares.
         amount_minor: i64,
     },
-    /// Units that had left came back: the other part had closed.
+    /// Units in transfer returned, because the other shard had closed.
     TransferReturned {
-        /// The partition that they did not go to.
+        /// Partition that did not receive them.
         to: PartitionId,
-        /// How many.
+        /// Number of units.
         units: u64,
-        /// What they are worth, where they are shares.
+        /// Their amount, if they are shares.
         amount_minor: i64,
     },
-    /// Nothing is handed out any more.
+    /// The campaign ended: no claim is granted from then on.
     Ended,
-    /// What was left went back to the owner.
+    /// The campaign closed: the rest went back to the owner.
     Closed {
         /// Shares or units that went back.
         returned: u64,
         /// Minor units that went back.
         refunded_minor: i64,
     },
-    /// A paid order was returned, or some of its units were: they are back in the stock, and what paid them is owed to
-    /// the buyer.
+    /// A paid order, or some of its units, was returned. The units were restocked, and a refund of their payment is due
+    /// to the buyer.
     Returned {
         /// The order's number in its campaign.
         number: u32,
-        /// The units; `None` for all that were not returned before.
+        /// The units; `None` for all units that were not returned before.
         part: Option<ReturnPart>,
     },
-    /// The seller changed the stock of a sale. Of a spread one it stands in the log of its first part, which gives or
-    /// takes the units.
+    /// The seller changed the stock of a sale. If the sale has shards, the entry is in the log of its first shard,
+    /// which adds or removes the units.
     StockChanged {
-        /// Units that came to the stock, or, below 0, that were taken out of it.
+        /// Units added to the stock; below 0 if they were removed.
         units: i64,
     },
-    /// The seller changed window, limit or price of a sale. Of a spread one every part says so in its own log, from
-    /// which on it goes by them.
+    /// The seller changed window, limit or price of a sale. If the sale has shards, each shard logs the change, and
+    /// applies the terms from that entry on.
     TermsChanged {
-        /// Which of the sale's changes this is: the place of the entry in the log of its first part. The change with
-        /// the highest one counts.
+        /// Number of the change: the position of its entry in the log of the first shard. The change with the highest
+        /// number applies.
         revision: Seq,
         /// All terms from then on.
         terms: Terms,
@@ -157,7 +157,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// The number of the order or share that it is about; none where it is about the campaign.
+    /// Number of the order or the share; `None` for an event of the whole campaign.
     #[must_use]
     pub fn number(&self) -> Option<u32> {
         match self {
@@ -204,7 +204,7 @@ impl Event {
         }
     }
 
-    /// The payment that it is about, with its outcome and money; `None` if it is about something else.
+    /// The payment with its outcome and money; `None` for an event without one.
     #[must_use]
     pub fn payment(&self) -> Option<(&PaymentRef, PaymentState)> {
         let (outcome, payment, received) = match self {
@@ -222,13 +222,13 @@ impl Event {
         Some((payment, PaymentState::new(outcome, *received)))
     }
 
-    /// The money of the payment that it is about; none where it is about something else.
+    /// Money of the payment; `None` for an event without one.
     #[must_use]
     pub fn received(&self) -> Option<Received> {
         self.payment().map(|(_, state)| state.received)
     }
 
-    /// The word for it, as in the ledger.
+    /// Name of the event, as in the ledger.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {

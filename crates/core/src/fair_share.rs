@@ -1,9 +1,9 @@
-//! Bounded room that several parties share, so that none of them fills it.
+//! Bounded capacity that several parties share, so that no party fills it.
 
 use std::{collections::HashMap, hash::Hash};
 
-/// Places of a bounded room, by who has taken them. Each party may take as many as are still free after that: one
-/// party alone takes half of the room, and of any number of parties each leaves a share for the next.
+/// Slots of a bounded capacity, counted per party. A party may take slots as long as it has fewer than are free. So one
+/// party alone takes half of the capacity, and any number of parties leaves a share for the next.
 #[derive(Debug)]
 pub struct FairShares<K> {
     max: usize,
@@ -12,7 +12,7 @@ pub struct FairShares<K> {
 }
 
 impl<K: Eq + Hash> FairShares<K> {
-    /// An empty room with this number of places.
+    /// An empty capacity with this number of slots.
     pub fn new(max: usize) -> Self {
         Self {
             max,
@@ -21,7 +21,7 @@ impl<K: Eq + Hash> FairShares<K> {
         }
     }
 
-    /// Takes a place if the party's share has one left.
+    /// Takes a slot if the party's share allows it; returns whether it did.
     #[must_use]
     pub fn enter(&mut self, party: K) -> bool {
         let own = self.of.get(&party).copied().unwrap_or(0);
@@ -32,13 +32,13 @@ impl<K: Eq + Hash> FairShares<K> {
         fits
     }
 
-    /// Takes a place, also beyond the share and the room.
+    /// Takes a slot, even beyond the share and the capacity.
     pub fn take(&mut self, party: K) {
         self.taken += 1;
         *self.of.entry(party).or_default() += 1;
     }
 
-    /// Leaves a place that the party has taken.
+    /// Releases a slot of the party.
     pub fn leave(&mut self, party: &K) {
         if let Some(own) = self.of.get_mut(party) {
             *own -= 1;
@@ -49,7 +49,7 @@ impl<K: Eq + Hash> FairShares<K> {
         }
     }
 
-    /// Leaves all places.
+    /// Releases all slots.
     pub fn clear(&mut self) {
         self.taken = 0;
         self.of.clear();
@@ -73,11 +73,11 @@ mod tests {
         let mut shares = FairShares::new(64);
         let taken = ['a', 'b', 'c', 'd'].map(|party| fill(&mut shares, party));
         assert_eq!(taken, [32, 16, 8, 4]);
-        // A party that leaves makes room for all, most for the party that has least.
+        // Released slots are free for all parties, most of all for the party that has least.
         for _ in 0..32 {
             shares.leave(&'a');
         }
-        // 'd' had 4 of the 28 that are taken: with 16 more it has 20, as many as are free.
+        // 'd' had 4 of the 28 taken slots. With 16 more it has 20, as many as are free.
         assert_eq!(fill(&mut shares, 'd'), 16);
         assert!(shares.enter('e') && shares.enter('a'));
         assert!(!shares.of.is_empty());
@@ -94,7 +94,7 @@ mod tests {
         shares.leave(&'a');
         assert!(!shares.enter('b'));
         shares.leave(&'a');
-        // One that has none leaves none.
+        // A party without slots releases none.
         shares.leave(&'a');
         assert!(shares.enter('b'));
         assert_eq!(shares.taken, 1);

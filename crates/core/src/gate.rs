@@ -1,8 +1,8 @@
-//! The gate: what follows from a campaign's state without a decision, for engines and for the nodes in front of them.
+//! Gate: answers claims from a campaign's state without a decision, for engines and for the nodes in front of them.
 //!
-//! This is the one place that says when a claim ends in `paused`, `not_started`, `ended`, `limit_reached` or
-//! `sold_out`. The book asks it before each decision; a node that keeps a [`CampaignGate`] of a campaign that grants
-//! nothing answers from it without asking the engine.
+//! Only this module decides whether a claim ends in `paused`, `not_started`, `ended`, `limit_reached` or `sold_out`.
+//! The book checks it before each decision. If a campaign grants nothing, a node answers from a cached [`CampaignGate`]
+//! without the engine.
 
 use crate::{
     campaign::{Phase, Tally},
@@ -10,21 +10,21 @@ use crate::{
     time::{Timestamp, Window},
 };
 
-/// How many orders one user may give back (cancel, or let expire) in one sale before further claims of theirs are
-/// answered `limit_reached`: without a bound, one user could fill the log by claiming and cancelling.
+/// Maximum number of cancelled, expired or returned orders per user and sale. Further claims of the user are answered
+/// `limit_reached`; otherwise one user could fill the log by claiming and cancelling.
 pub const RETURNED_ORDERS_PER_USER_MAX: usize = 16;
 
-/// What a user has of a campaign. The default is a user who was never granted anything.
+/// Units and orders of a user in one campaign. The default is a user without grants.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Holding {
-    /// Units that the user keeps.
+    /// Units that the user has.
     pub units: u32,
-    /// Orders of the user that gave their units back.
+    /// Orders of the user that were cancelled, expired or returned.
     pub returned_orders: usize,
 }
 
 impl Holding {
-    /// Both together.
+    /// Sum of both.
     #[must_use]
     pub(crate) fn plus(self, other: Self) -> Self {
         Self {
@@ -34,22 +34,22 @@ impl Holding {
     }
 }
 
-/// What the outcome of a claim follows from when it replays no grant.
+/// Facts that decide a claim that replays no grant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CampaignGate {
-    /// When claims are accepted.
+    /// Time in which claims are accepted.
     pub window: Window,
     /// Units that one user may have.
     pub per_user_limit: u32,
-    /// The phase as recorded; what the window makes of it is added here.
+    /// Recorded phase; the gate adds changes by the window.
     pub phase: Phase,
-    /// Units that are left.
+    /// Remaining units.
     pub remaining: u64,
 }
 
 impl CampaignGate {
-    /// A campaign as the numbers of its parts have it. `None` when the parts are in different phases, and when the
-    /// campaign has ended and is not closed yet: such numbers do not say whether it was paused before.
+    /// Gate of a campaign from the counters of its shards. Returns `None` if the shards are in different phases, or if
+    /// the campaign has ended and is not closed. Such counters do not show whether it was paused before.
     pub fn of_parts<'a>(
         window: Window,
         per_user_limit: u32,
@@ -69,7 +69,7 @@ impl CampaignGate {
             per_user_limit,
             phase: match first.phase {
                 Phase::Ended => return None,
-                // The window says when it is live.
+                // The window decides when it is live.
                 Phase::Live => Phase::Scheduled,
                 phase => phase,
             },
@@ -77,7 +77,7 @@ impl CampaignGate {
         })
     }
 
-    /// The outcome of a claim that replays no grant; `None` when it is to be granted.
+    /// Outcome of a claim that replays no grant; `None` if it must be granted.
     #[inline]
     pub fn answer(&self, quantity: u32, holding: Holding, now: Timestamp) -> Option<Outcome> {
         let starts_at = self.window.starts_at();
@@ -97,10 +97,10 @@ impl CampaignGate {
         (u64::from(quantity) > remaining).then_some(Outcome::SoldOut { remaining })
     }
 
-    /// The outcome of a claim of a user who was never granted anything, by a copy that a node keeps. `None` when only
-    /// the engine can tell: the claim may be granted, or the outcome differs within `margin_ms`, by which the node's
-    /// clock may be off. Units that were left when the copy was made may be gone, so `sold_out` is only answered when
-    /// there were none.
+    /// Outcome of a claim of a user without grants, from a node's cached copy. Returns `None` if only the engine can
+    /// decide: the claim may be granted, or the outcome differs within `margin_ms`, the maximum error of the node's
+    /// clock. Units that remained at the time of the copy may be taken since, so `sold_out` is only answered if none
+    /// remained.
     pub fn answer_newcomer(
         &self,
         quantity: u32,
@@ -113,13 +113,13 @@ impl CampaignGate {
         (is_certain && at(now.plus_millis(margin_ms)) == Some(outcome)).then_some(outcome)
     }
 
-    /// Whether nobody can be granted anything at this instant.
+    /// Whether no claim can be granted at this instant.
     pub fn is_inactive(&self, now: Timestamp) -> bool {
         self.remaining == 0 || self.phase_for_claims(now) != Phase::Live
     }
 
-    /// The phase that claims meet. `paused` stands before `ended`: a paused campaign whose window is over stays paused
-    /// for claims until a tick has closed it.
+    /// Phase that decides claims. `paused` precedes `ended`: a paused campaign whose window is over stays paused for
+    /// claims until a tick closes it.
     fn phase_for_claims(&self, now: Timestamp) -> Phase {
         match self.phase {
             Phase::Paused => Phase::Paused,

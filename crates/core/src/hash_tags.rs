@@ -1,26 +1,27 @@
 //! Hash tags of partitions on Redis Cluster.
 //!
-//! A Cluster places a key by the CRC-16 of its hash tag: 16,384 slots, of which each primary has a contiguous range.
-//! Tags that only carry a number fall unevenly: of `p00` to `p11`, three primaries get 3, 3 and 6. The tags here have
-//! slots at equal distances, so equal ranges hold equal numbers of partitions, or one more.
+//! A Cluster assigns a key to one of 16,384 slots by the CRC-16 of its hash tag. Each primary has a contiguous range of
+//! slots. Tags that only contain a number are distributed unevenly: of `p00` to `p11`, three primaries get 3, 3 and 6.
+//! The tags here have slots at equal distances, so equal ranges have equal numbers of partitions, or one more.
 
 use crate::event::PartitionId;
 
-/// Slots of Redis Cluster.
+/// Number of slots of Redis Cluster.
 pub const CLUSTER_SLOTS: u16 = 16_384;
-/// How far a tag's slot may be from its even place, in slots. A closer one takes longer to find.
+/// Maximum distance between a tag's slot and its even position, in slots. A smaller distance takes longer to find.
 const SLOTS_OFF_MAX: u16 = 2;
 
-/// The hash tag of a partition on a server that is not part of a Cluster: `p07`.
+/// Hash tag of a partition on a server outside a Cluster: `p07`.
 #[must_use]
 pub fn plain_tag(partition: PartitionId) -> String {
     format!("p{:02}", partition.0)
 }
 
-/// The hash tags of all partitions of an installation on Redis Cluster, in order: `p00`, `p01-2403`, …
+/// Hash tags of all partitions of an installation on Redis Cluster, in order: `p00`, `p01-2403`, …
 ///
-/// Tag `i` of `n` has a slot at most two slots from that of `p00` plus `i / n` of all slots. The first tag does not
-/// depend on the number of partitions, so that number can be kept there. Keys depend on these tags: they never change.
+/// The slot of tag `i` of `n` is at most two slots from that of `p00` plus `i / n` of all slots. The first tag does not
+/// depend on the number of partitions, so that number can be stored there. Keys depend on these tags, so the tags never
+/// change.
 #[must_use]
 pub fn cluster_tags(partitions: u16) -> Vec<String> {
     let first = slot_of(&plain_tag(PartitionId(0)));
@@ -39,26 +40,26 @@ pub fn cluster_tags(partitions: u16) -> Vec<String> {
     (0..partitions).map(tag).collect()
 }
 
-/// The slot of Redis Cluster in which keys with this hash tag are.
+/// Redis Cluster slot of the keys with this hash tag.
 #[must_use]
 pub fn slot_of(tag: &str) -> u16 {
     crc16(tag.as_bytes()) % CLUSTER_SLOTS
 }
 
-/// The distance between two slots on the circle of all slots.
+/// Distance between two slots on the circle of all slots.
 fn slots_between(a: u16, b: u16) -> u16 {
     let apart = a.abs_diff(b);
     apart.min(CLUSTER_SLOTS - apart)
 }
 
-/// CRC-16/XMODEM, as the specification of Redis Cluster has it.
+/// CRC-16/XMODEM, as specified by Redis Cluster.
 fn crc16(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0, |crc, byte| {
         (crc << 8) ^ CRC_TABLE[usize::from((crc >> 8) ^ u16::from(*byte))]
     })
 }
 
-/// The CRC of each byte.
+/// CRC of each byte.
 const CRC_TABLE: [u16; 256] = {
     let mut table = [0; 256];
     let mut byte = 0;
@@ -83,7 +84,7 @@ const CRC_TABLE: [u16; 256] = {
 mod tests {
     use super::*;
 
-    /// The check value of CRC-16/XMODEM, and the slot that Redis' documentation gives.
+    /// The check value of CRC-16/XMODEM, and the slot from the documentation of Redis.
     #[test]
     fn slots_are_those_of_redis() {
         assert_eq!(crc16(b"123456789"), 0x31c3);
@@ -108,7 +109,7 @@ mod tests {
                 .map(|tag| slot_of(tag))
                 .collect();
             for primaries in 2..=16_u16 {
-                // As `redis-cli --cluster create` deals slots out.
+                // Ranges as `redis-cli --cluster create` assigns them.
                 let bound = |n: u16| {
                     (f64::from(n) * f64::from(CLUSTER_SLOTS) / f64::from(primaries)).round() as u16
                 };

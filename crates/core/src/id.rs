@@ -1,4 +1,4 @@
-//! Identifiers: parsed once at the edge, impossible to hold in a bad form afterwards.
+//! Identifiers. They are parsed once at the edge, and their types exclude invalid values.
 
 use std::{fmt, str::FromStr};
 
@@ -14,7 +14,7 @@ pub const KEY_CHARS_MAX: usize = 128;
 /// The longest product id, in characters.
 pub const PRODUCT_ID_CHARS_MAX: usize = 128;
 
-/// Why a text is not an id.
+/// Error of a text that is no id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IdError {
     /// Not a UUID of version 7.
@@ -23,23 +23,23 @@ pub enum IdError {
     /// Not `<campaign id>-<number>`.
     #[error("an order id is a campaign id, a dash and the order's number")]
     OrderId,
-    /// Empty, too long, or with characters that cannot be seen.
+    /// The text is empty, too long, or contains invisible characters.
     #[error("a {what} is 1 to {chars_max} visible ASCII characters without spaces")]
     Text {
-        /// What the text should have been.
+        /// Kind of the expected text.
         what: &'static str,
-        /// The longest allowed, in characters.
+        /// Maximum length, in characters.
         chars_max: usize,
     },
 }
 
-/// A campaign's id: a UUID of version 7, so ids sort by the time of creation. It is read with dashes, in capitals or
-/// small letters (RFC 9562, 4), and printed in small ones.
+/// Id of a campaign: a UUID of version 7, so that ids sort by creation time. It is parsed with dashes, in upper or
+/// lower case (RFC 9562, 4), and printed in lower case.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CampaignId(Uuid);
 
 impl CampaignId {
-    /// Takes a UUID, which must be of version 7.
+    /// Checks that a UUID has version 7.
     ///
     /// # Errors
     /// [`IdError::CampaignId`] for any other version.
@@ -59,7 +59,7 @@ impl CampaignId {
         self.0.as_bytes()
     }
 
-    /// When it says that it was made: the first 48 bits of a UUID of version 7 are milliseconds since 1970 (RFC 9562).
+    /// Creation time in the id: the first 48 bits of a UUID of version 7 are milliseconds since 1970 (RFC 9562).
     pub fn made_at(&self) -> Timestamp {
         let millis = self.0.as_u128() >> 80;
         Timestamp::from_millis(millis as i64)
@@ -71,7 +71,7 @@ impl FromStr for CampaignId {
     fn from_str(text: &str) -> Result<Self, IdError> {
         let id = Uuid::parse_str(text).ok().map(Self::new);
         let id = id.ok_or(IdError::CampaignId)??;
-        // Not in braces, and not without dashes.
+        // Braces and a missing dash are refused.
         let mut canonical = Uuid::encode_buffer();
         let canonical = id.0.hyphenated().encode_lower(&mut canonical);
         text.eq_ignore_ascii_case(canonical)
@@ -92,9 +92,9 @@ impl fmt::Debug for CampaignId {
     }
 }
 
-/// An order's id: the campaign and the grant's number in it, printed `<campaign id>-<number>`.
+/// Id of an order: the campaign and the grant's number in it, printed `<campaign id>-<number>`.
 ///
-/// Because the number is part of the decision and of the log, a replay can never show a different one.
+/// The number is part of the decision and of the log, so every replay shows the same one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OrderId {
     /// The sale.
@@ -108,7 +108,7 @@ impl FromStr for OrderId {
     fn from_str(text: &str) -> Result<Self, IdError> {
         let (campaign, number) = text.rsplit_once('-').ok_or(IdError::OrderId)?;
         let campaign = campaign.parse().map_err(|_| IdError::OrderId)?;
-        // Not 0, and not written as +1 or 01.
+        // The numbers 0, +1 and 01 are refused.
         if number.starts_with(['0', '+']) {
             return Err(IdError::OrderId);
         }
@@ -133,7 +133,7 @@ macro_rules! visible_text {
             /// Parses the text.
             ///
             /// # Errors
-            /// [`IdError::Text`] when it is empty, too long, or has characters that cannot be seen.
+            /// [`IdError::Text`] if it is empty, too long, or contains invisible characters.
             pub fn new(text: &str) -> Result<Self, IdError> {
                 let visible = text.bytes().all(|b| b.is_ascii_graphic());
                 if visible && (1..=$chars_max).contains(&text.len()) {
@@ -165,19 +165,19 @@ macro_rules! visible_text {
 }
 
 visible_text! {
-    /// A user, opaque to Qiang: 1 to 128 visible ASCII characters, without spaces.
+    /// Id of a user, opaque to Qiang: 1 to 128 visible ASCII characters, without spaces.
     UserId, "user id", USER_ID_CHARS_MAX
 }
 visible_text! {
-    /// What a client sends as `Idempotency-Key`: 1 to 128 visible ASCII characters, without spaces.
+    /// Value of the `Idempotency-Key` header: 1 to 128 visible ASCII characters, without spaces.
     IdempotencyKey, "idempotency key", KEY_CHARS_MAX
 }
 visible_text! {
-    /// The payment service's name for one payment; two payments of one order have two references.
+    /// Reference of one payment at the payment service; two payments of one order have two references.
     PaymentRef, "payment reference", KEY_CHARS_MAX
 }
 impl PaymentRef {
-    /// The payment of an order that costs nothing: no payment service has a name for it.
+    /// Reference of the payment of an order that costs nothing, which no payment service has.
     #[must_use]
     pub fn of_free(order: OrderId) -> Self {
         Self(compact_str::format_compact!("free-{order}"))
@@ -185,7 +185,7 @@ impl PaymentRef {
 }
 
 visible_text! {
-    /// A seller's id of a product: 1 to 128 visible ASCII characters, without spaces.
+    /// Id of a product, chosen by the seller: 1 to 128 visible ASCII characters, without spaces.
     ProductId, "product id", PRODUCT_ID_CHARS_MAX
 }
 
@@ -209,11 +209,11 @@ mod tests {
         check("01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80", false);
         check("01932c07-8e5a-4a3c-9f1e-2b7c5d4e6f80-1", false); // version 4
         check("", false);
-        // RFC 9562: capitals are read, small letters are printed.
+        // RFC 9562: upper case is parsed, lower case is printed.
         let capitals = "01932C07-8E5A-7A3C-9F1E-2B7C5D4E6F80-1";
         let id: OrderId = capitals.parse().unwrap();
         assert_eq!(id.to_string(), capitals.to_lowercase());
-        // All other texts of an id are refused.
+        // All other forms of an id are refused.
         check("{01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80}-1", false);
         check("01932c078e5a7a3c9f1e2b7c5d4e6f80-1", false);
         check("urn:uuid:01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80-1", false);

@@ -1,8 +1,8 @@
-//! Qiang's pure core: the words of the domain, the splitting rules, the state machine of one partition, and
-//! the ports through which engines, ledgers and logs meet.
+//! Pure core of Qiang: domain types, splitting rules, the state machine of one partition, and the ports between
+//! engines, ledgers and logs.
 //!
-//! Architecture invariant: nothing here performs IO, reads a clock, draws randomness of its own, or depends on an
-//! async runtime, SQL or Redis. Everything is a function of its arguments, so that [`book::Book`] can serve as the
+//! Architecture invariant: this crate performs no IO, reads no clock, draws no randomness of its own, and does not
+//! depend on an async runtime, SQL or Redis. All results depend only on arguments, so that [`book::Book`] is the
 //! reference model of every engine.
 
 pub mod admission;

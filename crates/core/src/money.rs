@@ -2,14 +2,14 @@
 
 use std::{fmt, str::FromStr};
 
-/// The largest single amount that Qiang takes: a deposit, a packet's total. Ten trillion units
-/// of a currency with two digits; thousands of such amounts still fit in an account.
+/// The largest single amount that Qiang accepts, such as a deposit or a red packet's total. It equals ten trillion
+/// units of a currency with two digits; an account can hold thousands of such amounts.
 pub const AMOUNT_MINOR_MAX: i64 = 1_000_000_000_000_000;
-/// The most that all accounts of a currency may have together when a deposit or a payment comes in: half of the range
-/// of 64 bits. The other half is for what is on its way to the ledger by then.
+/// The maximum total of all accounts of a currency when a deposit or a payment is received: half of the range of 64
+/// bits. The other half is for entries that are in flight to the ledger then.
 pub const MONEY_MINOR_MAX: i64 = i64::MAX / 2;
 
-/// Not an ISO 4217 code.
+/// Error of a text that is no ISO 4217 code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a currency is an ISO 4217 code in capitals, such as CNY")]
 pub struct UnknownCurrency;
@@ -19,13 +19,13 @@ pub struct UnknownCurrency;
 pub struct Currency(iso_currency::Currency);
 
 impl Currency {
-    /// How many decimal digits the minor unit stands for: 2 for CNY, 0 for JPY. 0 as well where ISO 4217 has no minor
-    /// unit, as of gold. Nothing else in the service knows digits of currencies, and pages read the same table.
+    /// Number of decimal digits of the minor unit: 2 for CNY, 0 for JPY. 0 also if ISO 4217 has no minor unit, as for
+    /// gold. The service has no other table of digits, and pages read this one.
     pub fn exponent(self) -> u32 {
         self.0.exponent().map_or(0, u32::from)
     }
 
-    /// Whether it is a currency at all: `XXX` says that there is none. Older rows may have it.
+    /// Whether it is a real currency: `XXX` means no currency. Older rows may have it.
     pub fn is_money(self) -> bool {
         self.0 != iso_currency::Currency::XXX
     }
@@ -120,7 +120,7 @@ mod tests {
         check(i64::MIN, "CNY", "-92233720368547758.08 CNY");
     }
 
-    /// The list of ISO 4217 in full: what is in no line has two digits.
+    /// The full list of ISO 4217. Currencies in no line have two digits.
     #[test]
     fn digits_are_those_of_iso_4217() {
         let lines = [

@@ -1,65 +1,67 @@
-//! The life of an order: `held → paid | cancelled | expired`, and `paid → returned`. All but `paid` give the units
-//! back. An order that costs nothing has no hold: it is paid in the step that grants it. A paid order may be returned
-//! part by part: it stays `paid` until its last unit is returned.
+//! States of an order: `held → paid
+//! cancelled
+//! expired`, and `paid → returned`. All final states but `paid` restock the units. An order that costs nothing has no
+//! hold: the step that grants it pays it. A paid order may be returned in parts: it stays `paid` until its last unit is
+//! returned.
 
 use std::fmt;
 
 use crate::{id::IdempotencyKey, words::words};
 
-/// Payments of one order that may become owed back, refunded or not. So many at the highest price are a sum that still
-/// fits 64 bits.
+/// Maximum number of payments of one order that need a refund, whether refunded or not. The sum of as many payments at
+/// the highest price fits 64 bits.
 pub const REFUNDS_DUE_MAX: u32 = 1_000;
 
-/// A return of some units of an order. Its key names it for good: the same one again changes nothing.
+/// A return of some units of an order. Its key identifies it permanently: a repeated return changes nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReturnPart {
     /// Units, at least 1.
     pub quantity: u32,
-    /// Names it among the returns of its order.
+    /// Identifies it among the returns of its order.
     pub key: IdempotencyKey,
 }
 
-/// Minor units that are owed for the first `returned` units of an order of `quantity` units that `paid_minor` paid:
-/// that part of what paid it, rounded down. A return owes what this grows by. So returns together owe what paid the
-/// order, however it is divided, and the last one owes what rounding has left.
+/// Refund for the first `returned` units of an order of `quantity` units that `paid_minor` paid, in minor units: the
+/// proportional part, rounded down. Each return owes the increase of this value. So all returns together owe the whole
+/// payment, however the units are divided, and the last one owes the rounding rest.
 #[must_use]
 pub fn owed_for_returned(paid_minor: i64, returned: u32, quantity: u32) -> i64 {
     if quantity == 0 {
         return 0;
     }
     let owed = i128::from(paid_minor) * i128::from(returned.min(quantity)) / i128::from(quantity);
-    // It is at most `paid_minor`.
+    // The result is at most `paid_minor`.
     owed as i64
 }
 
-/// Where an order stands.
+/// State of an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum OrderState {
     /// The units are reserved until the hold ends.
     Held = 0,
-    /// Paid for; the units are the buyer's.
+    /// Paid; the units belong to the buyer.
     Paid = 1,
-    /// Cancelled by the buyer or an operator; the units went back.
+    /// Cancelled by the buyer or an operator; the units were restocked.
     Cancelled = 2,
-    /// Not paid in time; the units went back.
+    /// Not paid in time; the units were restocked.
     Expired = 3,
-    /// Paid, and all of it returned later; the units went back, and what paid it is owed to the buyer.
+    /// Paid, and completely returned later. The units were restocked, and a refund of the payment is due to the buyer.
     Returned = 4,
 }
 
-/// What can happen to an order.
+/// Change of an order's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OrderStep {
-    /// A payment arrived during the hold.
+    /// A payment was received during the hold.
     Pay,
-    /// The buyer or an operator gave the units back.
+    /// The buyer or an operator cancelled the order.
     Cancel,
     /// The hold ended without a payment.
     Expire,
-    /// A payment arrived after expiry, and the units could be reserved again.
+    /// A payment was received after expiry, and the units could be reserved again.
     Reinstate,
-    /// The seller or the buyer returned what was paid for.
+    /// The seller or the buyer returned the paid order.
     Return,
 }
 
@@ -67,9 +69,9 @@ pub enum OrderStep {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("an order that is {from} cannot {step}")]
 pub struct OrderStepError {
-    /// Where the order stands.
+    /// Current state of the order.
     pub from: OrderState,
-    /// What was asked.
+    /// Refused step.
     pub step: OrderStep,
 }
 
@@ -77,7 +79,7 @@ impl OrderState {
     /// The state after a step.
     ///
     /// # Errors
-    /// When the step is not allowed from here.
+    /// If the state does not allow the step.
     pub fn after(self, step: OrderStep) -> Result<Self, OrderStepError> {
         match (self, step) {
             (Self::Held, OrderStep::Pay) | (Self::Expired, OrderStep::Reinstate) => Ok(Self::Paid),
@@ -88,7 +90,7 @@ impl OrderState {
         }
     }
 
-    /// Whether the order has its units: they are not for sale while it does.
+    /// Whether the order has its units, so that they are not for sale.
     pub fn keeps_units(self) -> bool {
         matches!(self, Self::Held | Self::Paid)
     }

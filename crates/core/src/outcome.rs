@@ -1,4 +1,4 @@
-//! What a claim ends in.
+//! Outcomes of claims.
 
 use crate::{
     id::{CampaignId, OrderId},
@@ -6,33 +6,34 @@ use crate::{
     time::Timestamp,
 };
 
-/// A success: a share of a red packet, or units of a flash sale.
+/// A granted claim: a share of a red packet, or units of a flash sale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grant {
-    /// The campaign that granted.
+    /// Campaign of the grant.
     pub campaign: CampaignId,
-    /// The grant's number in its campaign, unique there and from 1. Without gaps in one partition; the parts of a
-    /// campaign that is spread over several each number their own grants, so that numbers of others may be missing.
+    /// Number of the grant in its campaign, unique and from 1. It has no gaps on one partition. If a campaign has
+    /// shards, each shard numbers its own grants, so numbers may be missing.
     pub number: u32,
     /// Units granted; 1 for a share.
     pub quantity: u32,
     /// Minor units of the campaign's currency: the share's money, or the price of the order.
     pub amount_minor: i64,
-    /// When it was decided.
+    /// Time of the decision.
     pub granted_at: Timestamp,
-    /// For a sale: the order's state.
+    /// State of the order; `None` for a share.
     pub order: Option<Order>,
 }
 
-/// The payment side of a sale's grant.
+/// Payment state of a sale's grant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Order {
-    /// Where the order stands.
+    /// State of the order.
     pub state: OrderState,
-    /// When the hold ends, if it has not been paid by then. It says nothing of an order that costs nothing.
+    /// Time at which the hold ends, if the order is not paid by then. It has no meaning for an order that costs
+    /// nothing.
     pub hold_until: Timestamp,
-    /// Payments that are owed back: each one that did not pay the order, with the money that arrived, and the one that
-    /// paid an order of which units were returned, unless it costs nothing.
+    /// Number of payments with a refund due: each one that did not pay the order, and the one that paid an order with
+    /// returned units, unless it costs nothing.
     pub refunds_due: u32,
     /// Units that were returned after the order was paid; all units of an order that is returned.
     pub returned_quantity: u32,
@@ -48,41 +49,41 @@ impl Grant {
     }
 }
 
-/// What a claim ends in: exactly one of these. The variants stand in order of precedence: where several
-/// would be true, the first is the answer.
+/// Outcome of a claim: exactly one of these. The variants are in order of precedence: if several apply, the first one
+/// is the outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// No such campaign, or not of the kind that was asked for.
+    /// The campaign does not exist, or is of another kind than the claim expects.
     UnknownCampaign,
-    /// The claim was granted before; this is that grant.
+    /// The claim was granted before, with this grant.
     AlreadyGranted(Grant),
-    /// An operator stopped the campaign for now.
+    /// An operator paused the campaign.
     Paused,
-    /// The window has not opened.
+    /// The window has not started.
     NotStarted {
-        /// When it opens.
+        /// Start of the window.
         starts_at: Timestamp,
     },
     /// The window is over, or the campaign was closed.
     Ended,
-    /// The user would have more than the campaign allows.
+    /// The user would exceed the limit of the campaign.
     LimitReached {
-        /// Units a user may have.
+        /// Units that a user may have.
         limit: u32,
-        /// Units this user has.
+        /// Units that this user has.
         held: u32,
     },
-    /// Fewer units are left than were asked for.
+    /// Fewer units remain than the claim requests.
     SoldOut {
-        /// Units left.
+        /// Remaining units.
         remaining: u64,
     },
-    /// Granted now.
+    /// The claim is granted now.
     Granted(Grant),
 }
 
 impl Outcome {
-    /// Every outcome's name, in order of precedence.
+    /// Names of all outcomes, in order of precedence.
     pub const NAMES: [&'static str; 8] = [
         "unknown_campaign",
         "already_granted",
@@ -94,12 +95,12 @@ impl Outcome {
         "granted",
     ];
 
-    /// The word for it, as in the API, the metrics and the log.
+    /// Name of the outcome, as in the API, the metrics and the log.
     pub fn name(&self) -> &'static str {
         Self::NAMES[self.precedence()]
     }
 
-    /// Its place in the order of precedence, from 0.
+    /// Position in the order of precedence, from 0.
     pub fn precedence(&self) -> usize {
         match self {
             Self::UnknownCampaign => 0,
@@ -113,7 +114,7 @@ impl Outcome {
         }
     }
 
-    /// The grant that the user has, whether made now or before.
+    /// Grant of the user, whether made now or before.
     pub fn grant(&self) -> Option<&Grant> {
         match self {
             Self::Granted(grant) | Self::AlreadyGranted(grant) => Some(grant),

@@ -1,4 +1,4 @@
-//! Money of payments: the order's price, or another amount; and the policies that accept another amount.
+//! Money of payments: the order's price or another amount, and the policies that accept other amounts.
 
 use std::{fmt, str::FromStr};
 
@@ -7,20 +7,20 @@ use crate::{
     words::words,
 };
 
-/// What became of a payment.
+/// Outcome of a payment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PaymentOutcome {
-    /// The order is paid by it.
+    /// It pays the order.
     Paid,
-    /// The order had expired and could be reserved again: it is paid by it.
+    /// The order had expired, and its units could be reserved again: it pays the order.
     Reinstated,
-    /// It does not pay the order and is owed back.
+    /// It does not pay the order, and a refund of it is due.
     RefundDue,
 }
 
 words!(PaymentOutcome { Paid = "paid", Reinstated = "reinstated", RefundDue = "refund_due" });
 
-/// Money that a payment brought.
+/// Money of a payment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Received {
     /// The order's price.
@@ -28,24 +28,25 @@ pub enum Received {
     Price,
     /// Another amount in the order's currency that the sale's policy accepts. It pays the order if the price would.
     Accepted(Money),
-    /// Another amount, or another currency. It pays no order and is owed to the buyer.
+    /// Another amount, or another currency. It pays no order, and a refund is due to the buyer.
     Other(Money),
 }
 
-/// Which amounts in its currency pay an order of a sale, beside the price. It is fixed when the sale is created.
+/// Amounts, other than the price, that pay an order of a sale in its currency. The policy is fixed when the sale is
+/// created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PaymentPolicy {
-    /// None: another amount is owed back.
+    /// Only the price pays: for another amount a refund is due.
     #[default]
     Owed,
     /// Every amount above the price.
     AcceptOver,
-    /// Amounts that differ from the price by at most this many minor units. An order whose price is not above the
-    /// tolerance accepts its price alone.
+    /// Amounts that differ from the price by at most this many minor units. An order with a price up to the tolerance
+    /// accepts only its price.
     AcceptWithTolerance(i64),
 }
 
-/// The name of a policy.
+/// Name of a policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PaymentPolicyKind {
     /// See [`PaymentPolicy::Owed`].
@@ -62,7 +63,7 @@ words!(PaymentPolicyKind {
     AcceptWithTolerance = "accept_with_tolerance",
 });
 
-/// A word that is no [`PaymentPolicyKind`].
+/// Error of a word that is no [`PaymentPolicyKind`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a payment policy is owed, accept_over or accept_with_tolerance")]
 pub struct UnknownPaymentPolicy;
@@ -77,7 +78,7 @@ impl FromStr for PaymentPolicyKind {
 
 impl PaymentPolicy {
     /// The policy of this name, with its tolerance in minor units. `None` if a tolerance is missing, is below 0, or
-    /// is of another policy.
+    /// belongs to another policy.
     #[must_use]
     pub fn from_parts(kind: PaymentPolicyKind, tolerance_minor: Option<i64>) -> Option<Self> {
         match (kind, tolerance_minor) {
@@ -90,7 +91,7 @@ impl PaymentPolicy {
         }
     }
 
-    /// Its name.
+    /// Name of the policy.
     #[must_use]
     pub fn kind(self) -> PaymentPolicyKind {
         match self {
@@ -100,7 +101,7 @@ impl PaymentPolicy {
         }
     }
 
-    /// Its tolerance in minor units; `None` if it is of a kind without.
+    /// Tolerance in minor units; `None` for a policy without one.
     #[must_use]
     pub fn tolerance_minor(self) -> Option<i64> {
         match self {
@@ -109,8 +110,8 @@ impl PaymentPolicy {
         }
     }
 
-    /// Whether a sale with such a unit price may have it: a price of 0 allows [`PaymentPolicy::Owed`] alone, and a
-    /// tolerance is below the price.
+    /// Whether a sale with this unit price may have the policy: a price of 0 allows only [`PaymentPolicy::Owed`], and a
+    /// tolerance must be below the price.
     #[must_use]
     pub fn fits(self, unit_price_minor: i64) -> bool {
         match self {
@@ -120,7 +121,7 @@ impl PaymentPolicy {
         }
     }
 
-    /// Whether another amount than the price pays an order.
+    /// Whether an amount other than the price pays an order.
     fn accepts(self, arrived: Money, price: Money) -> bool {
         let difference = arrived.minor.checked_sub(price.minor);
         let is_same_currency = arrived.currency == price.currency;
@@ -136,7 +137,7 @@ impl PaymentPolicy {
     }
 }
 
-/// Outcome of a payment, and the money that it brought.
+/// Outcome of a payment, with its money.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PaymentState {
     /// The outcome.
@@ -146,8 +147,8 @@ pub struct PaymentState {
 }
 
 impl PaymentState {
-    /// A payment with this outcome. Money of a payment that is owed back is [`Received::Other`], and money that paid
-    /// its order is not.
+    /// State of a payment with this outcome. Money with a refund due becomes [`Received::Other`], and other money that
+    /// paid its order becomes [`Received::Accepted`].
     #[must_use]
     pub fn new(outcome: PaymentOutcome, received: Received) -> Self {
         let received = match (outcome, received) {
@@ -162,8 +163,8 @@ impl PaymentState {
 }
 
 impl Received {
-    /// Compares the money that arrived with the order's price, under the sale's policy. An order that costs nothing
-    /// accepts no money.
+    /// Compares received money with the order's price, under the sale's policy. An order that costs nothing accepts no
+    /// money.
     #[must_use]
     pub fn new(arrived: Money, price: Money, policy: PaymentPolicy) -> Self {
         if arrived == price {
@@ -175,13 +176,13 @@ impl Received {
         }
     }
 
-    /// Whether the money pays an order that waits for its price.
+    /// Whether the money pays a held order.
     #[must_use]
     pub fn pays(self) -> bool {
         !matches!(self, Self::Other(_))
     }
 
-    /// The money, for an order of this price.
+    /// The money, if the order has this price.
     #[must_use]
     pub fn money(self, price: Money) -> Money {
         match self {
@@ -199,8 +200,8 @@ impl Received {
         }
     }
 
-    /// Reads the last words of a text: minor units and currency of another amount, or nothing for the price. Another
-    /// amount is [`Received::Other`]; [`PaymentState::new`] knows whether it was accepted.
+    /// Parses the last words of a text: minor units and currency of another amount, or nothing for the price. Another
+    /// amount becomes [`Received::Other`]; [`PaymentState::new`] corrects it by the outcome.
     #[must_use]
     pub fn from_words<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<Self> {
         let Some(minor) = words.next() else {
@@ -214,9 +215,9 @@ impl Received {
             .then_some(Self::Other(Money::new(minor, currency)))
     }
 
-    /// Reads the columns amount and currency of a payment. The currency is null if the price arrived. `None` for an
-    /// unknown currency, and for another amount that is less than 1. Another amount is [`Received::Other`];
-    /// [`PaymentState::new`] knows whether it was accepted.
+    /// Reads the columns amount and currency of a payment. The currency is null for the price. Returns `None` for an
+    /// unknown currency, and for another amount below 1. Another amount becomes [`Received::Other`];
+    /// [`PaymentState::new`] corrects it by the outcome.
     #[must_use]
     pub fn from_columns(amount: i64, currency: Option<&str>) -> Option<Self> {
         match currency {
@@ -227,7 +228,7 @@ impl Received {
     }
 }
 
-/// The words that [`Received::from_words`] reads, each after a space.
+/// Writes the words that [`Received::from_words`] reads, each after a space.
 impl fmt::Display for Received {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.other().map_or(Ok(()), |money| {
@@ -237,7 +238,7 @@ impl fmt::Display for Received {
 }
 
 impl From<PaymentOutcome> for PaymentState {
-    /// The outcome of a payment of the order's price.
+    /// State of a payment of the order's price.
     fn from(outcome: PaymentOutcome) -> Self {
         Self {
             outcome,

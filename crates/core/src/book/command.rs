@@ -1,4 +1,4 @@
-//! Commands to a book, and its replies.
+//! Commands to a book, and their replies.
 
 use crate::{
     campaign::{Campaign, CampaignError, CampaignKind, Tally, Terms, TermsChange, TransitionError},
@@ -9,14 +9,14 @@ use crate::{
     time::Timestamp,
 };
 
-/// A user's attempt to get something.
+/// A user's claim of a share or of units.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
-    /// From which campaign.
+    /// Campaign that the user claims from.
     pub campaign: CampaignId,
-    /// What the user takes it for; a campaign of the other kind is unknown.
+    /// Kind that the user expects. If the campaign is of the other kind, it counts as unknown.
     pub kind: CampaignKind,
-    /// Who claims.
+    /// User who claims.
     pub user: UserId,
     /// Units, at least 1; always 1 for a red packet.
     pub quantity: u32,
@@ -24,27 +24,27 @@ pub struct Claim {
     pub key: Option<IdempotencyKey>,
 }
 
-/// A campaign as an engine opens it.
+/// A campaign with its shares, in the form in which an engine opens it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setup {
     /// The campaign.
     pub campaign: Campaign,
-    /// The shares' amounts in the order in which they are handed out; empty for sales and lazy packets.
+    /// Amounts of the shares in the order in which they are granted; empty for sales and lazy red packets.
     pub shares: Vec<i64>,
 }
 
-/// What an operator does to a campaign.
+/// Action of an operator on a campaign.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CampaignAction {
-    /// Stop granting for now.
+    /// Pause: grant no claims for now.
     Pause,
-    /// Grant again.
+    /// Resume: grant claims again.
     Resume,
-    /// End now, and give back what is left.
+    /// End now, and return the rest to the owner.
     Close,
 }
 
-/// A change of a sale that reconciliation makes: it is refused if the sale is not as it was compared.
+/// A change of a sale that reconciliation makes. It is refused if the sale has changed since the comparison.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SaleCorrection {
     /// Sets the stock.
@@ -58,30 +58,30 @@ pub enum SaleCorrection {
     Terms {
         /// The terms that the sale must have.
         expected: Terms,
-        /// What changes.
+        /// Change of the terms.
         change: TermsChange,
     },
 }
 
-/// Anything that a partition does beside deciding claims: those have [`Book::claim`](super::Book::claim) and
-/// [`Engine::claim`](crate::ports::Engine::claim) alone.
+/// All commands of a partition except claims. Claims are decided only by [`Book::claim`](super::Book::claim) and
+/// [`Engine::claim`](crate::ports::Engine::claim).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
-    /// Open a campaign. Doing it again changes nothing.
+    /// Open a campaign. Idempotent.
     Open(Box<Setup>),
-    /// A payment arrived for an order.
+    /// Record a payment for an order.
     Pay {
         /// The order.
         order: OrderId,
-        /// The payment; the same one twice is a replay, another one is owed back.
+        /// Reference of the payment. A repeated reference is a replay; a refund of any further payment is due.
         payment: PaymentRef,
-        /// When it was made; none: just now. An order whose hold had ended by then expires first.
+        /// Time of the payment; `None` for now. If the order's hold had ended by then, the order expires first.
         paid_at: Option<Timestamp>,
-        /// The money. The price, and an accepted amount, pay the order. Other money is owed back; the order stays as it
-        /// is.
+        /// Money of the payment. The price or an accepted amount pays the order. For other money a refund is due, and
+        /// the order does not change.
         received: Received,
     },
-    /// Give an order's units back. One that costs nothing is paid: it is returned.
+    /// Cancel an order and restock its units. An order that costs nothing is already paid, so it is returned.
     Cancel {
         /// The order.
         order: OrderId,
@@ -90,46 +90,47 @@ pub enum Command {
     Act {
         /// The campaign.
         campaign: CampaignId,
-        /// What to do.
+        /// Requested action.
         action: CampaignAction,
     },
-    /// Do what the time has made due: end windows, close campaigns, expire holds whose [`Grace`](super::Grace) is over.
+    /// Apply changes that are due by time: end windows, close campaigns, and expire holds after their
+    /// [`Grace`](super::Grace).
     Tick {
-        /// At most about this many events; the reply says whether more is due.
+        /// Approximate maximum of events. The reply reports whether more changes are due.
         events_max: usize,
     },
-    /// Return a paid order, or some units of it: they are back in the stock, and what paid them, if anything did, is
-    /// owed to the buyer.
+    /// Return a paid order, or some of its units: they are restocked, and a refund of their payment, if any, is due to
+    /// the buyer.
     Return {
         /// The order.
         order: OrderId,
-        /// The units; `None` for all that were not returned before.
+        /// The units; `None` for all units that were not returned before.
         part: Option<ReturnPart>,
     },
-    /// Raise or lower the stock of a sale that is not over. The same stock again changes nothing.
+    /// Raise or lower the stock of a sale that has not ended. A repeated command changes nothing.
     SetStock {
         /// The sale.
         campaign: CampaignId,
-        /// Units for sale in all, those that users have included.
+        /// Total units for sale, including units that users have.
         stock: u64,
     },
-    /// Change window, limit or price of a sale that is not over. The same again changes nothing.
+    /// Change window, limit or price of a sale that has not ended. A repeated command changes nothing.
     SetTerms {
         /// The sale.
         campaign: CampaignId,
-        /// What to change.
+        /// Change of the terms.
         change: TermsChange,
     },
-    /// Change stock or terms of a sale that is as reconciliation has compared it.
+    /// Correct stock or terms of a sale that has not changed since reconciliation compared it.
     Correct {
         /// The sale.
         campaign: CampaignId,
-        /// What it must have, and what to change. In another state it is refused as [`Refusal::Changed`].
+        /// Expected state and correction. In another state the command is refused as [`Refusal::Changed`].
         correction: Box<SaleCorrection>,
     },
 }
 
-/// An order and whose it is.
+/// An order and its owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OrderView {
     /// The buyer.
@@ -139,8 +140,8 @@ pub struct OrderView {
 }
 
 impl OrderView {
-    /// Whether the order costs nothing and is paid, or was and is returned: payments of nothing change nothing of it,
-    /// and it is cancelled by being returned.
+    /// Whether the order costs nothing and is paid or returned. A payment of its price does not change it, and a
+    /// cancellation returns it.
     #[must_use]
     pub fn is_paid_for_nothing(&self) -> bool {
         let order = self.grant.order.filter(|_| self.grant.amount_minor == 0);
@@ -148,27 +149,27 @@ impl OrderView {
     }
 }
 
-/// The answer to a command.
+/// Reply to a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply {
-    /// To `Open`.
+    /// Reply to `Open`.
     Opened,
-    /// To `Pay`.
+    /// Reply to `Pay`.
     Payment(PaymentOutcome, OrderView),
-    /// To `Cancel`.
+    /// Reply to `Cancel`.
     Cancelled(OrderView),
-    /// To `Act`, `SetStock`, `SetTerms` and `Correct`: the campaign's numbers afterwards.
+    /// Reply to `Act`, `SetStock`, `SetTerms` and `Correct`: the campaign's counters afterwards.
     Acted(Tally),
-    /// To `Tick`.
+    /// Reply to `Tick`.
     Ticked {
-        /// Whether more is due at once.
+        /// Whether more changes are already due.
         more: bool,
     },
-    /// To `Return`.
+    /// Reply to `Return`.
     Returned(OrderView),
 }
 
-/// Why a claim or command is refused. Nothing changed.
+/// Reason why a claim or a command is refused. Nothing changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// No such campaign.
@@ -177,42 +178,43 @@ pub enum Refusal {
     /// No such order.
     #[error("there is no such order")]
     UnknownOrder,
-    /// The claim is for no unit.
+    /// The claim has quantity 0.
     #[error("a claim is for at least 1 unit")]
     NothingAsked,
     /// The idempotency key was used for another request.
     #[error("this idempotency key was used before, for a different request")]
     KeyReused,
-    /// The user waits in line with another order.
-    #[error("the user waits in line with another order, and keeps that place")]
+    /// The user waits in the queue with another order.
+    #[error("the user already waits in the queue with another order")]
     WaitsWithAnother,
-    /// The campaign's phase does not allow it.
+    /// The campaign's phase does not allow the command.
     #[error(transparent)]
     Phase(#[from] TransitionError),
-    /// The order's state does not allow it.
+    /// The order's state does not allow the command.
     #[error(transparent)]
     Order(#[from] OrderStepError),
-    /// More units are to be returned than the order has left.
+    /// The return exceeds the order's units that are not returned yet.
     #[error("{left} units of the order can be returned")]
     ReturnTooLarge {
-        /// Units that were not returned.
+        /// Units that are not returned yet.
         left: u32,
     },
-    /// The order has the largest number of payments that are owed back or were. This one would be another.
-    #[error("{REFUNDS_DUE_MAX} payments of this order are owed back or were, and no more can be")]
+    /// The order already has the maximum number of payments with a refund due, including refunded ones. This payment
+    /// would be one more.
+    #[error("{REFUNDS_DUE_MAX} payments of this order needed a refund, which is the maximum")]
     TooManyPayments,
-    /// The stock cannot be so small: users have more units, or there are units that a repair withholds.
+    /// The new stock is too small: users have more units, or a repair withholds units.
     #[error(
-        "the stock cannot be less than the {least} units that users have, or may have been told that they have"
+        "the stock cannot be less than the {least} units that users have or that repairs withhold"
     )]
     StockGranted {
-        /// The smallest stock at that moment.
+        /// Smallest possible stock at that moment.
         least: u64,
     },
-    /// The campaign's rules do not allow it.
+    /// The campaign's rules do not allow the command.
     #[error(transparent)]
     Rules(#[from] CampaignError),
-    /// The sale has other stock or terms than a correction expects.
-    #[error("another change of the sale came first")]
+    /// The sale's stock or terms differ from the values that a correction expects.
+    #[error("the sale has changed since it was compared")]
     Changed,
 }

@@ -1,7 +1,7 @@
-//! Some grants of a campaign that is in no book, with its numbers: enough to answer about these grants.
+//! Excerpts: some grants and the counters of a campaign that is in no book. They answer requests about these grants.
 //!
-//! A large campaign has a million grants, and a question about it concerns one order or one user. What the answer
-//! follows from is found by key, and the same code answers as in a [`Book`](super::Book).
+//! A large campaign has a million grants, but a request concerns one order or one user. Its rows are found by key, and
+//! the code of [`Book`](super::Book) answers from them.
 
 use super::{
     Claim, FormerGrant, OrderView, PaymentOutcome, Restored, Setup, Standing, Unsound,
@@ -15,16 +15,16 @@ use crate::{
     time::Timestamp,
 };
 
-/// Numbers of a campaign that are not summed up from its grants, but stored.
+/// Stored counters of a campaign, which are not summed up from its grants.
 #[derive(Debug, Clone, Copy)]
 pub struct Stored<'a> {
-    /// Where the campaign stands.
+    /// Phase and counters of the campaign.
     pub standing: Standing,
-    /// Minor units in a packet's escrow; 0 for a sale.
+    /// Minor units in a red packet's escrow; 0 for a sale.
     pub escrow_minor: i64,
-    /// The number of the last grant; 0 where there is none.
+    /// Number of the last grant; 0 if there is none.
     pub last_number: u32,
-    /// Numbers up to there that no grant has: the first and last of each run, in their order.
+    /// Skipped numbers up to there: first and last number of each run, ascending.
     pub skipped: &'a [(u32, u32)],
 }
 
@@ -36,9 +36,9 @@ pub struct Excerpt {
 }
 
 impl Excerpt {
-    /// A campaign of which the grants with these numbers are added next, in ascending order, and no others.
+    /// A campaign without grants. Exactly the grants with these ascending numbers must be added next.
     pub fn new(campaign: Campaign, numbers: &[u32]) -> Self {
-        let shares = Vec::new(); // what shares are worth that nobody has is asked of a book
+        let shares = Vec::new(); // amounts of unclaimed shares are only read from a book
         let setup = Setup { campaign, shares };
         let mut grants = Grants::for_supply(0);
         grants.skip(&gaps(numbers));
@@ -57,7 +57,7 @@ impl Excerpt {
         self.restored.add(grant)
     }
 
-    /// Adds a payment that arrived for one of the grants.
+    /// Adds a payment that was received for one of the grants.
     ///
     /// # Errors
     /// As [`Restored::add_payment`].
@@ -70,10 +70,10 @@ impl Excerpt {
         self.restored.add_payment(number, payment, outcome)
     }
 
-    /// The campaign with its stored numbers.
+    /// Completes the excerpt with the stored counters.
     ///
     /// # Errors
-    /// When they do not come to what there was.
+    /// If the counters contradict the campaign's supply or money.
     pub fn finish(mut self, stored: &Stored<'_>) -> Result<Self, Unsound> {
         self.grants = grants_up_to(stored.last_number, stored.skipped);
         let standing = stored.standing;
@@ -87,7 +87,7 @@ impl Excerpt {
         Ok(self)
     }
 
-    /// The campaign's numbers.
+    /// Counters of the campaign.
     pub fn tally(&self, now: Timestamp) -> Tally {
         Tally {
             grants: self.grants,
@@ -95,18 +95,18 @@ impl Excerpt {
         }
     }
 
-    /// An order that was added, and whose it is.
+    /// An added order, with its owner.
     pub fn order(&self, number: u32) -> Option<OrderView> {
         self.restored.order(number)
     }
 
-    /// As [`Book::peek`](super::Book::peek), for a user of whom all grants were added.
+    /// As [`Book::peek`](super::Book::peek). All grants of the user must have been added.
     pub fn peek(&self, now: Timestamp, claim: &Claim) -> Option<Outcome> {
         self.restored.peek(now, claim)
     }
 }
 
-/// Runs of numbers before and between these: the first and last of each.
+/// Runs of numbers before and between these: first and last number of each.
 fn gaps(numbers: &[u32]) -> Vec<(u32, u32)> {
     let (mut gaps, mut next) = (Vec::new(), 1_u32);
     for number in numbers {

@@ -1,9 +1,9 @@
-//! The grants of one campaign, held densely: 40 bytes a row, the user's name in a shared arena, and an index of
-//! 4-byte row numbers.
+//! Grants of one campaign, stored densely: 40 bytes per row, the user's name in a shared arena, and an index of 4-byte
+//! row numbers.
 //!
-//! Rows are in the order of their numbers. A number is the place in the table, unless a restore has skipped some.
-//! Most users have one grant, and its row says all about them. While there are only a few rows, all are looked at, and
-//! there is no index; nor is anything reserved for a campaign of small supply, of which there may be a million.
+//! Rows are in the order of their numbers. A grant's number is its position in the table, unless a restore has skipped
+//! numbers. Most users have one grant, and its row has all their data. A few rows are searched one by one, without an
+//! index. A campaign of small supply reserves no space, because a book may have a million of them.
 
 mod index;
 mod skipped;
@@ -21,18 +21,18 @@ use crate::{
     time::Timestamp,
 };
 
-/// Space is reserved for the whole supply up to this many grants, so that tables do not grow under peak load.
+/// Maximum number of rows for which space is reserved, so that tables do not grow under peak load.
 const RESERVE_MAX: usize = 1 << 20;
-/// Names of 16 bytes are expected; longer ones only make the arena grow.
+/// Expected bytes per name; longer names only make the arena grow.
 const NAME_BYTES_EXPECTED: usize = 16;
-/// Up to this supply nothing is reserved: to grow that far takes some microseconds in all.
+/// Supplies up to this reserve no space: growing that far takes some microseconds in total.
 const SMALL_SUPPLY: usize = 1 << 10;
-/// The first rows of a small supply that space is made for.
+/// First number of rows for which a small supply allocates space.
 const FIRST_ROWS: usize = 4;
-/// Up to so many rows there is no index: to look at all of them takes no longer than to hash a name.
+/// Tables of up to this many rows have no index: searching all rows takes no longer than hashing a name.
 const SCANNED_MAX: usize = 16;
 
-/// One grant as the table keeps it.
+/// A row of the table: one grant.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Row {
     name_at: u32,
@@ -41,7 +41,7 @@ pub(super) struct Row {
     pub(super) returned: u32,
     name_len: u8,
     pub(super) state: OrderState,
-    /// Fingerprint of the idempotency key; 0 when there was none.
+    /// Fingerprint of the idempotency key; 0 if there was none.
     key: u64,
     pub(super) amount_minor: i64,
     pub(super) granted_at: Timestamp,
@@ -49,7 +49,7 @@ pub(super) struct Row {
 
 impl Row {
     fn holding(&self) -> Holding {
-        // What is no order stays as it was granted.
+        // A share keeps the state in which it was granted.
         if self.state.keeps_units() {
             Holding {
                 units: self.quantity - self.returned,
@@ -64,11 +64,11 @@ impl Row {
     }
 }
 
-/// A user looked up once: the newest grant if there is one, and the hash where there is an index.
+/// Result of looking up a user: the newest grant, and the hash of the name if there is an index.
 #[derive(Clone, Copy)]
 pub(super) struct Found {
     hash: u64,
-    /// The place of the user's newest grant; 0 for none.
+    /// Position of the user's newest grant; 0 for none.
     newest: u32,
 }
 
@@ -80,7 +80,7 @@ pub(super) struct NewGrant<'a> {
     pub(super) granted_at: Timestamp,
 }
 
-/// Rows, and the names in them.
+/// Rows and the arena of their users' names.
 #[derive(Debug, Default)]
 struct Table {
     rows: Vec<Row>,
@@ -89,7 +89,7 @@ struct Table {
 
 impl Table {
     fn len(&self) -> u32 {
-        // Grants are numbered in u32: `has_room` is asked before one is added.
+        // Grants are numbered in u32: callers check `has_room` before they add one.
         self.rows.len() as u32
     }
 
@@ -107,17 +107,17 @@ impl Table {
         &self.names[row.name_at as usize..][..usize::from(row.name_len)]
     }
 
-    /// The place of the last row of such a kind; 0 for none.
+    /// Position of the last matching row; 0 for none.
     fn last(&self, is_such: impl Fn(&Row) -> bool) -> u32 {
         let place = self.rows.iter().rposition(is_such);
         place.map_or(0, |place| place as u32 + 1)
     }
 
-    /// Makes space before it is needed: for no more rows than there will be, and with names as long as this one.
+    /// Reserves space before it is needed: at most for the expected rows, with names as long as this one.
     fn grow(&mut self, supply: u64, name_len: usize) {
         let (len, expected) = (self.rows.len(), rows_for(supply));
         if len < self.rows.capacity() || len >= expected {
-            return; // there is space, or who knows how many will come
+            return; // there is space, or the final number is unknown
         }
         let more = (expected - len).min(len.max(FIRST_ROWS));
         self.rows.reserve_exact(more);
@@ -128,11 +128,11 @@ impl Table {
 #[derive(Debug)]
 pub(super) struct Grants {
     table: Table,
-    /// Once there are more than a few rows, or where numbers are skipped.
+    /// Present for a large supply, for more than [`SCANNED_MAX`] rows, or if numbers are skipped.
     index: Option<Box<Index>>,
 }
 
-/// So many rows will do, unless units come back.
+/// Expected number of rows. Restocked units may need more.
 fn rows_for(supply: u64) -> usize {
     usize::try_from(supply).map_or(RESERVE_MAX, |supply| supply.min(RESERVE_MAX))
 }
@@ -149,7 +149,7 @@ impl Grants {
         Self { table, index }
     }
 
-    /// Skips the numbers from the first to the last of each pair. Pairs are in ascending order; no grant is added yet.
+    /// Skips the numbers from the first to the last of each pair. Pairs ascend, and no grant has been added yet.
     pub(super) fn skip(&mut self, numbers: &[(u32, u32)]) {
         if !numbers.is_empty() {
             let new = || Box::new(Index::of(&self.table));
@@ -157,19 +157,19 @@ impl Grants {
         }
     }
 
-    /// The number of the grant at a place.
+    /// Number of the grant at a position.
     pub(super) fn number_at(&self, place: u32) -> u32 {
         let index = self.index.as_ref();
         index.map_or(place, |index| index.skipped.number_at(place))
     }
 
-    /// The place of the grant with a number; 0 where no grant can have it.
+    /// Position of the grant with a number; 0 for a skipped number.
     pub(super) fn place_of(&self, number: u32) -> u32 {
         let index = self.index.as_ref();
         index.map_or(number, |index| index.skipped.place_of(number))
     }
 
-    /// The number of the next grant.
+    /// Number of the next grant.
     pub(super) fn next_number(&self) -> u32 {
         self.number_at(self.len() + 1)
     }
@@ -189,7 +189,7 @@ impl Grants {
         Found { hash, newest }
     }
 
-    /// The row of a grant that exists. Numbers count from 1.
+    /// Row of an existing grant. Numbers count from 1.
     pub(super) fn row(&self, number: u32) -> &Row {
         self.table.row(self.place_of(number))
     }
@@ -198,17 +198,17 @@ impl Grants {
         self.table.get(self.place_of(number))
     }
 
-    /// The row at a place. Places count from 1.
+    /// Row at a position. Positions count from 1.
     pub(super) fn at(&self, place: u32) -> Option<&Row> {
         self.table.get(place)
     }
 
-    /// The newest grant of a user, and its number.
+    /// Newest grant of a user, with its number.
     pub(super) fn newest(&self, found: Found) -> Option<(u32, &Row)> {
         Some((self.number_at(found.newest), self.at(found.newest)?))
     }
 
-    /// Moves an order; returns the state before.
+    /// Sets the state of an order; returns the state before.
     pub(super) fn set_state(&mut self, number: u32, state: OrderState) -> OrderState {
         let place = self.place_of(number);
         let row = &mut self.table.rows[place as usize - 1];
@@ -220,7 +220,7 @@ impl Grants {
         before.state
     }
 
-    /// Returns units of an order that has as many. An order without any left is returned.
+    /// Returns units of an order, which must have as many. An order without remaining units is returned.
     pub(super) fn return_units(&mut self, number: u32, units: u32) {
         let place = self.place_of(number);
         let row = &mut self.table.rows[place as usize - 1];
@@ -240,7 +240,7 @@ impl Grants {
             .and_then(|name| UserId::new(name).ok())
     }
 
-    /// What a user has.
+    /// Units and returned orders of a user.
     pub(super) fn holding(&self, found: Found) -> Holding {
         let Some(newest) = self.at(found.newest) else {
             return Holding::default();
@@ -253,7 +253,7 @@ impl Grants {
         index.holding(newest)
     }
 
-    /// The grant that a user made under a key.
+    /// Grant that a user claimed under a key.
     pub(super) fn under(&self, found: Found, key: &IdempotencyKey) -> Option<(u32, &Row)> {
         let newest = self.at(found.newest)?;
         let key = fingerprint(key.as_str());
@@ -267,7 +267,7 @@ impl Grants {
         Some((self.number_at(place), self.at(place)?))
     }
 
-    /// Adds a grant of a campaign that has so many units.
+    /// Adds a grant of a campaign with this supply; returns its number.
     pub(super) fn push(&mut self, supply: u64, found: Found, grant: &NewGrant<'_>) -> u32 {
         let name = grant.user.as_str().as_bytes();
         let table = &mut self.table;
@@ -284,7 +284,7 @@ impl Grants {
         };
         match found.newest {
             0 => table.names.extend_from_slice(name),
-            // A later grant of one user shares the name of the first.
+            // Later grants of a user share the name of the first.
             newest => row.name_at = table.row(newest).name_at,
         }
         table.rows.push(row);
@@ -297,7 +297,7 @@ impl Grants {
         self.number_at(place)
     }
 
-    /// Whether another grant may be added without leaving 32-bit numbers and addresses of names.
+    /// Whether another grant fits into 32-bit numbers and 32-bit addresses of names.
     pub(super) fn has_room(&self) -> bool {
         self.table.rows.len() < u32::MAX as usize
             && self.next_number() < u32::MAX
@@ -305,13 +305,13 @@ impl Grants {
     }
 }
 
-/// How many grants there are up to the one with a number, where these numbers are skipped.
+/// Number of grants up to the one with a number, if these numbers are skipped.
 pub(super) fn grants_up_to(number: u32, skipped: &[(u32, u32)]) -> u32 {
     Skipped::of(skipped).place_of(number)
 }
 
-/// 64 bits stand for a key: keys are only compared among one user's grants in one campaign, or among one order's
-/// payments.
+/// Fingerprint of a key, in 64 bits. Keys are only compared among one user's grants in one campaign, or among one
+/// order's payments.
 pub(super) fn fingerprint(key: &str) -> u64 {
     hash_of(key.as_bytes()).max(1)
 }

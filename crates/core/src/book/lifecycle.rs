@@ -1,4 +1,4 @@
-//! A campaign's life: opening, the operator's actions, and what the time makes due.
+//! Phases of a campaign: opening, actions of operators, and changes that are due by time.
 
 use super::{Book, CampaignAction, Refusal, SaleCorrection, Setup, state::State};
 use crate::{
@@ -18,7 +18,7 @@ impl Book {
             }
             self.add(state);
         }
-        // A campaign that was restored but never opened still needs this entry.
+        // A restored campaign that was never opened still needs this entry.
         let state = self.campaigns.get(&id);
         if state.is_some_and(|state| state.touched == 0) {
             self.record(now, id, Event::Opened { parts: 1 }, log);
@@ -34,11 +34,11 @@ impl Book {
     ) -> Result<Tally, Refusal> {
         let state = self.campaigns.get(&id).ok_or(Refusal::UnknownCampaign)?;
         match (action, state.phase_at(now)) {
-            // Already so: a retry is a replay.
+            // The phase is already reached: a retry is a replay.
             (CampaignAction::Pause, Phase::Paused)
             | (CampaignAction::Resume, Phase::Live)
             | (CampaignAction::Close, Phase::Closed) => {}
-            // Claims meet the pause until a tick has closed it, though its window is over.
+            // A paused campaign answers claims as paused until a tick closes it, even after its window.
             (CampaignAction::Pause, _) if state.is_paused() => {}
             (CampaignAction::Pause, phase) => {
                 phase.after(Transition::Pause)?;
@@ -64,7 +64,7 @@ impl Book {
         let state = self.campaigns.get(&id).ok_or(Refusal::UnknownCampaign)?;
         let sale = state.offer.sale().ok_or(Refusal::UnknownCampaign)?;
         let tally = state.tally_at(now);
-        // Already so: a retry is a replay.
+        // The stock is already set: a retry is a replay.
         if stock != sale.stock() {
             tally.phase.after(Transition::ChangeStock)?;
             sale.with_stock(stock)?;
@@ -91,7 +91,7 @@ impl Book {
         let (Some(sale), Some(terms)) = (state.offer.sale(), state.terms()) else {
             return Err(Refusal::UnknownCampaign);
         };
-        // Already so: a retry is a replay.
+        // The terms are already set: a retry is a replay.
         if !change.is_in(&terms) {
             let phase = state.phase_at(now);
             phase.after(Transition::ChangeTerms)?;
@@ -102,7 +102,7 @@ impl Book {
         self.tally(now, id).ok_or(Refusal::UnknownCampaign)
     }
 
-    /// Changes stock or terms of a sale that has those which a correction expects.
+    /// Changes stock or terms of a sale that still has the values which a correction expects.
     pub(super) fn correct(
         &mut self,
         now: Timestamp,
@@ -125,7 +125,7 @@ impl Book {
         }
     }
 
-    /// Ends the campaign if it has not ended, and gives back what is left.
+    /// Ends the campaign if it has not ended, and returns the rest to the owner.
     fn close(&mut self, now: Timestamp, id: CampaignId, log: &mut Vec<Entry>) {
         self.record(now, id, Event::Ended, log);
         if let Some(tally) = self.tally(now, id) {
@@ -147,10 +147,10 @@ impl Book {
                 return true;
             }
             let Some(state) = self.campaigns.get(&id) else {
-                return true; // it has to be recalled first
+                return true; // it must be reloaded first
             };
             if state.due != Some(due) {
-                // It was noted while the campaign was not here.
+                // The time was noted while the campaign was not in the book.
                 self.agenda.due.remove(&(due, id));
                 continue;
             }
@@ -166,7 +166,7 @@ impl Book {
         enough: usize,
         log: &mut Vec<Entry>,
     ) {
-        // Holds first: units that expire while the campaign is still open return to the stock.
+        // Holds first: if they expire while the campaign is still open, their units are restocked.
         while log.len() < enough {
             let Some(state) = self.campaigns.get(&id) else {
                 return;

@@ -1,10 +1,10 @@
-//! The state machine of one partition: command in, reply and log entries out.
+//! State machine of one partition: it takes commands, and returns replies and log entries.
 //!
-//! A book reads no clock and draws no randomness: the time comes with every command, and the amounts of lazy
-//! shares follow from the campaign's seed. The same commands at the same times give the same replies and entries,
-//! and replaying the entries gives the same book. That makes it the reference model for every other engine.
+//! A book reads no clock and draws no randomness: each command carries the time, and the amounts of lazy shares follow
+//! from the campaign's seed. The same commands at the same times give the same replies and entries, and replayed
+//! entries give the same book. So the book is the reference model of all engines.
 //!
-//! Architecture invariant: entries are the only way in which a book changes.
+//! Architecture invariant: a book changes only by entries.
 
 mod command;
 mod excerpt;
@@ -39,39 +39,39 @@ use crate::{
     time::{JUMP_MS_MAX, Timestamp},
 };
 
-/// How long an order keeps its units after its hold, unpaid: for reports of payments that were made in time and come
-/// late. It is never more than the hold itself.
+/// Time for which an unpaid order keeps its units after its hold, for payments that were made in time and reported
+/// late. It is never longer than the hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Grace {
     /// Milliseconds after the end of the hold.
     pub ms: i64,
-    /// No report was taken before this instant: for holds that ended earlier, the time counts from here.
+    /// Start of reporting. If a hold ended earlier, the grace counts from here.
     pub since: Timestamp,
 }
 
 impl Grace {
-    /// When an order expires whose hold lasts so many milliseconds, up to an instant.
+    /// Time at which an order expires, if it has a hold of this length until this instant.
     #[must_use]
     pub fn expires_at(self, hold_ms: i64, until: Timestamp) -> Timestamp {
         until.max(self.since).plus_millis(self.ms.min(hold_ms))
     }
 }
 
-/// A time in which nobody could pay: the engine was down, or had stopped. Holds stand still meanwhile.
+/// A time in which users could not pay: the engine was down, or had stopped. It extends holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Downtime {
-    /// When it was up last.
+    /// Last time before it at which the engine was up.
     pub began: Timestamp,
-    /// When it was up again.
+    /// Time at which the engine was up again.
     pub ended: Timestamp,
 }
 
-/// When each campaign next needs a tick.
+/// Time at which each campaign next needs a tick.
 #[derive(Debug, Default)]
 struct Agenda {
     due: BTreeSet<(Timestamp, CampaignId)>,
     grace: Grace,
-    /// In the order of time.
+    /// Ordered by time.
     downtimes: Vec<Downtime>,
 }
 
@@ -81,37 +81,40 @@ pub struct Book {
     campaigns: HashMap<CampaignId, Box<State>>,
     agenda: Agenda,
     head: Seq,
-    /// No entry behind this is about a campaign that is not in the book.
+    /// Later entries concern only campaigns in the book.
     absent_upto: Seq,
-    /// Numbers that sales which have not opened do not give.
+    /// Numbers that unopened sales must skip.
     skipped: HashMap<CampaignId, Vec<(u32, u32)>>,
 }
 
 impl Book {
-    /// A book in which nothing has happened.
+    /// An empty book.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A book in which nothing has happened, and whose orders have so long for payments that are reported late.
+    /// An empty book with a grace for late reports of payments.
     pub fn with_grace(grace: Grace) -> Self {
         let mut book = Self::default();
         book.agenda.grace = grace;
         book
     }
 
-    /// How long orders have for payments that are reported late.
+    /// Grace for late reports of payments.
     pub fn grace(&self) -> Grace {
         self.agenda.grace
     }
 
-    /// Notes a time in which nobody could pay, behind those before it. The book has no campaigns yet.
+    /// Adds a time in which users could not pay, after the earlier ones. The book must have no campaigns yet.
     pub fn was_down(&mut self, downtime: Downtime) {
-        debug_assert!(self.campaigns.is_empty(), "holds are due by it");
+        debug_assert!(
+            self.campaigns.is_empty(),
+            "downtimes must be added before campaigns"
+        );
         self.agenda.downtimes.push(downtime);
     }
 
-    /// When an order expires that was made at an instant, if it is not paid.
+    /// Time at which an unpaid order expires that was granted at an instant.
     pub fn expires_at(&self, granted_at: Timestamp, hold_ms: i64) -> Timestamp {
         self.agenda.expires_at(granted_at, hold_ms)
     }
@@ -124,7 +127,7 @@ impl Book {
     /// Executes one command. Its entries, which may be none, are appended to `log`.
     ///
     /// # Errors
-    /// When the command is refused; then nothing has changed.
+    /// If the command is refused. Then nothing has changed.
     pub fn apply(
         &mut self,
         now: Timestamp,
@@ -168,7 +171,7 @@ impl Book {
         }
     }
 
-    /// Decides a claim. The entry of a grant is appended to `log`, with that of its payment where it costs nothing.
+    /// Decides a claim. Appends the entry of a grant to `log`, and the entry of its payment if it costs nothing.
     ///
     /// # Errors
     /// [`Refusal::KeyReused`] and [`Refusal::NothingAsked`].
@@ -230,9 +233,8 @@ impl Book {
         Ok(Outcome::Granted(grant))
     }
 
-    /// The answer to a claim that needs no decision: unknown, not started, paused, ended, sold out, granted before;
-    /// `None` when only [`Book::claim`] can tell. Answers only from entries up to `committed`, because a later entry
-    /// may still be undone.
+    /// Answer to a claim that needs no decision: unknown, not started, paused, ended, sold out, granted before. `None`
+    /// if only [`Book::claim`] can decide. Uses only entries up to `committed`, because later ones may still be undone.
     pub fn peek(&self, now: Timestamp, claim: &Claim, committed: Seq) -> Option<Outcome> {
         let Some(state) = self.campaigns.get(&claim.campaign) else {
             return Some(Outcome::UnknownCampaign);
@@ -244,64 +246,64 @@ impl Book {
         state.answer(claim, now).ok()?.1
     }
 
-    /// Whether nothing about a campaign is from an entry behind `committed`, which may still be undone.
+    /// Whether the campaign's state has no entry after `committed`, which may still be undone.
     pub fn is_committed(&self, campaign: CampaignId, committed: Seq) -> bool {
         let state = self.campaigns.get(&campaign);
         state.is_none_or(|state| state.touched <= committed)
     }
 
-    /// Whether a campaign was opened by an entry up to `committed`. One that was changed since may say no.
+    /// Whether a campaign was opened by an entry up to `committed`. May be false for a campaign that has changed since.
     pub fn has_opened(&self, campaign: CampaignId, committed: Seq) -> bool {
         let state = self.campaigns.get(&campaign);
         state.is_some_and(|state| (1..=committed).contains(&state.touched))
     }
 
-    /// The number that the next grant of a campaign gets.
+    /// Number of the next grant of a campaign.
     pub fn next_number(&self, campaign: CampaignId) -> Option<u32> {
         Some(self.campaigns.get(&campaign)?.grants.next_number())
     }
 
-    /// A campaign's numbers.
+    /// Counters of a campaign.
     pub fn tally(&self, now: Timestamp, campaign: CampaignId) -> Option<Tally> {
         let state = self.campaigns.get(&campaign)?;
         state.used.mark(now);
         Some(state.tally_at(now))
     }
 
-    /// The acknowledgement level that a campaign asks for.
+    /// Acknowledgement level that a campaign requests.
     pub fn ack(&self, campaign: CampaignId) -> Option<AckLevel> {
         self.campaigns.get(&campaign).map(|state| state.ack)
     }
 
-    /// How many users a campaign admits at a time as it is now; none where it admits everybody.
+    /// Number of users that a campaign currently admits at a time; `None` if it admits all users.
     pub fn admits(&self, campaign: CampaignId) -> Option<u32> {
         let state = self.campaigns.get(&campaign)?;
         let ratio = state.offer.admission()?;
         Some(ratio.users(state.remaining()))
     }
 
-    /// An order and whose it is.
+    /// An order and its owner.
     pub fn order(&self, order: OrderId) -> Option<OrderView> {
         self.campaigns.get(&order.campaign)?.order(order.number)
     }
 
-    /// Every campaign in the book.
+    /// All campaigns in the book.
     pub fn campaigns(&self) -> impl Iterator<Item = CampaignId> {
         self.campaigns.keys().copied()
     }
 
-    /// When a tick next has something to do.
+    /// Time at which a tick is next needed.
     pub fn next_due(&self) -> Option<Timestamp> {
         self.agenda.due.first().map(|(due, _)| *due)
     }
 
-    /// Adds a campaign before its entries are replayed; makes no entry.
+    /// Adds a campaign before its entries are replayed; writes no entry.
     pub fn restore(&mut self, setup: Setup) {
         self.add(State::new(&setup));
     }
 
-    /// Has a sale that is not in the book give none of these numbers once it opens: from the first to the last of each
-    /// pair, in their order.
+    /// Makes a sale that is not in the book skip these numbers once it opens: from the first to the last of each pair,
+    /// ascending.
     pub fn skip_numbers(&mut self, campaign: CampaignId, numbers: Vec<(u32, u32)>) {
         self.skipped.insert(campaign, numbers);
     }
@@ -312,8 +314,8 @@ impl Book {
         self.campaigns.insert(state.id, state);
     }
 
-    /// Applies an entry that was decided before, perhaps by another book. Entries of unknown campaigns only advance the
-    /// head.
+    /// Applies an entry that was decided before, possibly by another book. Entries of unknown campaigns only advance
+    /// the head.
     pub fn replay(&mut self, entry: &Entry) {
         self.head = entry.seq;
         if let Some(state) = self.campaigns.get_mut(&entry.campaign) {
@@ -335,9 +337,10 @@ impl Book {
     }
 }
 
-/// The date of a grant behind one that was made at `last`. A clock that is set back a little dates nothing backwards.
-/// One that is set back further has been wrong before, and has dated a grant far ahead: that dates no later ones. Holds
-/// end in the order of numbers all the same: those behind such a grant when it leaves, or its date has come.
+/// Date of a grant after one that was dated `last`. If the clock was set back by at most [`JUMP_MS_MAX`], the date is
+/// `last`, so that dates do not decrease. If it was set back further, it was wrong before and has dated `last` far
+/// ahead; later grants do not continue from that date. Holds still end in the order of numbers: later holds end after
+/// that order has left its hold, or its date has passed.
 fn date_of(now: Timestamp, last: Timestamp) -> Timestamp {
     match last.millis_since(now) <= JUMP_MS_MAX {
         true => now.max(last),
@@ -346,7 +349,7 @@ fn date_of(now: Timestamp, last: Timestamp) -> Timestamp {
 }
 
 impl Agenda {
-    /// Until when an order is held that was made at an instant.
+    /// Time until which an order is held that was granted at an instant.
     fn held_until(&self, granted_at: Timestamp, hold_ms: i64) -> Timestamp {
         let mut until = granted_at.plus_millis(hold_ms);
         for downtime in &self.downtimes {

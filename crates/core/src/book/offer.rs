@@ -1,5 +1,5 @@
-//! What a campaign hands out, as far as decisions need it. Titles, owners and what is published are the ledger's: a
-//! book may have a million campaigns, and keeps of each only what it decides by.
+//! Supply of a campaign, as far as decisions need it. The ledger has titles, owners and published data. A book may have
+//! a million campaigns, so it only keeps data that decisions need.
 
 use crate::{
     admission::AdmissionRatio,
@@ -8,7 +8,7 @@ use crate::{
     split::{Seed, SplitRule, lazy_amount},
 };
 
-/// What is handed out.
+/// Supply of a campaign.
 #[derive(Debug)]
 pub(super) enum Offer {
     /// A red packet whose shares were drawn when it was created.
@@ -76,7 +76,7 @@ impl Offer {
         }
     }
 
-    /// Shares or units in all.
+    /// Total shares or units.
     pub(super) fn supply(&self) -> u64 {
         match self {
             Self::Packet { count, .. } => (*count).into(),
@@ -85,7 +85,7 @@ impl Offer {
         }
     }
 
-    /// Money in escrow: a packet's total.
+    /// Money in escrow: the total of a red packet; 0 for a sale.
     pub(super) fn funded_minor(&self) -> i64 {
         match self {
             Self::Packet { total_minor, .. } => *total_minor,
@@ -102,7 +102,7 @@ impl Offer {
         self.sale().and_then(Sale::admission)
     }
 
-    /// The amount of a share that was drawn before anybody claimed it.
+    /// Amount of a share that was drawn before any claim.
     pub(super) fn drawn(&self, number: u32) -> Option<i64> {
         match self {
             Self::Packet { amounts, .. } => amounts.get(number),
@@ -112,7 +112,7 @@ impl Offer {
 }
 
 impl LazyPacket {
-    /// The amount of share `number`, where so much is left for so many.
+    /// Amount of share `number`, if `left_minor` remains for `left` shares.
     pub(super) fn amount(&self, number: u32, left_minor: i64, left: u32) -> i64 {
         lazy_amount(
             &self.seed,
@@ -124,7 +124,7 @@ impl LazyPacket {
     }
 }
 
-/// Amounts of shares in the order of their numbers, from 1: four bytes each where all fit.
+/// Amounts of shares in the order of their numbers, from 1: four bytes each if all fit.
 #[derive(Debug)]
 pub(super) enum Amounts {
     Short(Box<[u32]>),
@@ -139,7 +139,7 @@ impl Amounts {
         }
     }
 
-    /// The amount of a share that there is.
+    /// Amount of an existing share.
     pub(super) fn of(&self, number: u32) -> i64 {
         let place = number as usize - 1;
         match self {

@@ -22,18 +22,18 @@ impl Book {
         let view = state.order(id.number).ok_or(Refusal::UnknownOrder)?;
         let outcome = match state.payment(id.number, payment) {
             Some(before) => before,
-            // There is nothing to pay: nothing arrives, and nothing is owed back.
+            // There is nothing to pay: no money is received, and no refund is due.
             None if received == Received::Price && view.is_paid_for_nothing() => {
                 PaymentOutcome::Paid
             }
             None => {
                 let order = view.grant.order.ok_or(Refusal::UnknownOrder)?;
-                // Clocks differ: nothing is paid later than it is reported.
+                // Clocks differ: no payment is later than its report.
                 let paid_at = paid_at.map_or(now, |paid_at| paid_at.min(now));
                 let granted_at = view.grant.granted_at;
                 let hold_ms = order.hold_until.millis_since(granted_at);
                 let held_until = self.agenda.held_until(granted_at, hold_ms);
-                // If the hold was not kept, its units are the stock's. The payment may find them there.
+                // If the hold was over, its units belong to the stock. The payment may still find them there.
                 let pays = received.pays();
                 let expires = pays && order.state == OrderState::Held && paid_at >= held_until;
                 let outcome = match pays {
@@ -73,7 +73,7 @@ impl Book {
         self.step(now, id, OrderStep::Cancel, event, log)
     }
 
-    /// A paid order, or some of its units, are returned: [`Command::Return`](super::Command::Return).
+    /// Returns a paid order, or some of its units: [`Command::Return`](super::Command::Return).
     pub(super) fn return_order(
         &mut self,
         now: Timestamp,
@@ -107,7 +107,7 @@ impl Book {
         self.order(id).ok_or(Refusal::UnknownOrder)
     }
 
-    /// Makes a step that gives units back. An order that has made it stays as it is: a retry is a replay.
+    /// Makes a step that restocks units. If the order has made it before, it does not change: a retry is a replay.
     fn step(
         &mut self,
         now: Timestamp,

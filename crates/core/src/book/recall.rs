@@ -1,7 +1,7 @@
-//! Campaigns that leave a book, and come back into it.
+//! Eviction of campaigns from a book, and their reload.
 //!
-//! A book needs only the campaigns to which something happens. One that nobody asks for may leave once the ledger has
-//! everything of it; who asks again has it brought back from there, and nothing tells it from one that never left.
+//! A book needs only active campaigns. An idle campaign may be evicted once the ledger has all its data. A later
+//! request reloads it from the ledger. Callers observe no difference.
 
 use super::{Book, Claim, OrderView, PaymentOutcome, Setup, grants::NewGrant, state::State};
 use crate::{
@@ -13,11 +13,11 @@ use crate::{
     time::Timestamp,
 };
 
-/// Rows from which no campaign can be made again, because they contradict each other.
+/// Error of rows that contradict each other, so that no campaign can be restored from them.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct Unsound {
-    /// What was found.
+    /// Contradiction that was found.
     pub reason: String,
 }
 
@@ -28,10 +28,10 @@ impl Unsound {
     }
 }
 
-/// Where a campaign stands, beside its grants.
+/// Phase and counters of a campaign, without its grants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Standing {
-    /// As recorded, without what follows from the time.
+    /// Recorded phase, without changes that are due by time.
     pub phase: Phase,
     /// Units that users have.
     pub granted: u64,
@@ -46,23 +46,23 @@ pub struct Standing {
 pub struct FormerGrant<'a> {
     /// Its number, from 1, without gaps except for skipped numbers.
     pub number: u32,
-    /// Who has it.
+    /// User who has it.
     pub user: &'a UserId,
     /// Units.
     pub quantity: u32,
     /// Minor units: a share's amount, or an order's price.
     pub amount_minor: i64,
-    /// Since when.
+    /// Time of the grant.
     pub granted_at: Timestamp,
-    /// The claim's key, if it had one and is for an order: no share is found by its key.
+    /// Key of the claim for an order, if it had one. Shares are not found by key.
     pub key: Option<&'a IdempotencyKey>,
-    /// Where an order stands; [`OrderState::Held`] for a share.
+    /// State of an order; [`OrderState::Held`] for a share.
     pub state: OrderState,
-    /// Units of a paid order that were returned. All are of an order that is returned, whatever this says.
+    /// Returned units of a paid order. Ignored for a returned order, whose units are all returned.
     pub returned: u32,
 }
 
-/// A campaign outside of a book, as it stood behind an entry of the log.
+/// A campaign outside a book, in its state after an entry of the log.
 #[derive(Debug)]
 pub struct Restored {
     state: Box<State>,
@@ -71,7 +71,7 @@ pub struct Restored {
 }
 
 impl Restored {
-    /// A campaign of which the log has no entry up to `upto`: it has not opened.
+    /// A campaign without an entry in the log up to `upto`: it has not opened.
     pub fn unopened(setup: Setup, upto: Seq) -> Self {
         Self {
             state: Box::new(State::new(&setup)),
@@ -80,7 +80,7 @@ impl Restored {
         }
     }
 
-    /// A campaign that has opened, without its grants so far, behind the entry `upto`.
+    /// An opened campaign in its state after the entry `upto`, still without its grants.
     pub fn opened(setup: Setup, standing: Standing, upto: Seq) -> Self {
         let mut state = Box::new(State::new(&setup));
         state.touched = upto;
@@ -91,7 +91,7 @@ impl Restored {
         }
     }
 
-    /// A campaign of which some grants are left out: it comes into no book.
+    /// A campaign that lacks some grants. It must not be added to a book.
     pub(super) fn part_of(state: State) -> Self {
         Self {
             state: Box::new(state),
@@ -104,8 +104,8 @@ impl Restored {
         &mut self.state
     }
 
-    /// The same campaign without grants, which skips these numbers: the first and last of each run, in their order. A
-    /// share's number says what it is worth: a packet skips none.
+    /// Makes the campaign, which has no grants yet, skip these numbers: first and last number of each run, ascending. A
+    /// red packet skips none, because a share's number decides its amount.
     #[must_use]
     pub fn skipping(mut self, numbers: &[(u32, u32)]) -> Self {
         if self.state.offer.kind() == CampaignKind::Sale {
@@ -117,7 +117,7 @@ impl Restored {
     /// Adds the next grant.
     ///
     /// # Errors
-    /// When it is not the next one, or does not fit the campaign.
+    /// If it is not the next one, or does not fit the campaign.
     pub fn add(&mut self, grant: &FormerGrant<'_>) -> Result<(), Unsound> {
         let (state, number) = (&mut self.state, grant.number);
         if !state.grants.has_room() || number != state.grants.next_number() {
@@ -147,7 +147,7 @@ impl Restored {
             {
                 0
             }
-            _ => return Err(self.bad(&format!("order {number} has other units than it returned"))),
+            _ => return Err(self.bad(&format!("order {number}: returned units contradict state"))),
         };
         state.grants.return_units(number, returned);
         if state.offer.kind() == CampaignKind::RedPacket {
@@ -159,10 +159,10 @@ impl Restored {
         Ok(())
     }
 
-    /// Adds a payment that arrived for one of the grants.
+    /// Adds a payment that was received for one of the grants.
     ///
     /// # Errors
-    /// When there is no such order.
+    /// If there is no such order.
     pub fn add_payment(
         &mut self,
         number: u32,
@@ -179,11 +179,11 @@ impl Restored {
     /// Adds a partial return of a grant. The grant's returned units include its units.
     ///
     /// # Errors
-    /// When there is no such order.
+    /// If there is no such order.
     pub fn add_return(&mut self, number: u32, part: &ReturnPart) -> Result<(), Unsound> {
         if self.state.order(number).is_none() {
             return Err(self.bad(&format!(
-                "order {number}, which was returned in part, is none"
+                "partial return of order {number}, which does not exist"
             )));
         }
         self.state
@@ -192,10 +192,10 @@ impl Restored {
         Ok(())
     }
 
-    /// The campaign with all its grants.
+    /// Completes the campaign, which has all its grants now.
     ///
     /// # Errors
-    /// When they do not come to the numbers that the campaign has.
+    /// If the grants contradict the campaign's counters.
     pub fn finish(mut self) -> Result<Self, Unsound> {
         let Some(standing) = self.standing.take() else {
             return Ok(self);
@@ -208,12 +208,12 @@ impl Restored {
         Ok(self)
     }
 
-    /// Has the campaign stand so, with the units and the money that users have.
+    /// Sets phase and counters. The granted units and claimed money must be set before.
     pub(super) fn take_standing(&mut self, standing: Standing) -> Result<(), Unsound> {
         let supply = self.state.offer.supply();
         let gone = standing.granted.checked_add(standing.returned);
         let Some(left) = gone.and_then(|gone| supply.checked_sub(gone)) else {
-            return Err(self.bad("users and owner have more than there was"));
+            return Err(self.bad("users and owner have more units than its supply"));
         };
         let state = &mut self.state;
         state.phase = standing.phase;
@@ -224,39 +224,39 @@ impl Restored {
         let tally = state.tally_at(Timestamp::default());
         let left_over = is_over && (tally.remaining, tally.remaining_minor) != (0, 0);
         if !tally.conserves() || tally.remaining_minor < 0 || left_over {
-            return Err(self.bad("it does not add up"));
+            return Err(self.bad("its counters contradict each other"));
         }
         Ok(())
     }
 
-    /// The same; no entry up to `upto` is about it that it does not contain.
+    /// Declares that the campaign contains all its entries up to `upto`.
     #[must_use]
     pub fn known_upto(mut self, upto: Seq) -> Self {
         self.upto = self.upto.max(upto);
         self
     }
 
-    /// The last entry of the log that it may contain.
+    /// Last entry of the log that it may contain.
     pub fn upto(&self) -> Seq {
         self.upto
     }
 
-    /// How many grants it has.
+    /// Number of its grants.
     pub fn len(&self) -> u32 {
         self.state.grants.len()
     }
 
-    /// Whether nothing was granted.
+    /// Whether it has no grants.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Its numbers.
+    /// Counters of the campaign.
     pub fn tally(&self, now: Timestamp) -> Tally {
         self.state.tally_at(now)
     }
 
-    /// An order and whose it is.
+    /// An order and its owner.
     pub fn order(&self, number: u32) -> Option<OrderView> {
         self.state.order(number)
     }
@@ -277,7 +277,7 @@ impl Book {
         self.campaigns.contains_key(&campaign)
     }
 
-    /// How many campaigns are in the book.
+    /// Number of campaigns in the book.
     pub fn len(&self) -> usize {
         self.campaigns.len()
     }
@@ -287,17 +287,16 @@ impl Book {
         self.campaigns.is_empty()
     }
 
-    /// Begins behind an entry of the log, without any of the campaigns up to it.
+    /// Starts after an entry of the log, without any of the campaigns up to it.
     pub fn begin_at(&mut self, seq: Seq) {
         self.head = seq;
         self.absent_upto = seq;
     }
 
-    /// Takes a campaign out, unless an entry behind `settled` is about it. What its holds and its window make due is
-    /// remembered.
+    /// Removes a campaign, unless an entry after `settled` concerns it. The agenda keeps the time of its next tick.
     pub fn retire(&mut self, campaign: CampaignId, settled: Seq) -> Option<Restored> {
         let touched = self.campaigns.get(&campaign)?.touched;
-        // One that was never opened is nowhere else.
+        // A campaign that was never opened exists nowhere else.
         if touched == 0 || touched > settled {
             return None;
         }
@@ -311,8 +310,8 @@ impl Book {
         })
     }
 
-    /// Takes a campaign back. False where an entry that it does not contain may be about it: it has to be read again.
-    /// One that is here already stays as it is.
+    /// Adds an evicted campaign. Returns false if an entry that it does not contain may concern it: then the caller
+    /// must read it again. A campaign that is already in the book does not change.
     pub fn recall(&mut self, now: Timestamp, restored: Restored) -> bool {
         let id = restored.state.id;
         if self.has(id) {
@@ -328,12 +327,12 @@ impl Book {
         true
     }
 
-    /// Notes when a campaign that is not in the book needs a tick.
+    /// Notes the time at which a campaign that is not in the book needs a tick.
     pub fn expect(&mut self, due: Timestamp, campaign: CampaignId) {
         self.agenda.due.insert((due, campaign));
     }
 
-    /// Campaigns that are due and not in the book, up to `limit`. A tick passes them over.
+    /// Up to `limit` due campaigns that are not in the book. A tick cannot process them.
     pub fn due_and_absent(&self, now: Timestamp, limit: usize) -> Vec<CampaignId> {
         let due = self.agenda.due.iter().take_while(|(due, _)| *due <= now);
         due.map(|(_, id)| *id)
@@ -342,7 +341,7 @@ impl Book {
             .collect()
     }
 
-    /// Forgets what was due of a campaign that is not in the book and cannot be brought back.
+    /// Removes the due times of a campaign that is not in the book and cannot be reloaded.
     pub fn dismiss(&mut self, now: Timestamp, campaign: CampaignId) {
         let due = self.agenda.due.iter().take_while(|(due, _)| *due <= now);
         let of_it: Vec<_> = due.filter(|(_, id)| *id == campaign).copied().collect();
@@ -351,12 +350,12 @@ impl Book {
         }
     }
 
-    /// Since when nobody has asked for a campaign, to the minute.
+    /// Time of the last request for a campaign, to the minute.
     pub fn idle_since(&self, campaign: CampaignId) -> Option<Timestamp> {
         Some(self.campaigns.get(&campaign)?.used.at())
     }
 
-    /// When a campaign in the book needs its next tick.
+    /// Time at which a campaign in the book next needs a tick.
     pub fn due_of(&self, campaign: CampaignId) -> Option<Timestamp> {
         self.campaigns.get(&campaign)?.due
     }

@@ -1,4 +1,4 @@
-//! One campaign inside the book: its numbers, its phase, its grants.
+//! State of one campaign in the book: its counters, its phase and its grants.
 
 mod evolve;
 mod payments;
@@ -22,20 +22,20 @@ use crate::{
     time::{Timestamp, Window},
 };
 
-/// What a decision about a claim came to, before it is recorded.
+/// Result of deciding a claim, before it is recorded.
 pub(super) enum Decision {
     Answer(Outcome),
     Grant { found: Found, amount_minor: i64 },
 }
 
-/// A book may have a million of them: what few campaigns have is boxed.
+/// State of a campaign. A book may have a million of them, so rarely used parts are boxed.
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) id: CampaignId,
     pub(super) window: Window,
     pub(super) ack: AckLevel,
     pub(super) offer: Offer,
-    /// As recorded; [`State::phase_at`] adds what follows from the time.
+    /// Recorded phase; [`State::phase_at`] adds changes that are due by time.
     pub(super) phase: Phase,
     pub(super) remaining: u64,
     pub(super) granted: u64,
@@ -44,19 +44,22 @@ pub(super) struct State {
     pub(super) refunded_minor: i64,
     pub(super) grants: Grants,
     pub(super) payments: Payments,
-    /// The place of the oldest order that is held; past the last one when none is.
+    /// Position of the oldest held order; after the last one if none is held.
     first_held: u32,
     /// The last entry that changed this campaign.
     pub(super) touched: Seq,
-    /// Where the campaign stands in the book's agenda.
+    /// Time of the campaign in the book's agenda.
     pub(super) due: Option<Timestamp>,
     pub(super) used: Used,
 }
 
-const _: () = assert!(size_of::<State>() <= 224, "times a million");
+const _: () = assert!(
+    size_of::<State>() <= 224,
+    "a book may have a million states"
+);
 
-/// When somebody last asked for a campaign, to the minute. Written only when the minute is another one, so that readers
-/// do not take the cache line from each other.
+/// Time of the last request for a campaign, to the minute. It is written only if the minute changes, so that readers do
+/// not invalidate each other's cache line.
 #[derive(Debug, Default)]
 pub(super) struct Used(AtomicU32);
 
@@ -104,12 +107,12 @@ impl State {
         }
     }
 
-    /// The phase at an instant: what was recorded, and what the window makes of it.
+    /// Phase at an instant, from the recorded phase and the window.
     pub(super) fn phase_at(&self, now: Timestamp) -> Phase {
         self.phase.at(self.window, now)
     }
 
-    /// Whether an operator has stopped it, whatever the window says by now.
+    /// Whether an operator has paused it, even if its window is over.
     pub(super) fn is_paused(&self) -> bool {
         self.phase == Phase::Paused
     }
@@ -140,7 +143,7 @@ impl State {
         }
     }
 
-    /// The terms of a sale as they are.
+    /// Current terms of a sale.
     pub(super) fn terms(&self) -> Option<Terms> {
         Some(Terms::of_sale(self.window, self.offer.sale()?))
     }
@@ -157,7 +160,7 @@ impl State {
         })
     }
 
-    /// The user, and the answer to a claim that is not granted. The checks are in the outcomes' order of precedence.
+    /// The user, and the answer to a claim that gets no new grant. The checks are in the outcomes' order of precedence.
     pub(super) fn answer(
         &self,
         claim: &Claim,
@@ -188,10 +191,12 @@ impl State {
         Ok((found, answer))
     }
 
-    /// The grant that this claim repeats. A user's share answers whatever the user asks the packet for: shares never
-    /// come back, and no key of theirs is in the ledger. An order answers its own key, and a claim without a key where
-    /// a user can have only one order, as long as that has its units. It does not answer another key than its own: that
-    /// key would mean the order for ever, and nothing could say so once the units are back.
+    /// The grant that this claim repeats.
+    ///
+    /// A user's share answers every claim of the user for the red packet: shares are final, and the ledger does not
+    /// store their keys. An order answers its own key. It also answers a claim without a key if the limit is one unit,
+    /// as long as the order keeps it. It does not answer another key: that key would permanently name the order, and no
+    /// record of it would remain once the units are restocked.
     fn replay(&self, claim: &Claim, found: Found) -> Result<Option<Grant>, Refusal> {
         let Some(newest) = self.grants.newest(found) else {
             return Ok(None);
@@ -219,9 +224,9 @@ impl State {
     fn amount_of_next(&self, quantity: u32) -> i64 {
         let number = self.grants.next_number();
         match &self.offer {
-            // The price of the whole stock fits, so that of a part does.
+            // The price of the whole stock fits, so the price of a part fits too.
             Offer::Sale(sale) => sale.unit_price().minor * i64::from(quantity),
-            // Not more are left than the split's count.
+            // At most the split's count is left.
             Offer::LazyPacket(packet) => {
                 packet.amount(number, self.remaining_minor(), self.remaining as u32)
             }
@@ -229,7 +234,7 @@ impl State {
         }
     }
 
-    /// Records a grant: takes its units and its money.
+    /// Records a grant, and deducts its units and its money.
     pub(super) fn record_grant(&mut self, found: Found, grant: &NewGrant<'_>) -> Grant {
         let number = self.grants.push(self.offer.supply(), found, grant);
         self.remaining -= u64::from(grant.quantity);
@@ -240,7 +245,7 @@ impl State {
         self.grant(number, self.grants.row(number))
     }
 
-    /// Pays an order that costs nothing, as soon as it is granted. None where there is something to pay.
+    /// Pays an order that costs nothing, as soon as it is granted. Returns `None` if the order has a price.
     pub(super) fn pay_free(&mut self, number: u32, at: Timestamp) -> Option<(Event, Grant)> {
         let order = OrderId {
             campaign: self.id,
@@ -260,7 +265,7 @@ impl State {
             state: row.state,
             hold_until: row.granted_at.plus_millis(sale.hold_ms()),
             refunds_due: {
-                // No price is owed for an order that costs nothing.
+                // No price is due for an order that costs nothing.
                 let is_price_due = row.returned > 0 && row.amount_minor != 0;
                 self.payments.refunds_due(number) + u32::from(is_price_due)
             },
@@ -287,17 +292,17 @@ impl State {
         })
     }
 
-    /// What became of a payment that arrived before, if it did.
+    /// Outcome of a payment that was received before, if it was.
     pub(super) fn payment(&self, number: u32, payment: &PaymentRef) -> Option<PaymentOutcome> {
         self.payments.outcome(number, payment)
     }
 
-    /// Units that were returned under a key, if any were.
+    /// Units that were returned under a key, if any.
     pub(super) fn returned_under(&self, number: u32, key: &IdempotencyKey) -> Option<u32> {
         self.payments.returned_under(number, key)
     }
 
-    /// Outcome of an order's price that arrives now for the first time. `expires`: the order is held and expires first.
+    /// Outcome of an order's price that is received now for the first time. If `expires`, the held order expires first.
     pub(super) fn decide_payment(
         &self,
         number: u32,
@@ -313,12 +318,12 @@ impl State {
         }
     }
 
-    /// Whether an order that is expired, or held and about to expire, could have its units again: units are left, and
+    /// Whether an order that is expired, or held and about to expire, can get its units again: they are in stock, and
     /// the user's limit allows it.
     fn can_reinstate(&self, number: u32, user: &UserId, now: Timestamp) -> bool {
         let row = self.grants.row(number);
         let held = self.grants.holding(self.grants.find(user)).units;
-        // The units that it still holds are the stock's by then.
+        // The units that it still holds will be in the stock then.
         let own = match row.state {
             OrderState::Held => row.quantity,
             _ => 0,
@@ -329,13 +334,13 @@ impl State {
             && row.quantity <= limit.saturating_sub(held.saturating_sub(own))
     }
 
-    /// When the last grant was made; long ago if none was.
+    /// Time of the last grant; the epoch if there is none.
     pub(super) fn last_granted_at(&self) -> Timestamp {
         let last = self.grants.at(self.grants.len());
         last.map_or(Timestamp::default(), |row| row.granted_at)
     }
 
-    /// When something is due here without anybody asking: the end of the window, or of the oldest hold.
+    /// Time of the next change that needs no request: the end of the window, or of the oldest hold.
     pub(super) fn next_due(&self, agenda: &Agenda) -> Option<Timestamp> {
         let end = (self.phase != Phase::Closed).then_some(self.window.ends_at());
         end.into_iter()
@@ -343,7 +348,7 @@ impl State {
             .min()
     }
 
-    /// The oldest order that is held, and when it expires.
+    /// The oldest held order, and the time at which it expires.
     pub(super) fn oldest_hold(&self, agenda: &Agenda) -> Option<(u32, Timestamp)> {
         let sale = self.offer.sale()?;
         let row = self.grants.at(self.first_held)?;

@@ -4,16 +4,16 @@ use std::str::FromStr;
 
 use crate::words::words;
 
-/// How much a grant survives before it is acknowledged, weakest first.
+/// Failures that an acknowledged grant survives, weakest level first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AckLevel {
-    /// A crash of a service node.
+    /// Survives the crash of a service node.
     Memory,
-    /// The loss of a primary, when the failover picks an acknowledging replica.
+    /// Survives the loss of a primary, if the failover picks an acknowledging replica.
     Replica,
-    /// kill -9 and power loss.
+    /// Survives kill -9 and power loss.
     Fsync,
-    /// The loss of the engine altogether: the ledger has it.
+    /// Survives the loss of the whole engine, because the ledger has the grant.
     Ledger,
 }
 

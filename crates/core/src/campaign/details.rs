@@ -1,5 +1,5 @@
-//! What people see of a campaign, and what groups campaigns. No engine decides by it: it is in the ledger alone, and
-//! may change at any time.
+//! Details of a campaign: texts that users see, and the product that groups campaigns. They do not affect decisions,
+//! are stored in the ledger alone, and may change at any time.
 
 use std::{fmt, str::FromStr};
 
@@ -11,8 +11,8 @@ pub const DESCRIPTION_CHARS_MAX: usize = 4_096;
 /// The longest URL of an image, in characters.
 pub const IMAGE_URL_CHARS_MAX: usize = 2_048;
 
-/// What is sold, as people see it. 1 to 4,096 characters; lines may break, and there are no other control characters.
-/// A break of two characters (CRLF, as forms of HTML send it) is kept as one.
+/// Description of a product: 1 to 4,096 characters, with line breaks but no other control characters. Line breaks of
+/// two characters (CRLF, as HTML forms send them) are stored as one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Description(String);
 
@@ -29,14 +29,14 @@ impl FromStr for Description {
     }
 }
 
-/// Where the picture is: `https://…`, or a path of the shop's own site, which begins with `/`. 1 to 2,048 characters.
+/// URL of a picture: `https://…`, or a path of the shop's own site, which begins with `/`. 1 to 2,048 characters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImageUrl(String);
 
 impl FromStr for ImageUrl {
     type Err = CampaignError;
     fn from_str(text: &str) -> Result<Self, CampaignError> {
-        // Those of RFC 3986 but for the apostrophe: none of them ends an attribute of HTML, or a line of a header.
+        // The characters of RFC 3986 except the apostrophe: no such character ends an HTML attribute or a header line.
         let is_plain =
             |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:/?#[]@!$&()*+,;=%".contains(&byte);
         let is_good = text.len() <= IMAGE_URL_CHARS_MAX && text.bytes().all(is_plain);
@@ -76,18 +76,18 @@ macro_rules! shown_as_text {
 }
 shown_as_text!(Description ImageUrl);
 
-/// What is known of what a campaign sells.
+/// Details of a campaign.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Details {
     /// The seller's id of the product. Campaigns of one product are its rounds.
     pub product_id: Option<ProductId>,
-    /// What it is, in words.
+    /// Description of the product.
     pub description: Option<Description>,
-    /// What it looks like.
+    /// Picture of the product.
     pub image_url: Option<ImageUrl>,
 }
 
-/// A change of what people see of a campaign. What is `None` stays; `Some(None)` takes away.
+/// A change of a campaign's details. `None` keeps a value, and `Some(None)` removes it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DetailsChange {
     /// The new title.
@@ -101,7 +101,7 @@ pub struct DetailsChange {
 }
 
 impl DetailsChange {
-    /// Checks what no field's type can.
+    /// Checks rules that the types of the fields do not ensure.
     ///
     /// # Errors
     /// [`CampaignError::Title`], [`CampaignError::TitleControl`].
@@ -109,7 +109,7 @@ impl DetailsChange {
         self.title.as_deref().map_or(Ok(()), check_title)
     }
 
-    /// Whether all that it names is so already.
+    /// Whether the title and the details already have all new values.
     pub fn is_in(&self, title: &str, details: &Details) -> bool {
         fn same<T: PartialEq>(wanted: Option<&Option<T>>, is: &Option<T>) -> bool {
             wanted.is_none_or(|wanted| wanted == is)
@@ -120,8 +120,8 @@ impl DetailsChange {
             && same(self.image_url.as_ref(), &details.image_url)
     }
 
-    /// The texts for `title`, `product_id`, `description` and `image_url`: none where the column stays, and an empty
-    /// one where nothing is to be in it.
+    /// Column values for `title`, `product_id`, `description` and `image_url`: `None` keeps the column, and an empty
+    /// text clears it.
     pub fn columns(&self) -> [Option<&str>; 4] {
         fn text<T>(change: Option<&Option<T>>, text: fn(&T) -> &str) -> Option<&str> {
             change.map(|to| to.as_ref().map_or("", text))

@@ -1,4 +1,4 @@
-//! A campaign's life: its phases and what leads from one to the next.
+//! Phases of a campaign and the transitions between them.
 
 use std::fmt;
 
@@ -7,44 +7,44 @@ use crate::{
     words::words,
 };
 
-/// Where a campaign stands.
+/// Phase of a campaign.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Phase {
-    /// In the ledger, not yet known to an engine.
+    /// Stored in the ledger, and not opened by an engine yet.
     #[default]
     Draft,
-    /// Waiting for its window.
+    /// Opened by an engine, before the start of its window.
     Scheduled,
-    /// Handing out.
+    /// Grants claims.
     Live,
-    /// Stopped by an operator, for now.
+    /// Paused by an operator.
     Paused,
-    /// The window is over; nothing is handed out any more.
+    /// The window is over; claims are no longer granted.
     Ended,
-    /// What was left has gone back to the owner.
+    /// The rest went back to the owner.
     Closed,
 }
 
-/// What can happen to a campaign.
+/// Change of a campaign's phase, or a change that the phase must allow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transition {
-    /// An engine has taken it up.
+    /// An engine opened it.
     Schedule,
-    /// The window opened.
+    /// The window started.
     Start,
-    /// An operator stopped it.
+    /// An operator paused it.
     Pause,
-    /// An operator let it go on.
+    /// An operator resumed it.
     Resume,
     /// The window is over, or an operator ended it early.
     End,
-    /// What was left goes back.
+    /// The rest goes back to the owner.
     Close,
-    /// The seller raised or lowered the stock; the phase stays.
+    /// The seller raised or lowered the stock; the phase does not change.
     ChangeStock,
-    /// Lists show it no more unless asked; the phase stays.
+    /// Lists show it only on request; the phase does not change.
     Archive,
-    /// The seller changed the window, the limit or the price; what was recorded of the phase stays.
+    /// The seller changed the window, the limit or the price; the recorded phase does not change.
     ChangeTerms,
 }
 
@@ -52,9 +52,9 @@ pub enum Transition {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a campaign that is {from} cannot {transition}")]
 pub struct TransitionError {
-    /// Where the campaign stands.
+    /// Current phase of the campaign.
     pub from: Phase,
-    /// What was asked.
+    /// Refused transition.
     pub transition: Transition,
 }
 
@@ -82,7 +82,7 @@ impl Phase {
         }
     }
 
-    /// The phase at an instant: what was recorded, and what the window makes of it.
+    /// Phase at an instant, from the recorded phase and the window.
     pub fn at(self, window: Window, now: Timestamp) -> Self {
         match self {
             Self::Scheduled | Self::Paused if now >= window.ends_at() => Self::Ended,
@@ -91,8 +91,8 @@ impl Phase {
         }
     }
 
-    /// The phase of a campaign in `parts` parts, of which those that have opened are in `opened`: it is a draft until
-    /// all have, and over when all are.
+    /// Phase of a campaign with `parts` shards; `opened` has the phases of the opened ones. It is a draft until
+    /// all have opened, and ended when all have ended.
     pub fn of_parts(parts: usize, opened: &[Self]) -> Self {
         let over = |phase: &Self| matches!(phase, Self::Ended | Self::Closed);
         if opened.len() < parts {

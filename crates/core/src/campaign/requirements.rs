@@ -1,21 +1,21 @@
-//! What a claim of a campaign needs before an engine is asked.
+//! Requirements of a claim, checked before the engine gets it.
 
 use std::{fmt, str::FromStr};
 
 use crate::words::words;
 
-/// One thing that a claim needs.
+/// A requirement of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Requirement {
-    /// A grab ticket: signed, made out to the user and the campaign, and made after the start.
+    /// A grab ticket: signed, issued for the user and the campaign, and issued after the start.
     Ticket = 1,
-    /// That the shop allows the order.
+    /// The shop's permission for the order.
     OrderCheck = 2,
 }
 
 words!(Requirement { Ticket = "ticket", OrderCheck = "order_check" });
 
-/// A word that names no requirement.
+/// Error of a word that is no requirement.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not one of ticket, order_check")]
 pub struct UnknownRequirement(String);
@@ -27,26 +27,26 @@ impl FromStr for Requirement {
     }
 }
 
-/// All that a claim needs. Written as words with blanks between, in their order; nothing is an empty text.
+/// Requirements of a claim. Printed as words with blanks between, in their order; without requirements, an empty text.
 ///
-/// It is judged before the claim is given to an engine, which knows nothing of it.
+/// They are checked before the claim reaches an engine, which does not know them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Requirements(u8);
 
 impl Requirements {
     const ALL: [Requirement; 2] = [Requirement::Ticket, Requirement::OrderCheck];
 
-    /// Whether this is one of them.
+    /// Whether the requirement is one of them.
     pub fn contains(self, requirement: Requirement) -> bool {
         self.0 & requirement as u8 != 0
     }
 
-    /// Whether a claim needs nothing.
+    /// Whether a claim has no requirements.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Each of them, in their order.
+    /// The requirements, in their order.
     pub fn iter(self) -> impl Iterator<Item = Requirement> {
         Self::ALL.into_iter().filter(move |one| self.contains(*one))
     }

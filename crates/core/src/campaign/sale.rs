@@ -1,9 +1,9 @@
-//! The rules of a flash sale.
+//! Rules of a flash sale.
 
 use super::{CampaignError, HOLD_MS_MAX, STOCK_MAX, STOCK_PRICE_MINOR_MAX};
 use crate::{admission::AdmissionRatio, money::Money};
 
-/// A flash sale's rules. Made by [`Sale::new`], which keeps the numbers sound.
+/// Rules of a flash sale. [`Sale::new`] ensures that its numbers are valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sale {
     stock: u64,
@@ -14,10 +14,10 @@ pub struct Sale {
 }
 
 impl Sale {
-    /// A sale of `stock` units at `unit_price`, at most `per_user_limit` a user, unpaid orders held `hold_ms`.
+    /// A sale of `stock` units at `unit_price`, at most `per_user_limit` per user. Unpaid orders are held `hold_ms`.
     ///
     /// # Errors
-    /// The first rule that does not hold.
+    /// The first violated rule.
     pub fn new(
         stock: u64,
         per_user_limit: u32,
@@ -37,7 +37,7 @@ impl Sale {
         })
     }
 
-    /// Every rule that does not hold of such a sale. What goes by the stock is left out where that is none.
+    /// All violated rules of such a sale. If the stock is invalid, rules that depend on it are skipped.
     pub fn faults(
         stock: u64,
         per_user_limit: u32,
@@ -62,13 +62,13 @@ impl Sale {
         broken.map(|(_, fault)| fault)
     }
 
-    /// The same sale with another admission ratio; none admits everybody.
+    /// The same sale with another admission ratio; `None` admits all users.
     #[must_use]
     pub fn with_admission(self, admission: Option<AdmissionRatio>) -> Self {
         Self { admission, ..self }
     }
 
-    /// How many users may be on their way to a decision for each unit that is left; none admits everybody.
+    /// Ratio of admitted users to remaining units; `None` admits all users.
     pub fn admission(&self) -> Option<AdmissionRatio> {
         self.admission
     }
@@ -76,7 +76,7 @@ impl Sale {
     /// The same sale with another stock.
     ///
     /// # Errors
-    /// As [`Sale::new`]: the limit, or the price of the whole stock, may not fit any more.
+    /// As [`Sale::new`]: the limit, or the price of the whole stock, may no longer be valid.
     pub fn with_stock(self, stock: u64) -> Result<Self, CampaignError> {
         let (limit, price) = (self.per_user_limit, self.unit_price);
         let sale = Self::new(stock, limit, price, self.hold_ms())?;
@@ -98,7 +98,7 @@ impl Sale {
         self.unit_price
     }
 
-    /// How long an unpaid order keeps its units, in milliseconds.
+    /// Time for which an unpaid order keeps its units, in milliseconds.
     pub fn hold_ms(&self) -> i64 {
         self.hold_ms.into()
     }
@@ -125,7 +125,7 @@ mod tests {
             Err(CampaignError::Price)
         );
         assert_eq!(Sale::new(10, 1, cny(1), 0), Err(CampaignError::Hold));
-        // The largest stock at the largest price that it can have, and one more of either.
+        // The largest stock at its largest possible price, and one more of either.
         assert!(Sale::new(STOCK_MAX, u32::MAX, cny(1), 1).is_ok());
         for (stock, minor) in [(STOCK_MAX, 2), (1 << 52, 2), (STOCK_MAX / 3 + 1, 3)] {
             let dear = Sale::new(stock, 1, cny(minor), 1);

@@ -1,18 +1,18 @@
-//! A campaign's numbers.
+//! Counters of a campaign.
 
 use super::{Phase, Terms};
 
-/// A campaign's numbers at one moment. Always `supply = granted + remaining + returned + withheld` and
-/// `funded = claimed + money_remaining + refunded + money_withheld`.
+/// Counters of a campaign at one moment. Always `supply = granted + remaining + returned + withheld` and `funded =
+/// claimed + money_remaining + refunded + money_withheld`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Where the campaign stands.
+    /// Phase of the campaign.
     pub phase: Phase,
-    /// Shares or units there ever were.
+    /// Total shares or units.
     pub supply: u64,
     /// Shares or units that users have: shares granted, orders held and paid.
     pub granted: u64,
-    /// Shares or units that can still be had.
+    /// Shares or units that can still be claimed.
     pub remaining: u64,
     /// Shares or units that went back to the owner at the close.
     pub returned: u64,
@@ -22,20 +22,20 @@ pub struct Tally {
     pub funded_minor: i64,
     /// Minor units granted from escrow.
     pub claimed_minor: i64,
-    /// Minor units in escrow that can still be had.
+    /// Minor units in escrow that can still be claimed.
     pub remaining_minor: i64,
     /// Minor units that went back to the sender.
     pub refunded_minor: i64,
     /// Minor units in escrow that repairs withhold.
     pub withheld_minor: i64,
-    /// Grants ever made, those later cancelled or expired included.
+    /// Number of grants, including those later cancelled or expired.
     pub grants: u32,
-    /// The present terms of a sale, where the engine says them.
+    /// Current terms of a sale, if the engine reports them.
     pub terms: Option<Terms>,
 }
 
 impl Tally {
-    /// Whether nothing was created or lost (invariant 3).
+    /// Whether no unit and no money was created or lost (invariant 3).
     #[must_use]
     pub fn conserves(&self) -> bool {
         let units = [self.granted, self.remaining, self.returned, self.withheld].map(u128::from);

@@ -1,4 +1,4 @@
-//! The terms of a sale that its seller may change while it is not over: window, limit, price and admission.
+//! Terms of a sale that its seller may change until it ends: window, limit, price and admission.
 
 use super::{Campaign, CampaignError, Phase, Rules, Sale};
 use crate::{
@@ -10,28 +10,28 @@ use crate::{
 /// The terms of a sale at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Terms {
-    /// When claims are accepted.
+    /// Time in which claims are accepted.
     pub window: Window,
     /// Units that one user may have.
     pub per_user_limit: u32,
     /// The price of one unit in minor units. Each order keeps the price at which it was granted.
     pub unit_price_minor: i64,
-    /// How many users may be on their way to a decision.
+    /// Bound of users admitted to the engine.
     pub admission: AdmissionBound,
 }
 
-/// What to change about the terms of a sale. What is not named stays.
+/// A change of the terms of a sale. `None` keeps a value.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TermsChange {
     /// The first instant at which claims are accepted.
     pub starts_at: Option<Timestamp>,
     /// The first instant at which claims are no longer accepted.
     pub ends_at: Option<Timestamp>,
-    /// Units that one user may have. Nobody loses units by it.
+    /// Units that one user may have. No user loses units by the change.
     pub per_user_limit: Option<u32>,
     /// The price of one unit in minor units, for orders that are granted from then on.
     pub unit_price_minor: Option<i64>,
-    /// How many users may be on their way to a decision.
+    /// Bound of users admitted to the engine.
     pub admission: Option<AdmissionBound>,
 }
 
@@ -53,7 +53,7 @@ impl Terms {
         }
     }
 
-    /// Puts them in the place of a sale's present ones. That they are possible was checked when they were decided.
+    /// Replaces a sale's terms with these. They were checked when the change was decided.
     pub fn give(self, campaign: &mut Campaign) {
         if let Rules::Sale(sale) = &mut campaign.rules
             && let Ok(after) = self.rules(sale)
@@ -62,7 +62,7 @@ impl Terms {
         }
     }
 
-    /// A sale's rules with these terms in the place of the present ones.
+    /// Rules of a sale with these terms instead of its current ones.
     ///
     /// # Errors
     /// As [`Sale::new`].
@@ -74,7 +74,7 @@ impl Terms {
 }
 
 impl TermsChange {
-    /// Whether the terms are so already.
+    /// Whether the terms already have all new values.
     #[must_use]
     pub fn is_in(&self, terms: &Terms) -> bool {
         let same = |wanted: Option<Timestamp>, is| wanted.is_none_or(|wanted| wanted == is);
@@ -98,11 +98,11 @@ impl TermsChange {
         })
     }
 
-    /// The terms of a sale of this phase afterwards.
+    /// Terms of a sale in this phase after the change.
     ///
     /// # Errors
-    /// The first rule that does not hold: a sale that has opened opens at no other time, nothing happens in the past,
-    /// and as [`Window::new`] and [`Sale::new`].
+    /// The first violated rule: the start of an opened sale does not change, and no new time is in the past. Then as
+    /// [`Window::new`] and [`Sale::new`].
     pub fn apply(
         &self,
         terms: &Terms,
@@ -128,7 +128,7 @@ impl TermsChange {
 mod tests {
     use super::*;
 
-    /// Terms change window, limit, price and admission of a sale and nothing else.
+    /// Terms change only window, limit, price and admission of a sale.
     #[test]
     fn terms_change_nothing_else() {
         let price = Money::new(7, "CNY".parse().expect("a currency"));

@@ -1,7 +1,7 @@
-//! An entry as one line of text: for messages that carry it, and for tables that keep it as it came.
+//! Text form of an entry, one line each: for messages that carry it, and for tables that store it unchanged.
 //!
-//! `place milliseconds campaign event fields…`, with one space between: no id has a space in it. What is written by
-//! one version is read by all later ones; a new event gets a new word.
+//! `position milliseconds campaign event fields…`, separated by one space, because no id contains a space. All later
+//! versions must read the lines of a version; a new event needs a new word.
 
 use std::fmt::{self, Write as _};
 
@@ -15,7 +15,7 @@ use crate::{
     time::{Timestamp, Window},
 };
 
-/// A line that is no entry.
+/// Error of a line that is no entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("this is not the text of an entry")]
 pub struct NotAnEntry;
@@ -26,15 +26,15 @@ impl Entry {
     pub fn to_text(&self) -> String {
         let (seq, at, campaign) = (self.seq, self.at.as_millis(), self.campaign);
         let mut line = String::with_capacity(96);
-        // Writing to a string does not fail.
+        // Writes to a string do not fail.
         let _ = write!(line, "{seq} {at} {campaign} {}", self.event);
         line
     }
 
-    /// Reads what [`Entry::to_text`] has written.
+    /// Parses the text of [`Entry::to_text`].
     ///
     /// # Errors
-    /// When it is anything else.
+    /// If the line has any other form.
     pub fn from_text(line: &str) -> Result<Self, NotAnEntry> {
         let mut words = line.split(' ');
         let entry = read(&mut words).filter(|_| words.next().is_none());
@@ -42,7 +42,7 @@ impl Entry {
     }
 }
 
-/// What happened, as it stands in an entry's text.
+/// The event in the form of an entry's text.
 impl fmt::Display for Event {
     fn fmt(&self, line: &mut fmt::Formatter<'_>) -> fmt::Result {
         line.write_str(self.name())?;
@@ -114,7 +114,7 @@ impl fmt::Display for Event {
 }
 
 impl Event {
-    /// Reads what stands behind the campaign in an entry's line.
+    /// Parses the part of an entry's line after the campaign.
     ///
     /// # Errors
     /// [`NotAnEntry`].

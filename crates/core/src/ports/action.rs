@@ -1,77 +1,76 @@
-//! Who changed what: the record of those who lead campaigns, and of those who speak for the world outside.
+//! Record of changes that users, operators and services requested.
 
 use uuid::Uuid;
 
 use crate::{id::UserId, time::Timestamp, words::words};
 
-/// A change of money, of a campaign, of a webhook or of the service itself that somebody asked for. It is written once
-/// and never changed.
+/// A requested change of money, of a campaign, of a webhook or of the service. It is written once and never changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Action {
-    /// Of version 7: its order is that of time.
+    /// UUID of version 7, so that ids sort by time.
     pub id: Uuid,
-    /// When it was asked for.
+    /// Time of the request.
     pub at: Timestamp,
-    /// Whose token it was; or who is named on the command line, by default `cli:` and a user of that machine.
+    /// Subject of the request's token, or the name given on the command line: by default `cli:` and a user of that
+    /// machine.
     pub actor: UserId,
-    /// What was done.
+    /// Kind of the change.
     pub kind: ActionKind,
-    /// What it was done to: a campaign's id, an order's, a webhook's, the user whose account it is, or
-    /// [`THE_SERVICE`].
+    /// Id of the changed campaign, order or webhook, or the user of the changed account, or [`THE_SERVICE`].
     pub subject: String,
-    /// The id of the request; empty for what was done from the command line.
+    /// Id of the request; empty for actions from the command line.
     pub request_id: String,
-    /// A JSON object with what was asked for.
+    /// Content of the request, as a JSON object.
     pub detail: String,
 }
 
-/// The subject of what was done to partitions, to what is in quarantine, and to everything. No user has a blank.
+/// Subject of actions on partitions, on the quarantine, and on the whole service. No user id contains a blank.
 pub const THE_SERVICE: &str = "the service";
 
-/// What somebody can do to money, to a campaign, to a webhook or to the service, beside claiming.
+/// Kind of a change of money, of a campaign, of a webhook or of the service. Claims are not recorded as actions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ActionKind {
-    /// Money from outside came into an account.
+    /// Money from outside was deposited into an account.
     Deposit,
-    /// A campaign or a webhook was made.
+    /// A campaign or a webhook was created.
     Create,
-    /// Its stock, terms or details were changed, or a webhook's secret.
+    /// A campaign's stock, terms or details were changed, or a webhook's secret.
     Change,
-    /// It was paused.
+    /// A campaign was paused.
     Pause,
-    /// It went on.
+    /// A campaign was resumed.
     Resume,
-    /// It was closed.
+    /// A campaign was closed.
     Close,
-    /// It was archived.
+    /// A campaign was archived.
     Archive,
-    /// A payment for an order arrived.
+    /// A payment for an order was reported.
     Pay,
-    /// It was recorded that what is owed for an order was paid back.
+    /// A paid refund was recorded.
     Refund,
-    /// A user was paid out.
+    /// A user withdrew money.
     Withdraw,
-    /// A deposit was taken back.
+    /// A deposit was reversed.
     Reverse,
-    /// An order was cancelled by somebody else than its buyer.
+    /// An order was cancelled by a caller other than its buyer.
     Cancel,
-    /// An order was taken back by somebody else than its buyer.
+    /// An order was returned by a caller other than its buyer.
     Return,
     /// A webhook was deleted.
     Delete,
-    /// It was to be tried again, or told again.
+    /// A quarantined entry or a webhook's delivery was tried again.
     Redrive,
     /// A partition was repaired.
     Repair,
-    /// What repairs withheld was given back.
+    /// Units that repairs withheld were released.
     Release,
-    /// Everything was audited.
+    /// The whole service was audited.
     Audit,
-    /// A partition was held against the ledger.
+    /// A partition was compared with the ledger.
     Reconcile,
-    /// A grant that the ledger refused was to be taken back.
+    /// The discard of a refused grant was requested.
     Discard,
-    /// A reconciler was run by hand.
+    /// An operator ran a reconciler.
     Run,
 }
 

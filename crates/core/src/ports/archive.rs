@@ -1,4 +1,4 @@
-//! What a log offers whose old entries may go into files of their own.
+//! Trait of logs that move old entries into archive files.
 
 use std::fmt;
 
@@ -7,19 +7,19 @@ use async_trait::async_trait;
 use super::LedgerError;
 use crate::{event::Seq, time::Month};
 
-/// The entries of a month, as a stretch of a log.
+/// The entries of a month, as a range of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogStretch {
     /// The month.
     pub month: Month,
-    /// Its first entry that is in no archive before.
+    /// Its first entry that is in no earlier archive.
     pub first: Seq,
     /// Its last entry.
     pub last: Seq,
 }
 
 impl LogStretch {
-    /// How many entries it has.
+    /// Number of its entries.
     #[must_use]
     pub const fn entries(&self) -> u64 {
         (self.last + 1).saturating_sub(self.first)
@@ -33,10 +33,10 @@ impl fmt::Display for LogStretch {
     }
 }
 
-/// A file with a stretch of a log.
+/// A file with a range of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogArchive {
-    /// What it has.
+    /// Range of the archived entries.
     pub stretch: LogStretch,
     /// Its path.
     pub file: String,
@@ -46,20 +46,21 @@ pub struct LogArchive {
     pub sha256: String,
 }
 
-/// A log whose old entries may go into archives, a file a month. Nothing of what is decided needs them.
+/// A log that can move old entries into archives, one file per month. No decision needs archived entries.
 #[async_trait]
 pub trait ArchiveLog: Send + Sync {
-    /// The months before `before` that may be archived next, in their order: they are over and settled.
+    /// The months before `before` that can be archived next, in order: they are over, and all their entries are
+    /// settled.
     ///
     /// # Errors
     /// When the log cannot be read.
     async fn archivable(&self, before: Month) -> Result<Vec<LogStretch>, LedgerError>;
 
-    /// Archives the first of them: its file is complete and durable before an entry leaves the log. Ends first what an
-    /// earlier call has left. None where nothing is left to archive.
+    /// Archives the first of these months: its file is complete and durable before an entry leaves the log. First
+    /// completes an unfinished earlier call. Returns `None` if there is no month to archive.
     ///
     /// # Errors
-    /// When the archive cannot be written, or one that entries are to leave for is not what was written. The log is as
-    /// complete as it was, with its archives.
+    /// If the archive cannot be written, or if an archive file has changed since it was written. Log and archives
+    /// together stay complete.
     async fn archive_next(&self, before: Month) -> Result<Option<LogArchive>, LedgerError>;
 }

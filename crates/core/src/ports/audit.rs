@@ -1,47 +1,47 @@
-//! The audit as whoever serves operators asks for it.
+//! Audit for operators.
 
 use async_trait::async_trait;
 
 use super::QuarantineCount;
 
-/// What an audit has found.
+/// Result of an audit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditReport {
-    /// Whether every check holds that can be made.
+    /// Whether every applicable check passed.
     pub ok: bool,
-    /// What was audited, in words.
+    /// Description of the audited parts.
     pub subject: String,
-    /// Entries in the engine's log that are not settled yet; none where no engine was looked at.
+    /// Entries in the engine's log that are not settled yet; `None` if no engine was audited.
     pub in_flight: Option<u64>,
-    /// What is in quarantine.
+    /// Number of entries in quarantine.
     pub quarantine: QuarantineCount,
-    /// All checks, in the order in which they were made.
+    /// All checks, in the order in which they ran.
     pub checks: Vec<AuditCheck>,
 }
 
-/// What one check has found.
+/// Result of one check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditCheck {
     /// Its name.
     pub name: &'static str,
-    /// Whether nothing offends; none for a check that cannot be made of what was audited.
+    /// Whether no row violates it; `None` if the check does not apply to the audited parts.
     pub ok: Option<bool>,
-    /// Why it cannot be made.
+    /// Reason why it does not apply.
     pub not_applicable: Option<&'static str>,
-    /// How many rows it looked at.
+    /// Number of examined rows.
     pub examined: u64,
-    /// What offends, a line each: the first of them.
+    /// The first violations, one per line.
     pub offending: Vec<String>,
-    /// How many offend.
+    /// Number of violations.
     pub offending_total: u64,
 }
 
-/// Proves the invariants again from the rows of what a process works on, while it works. It only reads.
+/// Verifies the invariants from the stored rows while the process works. It only reads.
 #[async_trait]
 pub trait Auditor: Send + Sync + 'static {
-    /// Audits everything as of one moment.
+    /// Audits all parts as of one moment.
     ///
     /// # Errors
-    /// Why it could not be read to the end, without secrets.
+    /// The reason why some rows could not be read, without secrets.
     async fn audit(&self) -> Result<AuditReport, String>;
 }

@@ -1,37 +1,38 @@
-//! The engine that a ledger belongs to: identity, location, and signs of life.
+//! The engine that a ledger belongs to: identity, location, and heartbeat.
 
 use async_trait::async_trait;
 
 use super::LedgerError;
 
-/// The engine whose entries a ledger takes.
+/// The engine whose entries a ledger accepts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EngineBinding {
-    /// Name of the installation: 32 hexadecimal digits at random, made once.
+    /// Name of the installation: 32 random hexadecimal digits, generated once.
     pub installation: String,
-    /// Name of the engine: another one after each takeover and each move.
+    /// Name of the engine, which changes with each takeover and each move.
     pub engine: String,
-    /// Where the engine is, without credentials.
+    /// Location of the engine, without credentials.
     pub location: String,
-    /// Signs of life. A number that stays the same is that of an engine that no process reaches.
+    /// Heartbeat counter. If it does not change, no process reaches the engine.
     pub beats: u64,
 }
 
-/// The ledger's record of its engine. A ledger takes entries of one engine at a time.
+/// Store of the ledger's engine binding. A ledger accepts entries of one engine at a time.
 #[async_trait]
 pub trait BindingStore: Send + Sync + 'static {
-    /// The engine; none where the ledger never had one.
+    /// The engine; `None` if the ledger never had one.
     async fn binding(&self) -> Result<Option<EngineBinding>, LedgerError>;
 
-    /// Binds the ledger to the engine and the location of `to`, if it is bound to `from` now: an empty `from` stands
-    /// for none. The installation is only written the first time. Returns the binding afterwards, which is another
-    /// process' where that was faster.
+    /// Binds the ledger to the engine and the location of `to`, if it is now bound to `from`. An empty `from` means no
+    /// engine. The installation is only written the first time. Returns the binding afterwards, which is another
+    /// process's if that one was faster.
     async fn bind(&self, from: &str, to: &EngineBinding) -> Result<EngineBinding, LedgerError>;
 
-    /// Counts a sign of life. False where the ledger belongs to another engine.
+    /// Counts a heartbeat. Returns false if the ledger belongs to another engine.
     async fn beat(&self, engine: &str) -> Result<bool, LedgerError>;
 
-    /// From now on this handle settles entries of this engine: they are refused while the ledger belongs to another.
+    /// From now on this handle settles entries of this engine. They are refused while the ledger belongs to another
+    /// one.
     fn settle_for(&self, engine: &str);
 
     /// Whether other processes may use the ledger at the same time.

@@ -1,4 +1,4 @@
-//! The engine: decides claims, and answers through tickets that need no particular runtime.
+//! Trait of engines, which decide claims. They answer through tickets, which need no particular async runtime.
 
 use std::{
     future::Future,
@@ -14,46 +14,46 @@ use crate::{
     outcome::Outcome,
 };
 
-/// Why an engine gave no decision. Whatever it was, repeating the request is safe: a grant that was made is replayed.
+/// Error of an engine that gave no decision. A repeated request is always safe: the engine replays an existing grant.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EngineError {
-    /// The engine takes no more for now, because its queue or its memory is full; nothing was decided.
-    #[error("the engine takes no more claims for now: its queue or its memory is full")]
+    /// The engine's queue or memory is full; nothing was decided.
+    #[error("the engine is overloaded: its queue or its memory is full")]
     Overloaded,
-    /// The campaign's answers that wait for the ledger fill its share of the room for them; nothing was decided.
-    #[error("the campaign's answers that wait for the ledger fill their share of the room")]
+    /// The campaign's answers that wait for the ledger fill its share of the buffer; nothing was decided.
+    #[error("the campaign's answers that wait for the ledger fill their share of the buffer")]
     LedgerShareFull,
-    /// The engine has stopped granting until it is repaired (invariant 6); nothing was decided.
+    /// The engine grants nothing until it is repaired (invariant 6); nothing was decided.
     #[error("the engine has stopped granting: {reason}")]
     Unavailable {
-        /// What is wrong, for the operator.
+        /// Cause, for the operator.
         reason: String,
     },
-    /// The decision's fate is unknown: it may or may not have been kept.
-    #[error("the engine cannot tell whether the decision was kept: {reason}")]
+    /// The result of the commit is unknown: the decision may have taken effect.
+    #[error("commit result unknown, retry with the same key: {reason}")]
     Uncertain {
-        /// What went wrong, for the operator.
+        /// Cause, for the operator.
         reason: String,
     },
-    /// The process is going down; nothing was decided.
+    /// The process is shutting down; nothing was decided.
     #[error("the engine is shutting down")]
     Stopping,
-    /// The command cannot be carried out.
+    /// The engine refused the command.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// As many other users as the sale's admission ratio allows have been waiting longer; nothing was decided.
-    #[error("all units that are left are being asked for")]
+    /// Other users wait longer, as many as the sale's admission ratio allows; nothing was decided.
+    #[error("not admitted: pending claims already cover the remaining stock")]
     NotAdmitted,
 }
 
 impl EngineError {
-    /// The engine has stopped granting, for this reason.
+    /// Builds [`EngineError::Unavailable`] with this reason.
     pub fn unavailable(reason: impl Into<String>) -> Self {
         let reason = reason.into();
         Self::Unavailable { reason }
     }
 
-    /// The decision's fate is unknown, for this reason.
+    /// Builds [`EngineError::Uncertain`] with this reason.
     pub fn uncertain(reason: impl Into<String>) -> Self {
         let reason = reason.into();
         Self::Uncertain { reason }
@@ -63,38 +63,38 @@ impl EngineError {
 /// A decided claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Claimed {
-    /// What it ended in.
+    /// Outcome of the claim.
     pub outcome: Outcome,
-    /// What the decision survives.
+    /// Failures that the decision survives.
     pub ack: AckLevel,
 }
 
-/// How claims were answered that were submitted to an engine on this node, since its start.
+/// Counts of this node's claims since its start, by the source of their answers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct GateAnswers {
-    /// Those that were held back, and answered by the gate after all: by outcome, in order of precedence.
+    /// Claims that waited for admission and that the gate then answered: by outcome, in order of precedence.
     pub outcomes: [u64; Outcome::NAMES.len()],
-    /// Those that were held back until they were turned away.
+    /// Claims that waited for admission and were refused.
     pub not_admitted: u64,
-    /// Those that were sent to whoever decides: a Redis primary, or the writer's book.
+    /// Claims that were sent for a decision to a Redis primary or to the writer's book.
     pub decided: u64,
 }
 
-/// What a probe of a partition has found.
+/// Result of a probe of a partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Probed {
-    /// Grants are made, at every level that the engine offers.
+    /// The partition grants at every level that the engine offers.
     Ready,
-    /// The partition serves, and something is missing: replicas that some grants need, or memory for new ones, so that
-    /// claims are refused as overload for a while.
+    /// The partition works, but misses something: replicas that some grants need, or memory for new grants. Until then,
+    /// affected claims are refused as overload.
     Degraded {
-        /// What is missing, for the operator.
+        /// Missing resource, for the operator.
         reason: String,
     },
 }
 
-/// An answer that is on its way: a future that needs no particular runtime. Dropping it does not undo the command; an
-/// engine may leave a claim undecided whose ticket was dropped before the decision.
+/// A pending answer: a future that needs no particular runtime. If it is dropped, the command is not undone. If a
+/// claim's ticket is dropped before the decision, the engine may leave the claim undecided.
 #[derive(Debug)]
 pub struct Ticket<T>(TicketState<T>);
 
@@ -104,17 +104,17 @@ enum TicketState<T> {
     Waiting(oneshot::AsyncReceiver<Result<T, EngineError>>),
 }
 
-/// The other end of a [`Ticket`]. Dropped unanswered, the ticket reads [`EngineError::Uncertain`].
+/// Sender of a [`Ticket`]'s answer. If it is dropped without an answer, the ticket returns [`EngineError::Uncertain`].
 #[derive(Debug)]
 pub struct Answer<T>(oneshot::Sender<Result<T, EngineError>>);
 
 impl<T> Answer<T> {
-    /// Delivers the answer; if nobody waits any more, it is dropped.
+    /// Delivers the answer. Drops it if the ticket was dropped.
     pub fn send(self, answer: Result<T, EngineError>) {
         drop(self.0.send(answer));
     }
 
-    /// Whether the ticket was dropped: nobody waits for the answer any more.
+    /// Whether the ticket was dropped, so that no caller waits for the answer.
     #[must_use]
     pub fn is_abandoned(&self) -> bool {
         self.0.is_closed()
@@ -122,13 +122,13 @@ impl<T> Answer<T> {
 }
 
 impl<T> Ticket<T> {
-    /// A ticket to be answered through the returned end.
+    /// A pending ticket, and the sender of its answer.
     pub fn new() -> (Answer<T>, Self) {
         let (sender, receiver) = oneshot::async_channel();
         (Answer(sender), Self(TicketState::Waiting(receiver)))
     }
 
-    /// A ticket that has its answer.
+    /// A ticket that already has its answer.
     pub fn ready(answer: Result<T, EngineError>) -> Self {
         Self(TicketState::Ready(Some(answer)))
     }
@@ -148,64 +148,65 @@ impl<T: Unpin> Future for Ticket<T> {
     }
 }
 
-/// Decides claims and everything else that must be atomic with them.
+/// Decides claims and all other commands that must be atomic with them.
 ///
-/// Submission never blocks and never waits: a full queue answers [`EngineError::Overloaded`] at once. Engines are
-/// free to gather what is submitted while they are busy and to decide it in one step.
+/// Submission never blocks and never waits: if the queue is full, it answers [`EngineError::Overloaded`] at once. A
+/// busy engine may collect submitted commands and decide them in one batch.
 pub trait Engine: Send + Sync + 'static {
-    /// Submits a claim: the only way to have one decided, so that every outcome comes with the level it reached.
+    /// Submits a claim. Claims have no other path, so that every outcome comes with the level it reached.
     fn claim(&self, claim: Claim) -> Ticket<Claimed>;
 
     /// Submits a command.
     fn submit(&self, command: Command) -> Ticket<Reply>;
 
-    /// The gate: the answer to a claim that needs no decision, from this node's memory; `None` when the engine must
-    /// be asked.
+    /// Answer of the gate to a claim that needs no decision, from this node's memory; `None` if only the engine can
+    /// decide.
     fn peek(&self, claim: &Claim) -> Option<Outcome>;
 
-    /// The same, for whoever is refused something otherwise: it waits for an engine that is busy for a moment, where
+    /// [`Engine::peek`] for callers that would otherwise be refused. It briefly waits for a busy engine if
     /// [`Engine::peek`] has no answer.
     fn look(&self, claim: &Claim) -> Ticket<Option<Outcome>> {
         Ticket::ready(Ok(self.peek(claim)))
     }
 
-    /// Whether this node's memory says that a campaign was opened, durably. Where it does not, [`Command::Open`] tells.
+    /// Whether this node's memory knows that a campaign was durably opened. If false, the reply to [`Command::Open`] is
+    /// exact.
     fn has_opened(&self, _campaign: CampaignId) -> bool {
         false
     }
 
-    /// How claims were answered that were submitted.
+    /// Counts of submitted claims by the source of their answers.
     fn gate_answers(&self) -> GateAnswers {
         GateAnswers::default()
     }
 
-    /// A campaign's numbers; `None` if the engine does not know it.
+    /// Counters of a campaign; `None` if the engine does not know it.
     fn tally(&self, campaign: CampaignId) -> Ticket<Option<Tally>>;
 
-    /// A campaign's numbers after every command that was answered before, never those of a replica; `None` if the
+    /// Counters of a campaign after every command that was answered before, never those of a replica; `None` if the
     /// engine does not know it. Default: [`Engine::tally`].
     fn present_tally(&self, campaign: CampaignId) -> Ticket<Option<Tally>> {
         self.tally(campaign)
     }
 
-    /// Whether no part of a campaign grants whose tally is paused: one paused part is enough for that tally.
-    /// Default: yes, because a campaign is one part.
+    /// Whether no shard of a paused campaign grants. The tally already shows a campaign as paused if one shard is.
+    /// Default: yes, because a campaign has one shard.
     fn is_paused_throughout(&self, _campaign: CampaignId) -> Ticket<bool> {
         Ticket::ready(Ok(true))
     }
 
-    /// An order and whose it is, as soon as it is granted; `None` if the engine does not know it.
+    /// An order and its owner as soon as it is granted; `None` if the engine does not know it.
     fn order(&self, order: OrderId) -> Ticket<Option<OrderView>>;
 
-    /// Goes the way of a grant on a partition, up to and including its commit, without granting anything.
+    /// Runs all steps of a grant on a partition, including the commit, without granting anything.
     fn probe(&self, partition: PartitionId) -> Ticket<Probed>;
 
-    /// Longest time in milliseconds after which a command may take effect that was answered
-    /// [`EngineError::Uncertain`], or whose process is gone. Default: 0, every later read has its effect.
+    /// Longest time in milliseconds after which a command may still take effect, if it was answered
+    /// [`EngineError::Uncertain`] or its process ended. Default: 0, so that every later read sees its effect.
     fn late_for_ms(&self) -> i64 {
         0
     }
 
-    /// The acknowledgement levels that this engine can reach.
+    /// Acknowledgement levels that this engine can reach.
     fn ack_levels(&self) -> &'static [AckLevel];
 }

@@ -1,5 +1,5 @@
-//! What users have done, as settled, newest first: their orders, and what moved in their accounts. Deposits and
-//! payments by the names that they have.
+//! Settled history of users, newest first: their orders and the postings of their accounts. Also deposits by id, and
+//! payments by reference.
 
 use std::{fmt, str::FromStr};
 
@@ -16,16 +16,16 @@ use crate::{
     words::words,
 };
 
-/// Which orders of a user to list, newest first, and where the page begins.
+/// Filter and first position of a page of a user's orders, newest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OrderQuery {
-    /// Whose.
+    /// The buyer.
     pub user: UserId,
-    /// In this state, as settled.
+    /// State of the orders, as settled.
     pub state: Option<OrderState>,
-    /// Older than this one.
+    /// Order after which the page begins; the page has older ones.
     pub after: Option<OrderPlace>,
-    /// At most so many.
+    /// Maximum number of orders.
     pub limit: u32,
 }
 
@@ -34,16 +34,16 @@ pub struct OrderQuery {
 pub struct UserOrder {
     /// The sale.
     pub campaign: CampaignId,
-    /// What people see of the sale.
+    /// Title of the sale that users see.
     pub title: String,
-    /// Of the price.
+    /// Currency of the price.
     pub currency: Currency,
     /// The grant.
     pub grant: GrantRecord,
 }
 
 impl UserOrder {
-    /// Where it is among the orders of its user.
+    /// Position of the order among the orders of its user.
     #[must_use]
     pub fn place(&self) -> OrderPlace {
         let (campaign, number) = (self.campaign, self.grant.number);
@@ -54,16 +54,16 @@ impl UserOrder {
     }
 }
 
-/// Where an order is among those of its user, printed `<milliseconds>.<order id>`. It stays there for good.
+/// Position of an order among the orders of its user, printed `<milliseconds>.<order id>`. It never changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OrderPlace {
-    /// When it was granted.
+    /// Time of the grant.
     pub at: Timestamp,
     /// The order.
     pub order: OrderId,
 }
 
-/// Why a text is no place in a list.
+/// Error of a text that is no position in a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the page begins at `next` of the page before")]
 pub struct PlaceError;
@@ -86,37 +86,37 @@ impl FromStr for OrderPlace {
     }
 }
 
-/// One place is one text.
+/// Returns the position if the text is its canonical form, so that each position has one text.
 fn canonical<T: fmt::Display>(place: T, text: &str) -> Result<T, PlaceError> {
     (place.to_string() == text)
         .then_some(place)
         .ok_or(PlaceError)
 }
 
-/// Why money moved.
+/// Reason of a posting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PostingKind {
-    /// It came from outside.
+    /// Money came from outside.
     Deposit,
-    /// It went into a red packet.
+    /// Money moved into a red packet.
     Fund,
-    /// A share of a red packet.
+    /// A share was claimed.
     Grant,
-    /// What nobody took of a red packet.
+    /// Unclaimed shares of a closed red packet were refunded to its sender.
     Refund,
-    /// What an earlier fault had left in a red packet.
+    /// Money that an earlier fault had left in a red packet.
     Residue,
-    /// An order was paid: to its seller.
+    /// An order was paid; its seller received the price.
     Payment,
-    /// A payment that bought nothing is owed back.
+    /// A payment did not pay its order, and a refund of it is due.
     RefundDue,
-    /// The price of a returned order: from its seller to what is owed to its buyer.
+    /// An order was returned; its price moved from its seller to the buyer's refunds due.
     Return,
-    /// What was owed was paid back.
+    /// A refund was paid.
     RefundPaid,
-    /// It was paid out.
+    /// Money was withdrawn.
     Withdrawal,
-    /// A deposit was taken back.
+    /// A deposit was reversed.
     Reversal,
 }
 
@@ -134,60 +134,60 @@ words!(PostingKind {
     Reversal = "reversal",
 });
 
-/// Which of a user's two accounts in a currency.
+/// One of a user's two accounts in a currency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UserAccount {
-    /// What can be spent.
+    /// Money that the user can spend.
     Available,
-    /// Payments that are owed back.
+    /// Refunds that are due.
     RefundsDue,
 }
 
 words!(UserAccount { Available = "available", RefundsDue = "refunds_due" });
 
-/// Which postings of a user's accounts to list, newest first, and where the page begins.
+/// Filter and first position of a page of a user's postings, newest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PostingQuery {
-    /// Whose.
+    /// Owner of the accounts.
     pub user: UserId,
-    /// Of this kind.
+    /// Kind of the postings.
     pub kind: Option<PostingKind>,
-    /// Older than this one.
+    /// Posting after which the page begins; the page has older ones.
     pub after: Option<PostingPlace>,
-    /// At most so many.
+    /// Maximum number of postings.
     pub limit: u32,
 }
 
-/// What moved in one of a user's accounts. A return between two accounts of one user is two of them.
+/// A change of one of a user's accounts. A return between two accounts of one user has two postings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Posting {
-    /// Where it is in the list, and when it was.
+    /// Position in the list, with the time of the posting.
     pub place: PostingPlace,
-    /// Why.
+    /// Reason of the posting.
     pub kind: PostingKind,
-    /// In which account.
+    /// Account that changed.
     pub account: UserAccount,
-    /// What came; what went is below 0.
+    /// Amount; below 0 if money left the account.
     pub amount: Money,
-    /// The campaign that it was about, if it was about one.
+    /// Campaign of the posting, if it has one.
     pub campaign: Option<CampaignId>,
-    /// The number of the share or of the order.
+    /// Number of the share or the order.
     pub number: Option<u32>,
-    /// The payment's or the payout's reference, or the deposit's id.
+    /// Reference of the payment or the payout, or the deposit's id.
     pub reference: Option<String>,
 }
 
-/// Where a posting is among those of a user, printed `<milliseconds>.<source>.<seq>.<in or out>`: see the ledger's
-/// table. It stays there for good.
+/// Position of a posting among the postings of a user, printed `<milliseconds>.<source>.<seq>.<in or out>`: see the
+/// ledger's table. It never changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PostingPlace {
-    /// When it was decided.
+    /// Time of the decision.
     pub at: Timestamp,
-    /// The partition whose log it follows from; -1 if it follows from none.
+    /// Partition whose log has its entry; -1 if no log has one.
     pub source: i64,
-    /// Its place there.
+    /// Position of the entry in that log.
     pub seq: i64,
-    /// Whether it came. What moves between two accounts of one user is listed as what came, and then as what went.
+    /// Whether the money came in. A move between two accounts of one user is listed as incoming, and then as outgoing.
     pub comes: bool,
 }
 
@@ -218,54 +218,54 @@ impl FromStr for PostingPlace {
 /// A deposit that was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DepositRecord {
-    /// Whose account it went to.
+    /// Owner of the credited account.
     pub user: UserId,
-    /// How much.
+    /// Amount of the deposit.
     pub amount: Money,
-    /// When.
+    /// Time of the deposit.
     pub at: Timestamp,
-    /// Minor units of it that were taken back.
+    /// Minor units that were reversed.
     pub reversed_minor: i64,
 }
 
 impl DepositRecord {
-    /// Whether all of it was taken back.
+    /// Whether the whole deposit was reversed.
     #[must_use]
     pub fn is_reversed(&self) -> bool {
         self.reversed_minor >= self.amount.minor
     }
 }
 
-/// A payment that arrived for an order.
+/// A payment that was received for an order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PaymentRecord {
     /// The order.
     pub order: OrderId,
-    /// Who bought.
+    /// The buyer.
     pub buyer: UserId,
-    /// Who sells.
+    /// The seller.
     pub seller: UserId,
-    /// What became of it.
+    /// Result of the payment.
     pub outcome: PaymentOutcome,
-    /// The money that arrived.
+    /// Money that was received.
     pub amount: Money,
-    /// When it was decided.
+    /// Time of the decision.
     pub at: Timestamp,
 }
 
-/// What users have done, as settled.
+/// Store of users' history, as settled.
 #[async_trait]
 pub trait HistoryStore: Send + Sync + 'static {
     /// A page of a user's orders, newest first.
     async fn orders_of(&self, query: &OrderQuery) -> Result<Vec<UserOrder>, LedgerError>;
 
-    /// A page of what moved in a user's accounts, newest first.
+    /// A page of the postings of a user's accounts, newest first.
     async fn postings_of(&self, query: &PostingQuery) -> Result<Vec<Posting>, LedgerError>;
 
-    /// A deposit, if it was made.
+    /// A deposit, if it exists.
     async fn deposit_of(&self, id: Uuid) -> Result<Option<DepositRecord>, LedgerError>;
 
-    /// The payment of that reference that was decided first, if there is one.
+    /// The first decided payment with that reference, if it exists.
     async fn payment_of(
         &self,
         reference: &PaymentRef,

@@ -1,4 +1,4 @@
-//! Idempotency keys: what they stand for, and for how long.
+//! Idempotency keys: their bindings, answers and retention.
 
 use async_trait::async_trait;
 use uuid::Uuid;
@@ -14,19 +14,20 @@ use crate::{
     time::Timestamp,
 };
 
-/// An idempotency key as a request uses it.
+/// An idempotency key of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyUse {
-    /// Names the caller and the route. [`KeyUse::PAYMENT`] stands for references of payments, which are never purged.
+    /// Identifies the caller and the route. [`KeyUse::PAYMENT`] is the scope of payment references, which are never
+    /// purged.
     pub scope: String,
     /// The key.
     pub key: IdempotencyKey,
-    /// Stands for the body.
+    /// Fingerprint of the request body.
     pub fingerprint: [u8; 32],
 }
 
 impl KeyUse {
-    /// The scope of references of payments. Those of requests begin with a user and a blank.
+    /// The scope of payment references. Scopes of requests begin with a user and a blank.
     pub const PAYMENT: &str = "payment";
 
     /// A key for a request.
@@ -38,7 +39,7 @@ impl KeyUse {
         }
     }
 
-    /// What a key stands for that has these columns: fingerprint and id.
+    /// Id that a stored key with these columns (fingerprint and id) is bound to.
     ///
     /// # Errors
     /// [`LedgerError::KeyReused`] if it was used for another request.
@@ -50,68 +51,67 @@ impl KeyUse {
     }
 }
 
-/// The durable meaning of an idempotency key: the id that the request's effect has, and will have whenever it is
-/// repeated.
+/// Permanent meaning of an idempotency key: the id of the request's effect, also whenever the request is repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyBinding {
     /// The id bound to the key.
     pub id: Uuid,
-    /// Whether it was bound just now.
+    /// Whether this call bound it.
     pub fresh: bool,
 }
 
-/// The state of a key whose command an engine decides.
+/// State of the key of a command that an engine decides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeyState {
-    /// The key was bound just now: the command has not been carried out.
+    /// This call bound the key: the command has not been carried out.
     Fresh,
-    /// The key was bound before, to this id, and no answer was kept: the command may have been carried out.
+    /// The key was bound before, to this id, and has no answer: the command may have been carried out.
     Pending(Uuid),
-    /// The key was bound before, and this was answered.
+    /// The key was bound before and has this answer.
     Answered(String),
 }
 
-/// A campaign that is to be entered.
+/// A campaign to create.
 #[derive(Debug, Clone)]
 pub struct Creation {
-    /// The key under which it is repeated; none where nobody does.
+    /// Idempotency key; `None` if the creation is not repeated.
     pub used: Option<KeyUse>,
     /// The campaign and its shares.
     pub setup: Setup,
-    /// What people see of it.
+    /// Details that users see.
     pub details: Details,
-    /// Who may take part, as it is kept; none where everybody may.
+    /// The stored audience; `None` for all users.
     pub audience: Option<String>,
-    /// Whether claims wait in line.
+    /// Whether claims wait in a queue.
     pub waiting_room: bool,
-    /// What is recorded of who did it.
+    /// Action to record.
     pub by: Option<Action>,
-    /// Whether it is opened in the same transaction, where the ledger is the engine's own.
-    /// [`Engine::has_opened`](super::Engine::has_opened) then says so.
+    /// Whether the same transaction opens the campaign, if the ledger is the engine's own.
+    /// [`Engine::has_opened`](super::Engine::has_opened) then returns true.
     pub opens: bool,
 }
 
-/// Idempotency keys.
+/// Store of idempotency keys.
 #[async_trait]
 pub trait KeyStore: Send + Sync + 'static {
     /// Binds an idempotency key to `id`, or returns what it was bound to before.
     async fn bind_key(&self, used: &KeyUse, id: Uuid) -> Result<KeyBinding, LedgerError>;
 
-    /// What a key is bound to, if it is.
+    /// Id that a key is bound to, if it is bound.
     async fn bound_key(&self, used: &KeyUse) -> Result<Option<Uuid>, LedgerError>;
 
     /// Binds the key of a command to `id`, or returns its state if it was bound before.
     async fn begin_key(&self, used: &KeyUse, id: Uuid) -> Result<KeyState, LedgerError>;
 
-    /// Keeps the answer to a command with its key. The first answer stays. If the key is not bound, it is bound
-    /// to `id`.
+    /// Stores the answer to a command with its key. The first answer stays. If the key is not bound, it is bound to
+    /// `id`.
     async fn answer_key(&self, used: &KeyUse, id: Uuid, answer: &str) -> Result<(), LedgerError>;
 
-    /// Unbinds a key from `id` whose command was certainly not carried out. A key with an answer stays.
+    /// Unbinds a key from `id` if its command was certainly not carried out. A key with an answer stays.
     async fn release_key(&self, used: &KeyUse, id: Uuid) -> Result<(), LedgerError>;
 
-    /// [`AccountStore::deposit_by`] under a key that is bound to its id in the same transaction: a deposit that is
-    /// refused spends no key. A key that was bound before names the deposit.
+    /// [`AccountStore::deposit_by`] under a key that the same transaction binds to its id: a refused deposit uses no
+    /// key. If the key was bound before, it returns that deposit.
     async fn deposit_under(
         &self,
         used: &KeyUse,
@@ -120,12 +120,12 @@ pub trait KeyStore: Send + Sync + 'static {
         by: Option<&Action>,
     ) -> Result<KeyBinding, LedgerError>;
 
-    /// The same for a deposit that a payment service has a name for. The name is kept for good and stands for one
-    /// deposit:
-    /// repeated with any key or none, it returns that deposit and changes nothing.
+    /// [`KeyStore::deposit_under`] for a deposit with a reference of a payment service. The reference is stored
+    /// permanently and identifies one deposit. Repeated with any key or none, the call returns that deposit and changes
+    /// nothing.
     ///
     /// # Errors
-    /// [`LedgerError::ReferenceUsed`] if the name stands for a deposit of another user or amount.
+    /// [`LedgerError::ReferenceUsed`] if the reference names a deposit of another user or amount.
     async fn deposit_named(
         &self,
         used: Option<&KeyUse>,
@@ -135,29 +135,28 @@ pub trait KeyStore: Send + Sync + 'static {
         by: Option<&Action>,
     ) -> Result<KeyBinding, LedgerError>;
 
-    /// [`CampaignStore::create_by`] under a key that is bound to its id in the same transaction: a campaign that is
-    /// refused spends no key. A key that was bound before names the campaign, whatever id this one has.
+    /// [`CampaignStore::create_by`] under a key that the same transaction binds to its id: a refused campaign uses no
+    /// key. If the key was bound before, it returns that campaign, even if this one has another id.
     ///
     /// # Errors
     /// [`LedgerError::IdUsed`] if another campaign has the id.
     async fn create_under(&self, campaign: Creation) -> Result<KeyBinding, LedgerError> {
         let created = self.create_all(vec![campaign]).await?.pop();
-        let lost = || LedgerError::damaged("the ledger does not say what became of a campaign");
+        let lost = || LedgerError::damaged("the ledger gives no result for a campaign");
         created.unwrap_or_else(|| Err(lost()))
     }
 
-    /// [`KeyStore::create_under`] for several, in their order and in one transaction: a refused one is undone by
-    /// itself, and the others are durable together. Says of each what became of it.
+    /// [`KeyStore::create_under`] for several campaigns, in their order and in one transaction. A refused campaign is
+    /// undone alone, and the others become durable together. Returns one result per campaign.
     ///
     /// # Errors
-    /// When the transaction failed: then none of them was entered, unless the error is [`LedgerError::Uncertain`].
+    /// If the transaction failed. Then no campaign was created, unless the error is [`LedgerError::Uncertain`].
     async fn create_all(
         &self,
         campaigns: Vec<Creation>,
     ) -> Result<Vec<Result<KeyBinding, LedgerError>>, LedgerError>;
 
-    /// [`PayoutStore::pay_out_by`] under a key that is bound to `id` in the same transaction: a payout that is refused
-    /// spends no key.
+    /// [`PayoutStore::pay_out_by`] under a key that the same transaction binds to `id`: a refused payout uses no key.
     async fn pay_out_under(
         &self,
         used: &KeyUse,
@@ -166,14 +165,14 @@ pub trait KeyStore: Send + Sync + 'static {
         by: Option<&Action>,
     ) -> Result<PaidOut, LedgerError>;
 
-    /// Forgets up to `limit` keys that were bound before an instant, but for references of payments. Returns how many.
+    /// Deletes up to `limit` keys that were bound before an instant, except payment references. Returns their number.
     async fn purge_keys(&self, before: Timestamp, limit: u32) -> Result<u64, LedgerError>;
 }
 
-/// The id of the deposit with these columns, if it is of the same user and amount: id, amount, owner and currency.
+/// Id of the deposit with these columns (id, amount, owner and currency), if its user and amount are the same.
 ///
 /// # Errors
-/// [`LedgerError::ReferenceUsed`] if it is not, [`LedgerError::Damaged`] if the id is none.
+/// [`LedgerError::ReferenceUsed`] if they differ, [`LedgerError::Damaged`] if the id is invalid.
 pub fn same_deposit(
     (user, amount): (&UserId, Money),
     (id, minor, owner, currency): (String, i64, String, String),
@@ -186,10 +185,10 @@ pub fn same_deposit(
     Uuid::parse_str(&id).map_err(|_| LedgerError::damaged("a deposit's id is bad"))
 }
 
-/// A campaign under the id that its key names, if it has one.
+/// A campaign with the id that its key is bound to.
 ///
 /// # Errors
-/// [`LedgerError::Damaged`] if that is no campaign's id.
+/// [`LedgerError::Damaged`] if that is not the id of a campaign.
 pub fn setup_under(setup: &Setup, binding: KeyBinding) -> Result<Setup, LedgerError> {
     let bad = |_| LedgerError::damaged("a campaign's key is bound to another kind of id");
     let mut setup = setup.clone();

@@ -1,4 +1,4 @@
-//! The ledger: one trait for each user of it. [`Ledger`](super::Ledger) is all of them.
+//! Stores of the ledger: one trait for each of its uses. [`Ledger`](super::Ledger) combines them.
 
 use std::time::Duration;
 
@@ -16,76 +16,76 @@ use crate::{
     time::Timestamp,
 };
 
-/// Why the ledger did not do it. Nothing changed, except perhaps after [`LedgerError::Uncertain`].
+/// Error of a ledger call. Nothing changed, except perhaps after [`LedgerError::Uncertain`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LedgerError {
-    /// The account has less than is asked for.
+    /// The account holds less than the requested amount.
     #[error("the account holds {held}, and {needed} is needed")]
     InsufficientFunds {
-        /// What the account holds.
+        /// Balance of the account.
         held: Money,
-        /// What is needed.
+        /// Amount that the change needs.
         needed: Money,
     },
     /// The idempotency key was used for another request.
     #[error("this idempotency key was used before, for a different request")]
     KeyReused,
-    /// The reference stands for another payout.
+    /// The reference already names another payout.
     #[error("this reference was used before, for a different payment")]
     ReferenceUsed,
-    /// The campaign's id, which its creator chose, is another campaign's.
+    /// Another campaign has the id that the creator chose.
     #[error("another campaign has this id")]
     IdUsed,
-    /// A refund of more than is owed.
-    #[error("{owed} is owed for the order, and {asked} is asked for")]
+    /// A refund exceeds the refund due.
+    #[error("{owed} is due for the order, and {asked} was requested")]
     NotOwed {
-        /// What is still owed.
+        /// Refund that is still due.
         owed: Money,
-        /// What was asked for.
+        /// Requested amount.
         asked: Money,
     },
     /// The user has no such deposit.
     #[error("the user has no such deposit")]
     UnknownDeposit,
-    /// A reversal of more than is left of the deposit.
-    #[error("{left} of the deposit is left, and {asked} is asked for")]
+    /// A reversal exceeds the rest of the deposit.
+    #[error("{left} of the deposit is left, and {asked} was requested")]
     DepositExceeded {
-        /// What was not reversed yet.
+        /// Part of the deposit that is not reversed yet.
         left: Money,
-        /// What was asked for.
+        /// Requested amount.
         asked: Money,
     },
-    /// An amount that is not above 0, or larger than [`AMOUNT_MINOR_MAX`](crate::money::AMOUNT_MINOR_MAX).
+    /// An amount is below 1 or above [`AMOUNT_MINOR_MAX`](crate::money::AMOUNT_MINOR_MAX).
     #[error("an amount is 1 to {} minor units", crate::money::AMOUNT_MINOR_MAX)]
     AmountOutOfRange,
-    /// A sum left 64 bits.
+    /// A sum exceeds 64 bits.
     #[error("the account cannot hold that much")]
     Overflow,
-    /// The database did not answer, or refused; or the log did, or the transport that brings its entries.
+    /// The database, the log or the transport of its entries did not answer, or refused the call.
     #[error("not available: {reason}")]
     Unavailable {
-        /// What failed and how, for the operator.
+        /// Failed component and cause, for the operator.
         reason: String,
     },
-    /// The commit failed, and may have been kept all the same.
-    #[error("the ledger cannot tell whether the change was kept: {reason}")]
+    /// The commit failed, and may have taken effect.
+    #[error("commit result of the ledger unknown: {reason}")]
     Uncertain {
-        /// What went wrong, for the operator.
+        /// Cause, for the operator.
         reason: String,
     },
-    /// The log has lost entries that it had: a failover or a restart took it back. Nothing of it may be settled.
-    #[error("the log has lost entries, and ends at {head} now")]
+    /// A failover or a restart removed entries from the log. Nothing of the log may be settled until it is repaired.
+    #[error("the log has lost entries and now ends at {head}")]
     LogLost {
-        /// Where it ends now.
+        /// Last entry that the log has now.
         head: Seq,
     },
-    /// The log no longer has what the ledger lacks: the ledger was set back further than the log keeps what is settled,
-    /// or unsettled entries were deleted.
+    /// The log no longer has entries that the ledger lacks. Either the ledger was restored from an older state than the
+    /// log's retention covers, or unsettled entries were deleted.
     #[error("entries {first} to {last} are gone from the log: run `qiang reconcile --repair`")]
     LogGone {
-        /// The first entry that is gone.
+        /// First missing entry.
         first: Seq,
-        /// The last one.
+        /// Last missing entry.
         last: Seq,
     },
     /// Another process has claimed a later attempt at the repair of a partition.
@@ -96,72 +96,72 @@ pub enum LedgerError {
         /// The partition.
         partition: u16,
     },
-    /// What is in the database contradicts itself.
+    /// The database contradicts itself.
     #[error("the ledger is damaged: {reason}")]
     Damaged {
-        /// What was found.
+        /// Contradiction that was found.
         reason: String,
     },
 }
 
 impl LedgerError {
-    /// What was asked did not answer, or refused, for this reason.
+    /// Builds [`LedgerError::Unavailable`] with this reason.
     pub fn unavailable(reason: impl Into<String>) -> Self {
         let reason = reason.into();
         Self::Unavailable { reason }
     }
 
-    /// The commit's fate is unknown, for this reason.
+    /// Builds [`LedgerError::Uncertain`] with this reason.
     pub fn uncertain(reason: impl Into<String>) -> Self {
         let reason = reason.into();
         Self::Uncertain { reason }
     }
 
-    /// What is stored contradicts itself, for this reason.
+    /// Builds [`LedgerError::Damaged`] with this reason.
     pub fn damaged(reason: impl Into<String>) -> Self {
         let reason = reason.into();
         Self::Damaged { reason }
     }
 }
 
-/// What an account holds in one currency.
+/// Balance of a user in one currency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Balance {
-    /// What can be spent.
+    /// Money that the user can spend.
     pub available: Money,
-    /// Payments owed back: they did not pay their orders. Prices of returned orders, too.
+    /// Refunds due: payments that did not pay their orders, and prices of returned orders.
     pub refunds_due_minor: i64,
 }
 
-/// A campaign as the ledger has it.
+/// A campaign's row in the ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CampaignRecord {
-    /// As it was created.
+    /// The campaign, with the terms of `terms_revision`.
     pub campaign: Campaign,
-    /// As settled; the engine may be ahead. A campaign that is spread over several partitions is a draft until all its
-    /// parts have opened, then paused while a part that has not ended is, ended when all have, and closed when all are.
+    /// Settled phase; the engine may be ahead. A campaign on several partitions is a draft until all its shards have
+    /// opened. It is paused while a shard that has not ended is paused, ended when all shards have ended, and closed
+    /// when all are closed.
     pub phase: Phase,
-    /// Units that users have, as settled.
+    /// Settled units that users have.
     pub granted: u64,
     /// Units returned at the close.
     pub returned: u64,
     /// Minor units refunded at the close.
     pub refunded_minor: i64,
-    /// The last settled change of a sale's terms, which `campaign` has; 0 if there was none.
+    /// Entry of the last settled change of a sale's terms, which `campaign` includes; 0 if there was none.
     pub terms_revision: Seq,
-    /// The start that it was created with; a sale's start may have been changed since. Engines count instants from it.
+    /// Start at its creation; a sale's start may have changed since. Engines count instants from it.
     pub first_start: Timestamp,
-    /// What people see beside the title.
+    /// Details that users see beside the title.
     pub details: Details,
-    /// Since when lists do not show it unless asked; none for a campaign that is not archived.
+    /// Time of its archiving; `None` if it is not archived. Lists show archived campaigns only on request.
     pub archived_at: Option<Timestamp>,
-    /// Time of the last change of phase, stock, terms or details, as settled; the creation if there was none. Grants
-    /// do not move it.
+    /// Time of the last settled change of phase, stock, terms or details, or of the creation. Grants do not change it.
     pub updated_at: Timestamp,
 }
 
 impl CampaignRecord {
-    /// A campaign as it is in a ledger that has just entered it.
+    /// A campaign's row directly after its creation.
     #[must_use]
     pub fn created(campaign: Campaign, details: Details) -> Self {
         Self {
@@ -178,7 +178,7 @@ impl CampaignRecord {
         }
     }
 
-    /// The numbers at an instant, as settled: the engine may be ahead. Those in minor units are 0.
+    /// Settled counters at an instant; the engine may be ahead. Amounts in minor units are 0.
     #[must_use]
     pub fn settled_tally(&self, now: Timestamp) -> Tally {
         let supply = self.campaign.supply();
@@ -186,7 +186,7 @@ impl CampaignRecord {
             phase: self.phase.at(self.campaign.window, now),
             supply,
             granted: self.granted,
-            // Of a spread sale more may be granted for a while than there are: see the ledger's tables.
+            // For a short time, settled grants of a sale with shards may exceed its supply: see the ledger's tables.
             remaining: supply.saturating_sub(self.granted + self.returned),
             returned: self.returned,
             ..Tally::default()
@@ -194,26 +194,27 @@ impl CampaignRecord {
     }
 }
 
-/// Which campaigns to list, and where the page begins.
+/// Filter, order and first position of a page of campaigns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CampaignQuery {
-    /// Of this kind. Only sales have products.
+    /// Kind of the campaigns. Only sales have products.
     pub kind: CampaignKind,
-    /// Of this sender or seller; of all if none.
+    /// Sender or seller; `None` for all.
     pub owner: Option<UserId>,
-    /// Rounds of this product, in the order in which they open; otherwise campaigns are in the order of their ids.
+    /// Product of which to list the rounds in the order of their starts. If `None`, campaigns are in the order of their
+    /// ids.
     pub product_id: Option<ProductId>,
-    /// By their ids backwards: the newest first. Rounds of a product do not come so.
+    /// Lists the newest ids first. Rounds of a product ignore it.
     pub newest_first: bool,
-    /// In this phase, as settled and by this time.
+    /// Phase at `now`, as settled.
     pub phase: Option<Phase>,
-    /// See `phase`.
+    /// Current time, which decides `phase`.
     pub now: Timestamp,
-    /// Archived ones as well.
+    /// Includes archived campaigns.
     pub archived: bool,
-    /// Behind this one, in the order of the list.
+    /// Campaign after which the page begins, in the order of the list.
     pub after: Option<CampaignId>,
-    /// At most so many.
+    /// Maximum number of campaigns.
     pub limit: u32,
 }
 
@@ -222,38 +223,38 @@ pub struct CampaignQuery {
 pub struct GrantRecord {
     /// Its number in its campaign.
     pub number: u32,
-    /// Who has it.
+    /// User who has it.
     pub user: UserId,
     /// Units.
     pub quantity: u32,
     /// Minor units.
     pub amount_minor: i64,
-    /// When it was decided.
+    /// Time of the decision.
     pub granted_at: Timestamp,
-    /// Where the order stands, as settled. A share is always held.
+    /// Settled state of the order. A share is always held.
     pub state: OrderState,
-    /// Units that were returned after the order was paid; all units of an order that is returned.
+    /// Units returned after the order was paid; all units if the order is returned.
     pub returned: u32,
 }
 
-/// An entry that could not be settled, and is kept until it can.
+/// An entry in quarantine: it could not be settled, and is kept until it can.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QuarantinedEntry {
     /// The partition.
     pub partition: PartitionId,
     /// The entry.
     pub entry: Entry,
-    /// Why it could not be settled.
+    /// Reason why it could not be settled.
     pub reason: String,
-    /// The entry of the same partition that it has to wait for, if it was not refused itself.
+    /// Entry of the same partition that it must wait for; `None` if the ledger refused this entry itself.
     pub waits_for: Option<Seq>,
-    /// When it was refused, or when it was decided if it waits.
+    /// Time of the refusal, or of the decision if it waits.
     pub at: Timestamp,
-    /// Whether it is a grant that is being discarded.
+    /// Whether it is a grant with a requested discard.
     pub is_discarded: bool,
 }
 
-/// A quarantined grant that is being discarded.
+/// A quarantined grant with a requested discard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Discard {
     /// The partition.
@@ -262,19 +263,19 @@ pub struct Discard {
     pub entry: Entry,
 }
 
-/// How many entries are in quarantine.
+/// Number of entries in quarantine.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct QuarantineCount {
-    /// Those that were refused.
+    /// Entries that the ledger refused.
     pub refused: u64,
-    /// Those that wait for one of these.
+    /// Entries that wait for a refused one.
     pub waiting: u64,
 }
 
-/// Users' money.
+/// Store of users' accounts.
 #[async_trait]
 pub trait AccountStore: Send + Sync + 'static {
-    /// Puts money from outside into a user's account, and writes the action down. The same `id` again changes nothing.
+    /// Deposits money from outside into a user's account, and records the action. A repeated `id` changes nothing.
     async fn deposit_by(
         &self,
         id: Uuid,
@@ -283,29 +284,32 @@ pub trait AccountStore: Send + Sync + 'static {
         by: Option<&Action>,
     ) -> Result<(), LedgerError>;
 
-    /// The same without an action.
+    /// [`AccountStore::deposit_by`] without an action.
     async fn deposit(&self, id: Uuid, user: &UserId, amount: Money) -> Result<(), LedgerError> {
         self.deposit_by(id, user, amount, None).await
     }
 
-    /// What a user has, one balance a currency.
+    /// Balances of a user, one per currency.
     async fn balances(&self, user: &UserId) -> Result<Vec<Balance>, LedgerError>;
 
-    /// What all accounts of a currency have together, in minor units, as settled: the outside owes it.
+    /// Settled total of all accounts of a currency, in minor units. It equals the money that came from outside, less
+    /// the money paid out.
     async fn money_in(&self, currency: Currency) -> Result<i64, LedgerError>;
 }
 
-/// The record of actions. What the ledger itself changes is written with the change, in one transaction; what an engine
-/// decides is written before the engine is asked, and struck if the engine refuses it.
+/// Store of recorded actions.
+///
+/// A change of the ledger and its action are written in one transaction. An action that an engine decides is recorded
+/// before the decision, and deleted if the engine refuses it.
 #[async_trait]
 pub trait ActionStore: Send + Sync + 'static {
-    /// Writes an action down.
+    /// Records an action.
     async fn record(&self, action: &Action) -> Result<(), LedgerError>;
 
-    /// Strikes an action that an engine refused: it did not happen. One that is not there changes nothing.
+    /// Deletes an action that an engine refused, because it did not happen. An unknown action changes nothing.
     async fn strike(&self, action: Uuid) -> Result<(), LedgerError>;
 
-    /// Up to `limit` actions on a subject in the order of their ids, behind `after`.
+    /// Up to `limit` actions on a subject in the order of their ids, after `after`.
     async fn actions(
         &self,
         subject: &str,
@@ -314,12 +318,14 @@ pub trait ActionStore: Send + Sync + 'static {
     ) -> Result<Vec<Action>, LedgerError>;
 }
 
-/// Campaigns, and what is settled of them.
+/// Store of campaigns and their settled grants.
 #[async_trait]
 pub trait CampaignStore: Send + Sync + 'static {
-    /// Enters a campaign with its details and, if not everybody may, who may take part in it: a text that means nothing
-    /// to the ledger. A red packet's total moves from the sender into escrow, and the action is written down, in the
-    /// same transaction. The same id again changes nothing.
+    /// Creates a campaign with its details and its audience; `None` admits all users. The ledger does not interpret the
+    /// text of the audience.
+    ///
+    /// The same transaction moves a red packet's total from the sender into escrow and records the action. A repeated
+    /// id changes nothing.
     async fn create_by(
         &self,
         setup: &Setup,
@@ -328,7 +334,7 @@ pub trait CampaignStore: Send + Sync + 'static {
         by: Option<&Action>,
     ) -> Result<(), LedgerError>;
 
-    /// The same without an action.
+    /// [`CampaignStore::create_by`] without an action.
     async fn create_with(
         &self,
         setup: &Setup,
@@ -338,12 +344,12 @@ pub trait CampaignStore: Send + Sync + 'static {
         self.create_by(setup, details, audience, None).await
     }
 
-    /// The same without details, and for everybody.
+    /// [`CampaignStore::create_with`] without details, for all users.
     async fn create(&self, setup: &Setup) -> Result<(), LedgerError> {
         self.create_with(setup, &Details::default(), None).await
     }
 
-    /// Changes what people see of a campaign, and writes the action down; nothing if there is no such campaign.
+    /// Changes a campaign's details, and records the action. An unknown campaign changes nothing.
     async fn describe(
         &self,
         id: CampaignId,
@@ -351,7 +357,7 @@ pub trait CampaignStore: Send + Sync + 'static {
         by: Option<&Action>,
     ) -> Result<(), LedgerError>;
 
-    /// Archives a campaign that is closed, and writes the action down; tells whether it is archived now. Again changes
+    /// Archives a closed campaign, and records the action. Returns whether it is archived now. A repeated call changes
     /// nothing.
     async fn archive(&self, id: CampaignId, by: Option<&Action>) -> Result<bool, LedgerError>;
 
@@ -361,19 +367,19 @@ pub trait CampaignStore: Send + Sync + 'static {
     /// A campaign, if the ledger has it.
     async fn campaign(&self, id: CampaignId) -> Result<Option<CampaignRecord>, LedgerError>;
 
-    /// Up to `limit` campaigns that were entered and that no engine has opened as far as is settled, in the order of
-    /// their creation: the first ones, or those behind this one.
+    /// Up to `limit` campaigns that were created and that no engine has opened, as settled. They are in the order of
+    /// their creation, after `after`.
     async fn drafts(
         &self,
         after: Option<CampaignId>,
         limit: u32,
     ) -> Result<Vec<CampaignId>, LedgerError>;
 
-    /// A campaign with its shares, as an engine opens it, if the ledger has it.
+    /// A campaign with its shares, in the form in which an engine opens it, if the ledger has it.
     async fn setup(&self, id: CampaignId) -> Result<Option<Setup>, LedgerError>;
 
-    /// Up to `limit` packets that are not closed and whose shares are all settled as claimed, in the order of their
-    /// creation: the first ones, or those behind this one.
+    /// Up to `limit` red packets that are not closed, and whose shares are all claimed, as settled. They are in the
+    /// order of their creation, after `after`.
     async fn claimed_packets(
         &self,
         after: Option<CampaignId>,
@@ -389,13 +395,13 @@ pub trait CampaignStore: Send + Sync + 'static {
     ) -> Result<Vec<GrantRecord>, LedgerError>;
 }
 
-/// The positions of partitions, and the entries that move them.
+/// Store of settled positions, and of the entries that advance them.
 #[async_trait]
 pub trait SettlementStore: Send + Sync + 'static {
-    /// The position up to which a partition is settled; 0 for one of which nothing is.
+    /// Position up to which a partition is settled; 0 if nothing of it is.
     async fn settled(&self, partition: PartitionId) -> Result<Seq, LedgerError>;
 
-    /// The positions of all partitions of which something is settled, in the order of their numbers.
+    /// Positions of all partitions with settled entries, by partition number.
     async fn positions(&self) -> Result<Vec<(PartitionId, Seq)>, LedgerError>;
 
     /// Waits until a partition is settled up to `seq`, at most `wait_max`; returns whether it is.
@@ -406,18 +412,19 @@ pub trait SettlementStore: Send + Sync + 'static {
         wait_max: Duration,
     ) -> Result<bool, LedgerError>;
 
-    /// Settles entries, in one transaction with the new position. Entries that are settled already change nothing.
+    /// Settles entries and advances the position, in one transaction. Entries that are already settled change nothing.
     /// Returns the position afterwards.
     ///
-    /// Partitions are settled independently of each other, also where a campaign is spread over several: what a part
-    /// says of itself counts for that part, and what is left in escrow is refunded when the last part has closed and
-    /// all units are accounted for.
+    /// Each partition is settled independently, even if a campaign has shards on several. An entry of a shard counts
+    /// for that shard. The rest in escrow is refunded when the last shard has closed and all units are accounted for.
     async fn settle(&self, partition: PartitionId, entries: &[Entry]) -> Result<Seq, LedgerError>;
 
-    /// Settles entries that stand in for those between `position` and `upto` that are gone from the log: what somebody
-    /// knows of them, with places in between that ascend. Then the position is `upto`. If the position is not
-    /// `position` any more, nothing changes. Returns the position afterwards, or [`LedgerError::StaleRepairAttempt`]
-    /// unless the attempt is the partition's last one.
+    /// Settles substitutes for the log's missing entries between `position` and `upto`, and sets the position to
+    /// `upto`. Substitutes contain the known facts of those entries; their positions ascend within the range. If the
+    /// current position is not `position`, nothing changes. Returns the position afterwards.
+    ///
+    /// # Errors
+    /// [`LedgerError::StaleRepairAttempt`] unless the attempt is the partition's last one.
     async fn settle_past(
         &self,
         attempt: &RepairAttempt,
@@ -427,13 +434,13 @@ pub trait SettlementStore: Send + Sync + 'static {
     ) -> Result<Seq, LedgerError>;
 }
 
-/// Entries in quarantine: those that the ledger refused, and those that wait for them (see
+/// Store of quarantined entries: entries that the ledger refused, and entries that wait for them (see
 /// [`quarantine`](crate::quarantine)).
 #[async_trait]
 pub trait QuarantineStore: Send + Sync + 'static {
-    /// Keeps the entry right behind the position with the reason why it cannot be settled, and moves the position past
-    /// it, in one transaction. From then on [`SettlementStore::settle`] quarantines by itself the entries that have to
-    /// wait for it. At or before the position nothing changes. Returns the position afterwards.
+    /// Stores the entry right after the position together with the reason why it cannot be settled, and advances the
+    /// position by it, in one transaction. From then on [`SettlementStore::settle`] also quarantines the entries that
+    /// must wait for it. An entry at or before the position changes nothing. Returns the position afterwards.
     async fn quarantine(
         &self,
         partition: PartitionId,
@@ -441,8 +448,8 @@ pub trait QuarantineStore: Send + Sync + 'static {
         reason: &str,
     ) -> Result<Seq, LedgerError>;
 
-    /// Whether the grant of a campaign with this number is in quarantine: its place is behind the position, and the
-    /// ledger does not have it.
+    /// Whether the grant of a campaign with this number is in quarantine. Then its entry is at or before the position,
+    /// and the ledger does not have the grant.
     async fn is_grant_quarantined(
         &self,
         partition: PartitionId,
@@ -450,40 +457,44 @@ pub trait QuarantineStore: Send + Sync + 'static {
         number: u32,
     ) -> Result<bool, LedgerError>;
 
-    /// How many entries of a partition are in quarantine.
+    /// Number of a partition's entries in quarantine.
     async fn count_quarantined(
         &self,
         partition: PartitionId,
     ) -> Result<QuarantineCount, LedgerError>;
 
-    /// Up to `limit` entries in quarantine, by partition and place, behind `after`.
+    /// Up to `limit` entries in quarantine, by partition and position, after `after`.
     async fn list_quarantined(
         &self,
         after: Option<(PartitionId, Seq)>,
         limit: u32,
     ) -> Result<Vec<QuarantinedEntry>, LedgerError>;
 
-    /// Settles an entry that is in quarantine; false if there is none. It stays there if it is still refused, or has
-    /// to wait for another one: that is the error.
-    async fn redrive(&self, partition: PartitionId, seq: Seq) -> Result<bool, LedgerError>;
-
-    /// Writes down that a quarantined grant of a sale is to be discarded; false if it is not in quarantine. From then
-    /// on [`QuarantineStore::discards`] names it. Asked again, it changes nothing.
+    /// Settles a quarantined entry; returns false if there is none.
     ///
     /// # Errors
-    /// [`LedgerError::Damaged`] if it is not the grant of an order, was not refused itself, or the ledger does not have
-    /// its campaign.
+    /// If the ledger still refuses the entry, or the entry must wait for another one. The entry then stays in
+    /// quarantine.
+    async fn redrive(&self, partition: PartitionId, seq: Seq) -> Result<bool, LedgerError>;
+
+    /// Records the request to discard a quarantined grant of a sale; returns false if it is not in quarantine. From
+    /// then on [`QuarantineStore::discards`] lists it. A repeated request changes nothing.
+    ///
+    /// # Errors
+    /// [`LedgerError::Damaged`] if it is not the grant of an order, was not refused itself, or the ledger lacks its
+    /// campaign.
     async fn ask_discard(&self, partition: PartitionId, seq: Seq) -> Result<bool, LedgerError>;
 
-    /// Up to `limit` grants that are being discarded, by partition and place.
+    /// Up to `limit` grants with an unfinished discard, by partition and position.
     async fn discards(&self, limit: u32) -> Result<Vec<Discard>, LedgerError>;
 
-    /// Takes a grant whose units are back, with every step of its order, out of the way of what waits for them, in one
-    /// transaction: nothing waits for them any more, and what was paid is owed to the buyer. They stay in the table as
-    /// discarded. False while the last step in quarantine leaves the units with the order. One that is discarded, or of
-    /// which nobody asked it, stays as it is.
+    /// Discards a grant with all steps of its order, in one transaction. From then on no entry waits for them, and a
+    /// refund is due for the order's payments. They stay in the table as discarded. Returns false, without a change,
+    /// while the quarantined steps leave units with the order. A grant that is already discarded, or without a
+    /// requested discard, does not change.
     async fn discard(&self, partition: PartitionId, seq: Seq) -> Result<bool, LedgerError>;
 
-    /// What waited for a discarded grant has been redriven: [`QuarantineStore::discards`] names it no more.
+    /// Ends a discard after all entries that waited for the grant were redriven. [`QuarantineStore::discards`] no
+    /// longer lists it.
     async fn end_discard(&self, partition: PartitionId, seq: Seq) -> Result<(), LedgerError>;
 }

@@ -1,4 +1,4 @@
-//! The ports: where engines, ledgers, logs and clocks meet. Siblings never import each other; they implement these.
+//! Ports: traits between engines, ledgers, logs and clocks. Sibling crates implement them and never import each other.
 
 mod action;
 mod archive;

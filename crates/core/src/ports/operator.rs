@@ -1,4 +1,4 @@
-//! What an engine offers to whoever looks after its partitions.
+//! Trait of engines for operators of partitions.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -12,59 +12,60 @@ use crate::{
     time::Timestamp,
 };
 
-/// A node as a partition has seen it.
+/// A node as observed by a partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeSighting {
     /// Its name.
     pub node: String,
-    /// When it was heard of last, by the engine's clock.
+    /// Time of its last report, by the engine's clock.
     pub seen_at: Timestamp,
-    /// The term in which it has reported.
+    /// Leadership term of that report.
     pub term: u64,
-    /// The last entry that it has observed.
+    /// Last entry that it has observed.
     pub observed: Seq,
 }
 
-/// A partition as its engine has it.
+/// A partition's state in its engine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PartitionView {
-    /// Fields of its state, by the names that the engine keeps them under.
+    /// Fields of its state, by the engine's names.
     pub state: BTreeMap<String, String>,
-    /// The nodes that it has seen.
+    /// Nodes that it has observed.
     pub nodes: Vec<NodeSighting>,
     /// Units that are withheld, by campaign.
     pub withheld: BTreeMap<CampaignId, u64>,
 }
 
-/// What was found where a partition was held against the ledger.
+/// Result of comparing a partition with the ledger.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reconciled {
-    /// Campaigns that were compared to their end.
+    /// Campaigns that were compared completely.
     pub campaigns: u64,
     /// Rows that were compared.
     pub rows: u64,
-    /// Where the sides differ, and did so again a moment later.
+    /// Differences that a second comparison a moment later still found.
     pub differences: Vec<Difference>,
-    /// Facts of campaigns in which the sides differ, and did so again a moment later.
+    /// Differences in facts of campaigns that a second comparison a moment later still found.
     pub campaign_differences: Vec<CampaignDifference>,
-    /// Whether everything that is live was compared: a campaign that cannot be compared is passed over.
+    /// Whether all live campaigns were compared. A campaign that cannot be compared is skipped.
     pub is_complete: bool,
 }
 
-/// An engine whose partitions are looked at, repaired and resumed by hand.
+/// An engine whose partitions operators view, repair and resume.
 #[async_trait]
 pub trait OperatorEngine: RepairEngine {
-    /// What the engine has of a partition.
+    /// State of a partition in the engine.
     ///
     /// # Errors
     /// When the engine does not answer.
     async fn view(&self, partition: PartitionId) -> Result<PartitionView, EngineError>;
 
-    /// Holds what is live of a partition against the ledger, in both directions, and stops after `time_max`. Nothing
-    /// is changed.
+    /// Compares the live campaigns of a partition with the ledger, in both directions, and stops after `time_max`.
+    /// Changes nothing.
     ///
     /// # Errors
-    /// When the engine or the ledger does not answer, the partition is not open, or too much of it is in flight.
+    /// If the engine or the ledger does not answer, the partition is not open, or too many of its entries are in
+    /// flight.
     async fn reconcile(
         &self,
         partition: PartitionId,
@@ -72,7 +73,7 @@ pub trait OperatorEngine: RepairEngine {
         time_max: Duration,
     ) -> Result<Reconciled, EngineError>;
 
-    /// Ends a partition's halt without a repair: a loss is taken as it is. False where it is not halted.
+    /// Ends a partition's halt without a repair, and accepts the loss. Returns false if it is not halted.
     ///
     /// # Errors
     /// When the engine or the ledger does not answer.
@@ -82,7 +83,7 @@ pub trait OperatorEngine: RepairEngine {
         ledger: &dyn Ledger,
     ) -> Result<bool, EngineError>;
 
-    /// Gives back what repairs have withheld in a partition; returns how many units that was.
+    /// Releases the units that repairs withhold in a partition; returns their number.
     ///
     /// # Errors
     /// When the engine or the ledger does not answer, or the partition is not open.

@@ -1,4 +1,4 @@
-//! Money that leaves Qiang: refunds that are made, withdrawals, deposits that are reversed.
+//! Money that leaves Qiang: refunds, withdrawals and reversals of deposits.
 
 use async_trait::async_trait;
 use uuid::Uuid;
@@ -11,49 +11,48 @@ use crate::{
     words::words,
 };
 
-/// A payment to somebody outside. What names it stands for it for good: repeated, it is the same one.
+/// A payment to the outside. Its reference identifies it permanently: a repeated payout is the same one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Payout {
-    /// What is owed for an order was paid back to its buyer, all of it or a part. Named by the payment's reference.
+    /// All or part of the refund due for an order was paid to its buyer. Identified by the payment's reference.
     Refund {
         /// The order.
         order: OrderId,
-        /// The payment service's name for it.
+        /// Reference of the payment at the payment service.
         reference: PaymentRef,
-        /// How much.
+        /// Amount paid.
         amount: Money,
     },
-    /// A user was paid out what the user could spend. Named by the payment's reference.
+    /// A user withdrew available money. Identified by the payment's reference.
     Withdrawal {
         /// The user.
         user: UserId,
-        /// The payment service's name for it.
+        /// Reference of the payment at the payment service.
         reference: PaymentRef,
-        /// How much.
+        /// Amount paid.
         amount: Money,
     },
-    /// A deposit went back to where it came from: a part of it, or all that is left of it. Named by the deposit; a part
-    /// by the deposit and its key.
+    /// All or part of the rest of a deposit went back to its source. Identified by the deposit; a part also by its key.
     Reversal {
-        /// Whose deposit it was.
+        /// Owner of the deposit.
         user: UserId,
         /// The deposit.
         deposit: Uuid,
-        /// The part; `None` for all that is left of the deposit.
+        /// Part to reverse; `None` for the rest of the deposit.
         part: Option<ReversalPart>,
     },
 }
 
-/// A part of a deposit that goes back.
+/// A part of a deposit to reverse.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReversalPart {
-    /// Names it among the parts of its deposit: at most 64 characters, so that references stay short.
+    /// Identifies it among the parts of its deposit: at most 64 characters, so that references stay short.
     pub key: IdempotencyKey,
-    /// How much.
+    /// Amount of the part.
     pub amount: Money,
 }
 
-/// What a payout is for.
+/// Kind of a payout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PayoutKind {
     /// See [`Payout::Refund`].
@@ -67,14 +66,14 @@ pub enum PayoutKind {
 words!(PayoutKind { Refund = "refund_paid", Withdrawal = "withdrawal", Reversal = "reversal" });
 
 impl Payout {
-    /// Range of the references of all reversals of a deposit: the first one, and the first behind the last.
+    /// Range of the references of all reversals of a deposit: the first reference, and the first one after the range.
     #[must_use]
     pub fn reversals_of(deposit: Uuid) -> [String; 2] {
         // '0' follows '/' in ASCII, and each id has the same length.
         [deposit.to_string(), format!("{deposit}0")]
     }
 
-    /// What it is for: also the kind of its posting.
+    /// Kind of the payout, which is also the kind of its posting.
     #[must_use]
     pub fn kind(&self) -> PayoutKind {
         match self {
@@ -84,7 +83,7 @@ impl Payout {
         }
     }
 
-    /// What names it among those of its kind.
+    /// Reference that identifies it among the payouts of its kind.
     #[must_use]
     pub fn reference(&self) -> String {
         match self {
@@ -99,51 +98,50 @@ impl Payout {
     }
 }
 
-/// A payout that is in the ledger.
+/// A payout in the ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PaidOut {
-    /// How much.
+    /// Amount paid.
     pub amount: Money,
-    /// When it was posted.
+    /// Time of its posting.
     pub at: Timestamp,
-    /// Whether it was posted just now.
+    /// Whether this call posted it.
     pub fresh: bool,
 }
 
-/// What the buyer of an order is owed in one currency, as settled, and what of it was paid back.
+/// Refund due to the buyer of an order in one currency, and the part of it that was paid, as settled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owed {
     /// The buyer.
     pub user: UserId,
-    /// All that ever was owed for the order in this currency: payments that did not pay it, and what paid its returned
-    /// units.
+    /// Total of all refunds that were ever due for the order in this currency: payments that did not pay it, and
+    /// payments for its returned units.
     pub due: Money,
-    /// Minor units of it that were paid back.
+    /// Minor units of it that were refunded.
     pub refunded_minor: i64,
 }
 
 impl Owed {
-    /// What is still owed.
+    /// Refund that is still due.
     #[must_use]
     pub fn left(&self) -> Money {
         Money::new(self.due.minor - self.refunded_minor, self.due.currency)
     }
 }
 
-/// Which orders to list of those that something is still owed for, in the order of their sales and numbers, and where
-/// the page begins.
+/// Filter and first position of a page of orders with refunds due, by sale and number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwedQuery {
-    /// Of sales of this seller; of everybody's if there is none.
+    /// Seller of the sales; `None` for all sellers.
     pub owner: Option<UserId>,
-    /// Behind this one.
+    /// Order after which the page begins.
     pub after: Option<OrderId>,
-    /// At most so many.
+    /// Maximum number of orders.
     pub limit: u32,
 }
 
 impl OwedQuery {
-    /// The seller, or an empty text; the campaign and the number that the page is behind.
+    /// The seller, or an empty text; campaign and number of the order after which the page begins.
     #[must_use]
     pub fn begins(&self) -> (&str, String, i64) {
         let owner = self.owner.as_ref().map_or("", UserId::as_str);
@@ -153,41 +151,42 @@ impl OwedQuery {
     }
 }
 
-/// An order that something is still owed for in one currency, as settled.
+/// An order with a refund due in one currency, as settled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwedOrder {
     /// The order.
     pub order: OrderId,
-    /// What was ever owed, and what of it was paid back.
+    /// The refund due, and the part of it that was paid.
     pub owed: Owed,
 }
 
-/// Payments to the outside.
+/// Store of payments to the outside.
 #[async_trait]
 pub trait PayoutStore: Send + Sync + 'static {
-    /// Posts a payout, and writes the action down, once. It takes what is there and no more.
+    /// Posts a payout and records the action, once. It never takes more than the account holds.
     ///
     /// # Errors
-    /// [`LedgerError::ReferenceUsed`] if its reference stands for another payout, [`LedgerError::NotOwed`] if a refund
-    /// is more than is still owed for the order, [`LedgerError::InsufficientFunds`] if the user's account holds less,
-    /// [`LedgerError::UnknownDeposit`] if the user has no such deposit, [`LedgerError::DepositExceeded`] if less of the
-    /// deposit is left, and [`LedgerError::AmountOutOfRange`].
+    /// - [`LedgerError::ReferenceUsed`] if its reference names another payout
+    /// - [`LedgerError::NotOwed`] if a refund exceeds the refund due
+    /// - [`LedgerError::InsufficientFunds`] if the user's account holds less
+    /// - [`LedgerError::UnknownDeposit`] if the user has no such deposit
+    /// - [`LedgerError::DepositExceeded`] if less of the deposit is left
+    /// - [`LedgerError::AmountOutOfRange`] if the amount is out of range
     async fn pay_out_by(
         &self,
         payout: &Payout,
         by: Option<&Action>,
     ) -> Result<PaidOut, LedgerError>;
 
-    /// The same without an action.
+    /// [`PayoutStore::pay_out_by`] without an action.
     async fn pay_out(&self, payout: &Payout) -> Result<PaidOut, LedgerError> {
         self.pay_out_by(payout, None).await
     }
 
-    /// What the buyer of an order is owed: first in the sale's currency, then in others that payments came in. Empty if
-    /// the ledger does not have the order.
+    /// Refunds due to the buyer of an order: first in the sale's currency, then in other currencies of its payments.
+    /// Empty if the ledger does not have the order.
     async fn owed(&self, order: OrderId) -> Result<Vec<Owed>, LedgerError>;
 
-    /// A page of the orders that something is still owed for. An order appears once per currency, and the limit counts
-    /// it once.
+    /// A page of the orders with refunds due. An order appears once per currency, and the limit counts it once.
     async fn owed_orders(&self, query: &OwedQuery) -> Result<Vec<OwedOrder>, LedgerError>;
 }

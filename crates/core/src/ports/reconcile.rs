@@ -1,4 +1,4 @@
-//! What reconciliation and repair read of a ledger.
+//! Ledger reads of reconciliation and repair.
 
 use async_trait::async_trait;
 
@@ -36,49 +36,50 @@ impl CampaignRecord {
     }
 }
 
-/// A campaign, or the part of one that a partition has, as it is settled.
+/// A campaign, or the shard of it on a partition, as settled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettledPart {
     /// The campaign.
     pub record: CampaignRecord,
-    /// Over how many partitions it is spread; 1 if it is not, or if none of its parts is settled as open.
+    /// Number of partitions with a shard of it; 1 if it has no shards, or if no shard is settled as open.
     pub parts: u16,
-    /// Where the part stands; the campaign's phase if it is not spread, and [`Phase::Draft`] for a part that is not
-    /// settled as open.
+    /// Phase of the shard. For a campaign without shards it is the campaign's phase; for a shard that is not settled as
+    /// open, [`Phase::Draft`].
     pub phase: Phase,
-    /// What has gone back to the owner; none where the part is not settled as closed.
+    /// Units and money returned to the owner; `None` if the shard is not settled as closed.
     pub closed: Option<GoneBack>,
 }
 
-/// A share or an order as it is settled.
+/// A share or an order, as settled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettledRow {
     /// Its number.
     pub number: u32,
-    /// Minor units; none for a share of a lazy packet that nobody has.
+    /// Minor units; `None` for an unclaimed share of a lazy red packet.
     pub amount_minor: Option<i64>,
-    /// Who has it since when; none for a share that nobody has.
+    /// User who has it, and the time of the grant; `None` for an unclaimed share.
     pub granted: Option<(UserId, Timestamp)>,
     /// Units.
     pub quantity: u32,
-    /// Where an order stands; [`OrderState::Held`] for a share.
+    /// State of an order; [`OrderState::Held`] for a share.
     pub state: OrderState,
     /// Units that were returned after the order was paid; all units of an order that is returned.
     pub returned: u32,
-    /// The key of the claim for an order, if it had one. None for a share: a user has one, whatever the key.
+    /// Key of the claim for an order, if it had one. `None` for a share, because a user has one share, independent of
+    /// keys.
     pub key: Option<IdempotencyKey>,
 }
 
-/// A payment as it is settled.
+/// A payment, as settled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettledPayment {
     /// The order's number.
     pub number: u32,
     /// The payment.
     pub payment: PaymentRef,
-    /// What it came to.
+    /// Result of the payment.
     pub outcome: PaymentOutcome,
-    /// The money that it brought.
+    /// Money that was received.
     pub received: Received,
 }
 
@@ -93,7 +94,7 @@ impl SettledPayment {
     }
 }
 
-/// A return of some units of an order as it is settled.
+/// A return of some units of an order, as settled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettledReturn {
     /// The order's number.
@@ -102,44 +103,44 @@ pub struct SettledReturn {
     pub part: ReturnPart,
 }
 
-/// The columns of a campaign's row that tell where the campaign is.
+/// Columns of a campaign's row that locate the campaign.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CampaignOutline {
-    /// Number of partitions that it is spread over, as far as that is settled; 1 if it is not spread.
+    /// Number of partitions with a shard of it, as settled; 1 if it has no shards.
     pub parts: u16,
-    /// Whether not all of its parts have opened, as far as that is settled.
+    /// Whether some of its shards have not opened, as settled.
     pub is_draft: bool,
 }
 
-/// What reconciliation and repair read.
+/// Store that reconciliation and repair read.
 #[async_trait]
 pub trait ReconcileStore: Send + Sync + 'static {
-    /// Up to `limit` campaigns to which something may still happen, in the order of their ids, behind `after`: those
-    /// that are not closed, and those with an order that is held. Orders of a closed sale are looked through for that
-    /// until the newest campaign is 30 days younger than the end of the sale's last hold: what it costs follows from
-    /// what is live and was live lately, and not from all that ever was.
+    /// Up to `limit` campaigns that may still change, in the order of their ids, after `after`: campaigns that are not
+    /// closed, and closed ones with a held order.
+    ///
+    /// The orders of a closed sale are searched until the newest campaign is 30 days younger than the end of the sale's
+    /// last hold. So the cost depends on live and recent campaigns, not on all campaigns.
     async fn live_campaigns(
         &self,
         after: Option<CampaignId>,
         limit: u32,
     ) -> Result<Vec<CampaignId>, LedgerError>;
 
-    /// The part of a campaign that a partition has, if the ledger has the campaign. Where the campaign is not spread,
-    /// the partition does not matter.
+    /// The shard of a campaign on a partition, if the ledger has the campaign. For a campaign without shards, the
+    /// partition is ignored.
     async fn settled_part(
         &self,
         id: CampaignId,
         partition: PartitionId,
     ) -> Result<Option<SettledPart>, LedgerError>;
 
-    /// The outline of a campaign, if the ledger has the campaign. It is read also if the ledger cannot read the other
-    /// columns of the row.
+    /// Outline of a campaign, if the ledger has the campaign. It is readable even if other columns of the row are not.
     async fn campaign_outline(
         &self,
         id: CampaignId,
     ) -> Result<Option<CampaignOutline>, LedgerError>;
 
-    /// Up to `limit` shares or orders of a campaign with numbers above `after`, in their order; those of all parts.
+    /// Up to `limit` shares or orders of a campaign with numbers above `after`, in their order, of all shards.
     async fn settled_rows(
         &self,
         id: CampaignId,
@@ -147,10 +148,10 @@ pub trait ReconcileStore: Send + Sync + 'static {
         limit: u32,
     ) -> Result<Vec<SettledRow>, LedgerError>;
 
-    /// The highest number of a campaign's orders, of all parts; 0 where there are none.
+    /// Highest number of a campaign's orders, of all shards; 0 if there are none.
     async fn last_order(&self, id: CampaignId) -> Result<u32, LedgerError>;
 
-    /// The payments of a campaign's orders with numbers above `after` up to and with `upto`.
+    /// Payments of a campaign's orders with numbers above `after`, up to and including `upto`.
     async fn settled_payments(
         &self,
         id: CampaignId,
@@ -158,7 +159,7 @@ pub trait ReconcileStore: Send + Sync + 'static {
         upto: u32,
     ) -> Result<Vec<SettledPayment>, LedgerError>;
 
-    /// Returns of parts of a campaign's orders with numbers above `after` up to and with `upto`.
+    /// Partial returns of a campaign's orders with numbers above `after`, up to and including `upto`.
     async fn settled_returns(
         &self,
         id: CampaignId,

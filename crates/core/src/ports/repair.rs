@@ -1,4 +1,4 @@
-//! What an engine offers that can be repaired from a ledger.
+//! Trait of engines that can be repaired from a ledger.
 
 use async_trait::async_trait;
 
@@ -9,41 +9,41 @@ use crate::{
     reconcile::Difference,
 };
 
-/// What a repair came to.
+/// Result of a repair.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RepairReport {
-    /// Campaigns that were looked at.
+    /// Campaigns that were examined.
     pub campaigns: u64,
-    /// Rows that the engine had lost and has again.
+    /// Lost rows of the engine that were restored.
     pub restored: u64,
     /// Entries that were appended, because neither the log nor the ledger had them.
     pub appended: u64,
     /// Units that are withheld.
     pub withheld: u64,
-    /// Entries that nobody can name.
+    /// Lost entries whose content is unknown.
     pub unnamed: u64,
     /// Campaigns that were taken out of service: the ledger cannot read them, or has entries of them in quarantine.
     pub out_of_service: u64,
-    /// What cannot be kept beside what the ledger has.
+    /// Rows of the engine that contradict the ledger.
     pub conflicts: Vec<Difference>,
 }
 
-/// Where a partition stands between loss and repair.
+/// Repair state of a partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RepairState {
     /// Nothing is lost.
     Whole,
-    /// Something is lost, and it is too early to repair it: nodes have not said what they have answered, or another
-    /// process repairs it.
+    /// Entries are lost, and the repair must wait: nodes have not reported their answers yet, or another process
+    /// repairs the partition.
     Waiting,
-    /// It was repaired just now, and grants again.
+    /// The partition was just repaired, and grants again.
     Repaired(RepairReport),
 }
 
-/// An engine whose partitions may lose entries, and can be held against a ledger and rebuilt from it.
+/// An engine whose partitions may lose entries. It can be compared with a ledger and rebuilt from it.
 #[async_trait]
 pub trait RepairEngine: EventLog {
-    /// The ledger has these partitions up to these entries: nothing has to be kept of them for a repair.
+    /// Reports that the ledger has these partitions up to these entries, so that nodes need not keep them for a repair.
     fn release_kept(&self, settled: &[(PartitionId, Seq)]);
 
     /// Halts a partition if settlement has noted a gap in its log ([`EventLog::note_log_gap`]), and the ledger never
@@ -55,18 +55,19 @@ pub trait RepairEngine: EventLog {
         Ok(())
     }
 
-    /// Whether a partition is halted because something is lost. Changes nothing.
+    /// Whether a partition is halted because of a loss. Changes nothing.
     ///
     /// # Errors
-    /// When the engine does not answer.
+    /// If the engine does not answer.
     async fn has_lost(&self, partition: PartitionId) -> Result<bool, EngineError>;
 
-    /// Repairs a partition if something is lost. With `at_once` nobody is waited for: what nodes have not said by now
-    /// counts as unknown; and a ledger that was set back behind what has left the engine is taken at its word.
+    /// Repairs a partition after a loss. With `at_once`, it does not wait for nodes: entries that they have not
+    /// reported yet count as unknown. It then also accepts a ledger that was restored from a state older than the
+    /// engine's oldest data.
     ///
     /// # Errors
-    /// When the engine or the ledger does not answer, or when they hold what cannot be repaired. The partition stays
-    /// halted, and the repair may be repeated.
+    /// If the engine or the ledger does not answer, or their contents cannot be repaired. The partition stays halted,
+    /// and the repair may be repeated.
     async fn repair(
         &self,
         partition: PartitionId,
@@ -74,7 +75,7 @@ pub trait RepairEngine: EventLog {
         at_once: bool,
     ) -> Result<RepairState, EngineError>;
 
-    /// The campaigns to which something may still happen in a partition, by the engine or by the ledger.
+    /// The campaigns of a partition that may still change, according to the engine or the ledger.
     ///
     /// # Errors
     /// When the engine or the ledger does not answer.
@@ -84,9 +85,9 @@ pub trait RepairEngine: EventLog {
         ledger: &dyn Ledger,
     ) -> Result<Vec<CampaignId>, EngineError>;
 
-    /// Where a partition's part of a campaign differs from the ledger. Entries in flight are differences of the kind
-    /// [`InFlight`](crate::reconcile::DifferenceKind::InFlight). While claims are decided, a difference may be one of
-    /// the moment: it is one if it is still there later.
+    /// Differences between a partition's shard of a campaign and the ledger. Entries in flight are differences of the
+    /// kind [`InFlight`](crate::reconcile::DifferenceKind::InFlight). While claims are decided, a difference may be
+    /// temporary: it is real only if a later call still finds it.
     ///
     /// # Errors
     /// When the engine or the ledger does not answer.

@@ -1,4 +1,4 @@
-//! What a ledger keeps of repairs: it outlives an engine that is lost as a whole.
+//! Records of repairs in the ledger. They survive the loss of a whole engine.
 
 use async_trait::async_trait;
 
@@ -15,42 +15,42 @@ use crate::{
 pub struct RepairRecord {
     /// The partition.
     pub partition: PartitionId,
-    /// The epoch under which the partition goes on.
+    /// Epoch of the partition after the repair.
     pub epoch: String,
-    /// The epoch before; empty where the engine had lost everything.
+    /// Previous epoch; empty if the engine had lost everything.
     pub follows: String,
-    /// When the repair began, by the engine's clock.
+    /// Start of the repair, by the engine's clock.
     pub at: Timestamp,
-    /// The first entry that was lost, and that the ledger did not have.
+    /// First entry that was lost and that the ledger lacked.
     pub lost_from: Seq,
-    /// The last one that somebody had observed; below the first one where nothing was lost.
+    /// Last lost entry that a node had observed; below `lost_from` if nothing was lost.
     pub lost_to: Seq,
-    /// Entries among them that nobody can name.
+    /// Lost entries whose content is unknown.
     pub unnamed: u64,
-    /// Why the partition had halted.
+    /// Reason why the partition had halted.
     pub reason: String,
-    /// The last entry of the log after the repair; none until all that it withholds is written down.
+    /// Last entry of the log after the repair; `None` until all withheld units are recorded.
     pub upto: Option<Seq>,
 }
 
-/// Some numbers of grants: each `step`-th from the first to the last.
+/// Range of grant numbers: each `step`-th number from the first to the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NumberRange {
     /// The first one.
     pub first: u32,
     /// The last one.
     pub last: u32,
-    /// From one to the next; 1 unless the campaign is spread.
+    /// Difference between neighbours; 1 unless the campaign has shards.
     pub step: u32,
 }
 
 impl NumberRange {
-    /// The numbers themselves.
+    /// Iterates over the numbers.
     pub fn iter(self) -> impl Iterator<Item = u32> {
         (self.first..=self.last).step_by(self.step.max(1) as usize)
     }
 
-    /// Numbers that ascend as ranges.
+    /// Ranges of ascending numbers.
     #[must_use]
     pub fn of(numbers: impl IntoIterator<Item = u32>, step: u32) -> Vec<Self> {
         let mut ranges: Vec<Self> = Vec::new();
@@ -68,7 +68,7 @@ impl NumberRange {
     }
 }
 
-/// What a repair withholds of a campaign, or of the part of it that the partition has.
+/// Units that a repair withholds of a campaign, or of its shard on the partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WithheldRecord {
     /// The partition.
@@ -77,71 +77,74 @@ pub struct WithheldRecord {
     pub epoch: String,
     /// The campaign.
     pub campaign: CampaignId,
-    /// Units that are not handed out.
+    /// Units that cannot be claimed.
     pub units: u64,
-    /// What they are worth, where they are shares.
+    /// Their amount, if they are shares.
     pub amount_minor: i64,
-    /// Numbers of grants that nobody can name: of an order, they are never given again.
+    /// Numbers of grants whose content is unknown. The number of an order is never reused.
     pub numbers: Vec<NumberRange>,
-    /// Since when the units can be had again, or have been returned.
+    /// Time since which the units can be claimed again, or at which they were returned.
     pub released_at: Option<Timestamp>,
 }
 
-/// A repair of a campaign's row: the ledger takes over facts of the engine.
+/// Repair of a campaign's row, which takes over facts of the engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Restatement {
     /// The campaign.
     pub campaign: CampaignId,
-    /// The partition of its first part.
+    /// The partition of its first shard.
     pub partition: PartitionId,
-    /// The position at which the row was read, and the last entry of the log that was applied.
+    /// The settled position at which the row was read, and the last entry of the log that was applied.
     pub settled: (Seq, Seq),
-    /// The row as it was read.
+    /// The row before the change.
     pub seen: CampaignFacts,
-    /// The row as it becomes. Kind, money and revision of the terms stay.
+    /// The row after the change. Kind, money and terms revision do not change.
     pub becomes: CampaignFacts,
-    /// Its record: `at` is when the row changes.
+    /// Recorded action; its `at` is the time of the change.
     pub action: Action,
 }
 
-/// The ledger's record of repairs.
+/// Store of the records of repairs.
 ///
 /// Methods that take a [`RepairAttempt`] return [`LedgerError::StaleRepairAttempt`], and change nothing, unless it is
 /// the partition's last one.
 #[async_trait]
 pub trait RepairStore: Send + Sync + 'static {
-    /// Number of the last attempt at a repair of a partition; 0 if there was none. A process reads it before it takes
-    /// the repair in the engine, so that it cannot claim an attempt after another process has taken over.
+    /// Number of the last attempt at a repair of a partition; 0 if there was none. A process reads it before it claims
+    /// the repair in the engine. So it cannot claim an attempt after another process has taken over.
     async fn last_attempt(&self, partition: PartitionId) -> Result<u64, LedgerError>;
 
-    /// Makes this attempt the partition's last one. A process does so before it reads what it repairs from. Returns
-    /// [`LedgerError::StaleRepairAttempt`] unless the number follows the last attempt's, or this is the last attempt
-    /// already.
+    /// Makes this attempt the partition's last one. A process does so before it reads the facts that its repair needs.
+    /// Returns [`LedgerError::StaleRepairAttempt`] unless the number follows the last attempt's, or this attempt
+    /// already is the last one.
     async fn claim_repair(&self, attempt: &RepairAttempt) -> Result<(), LedgerError>;
 
-    /// Records a repair as unfinished, before it changes anything. A repair that was recorded before begins again. If
-    /// it is finished and has no more to repair, nothing changes.
-    /// What unfinished repairs of the partition withhold is dropped: this one finds it again. Their records stay
-    /// unfinished until a repair is finished, so that a further loss in between knows which entries they miss.
+    /// Records a repair as unfinished, before it changes anything. A recorded repair starts again. If it is finished
+    /// and nothing is left to repair, nothing changes.
+    ///
+    /// Drops the withheld units of the partition's unfinished repairs, because this repair finds them again. Their
+    /// records stay unfinished until a repair is finished. So after a further loss, the next repair knows which entries
+    /// they miss.
     async fn begin_repair(
         &self,
         repair: &RepairRecord,
         attempt: &RepairAttempt,
     ) -> Result<(), LedgerError>;
 
-    /// Writes down what a repair withholds of a campaign, before it does so, in place of what was written down for
-    /// this repair and campaign. Nothing changes if the repair is finished.
+    /// Records the units that a repair withholds of a campaign, before it withholds them. Replaces the earlier record
+    /// of this repair and campaign. Nothing changes if the repair is finished.
     async fn withhold(
         &self,
         withheld: &WithheldRecord,
         attempt: &RepairAttempt,
     ) -> Result<(), LedgerError>;
 
-    /// Sets the count of units that users have of a campaign, or of the part that the partition has of it, to what the
-    /// rows say: rows that were deleted or changed by hand are still counted as they were. A repair does so before it
-    /// adds rows, which are counted when they are settled. Units returned by a closed campaign change by the opposite
-    /// amount. `units` is what users had of the part when its rows were read; orders are counted anew by the ledger
-    /// where that differs. Counts that agree already need no attempt.
+    /// Sets the number of granted units of a campaign, or of its shard on the partition, to the sum of its rows. Rows
+    /// that were deleted or changed by hand are still included in the old number. A repair calls it before it adds
+    /// rows, which settlement counts. Returned units of a closed campaign change by the opposite amount.
+    ///
+    /// `units` is the sum of the shard's rows when they were read. If it differs from the number, the ledger sums up
+    /// the orders again. If it does not, the attempt is not checked.
     async fn recount(
         &self,
         part: PartFacts,
@@ -149,9 +152,10 @@ pub trait RepairStore: Send + Sync + 'static {
         attempt: &RepairAttempt,
     ) -> Result<(), LedgerError>;
 
-    /// Puts back the rows of orders that were settled and deleted by hand: the order, its payments, and postings that
-    /// the journal lacks. Rows that are there stay. Counts stay as well: [`recount`](Self::recount) follows. An account
-    /// moves by a posting if its balance is what its postings say; otherwise its balance still has the money.
+    /// Restores rows of settled orders that were deleted by hand: the order, its payments, and missing postings.
+    /// Existing rows stay, and so do the counts: [`recount`](Self::recount) follows. If the accounts' balances equal
+    /// the sums of their postings, the restored postings change them. Otherwise the balances still include the money,
+    /// and stay.
     ///
     /// # Errors
     /// [`LedgerError::StaleRepairAttempt`] if another attempt was claimed since.
@@ -163,11 +167,12 @@ pub trait RepairStore: Send + Sync + 'static {
 
     /// Sets a campaign's row, and its terms of the same revision, to other facts, and records the action, in one
     /// transaction. The campaign's time of change becomes the action's unless it is later already. Returns whether it
-    /// was done: nothing changes if the row is not as it was seen, or if the partition's position is not in the range.
+    /// did so. Nothing changes if the row differs from the row that was read, or if the partition's position is outside
+    /// the range.
     async fn restate(&self, restatement: &Restatement) -> Result<bool, LedgerError>;
 
-    /// Records that everything which a repair withholds is recorded and done: the log ends at `upto`. Other unfinished
-    /// repairs of the partition end with it, at their `lost_to`.
+    /// Records that the repair has withheld and recorded all units, and that the log ends at `upto`. It also ends other
+    /// unfinished repairs of the partition, at their `lost_to`.
     async fn finish_repair(
         &self,
         epoch: &str,
@@ -175,8 +180,8 @@ pub trait RepairStore: Send + Sync + 'static {
         attempt: &RepairAttempt,
     ) -> Result<(), LedgerError>;
 
-    /// Writes down that everything which is withheld in a partition can be had again. Where a campaign closes,
-    /// settlement writes down that what was withheld of it is returned.
+    /// Records that all withheld units of a partition can be claimed again. When a campaign closes, settlement records
+    /// its withheld units as returned.
     async fn release_withheld(&self, partition: PartitionId) -> Result<(), LedgerError>;
 
     /// The last `limit` repairs of a partition, newest first.
@@ -186,7 +191,7 @@ pub trait RepairStore: Send + Sync + 'static {
         limit: u32,
     ) -> Result<Vec<RepairRecord>, LedgerError>;
 
-    /// What repairs have withheld in a partition, whether they still do or not.
+    /// Units that repairs have withheld in a partition, including released ones.
     async fn withheld(&self, partition: PartitionId) -> Result<Vec<WithheldRecord>, LedgerError>;
 }
 

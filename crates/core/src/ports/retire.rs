@@ -1,4 +1,4 @@
-//! What an engine offers from which campaigns go that are over.
+//! Trait of engines that evict closed campaigns.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,24 +7,25 @@ use async_trait::async_trait;
 use super::{EngineError, EventLog, Ledger};
 use crate::event::PartitionId;
 
-/// What a step came to.
+/// Result of one eviction step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Retired {
-    /// Campaigns, or parts of them, that have left.
+    /// Evicted campaigns, or shards of them.
     pub campaigns: u64,
-    /// Whether there may be more to do at once.
+    /// Whether more campaigns may be evicted at once.
     pub more: bool,
 }
 
-/// An engine from which closed campaigns go after a while. Who asks for one has it brought back from the ledger, and
-/// nothing tells it from one that never left.
+/// An engine that evicts campaigns some time after they close. A request for an evicted campaign reloads it from the
+/// ledger. Callers observe no difference.
 #[async_trait]
 pub trait RetireEngine: EventLog {
-    /// Where campaigns are that have left. Whoever shares an engine's state with others that retire campaigns says it.
+    /// Sets the ledger from which evicted campaigns are reloaded. A process calls it if the engine's state is shared
+    /// with processes that evict campaigns.
     fn recall_from(&self, ledger: Arc<dyn Ledger>);
 
-    /// Whether this process is the one that has campaigns of a partition leave, from now on for so long. Another one
-    /// may be. Two that are do no harm.
+    /// Whether this process evicts campaigns of a partition, from now on for `lease`. If not, another process may. Two
+    /// processes that do so at once do no harm.
     ///
     /// # Errors
     /// When the engine does not answer.
@@ -34,8 +35,8 @@ pub trait RetireEngine: EventLog {
         lease: Duration,
     ) -> Result<bool, EngineError>;
 
-    /// Has some campaigns of a partition leave that have been closed for long enough and are settled, with everything
-    /// about them.
+    /// Evicts some campaigns of a partition, with all their data, if they are settled and have been closed for the
+    /// minimum time.
     ///
     /// # Errors
     /// When the engine or the ledger does not answer.

@@ -1,4 +1,4 @@
-//! What an engine offers that is held against a ledger all the time, some rows at a time.
+//! Trait of engines that are continuously compared with a ledger, in samples of rows.
 
 use std::time::Duration;
 
@@ -11,20 +11,20 @@ use crate::{
     reconcile::{CampaignComparison, Difference},
 };
 
-/// Where a walk over the rows of a campaign's part stands.
+/// Position of a walk over the rows of a campaign's shard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SampleCursor {
-    /// Before the rows with higher numbers.
+    /// Before the rows with numbers above `after`.
     Rows {
         /// The number.
         after: u32,
-        /// Where both sides ended when the walk began: what grows faster than the walk goes does not hold it up.
-        /// None before that is known.
+        /// Last number of both sides at the start of the walk, so that new rows do not prolong the walk. `None` before
+        /// it is known.
         until: Option<u32>,
     },
-    /// Among those rows of the engine that no number leads to.
+    /// Among rows of the engine that are not found by number.
     Scan {
-        /// As the engine knows the place.
+        /// Position in the engine's own format.
         cursor: String,
     },
 }
@@ -38,21 +38,21 @@ impl Default for SampleCursor {
     }
 }
 
-/// Some rows of a campaign's part, held against each other.
+/// Result of comparing some rows of a campaign's shard.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sample {
-    /// How many numbers were looked at.
+    /// Number of compared numbers.
     pub rows: u64,
-    /// Where the sides differ; entries in flight are differences of their own kind.
+    /// Differences between engine and ledger; entries in flight are a kind of their own.
     pub differences: Vec<Difference>,
-    /// Where to go on; none at the end of the part.
+    /// Position of the next sample; `None` at the end of the shard.
     pub next: Option<SampleCursor>,
 }
 
-/// An engine whose rows can be held against a ledger's, some at a time.
+/// An engine whose rows can be compared with a ledger's, in samples.
 #[async_trait]
 pub trait SampleEngine: RepairEngine {
-    /// Whether this process is the one that reconciles a partition, from now on for so long. Another one may be.
+    /// Whether this process reconciles a partition, from now on for `lease`. If not, another process may.
     ///
     /// # Errors
     /// When the engine does not answer.
@@ -62,9 +62,9 @@ pub trait SampleEngine: RepairEngine {
         lease: Duration,
     ) -> Result<bool, EngineError>;
 
-    /// Holds about `rows_max` rows of a partition's part of a campaign against the ledger, in both directions. None
-    /// where it is not the time for it: the partition is not open, or too much of it is in flight. As with
-    /// [`RepairEngine::differences`], a difference is one if it is still there later.
+    /// Compares about `rows_max` rows of a partition's shard of a campaign with the ledger, in both directions. Returns
+    /// `None` if it must be tried later: the partition is not open, or too many of its entries are in flight. As with
+    /// [`RepairEngine::differences`], a difference is real only if a later call still finds it.
     ///
     /// # Errors
     /// When the engine or the ledger does not answer.
@@ -84,8 +84,8 @@ pub trait SampleEngine: RepairEngine {
     /// When the engine does not answer.
     async fn count_out_of_service(&self, partition: PartitionId) -> Result<u64, EngineError>;
 
-    /// Compares the facts of a partition's part of a campaign, such as phase, stock and terms, once. A difference is
-    /// one if it is still there later.
+    /// Compares the facts of a partition's shard of a campaign, such as phase, stock and terms, once. A difference is
+    /// real only if a later call still finds it.
     ///
     /// # Errors
     /// When the engine or the ledger does not answer.

@@ -1,4 +1,4 @@
-//! The transport: what brings a partition's entries from its log to whoever settles them.
+//! Transport: carries a partition's entries from its log to the consumer that settles them.
 
 use std::time::Duration;
 
@@ -7,78 +7,78 @@ use async_trait::async_trait;
 use super::LedgerError;
 use crate::event::{Entry, PartitionId, Seq};
 
-/// What a transport knows one delivery of a partition by.
+/// Number by which a transport identifies one delivery of a partition.
 pub type DeliveryTag = u64;
 
-/// One record, item or message.
+/// One record, item or message of a transport.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivery {
-    /// What it is acknowledged by.
+    /// Tag that acknowledges it.
     pub tag: DeliveryTag,
-    /// Its entries, in order and without gaps; never none.
+    /// Its entries, in order and without gaps; at least one.
     pub entries: Vec<Entry>,
 }
 
-/// What a transport has for a partition.
+/// Result of receiving a partition's deliveries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Received {
-    /// Further deliveries; none if none came in the time.
+    /// Further deliveries; empty if none arrived in time.
     Deliveries(Vec<Delivery>),
-    /// The first deliveries after the transport began anew. What was received before and is not acknowledged comes
-    /// again, and its tags mean nothing any more.
+    /// The first deliveries after a restart of the transport. Earlier deliveries without acknowledgement arrive again;
+    /// their old tags are invalid.
     Restarted(Vec<Delivery>),
-    /// Another worker has the partition. What was received before comes again, to whoever has it then.
+    /// Another worker has the partition. The worker that has it receives unacknowledged deliveries again.
     NotOwner,
 }
 
-/// How one partition's entries travel: for metrics and for readiness. A transport counts what it sees; whoever consumes
-/// it adds [`waiting`](Self::waiting), [`unacknowledged`](Self::unacknowledged), [`refilled`](Self::refilled) and
+/// Status of the transport of one partition, for metrics and readiness. The transport counts what it observes; its
+/// consumer adds [`waiting`](Self::waiting), [`unacknowledged`](Self::unacknowledged), [`refilled`](Self::refilled) and
 /// [`stuck`](Self::stuck).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TransportStatus {
     /// Whether this worker settles the partition.
     pub ours: bool,
-    /// What no worker has received yet, as of a moment ago, while this worker settles the partition: entries of a
-    /// stream, items of a list, messages of a queue.
+    /// Entries of a stream, items of a list or messages of a queue that no worker has received yet. Updated
+    /// periodically while this worker settles the partition.
     pub queued: u64,
-    /// Entries that were received and are not settled.
+    /// Entries that were received and are not settled yet.
     pub waiting: u64,
-    /// Deliveries (records, items, messages) that were received and are not acknowledged.
+    /// Deliveries (records, items, messages) that were received and are not acknowledged yet.
     pub unacknowledged: u64,
-    /// Deliveries that came again: they were received before, here or by a worker that is gone.
+    /// Repeated deliveries: this worker, or one that stopped, received them before.
     pub recovered: u64,
-    /// Entries that were sent to the queue once more.
+    /// Entries that were sent to the queue again.
     pub republished: u64,
-    /// Times that the connection was lost and made again.
+    /// Number of reconnections after a loss of the connection.
     pub reconnected: u64,
-    /// Leases that this worker lost while it held them: it did nothing for longer than a lease lasts, or could not
-    /// renew it in time.
+    /// Leases that this worker lost while it held them: it paused for longer than a lease lasts, or could not renew it
+    /// in time.
     pub leases_lost: u64,
-    /// Entries that had to be read from the log, because the transport did not bring them.
+    /// Entries that were read from the log, because the transport did not deliver them.
     pub refilled: u64,
-    /// Deliveries that could not be read, and were put where somebody can look at them.
+    /// Deliveries that could not be read, and were stored for inspection.
     pub unreadable: u64,
-    /// Times that the group, the list or the queue was missing and made anew.
+    /// Number of times that the consumer group, list or queue was recreated after a loss.
     pub remade: u64,
-    /// What is wrong, while something is.
+    /// Current error, if there is one.
     pub stuck: Option<String>,
 }
 
-/// Brings partitions' entries to whoever settles them, at least once.
+/// Delivers partitions' entries to the consumers that settle them, at least once.
 ///
-/// It promises no order and no completeness: its consumer puts entries in order, and reads from the log what does not
-/// come. What is received and not acknowledged comes again: after a restart of the transport to the same worker, and to
-/// another one when this one dies. One worker has a partition at a time, so that workers do not do the same work twice;
-/// nothing else depends on it, because the ledger takes every entry once, in order, and no other.
+/// It guarantees neither order nor completeness: its consumer sorts entries, and reads missing ones from the log. A
+/// delivery without acknowledgement arrives again: after a restart of the transport at the same worker, and at another
+/// one if this worker stops. A partition has one worker at a time, which only avoids repeated work. Correctness does
+/// not depend on it, because the ledger accepts each entry once and in order.
 ///
-/// One task at a time receives and acknowledges for a partition. Both calls may be dropped before they end.
+/// One task at a time receives and acknowledges for a partition. Both futures may be dropped before they complete.
 #[async_trait]
 pub trait Transport: Send + Sync + 'static {
-    /// Brings what is there: about `limit` entries at most. Waits for the first delivery, or for the partition if
-    /// another worker has it; at most `wait_max`, and less if that suits the transport. With a `limit` of 0 it brings
-    /// and waits for nothing, and answers whether the partition is this worker's.
+    /// Returns available deliveries, with about `limit` entries at most. Waits for the first delivery, or for the
+    /// partition if another worker has it; at most `wait_max`, and less if that suits the transport. With a `limit` of
+    /// 0 it returns and awaits no delivery, and only reports whether this worker has the partition.
     ///
-    /// `settled` is the ledger's position: a transport that has to be set up anew begins behind it.
+    /// `settled` is the ledger's position: a transport that must be recreated begins after it.
     async fn receive(
         &self,
         partition: PartitionId,
@@ -87,27 +87,28 @@ pub trait Transport: Send + Sync + 'static {
         wait_max: Duration,
     ) -> Result<Received, LedgerError>;
 
-    /// Acknowledges deliveries, whose entries are in the ledger for good. Takes out of `tags` what need not be
-    /// acknowledged again, also when it fails or is dropped.
+    /// Acknowledges deliveries whose entries are durable in the ledger. Removes from `tags` each tag that needs no
+    /// further acknowledgement, even if the call fails or is dropped.
     async fn ack(
         &self,
         partition: PartitionId,
         tags: &mut Vec<DeliveryTag>,
     ) -> Result<(), LedgerError>;
 
-    /// How long an entry may take from the log to here: it is read from the log if it takes longer, and also if the
-    /// transport fails for that long. None where an entry is in the log and on its way in one step, and where the log
-    /// fails with the transport.
+    /// Maximum time of an entry from the log to the consumer. If it takes longer, or if the transport fails for this
+    /// long, the entry is read from the log. `None` if one step writes an entry to both the log and the transport, and
+    /// the log fails with the transport.
     fn delay_max(&self) -> Option<Duration> {
         None
     }
 
-    /// Somebody waits for what was just appended to a partition: brings it at once, where it would not do so anyway.
+    /// Reports that a caller waits for entries that were just appended to a partition. A transport that delays
+    /// deliveries delivers them at once.
     fn wake(&self, _partition: PartitionId) {}
 
-    /// What it has counted of a partition.
+    /// Status of a partition's transport.
     fn status(&self, partition: PartitionId) -> TransportStatus;
 
-    /// Gives all partitions up, so that other workers take over at once. What is not acknowledged goes to them.
+    /// Releases all partitions, so that other workers take over at once and receive unacknowledged deliveries.
     async fn release_ownership(&self) {}
 }

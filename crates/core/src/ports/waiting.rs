@@ -1,7 +1,7 @@
-//! The waiting room: a durable line in front of a campaign.
+//! Queue: a durable, ordered wait before a campaign.
 //!
-//! It decides nothing. Who waits is put to the engine in the order of entry, and the engine's claim is idempotent: a
-//! place that is put to it again, or twice at once, has the same grant.
+//! The queue decides nothing. Its entries are submitted to the engine in order. The engine's claim is idempotent: an
+//! entry that is submitted again, or twice at once, gets the same grant.
 
 use std::{
     collections::BTreeMap,
@@ -25,35 +25,35 @@ use crate::{
     waiting::{Decision, Place, Standing, WaitingLimits},
 };
 
-/// The lines of a partition.
+/// The queues of a partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lines {
-    /// The campaigns in whose lines somebody waits.
+    /// Campaigns with waiting queue entries.
     pub campaigns: Vec<CampaignId>,
-    /// Whether this process decides them.
+    /// Whether this process submits their entries.
     pub own: bool,
-    /// Whether it does so by a lease: another process may decide them when that is over.
+    /// Whether it does so under a lease. Another process may take over after the lease ends.
     pub leased: bool,
 }
 
-/// The head of a line.
+/// The head of a queue.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LineHead {
-    /// How many wait.
+    /// Number of waiting entries.
     pub waiting: u64,
-    /// The first of them, in their order.
+    /// The first of them, in order.
     pub places: Vec<Place>,
 }
 
-/// The lines of an engine's campaigns. What was answered survives what a grant of the engine at its own level
-/// survives.
+/// The queues of an engine's campaigns. An answered change survives the same failures as a grant at the engine's own
+/// level.
 #[async_trait]
 pub trait WaitingRoom: Send + Sync + 'static {
-    /// The partitions that have lines.
+    /// The partitions that have queues.
     fn partitions(&self) -> Vec<PartitionId>;
 
-    /// Takes a place at the end of a campaign's line, at this time; a user who waits already with the same claim keeps
-    /// the place, and with another one is refused ([`Place::check_repeated`]). None where too many wait.
+    /// Adds an entry at the end of a campaign's queue, at this time. If the user already waits with the same claim, the
+    /// entry stays; with another claim, it is refused ([`Place::check_repeated`]). Returns `None` if the queue is full.
     async fn enter(
         &self,
         claim: &Claim,
@@ -61,22 +61,22 @@ pub trait WaitingRoom: Send + Sync + 'static {
         limits: WaitingLimits,
     ) -> Result<Option<Standing>, EngineError>;
 
-    /// Where a user stands; none who is neither in line nor was decided lately.
+    /// Queue status of a user; `None` if the user neither waits nor was decided recently.
     async fn standing(
         &self,
         campaign: CampaignId,
         user: &UserId,
     ) -> Result<Option<Standing>, EngineError>;
 
-    /// The lines of a partition. From then on this process decides them, unless another one does: it was heard of
-    /// within the `lease`.
+    /// The queues of a partition. From then on this process submits their entries, unless another process did so within
+    /// the `lease`.
     async fn lines(&self, partition: PartitionId, lease: Duration) -> Result<Lines, EngineError>;
 
-    /// The first `limit` places of a line.
+    /// The first `limit` entries of a queue.
     async fn head(&self, campaign: CampaignId, limit: usize) -> Result<LineHead, EngineError>;
 
-    /// Takes places out of a campaign's line, each with what became of it, in one atomic step. A place that is not in
-    /// line any more is left as it is.
+    /// Removes entries from a campaign's queue and records their results, in one atomic step. An entry that is no
+    /// longer in the queue does not change.
     async fn record(
         &self,
         campaign: CampaignId,
@@ -86,17 +86,17 @@ pub trait WaitingRoom: Send + Sync + 'static {
     ) -> Result<(), EngineError>;
 }
 
-/// Which campaigns have a waiting room, as they were created.
+/// Store of the campaigns that have a queue, recorded at their creation.
 #[async_trait]
 pub trait WaitingRoomStore: Send + Sync + 'static {
-    /// Gives a campaign a waiting room. It comes before the campaign itself, so that nobody finds it without its line.
+    /// Gives a campaign a queue. It precedes the creation of the campaign, so that no claim bypasses the queue.
     async fn add_waiting_room(&self, id: CampaignId) -> Result<(), LedgerError>;
 
-    /// Whether a campaign has one.
+    /// Whether a campaign has a queue.
     async fn has_waiting_room(&self, id: CampaignId) -> Result<bool, LedgerError>;
 }
 
-/// What operators observe of the lines that this process decides, and how it is told that somebody has come.
+/// Metrics of the queues that this process submits, and the hook that reports new entries.
 #[derive(Default)]
 pub struct WaitingMonitor {
     lines: Mutex<BTreeMap<PartitionId, (u64, Option<Timestamp>)>>,
@@ -106,33 +106,33 @@ pub struct WaitingMonitor {
 }
 
 impl WaitingMonitor {
-    /// The words of decisions.
+    /// Names of decisions.
     pub const DECISIONS: [&'static str; 9] = {
         let [a, b, c, d, e, f, g, h] = Outcome::NAMES;
         [a, b, c, d, e, f, g, h, "key_reused"]
     };
 
-    /// What to do when somebody has come. It is set once.
+    /// Sets the function that runs after each new entry. Only the first call has an effect.
     pub fn on_entry(&self, wake: impl Fn() + Send + Sync + 'static) {
-        // Only one process decides, and it says this once.
+        // Only one task of a process submits entries, and it sets the hook once.
         let _ = self.wake.set(Box::new(wake));
     }
 
-    /// Somebody has come.
+    /// Runs the hook after a new entry.
     pub fn entered(&self) {
         if let Some(wake) = self.wake.get() {
             wake();
         }
     }
 
-    /// How many wait in a partition, and since when the first of them does who could be decided: not of a campaign that
-    /// is paused or has not started.
+    /// Sets the number of waiting entries of a partition, and the time of the oldest one that could be decided. Entries
+    /// of a campaign that is paused or has not started cannot.
     pub fn show(&self, partition: PartitionId, waiting: u64, oldest: Option<Timestamp>) {
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         lines.insert(partition, (waiting, oldest));
     }
 
-    /// A place was decided.
+    /// Counts a decided entry.
     pub fn decided(&self, decision: &Decision) {
         let names = Self::DECISIONS.iter().zip(&self.decided);
         for (name, count) in names {
@@ -142,18 +142,18 @@ impl WaitingMonitor {
         }
     }
 
-    /// The lease of a partition's lines ran out, or another process got it, while this one had it.
+    /// Counts a lost lease: it expired, or another process got it, while this process held it.
     pub fn lease_lost(&self) {
         self.leases_lost.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many leases were lost.
+    /// Number of lost leases.
     #[must_use]
     pub fn leases_lost(&self) -> u64 {
         self.leases_lost.load(Ordering::Relaxed)
     }
 
-    /// How many wait in all, and since when the first of them does who could be decided.
+    /// Total of waiting entries, and the time of the oldest one that could be decided.
     #[must_use]
     pub fn waiting(&self) -> (u64, Option<Timestamp>) {
         let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
@@ -161,7 +161,7 @@ impl WaitingMonitor {
         (waiting, lines.values().filter_map(|(_, at)| *at).min())
     }
 
-    /// How many places were decided, by word.
+    /// Numbers of decided entries, by name of the decision.
     pub fn decisions(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let counts = self.decided.iter().map(|it| it.load(Ordering::Relaxed));
         Self::DECISIONS.into_iter().zip(counts)

@@ -1,4 +1,4 @@
-//! Webhooks: their endpoints and events in the ledger, and how an event is sent.
+//! Webhooks: their endpoints and events in the ledger, and the sender of events.
 
 use std::sync::{
     Mutex, PoisonError,
@@ -14,13 +14,13 @@ use crate::{
     webhook::{Progress, Webhook, WebhookEvent, WebhookRecord},
 };
 
-/// Endpoints of webhooks, and the events that settlement writes down for them: in its own transaction, and only where
-/// an endpoint wants events of the campaign. A change of an endpoint is written down with who asked for it, in the same
-/// transaction, and only where something changed.
+/// Store of webhook endpoints and events. Settlement records an event in its own transaction, only if an endpoint
+/// subscribes to events of the campaign. A change of an endpoint and its action are written in one transaction, only if
+/// something changed.
 #[async_trait]
 pub trait WebhookStore: Send + Sync + 'static {
-    /// Enters an endpoint. It is told what is settled from then on. Again changes nothing. False if there are
-    /// [`WEBHOOKS_MAX`](crate::webhook::WEBHOOKS_MAX) already.
+    /// Adds an endpoint, which receives events that are settled from then on. A repeated call changes nothing. Returns
+    /// false if there are [`WEBHOOKS_MAX`](crate::webhook::WEBHOOKS_MAX) endpoints already.
     async fn add_webhook(
         &self,
         webhook: &Webhook,
@@ -30,8 +30,8 @@ pub trait WebhookStore: Send + Sync + 'static {
     /// All endpoints, in the order of their ids.
     async fn webhooks(&self) -> Result<Vec<WebhookRecord>, LedgerError>;
 
-    /// Gives an endpoint another secret; the one before is used as well until then. The same action again changes
-    /// nothing. False if there is no such endpoint.
+    /// Replaces the secret of an endpoint; the previous secret also signs until `previous_until`. A repeated action
+    /// changes nothing. Returns false if there is no such endpoint.
     async fn rotate_webhook(
         &self,
         id: Uuid,
@@ -40,11 +40,11 @@ pub trait WebhookStore: Send + Sync + 'static {
         by: Option<&Action>,
     ) -> Result<bool, LedgerError>;
 
-    /// Deletes an endpoint; false if there is none.
+    /// Deletes an endpoint; returns false if there is none.
     async fn delete_webhook(&self, id: Uuid, by: Option<&Action>) -> Result<bool, LedgerError>;
 
-    /// Has an endpoint tried again at once, also one that is disabled; false if there is none. Given a time, it is
-    /// told once more what was decided since, as far as that is kept.
+    /// Makes an endpoint, even a disabled one, due at once; returns false if there is none. With a time, the endpoint
+    /// receives stored events decided since then again.
     async fn redrive_webhook(
         &self,
         id: Uuid,
@@ -52,7 +52,8 @@ pub trait WebhookStore: Send + Sync + 'static {
         by: Option<&Action>,
     ) -> Result<bool, LedgerError>;
 
-    /// Gives an endpoint to a holder until then, unless somebody else has it or it is disabled; how it stands.
+    /// Leases an endpoint to a holder until `until`, unless another holder has it or it is disabled. Returns its record
+    /// then.
     async fn lease_webhook(
         &self,
         id: Uuid,
@@ -61,15 +62,15 @@ pub trait WebhookStore: Send + Sync + 'static {
         until: Timestamp,
     ) -> Result<Option<WebhookRecord>, LedgerError>;
 
-    /// Up to `limit` events behind a place, in the order of places, whoever wants them.
+    /// Up to `limit` events after a position, in the order of positions, for all endpoints.
     async fn webhook_events(
         &self,
         after: i64,
         limit: u32,
     ) -> Result<Vec<WebhookEvent>, LedgerError>;
 
-    /// Writes down how far an endpoint has been told, and renews the lease. False, and nothing changes, if the holder
-    /// does not have it any more: it was redriven, deleted, or given to somebody else.
+    /// Records the delivery progress of an endpoint, and renews the lease. Returns false, and changes nothing, if the
+    /// holder has lost the lease: the endpoint was redriven, deleted, or leased to another holder.
     async fn record_webhook(
         &self,
         id: Uuid,
@@ -78,8 +79,8 @@ pub trait WebhookStore: Send + Sync + 'static {
         progress: &Progress,
     ) -> Result<bool, LedgerError>;
 
-    /// Forgets events that were decided before a time, unless an endpoint that is not disabled is yet to be told; up to
-    /// `limit` of the first. How many.
+    /// Deletes up to `limit` events that were decided before a time, oldest first, unless an enabled endpoint has yet
+    /// to receive them. Returns their number.
     async fn forget_webhook_events(
         &self,
         before: Timestamp,
@@ -87,32 +88,32 @@ pub trait WebhookStore: Send + Sync + 'static {
     ) -> Result<u64, LedgerError>;
 }
 
-/// Why an event did not get through.
+/// Error of an event that was not delivered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct SendFailure {
-    /// What went wrong, for operators; nothing of what the endpoint answered but the status.
+    /// Cause, for operators. Of the endpoint's response it contains only the status.
     pub reason: String,
-    /// Whether the endpoint said that it wants no more (410).
+    /// Whether the endpoint answered 410, which ends its subscription.
     pub is_gone: bool,
 }
 
 /// Sends events.
 #[async_trait]
 pub trait WebhookSender: Send + Sync + 'static {
-    /// Whether this may be an endpoint, by its form; the addresses of its host are looked at whenever it is connected.
+    /// Checks the form of an endpoint's URL. The addresses of its host are checked at each connection.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why the URL is refused.
     fn check_url(&self, url: &str) -> Result<(), String>;
 
-    /// A fresh secret, for an endpoint to check signatures with.
+    /// Generates a secret with which an endpoint verifies signatures.
     ///
     /// # Errors
-    /// When there is no randomness.
+    /// If no randomness is available.
     fn fresh_secret(&self) -> Result<String, String>;
 
-    /// Sends an event, signed at this time. It got through when the endpoint has answered 2xx, within a time limit.
+    /// Sends an event, signed at this time. It is delivered if the endpoint answers 2xx within a time limit.
     async fn send(
         &self,
         webhook: &Webhook,
@@ -121,18 +122,18 @@ pub trait WebhookSender: Send + Sync + 'static {
     ) -> Result<(), SendFailure>;
 }
 
-/// How an endpoint stands, for operators.
+/// Delivery state of an endpoint, for operators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EndpointState {
-    /// Events that it may have to be told yet.
+    /// Events that may still be delivered to it.
     pub behind: u64,
-    /// Since when nothing gets through, if so.
+    /// Time since which all deliveries fail, if they do.
     pub failing_since: Option<Timestamp>,
-    /// Whether it is not tried any more.
+    /// Whether it is disabled.
     pub is_disabled: bool,
 }
 
-/// What operators observe of webhooks in this process.
+/// Webhook metrics of this process.
 #[derive(Debug, Default)]
 pub struct WebhookMonitor {
     endpoints: Mutex<Vec<EndpointState>>,
@@ -141,7 +142,7 @@ pub struct WebhookMonitor {
 }
 
 impl WebhookMonitor {
-    /// How the endpoints stand.
+    /// Sets the state of all endpoints.
     pub fn show(&self, records: &[WebhookRecord]) {
         let state = |record: &WebhookRecord| {
             let progress = &record.progress;
@@ -159,7 +160,7 @@ impl WebhookMonitor {
             .unwrap_or_else(PoisonError::into_inner) = states;
     }
 
-    /// An event was tried.
+    /// Counts an attempt.
     pub fn tried(&self, got_through: bool) {
         let count = match got_through {
             true => &self.sent,
@@ -168,13 +169,13 @@ impl WebhookMonitor {
         count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Attempts that got through, and those that did not.
+    /// Numbers of successful and failed attempts.
     pub fn attempts(&self) -> (u64, u64) {
         let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
         (count(&self.sent), count(&self.failed))
     }
 
-    /// How each endpoint stands.
+    /// State of each endpoint.
     pub fn endpoints(&self) -> Vec<EndpointState> {
         let endpoints = self.endpoints.lock();
         endpoints.unwrap_or_else(PoisonError::into_inner).clone()

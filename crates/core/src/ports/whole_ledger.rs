@@ -1,4 +1,4 @@
-//! All of a ledger.
+//! Combination of all traits of a ledger.
 
 use super::{
     AccountStore, ActionStore, AudienceStore, BindingStore, CampaignStore, HistoryStore, KeyStore,
@@ -6,7 +6,7 @@ use super::{
     WebhookStore,
 };
 
-/// The SQL book: the durable record that people query. Whatever implements its parts is one.
+/// The ledger: the durable SQL record that people query. Implemented for every type that implements its parts.
 pub trait Ledger:
     KeyStore
     + AccountStore

@@ -1,4 +1,4 @@
-//! Finds users and keys where a campaign has too many grants to look at each of them.
+//! Index of users and keys, for campaigns with too many grants to search one by one.
 
 use std::{hash::BuildHasher as _, sync::LazyLock};
 
@@ -7,23 +7,23 @@ use hashbrown::{DefaultHashBuilder, HashMap, HashTable, hash_map::Entry};
 use super::{Row, Table, skipped::Skipped};
 use crate::gate::Holding;
 
-/// Its seed is random, so that nobody can choose names that collide. One is enough for all campaigns of a process.
+/// Hasher with a random seed, so that no user can choose colliding names. One is enough for all campaigns of a process.
 static HASHER: LazyLock<DefaultHashBuilder> = LazyLock::new(DefaultHashBuilder::default);
 
 pub(super) fn hash_of(text: &[u8]) -> u64 {
     HASHER.hash_one(text)
 }
 
-/// What is found of a table's rows.
+/// Index of a table's rows.
 #[derive(Debug, Default)]
 pub(super) struct Index {
-    /// The number of each user's newest grant.
+    /// Position of each user's newest grant.
     newest: HashTable<u32>,
-    /// What users with several grants have, by `name_at`.
+    /// Units and returned orders of users with several grants, by `name_at`.
     several: HashMap<u32, Holding>,
-    /// Their grants, by `name_at` and the fingerprint of the key.
+    /// Positions of their grants, by `name_at` and the fingerprint of the key.
     keyed: HashMap<(u32, u64), u32>,
-    /// Numbers that no grant has. It is here because few campaigns have any, and a book may have a million.
+    /// Numbers that no grant has. Stored here, because few campaigns have any and a book may have a million campaigns.
     pub(super) skipped: Skipped,
 }
 
@@ -35,7 +35,7 @@ impl Index {
         }
     }
 
-    /// The index of all rows of a table.
+    /// Index of all rows of a table.
     pub(super) fn of(table: &Table) -> Self {
         let mut index = Self::with_capacity(table.rows.len());
         for number in 1..=table.len() {
@@ -47,24 +47,24 @@ impl Index {
         index
     }
 
-    /// The number of a user's newest grant; 0 for none.
+    /// Position of a user's newest grant; 0 for none.
     pub(super) fn newest(&self, table: &Table, hash: u64, name: &[u8]) -> u32 {
         let is_of = |number: &u32| table.name(table.row(*number)) == name;
         self.newest.find(hash, is_of).copied().unwrap_or(0)
     }
 
-    /// What a user has whose newest grant this is.
+    /// Units and returned orders of the user with this newest grant.
     pub(super) fn holding(&self, row: &Row) -> Holding {
         let several = self.several.get(&row.name_at);
         several.copied().unwrap_or_else(|| row.holding())
     }
 
-    /// The grant under a key of a user who has several.
+    /// Position of the grant under a key of a user with several grants.
     pub(super) fn under(&self, name_at: u32, key: u64) -> Option<u32> {
         self.keyed.get(&(name_at, key)).copied()
     }
 
-    /// Adds the row `number`, the last one, of a user whose hash and newest grant before are given.
+    /// Adds the last row, at position `number`. `hash` and `newest` are the user's hash and previous newest grant.
     pub(super) fn add(&mut self, table: &Table, (hash, newest): (u64, u32), number: u32) {
         if newest == 0 {
             let hash_of_row = |number: &u32| hash_of(table.name(table.row(*number)));
@@ -77,7 +77,7 @@ impl Index {
         }
     }
 
-    /// Counts a grant of a user who has one already.
+    /// Adds a grant of a user who already has one.
     fn add_to_several(&mut self, table: &Table, before: u32, number: u32) {
         let (row, row_before) = (table.row(number), table.row(before));
         let holding = match self.several.entry(row.name_at) {
@@ -95,7 +95,7 @@ impl Index {
         }
     }
 
-    /// A user's grant has changed: what it came to before, and what it comes to now.
+    /// Updates a user's total after a grant has changed from `before` to `after`.
     pub(super) fn change(&mut self, name_at: u32, before: Holding, after: Holding) {
         if let Some(holding) = self.several.get_mut(&name_at) {
             holding.units = holding.units - before.units + after.units;

@@ -1,19 +1,19 @@
-//! Numbers that no grant has: a restore skips numbers that users may have received before it.
+//! Skipped numbers, which no grant has: a restore skips numbers that users may have received before it.
 
-/// Runs of numbers that are not given, and what they do to the places of the grants behind them.
+/// Runs of skipped numbers, and the positions of the grants after them.
 #[derive(Debug, Default)]
 pub(super) struct Skipped(Vec<Run>);
 
 #[derive(Debug)]
 struct Run {
-    /// The place of the first grant behind the run.
+    /// Position of the first grant after the run.
     place: u32,
-    /// Numbers that are skipped up to there.
+    /// Count of skipped numbers up to there.
     skipped: u32,
 }
 
 impl Skipped {
-    /// From the first and last number of each run, in their order. A run that overlaps the one before counts from its
+    /// Builds the runs from first and last numbers, ascending. If a run overlaps the previous one, it starts after its
     /// end.
     pub(super) fn of(numbers: &[(u32, u32)]) -> Self {
         let (mut runs, mut skipped, mut end) = (Vec::new(), 0_u32, 0_u32);
@@ -30,14 +30,14 @@ impl Skipped {
         Self(runs)
     }
 
-    /// Numbers end at the largest one.
+    /// Number at a position, at most the largest `u32`.
     pub(super) fn number_at(&self, place: u32) -> u32 {
         let before = self.0.partition_point(|run| run.place <= place);
         let run = before.checked_sub(1).and_then(|last| self.0.get(last));
         place.saturating_add(run.map_or(0, |run| run.skipped))
     }
 
-    /// 0 for a number that is skipped.
+    /// Position of a number; 0 if the number is skipped.
     pub(super) fn place_of(&self, number: u32) -> u32 {
         let before = self
             .0
@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn each_number_has_one_place_or_is_skipped() {
-        // The second run follows the first one, the third overlaps it, the last stands apart.
+        // The second run follows the first one, the third overlaps it, and the last is separate.
         let runs = [(3, 5), (6, 7), (7, 9), (12, 12)];
         let skipped = Skipped::of(&runs);
         let is_skipped = |number: u32| (3..=9).contains(&number) || number == 12;

@@ -1,5 +1,5 @@
-//! A campaign's grants are found alike with an index, without one, and with one that came later; and what few of them
-//! take.
+//! Grants are found the same way with an index, without one, and with one that was built later. Few grants take little
+//! space.
 
 use std::cell::Cell;
 
@@ -16,11 +16,11 @@ const STATES: [OrderState; 4] = [
 ];
 
 thread_local! {
-    /// How many rows were read by their numbers.
+    /// Number of rows that were read by position.
     pub(super) static ROWS_READ: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Of a campaign that begins without space.
+/// Supply of a campaign that reserves no space.
 const SUPPLY: u64 = 10;
 
 fn user(n: u32) -> UserId {
@@ -42,7 +42,7 @@ fn grant(grants: &mut Grants, user: &UserId, key: Option<&IdempotencyKey>) -> u3
     grants.push(SUPPLY, grants.find(user), &grant)
 }
 
-/// What is found of a user, and under each of some keys.
+/// All lookups of a user: newest grant, holding, and the grant under each of some keys.
 fn all_of(grants: &Grants, user: &UserId) -> (u32, Holding, Vec<Option<u32>>) {
     let found = grants.find(user);
     let under = (0..40).map(|n| Some(grants.under(found, &key(n))?.0));
@@ -56,7 +56,7 @@ fn grants_are_found_alike_with_and_without_an_index() {
     for round in 0..200 {
         let users = 1 + round % 9;
         let (mut small, mut large) = (Grants::for_supply(SUPPLY), Grants::for_supply(1 << 20));
-        // A key stands for one grant.
+        // Each key names one grant.
         let mut unused: Vec<u32> = (0..40).collect();
         for _ in 0..3 * SCANNED_MAX {
             let (user, key) = (
@@ -79,7 +79,7 @@ fn grants_are_found_alike_with_and_without_an_index() {
     }
 }
 
-/// A click that is refused looks at a few rows, and does not walk along all that its user has.
+/// A refused claim reads a constant number of rows, not all grants of its user.
 #[test]
 fn a_user_costs_the_same_however_many_grants_they_have() {
     let rows_read = |count: u32| {
@@ -109,7 +109,7 @@ fn few_grants_take_no_more_than_they_need() {
         grant(&mut grants, &user(n), None);
     }
     assert_eq!(space(&grants), (10, 10 * "user-0".len()));
-    // More than the supply, where units have come back.
+    // More grants than the supply, because units were restocked.
     grant(&mut grants, &user(10), None);
     assert_eq!(grants.len(), 11);
     assert!(grants.index.is_none());

@@ -1,4 +1,4 @@
-//! How events change a campaign.
+//! Changes of a campaign by events.
 
 use super::State;
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
 };
 
 impl State {
-    /// Applies an event. Deciding and replaying both end here, so that a rebuilt book equals the one that was lost.
+    /// Applies an event. Decisions and replays both use it, so that a rebuilt book equals the lost one.
     pub(in crate::book) fn evolve(&mut self, event: &Event, at: Timestamp) {
         match event {
             Event::Opened { .. } => {}
@@ -52,12 +52,12 @@ impl State {
             Event::RefundDue {
                 number, payment, ..
             } => self.note_payment(*number, payment, PaymentOutcome::RefundDue),
-            // A book has all parts of its campaigns.
+            // A book has whole campaigns, without shards.
             Event::TransferredOut { .. }
             | Event::TransferredIn { .. }
             | Event::TransferReturned { .. } => {}
             Event::Paused => self.phase = Phase::Paused,
-            Event::Resumed => self.phase = Phase::Scheduled, // live again as soon as the window says so: now
+            Event::Resumed => self.phase = Phase::Scheduled, // `phase_at` makes it live, because its window has started
             Event::Ended => self.phase = Phase::Ended,
             Event::Closed {
                 returned,
@@ -73,7 +73,7 @@ impl State {
         }
     }
 
-    /// Adds units to the stock, or takes them out of it. That both are possible was checked when it was decided.
+    /// Adds units to the stock, or removes them. The decision has checked both.
     fn change_stock(&mut self, units: i64) {
         let changed = |count: u64| count.saturating_add_signed(units);
         if let Some(sale) = self.offer.sale_mut()
@@ -84,7 +84,7 @@ impl State {
         }
     }
 
-    /// Puts terms in the place of the present ones. That they are possible was checked when they were decided.
+    /// Replaces the terms. The decision has checked them.
     fn set_terms(&mut self, terms: Terms) {
         if let Some(sale) = self.offer.sale_mut()
             && let Ok(after) = terms.rules(sale)
@@ -93,7 +93,7 @@ impl State {
         }
     }
 
-    /// Moves an order, and its units with it. The step was checked when it was decided.
+    /// Changes an order's state, and moves its units. The decision has checked the step.
     fn step(&mut self, number: u32, step: OrderStep) {
         let closed = self.phase == Phase::Closed;
         let row = self.grants.row(number);
@@ -120,7 +120,7 @@ impl State {
         self.skip_from(number);
     }
 
-    /// Returns some units of a paid order, or all that are left. The step was checked when it was decided.
+    /// Returns some or all remaining units of a paid order. The decision has checked the step.
     fn return_units(&mut self, number: u32, part: Option<&ReturnPart>) {
         let row = self.grants.row(number);
         if row.state != OrderState::Paid {
@@ -139,15 +139,15 @@ impl State {
         }
     }
 
-    /// Keeps `first_held` at the oldest order that is held, after order `number` has left that state. Each order is
-    /// stepped past once.
+    /// Keeps `first_held` at the oldest held order, after order `number` has left that state. It passes each order
+    /// once.
     fn skip_from(&mut self, number: u32) {
         if self.grants.place_of(number) == self.first_held {
             self.skip_to_held();
         }
     }
 
-    /// Moves `first_held` on to the next order that is held, or stays.
+    /// Advances `first_held` to the next held order, or keeps it.
     pub(in crate::book) fn skip_to_held(&mut self) {
         let left = |row: &Row| row.state != OrderState::Held;
         while self.grants.at(self.first_held).is_some_and(left) {
@@ -161,7 +161,7 @@ impl State {
         payment: &PaymentRef,
         outcome: PaymentOutcome,
     ) {
-        // The order itself says that it is paid, and every further payment of nothing is answered so.
+        // The order's state already records its free payment, and every later payment of nothing gets the same answer.
         if outcome != PaymentOutcome::Paid || self.grants.row(number).amount_minor != 0 {
             self.payments.note(number, payment, outcome);
         }

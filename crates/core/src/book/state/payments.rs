@@ -1,4 +1,4 @@
-//! What arrived for a campaign's orders, and which units of them were returned. Most campaigns have none of it.
+//! Payments for a campaign's orders, and returns of their units. Most campaigns have neither.
 
 use hashbrown::HashMap;
 
@@ -7,18 +7,18 @@ use crate::{
     id::{IdempotencyKey, PaymentRef},
 };
 
-/// By the number of the order: the fingerprints of payments, and what became of them.
+/// Fingerprints and outcomes of payments, by order number.
 type ByOrder = HashMap<u32, Vec<(u64, PaymentOutcome)>>;
 
 /// Payments and returns of orders.
 #[derive(Debug, Default)]
 struct Records {
     payments: ByOrder,
-    /// By the number of the order: fingerprints of the keys of returns, and units.
+    /// Fingerprints of return keys, and units, by order number.
     returns: HashMap<u32, Vec<(u64, u32)>>,
 }
 
-/// What arrived, in memory only where something did.
+/// Payments and returns of a campaign. Uses no memory while there are none.
 #[derive(Debug, Default)]
 pub(in crate::book) struct Payments(Option<Box<Records>>);
 
@@ -28,7 +28,7 @@ impl Payments {
         payments.map_or(&[], Vec::as_slice)
     }
 
-    /// Units that were returned under a key, if any were.
+    /// Units that were returned under a key, if any.
     pub(super) fn returned_under(&self, number: u32, key: &IdempotencyKey) -> Option<u32> {
         let returns = self.0.as_ref()?.returns.get(&number)?;
         let fingerprint = fingerprint(key.as_str());
@@ -42,14 +42,14 @@ impl Payments {
         returns.push((fingerprint(key.as_str()), units));
     }
 
-    /// What became of a payment, if it arrived before.
+    /// Outcome of a payment that was received before, if it was.
     pub(super) fn outcome(&self, number: u32, payment: &PaymentRef) -> Option<PaymentOutcome> {
         let fingerprint = fingerprint(payment.as_str());
         let mut payments = self.of(number).iter();
         payments.find(|known| known.0 == fingerprint).map(|it| it.1)
     }
 
-    /// Payments that are owed back.
+    /// Number of payments with a refund due.
     pub(in crate::book) fn refunds_due(&self, number: u32) -> u32 {
         let is_due = |known: &&(u64, PaymentOutcome)| known.1 == PaymentOutcome::RefundDue;
         self.of(number).iter().filter(is_due).count() as u32

@@ -3,7 +3,7 @@
 use super::*;
 use crate::order::REFUNDS_DUE_MAX;
 
-/// The limit refuses a payment that would be owed back. It refuses no price that pays the order.
+/// The limit refuses a payment that would need a refund. It does not refuse a price that pays the order.
 #[test]
 fn an_order_with_all_refunds_due_is_paid_by_its_price() {
     let setup = sale(1, 5, 1);
@@ -32,14 +32,18 @@ fn an_order_with_all_refunds_due_is_paid_by_its_price() {
     let second = fixture.apply(pay(1, "p1-again".to_owned(), Received::Price));
     assert_eq!(second, Err(Refusal::TooManyPayments));
 
-    // Its hold was not kept, and no tick has ended it: its own units are there again.
+    // Its hold is over, and no tick has ended it: its own units are available again.
     fixture.now = START + HOLD;
     assert_eq!(fixture.pay(&setup, 2, "p2"), PaymentOutcome::Reinstated);
 
-    // The sale is over, so the price would be owed back. The refused payment does not end the hold.
+    // The sale is over, so a refund of the price would be due. The refused payment does not end the hold.
     fixture.now = END;
     let length = fixture.log.len();
     let late = fixture.apply(pay(3, "p3".to_owned(), Received::Price));
     assert_eq!(late, Err(Refusal::TooManyPayments));
-    assert_eq!(fixture.log.len(), length, "nothing of it is in the log");
+    assert_eq!(
+        fixture.log.len(),
+        length,
+        "a refused payment writes no entry"
+    );
 }

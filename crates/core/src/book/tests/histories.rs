@@ -1,4 +1,4 @@
-//! Random histories: whatever is asked in whatever order, the invariants hold at every step.
+//! Random histories: the invariants hold at every step, for all commands in any order.
 
 use std::collections::HashMap;
 
@@ -91,7 +91,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    // `Fixture` itself checks after each step that numbers add up and that a replay of the log gives the same book.
+    // After each step, `Fixture` checks that counters add up and that a replay of the log gives the same book.
     #[test]
     fn nothing_is_given_twice_or_lost(steps in proptest::collection::vec(step(), 1..150)) {
         let setups = setups();
@@ -108,12 +108,12 @@ proptest! {
                     let is_granted = matches!(outcome, Ok(Outcome::Granted(_)));
                     if let (Ok(Some(grant)), Some(key)) = (outcome.as_ref().map(Outcome::grant), key.clone()) {
                         let meant = *meanings.entry((campaign, user, key)).or_insert(grant.number);
-                        prop_assert_eq!(meant, grant.number, "a key means two orders");
+                        prop_assert_eq!(meant, grant.number, "a key names two orders");
                     }
                     match outcome {
                         Ok(Outcome::Granted(grant)) => {
                             let before = grants.insert((campaign, grant.number), user);
-                            prop_assert_eq!(before, None, "a number was given twice");
+                            prop_assert_eq!(before, None, "a number was granted twice");
                         }
                         Ok(Outcome::AlreadyGranted(grant)) => {
                             prop_assert_eq!(grants.get(&(campaign, grant.number)), Some(&user));

@@ -1,4 +1,4 @@
-//! What a book must guarantee, in scenarios and in random histories.
+//! Guarantees of a book, in scenarios and in random histories.
 
 mod amounts;
 mod histories;
@@ -68,7 +68,7 @@ fn sale(n: u128, stock: u32, limit: u32) -> Setup {
     )
 }
 
-/// A book with its log and its clock, and a shadow that replays the log: the two must never differ.
+/// A book with its log and its clock, and a shadow that replays the log. Both must always be equal.
 struct Fixture {
     book: Book,
     shadow: Book,
@@ -108,7 +108,7 @@ impl Fixture {
         outcome
     }
 
-    /// The numbers add up, and the shadow that replays what was logged behind `before` equals the book.
+    /// Checks that counters add up, and that the shadow equals the book after it replays the log after `before`.
     fn check(&mut self, before: usize, request: &impl std::fmt::Debug) {
         for entry in &self.log[before..] {
             self.shadow.replay(entry);
@@ -154,7 +154,7 @@ impl Fixture {
         };
         let peeked = self.book.peek(at(self.now), &claim, self.book.head());
         let outcome = self.claim_as(&claim)?;
-        // What the gate says, the book says; what it leaves open, only the book decides.
+        // The book confirms every answer of the gate. If the gate has none, the book grants the claim.
         assert_eq!(peeked.is_some(), !matches!(outcome, Outcome::Granted(_)));
         assert!(peeked.is_none_or(|peeked| peeked == outcome));
         Ok(outcome)
@@ -171,7 +171,7 @@ impl Fixture {
         self.pay_at(setup, number, payment, None)
     }
 
-    /// A payment that was made then, and is reported now.
+    /// Reports a payment now that was made at `paid_at`.
     fn pay_at(
         &mut self,
         setup: &Setup,
@@ -187,7 +187,7 @@ impl Fixture {
         };
         match self.apply(pay).unwrap() {
             Reply::Payment(outcome, _) => outcome,
-            reply => panic!("a payment was answered {reply:?}"),
+            reply => panic!("unexpected reply to a payment: {reply:?}"),
         }
     }
 

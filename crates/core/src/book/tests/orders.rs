@@ -66,7 +66,7 @@ fn a_payment_after_expiry_gets_the_units_back_or_is_owed_back() {
     assert_eq!(
         fixture.pay(&setup, 1, "p1"),
         PaymentOutcome::RefundDue,
-        "a replay is not owed twice"
+        "a replay makes no second refund due"
     );
     assert_eq!(state(&fixture, &setup, 1), (OrderState::Expired, 1));
 }
@@ -104,7 +104,10 @@ fn payments_are_honoured_once() {
 #[test]
 fn what_is_owed_back_for_an_order_is_a_sum_that_fits() {
     let most = STOCK_PRICE_MINOR_MAX.checked_mul(i64::from(REFUNDS_DUE_MAX) + 1);
-    assert!(most.is_some(), "all of it, and the price of a return");
+    assert!(
+        most.is_some(),
+        "the refunds due of an order fit 64 bits, with the price of a return"
+    );
     let setup = sale(1, 5, 5);
     let mut fixture = Fixture::with(std::slice::from_ref(&setup));
     for user in ["a", "b"] {
@@ -125,7 +128,11 @@ fn what_is_owed_back_for_an_order_is_a_sum_that_fits() {
     assert_eq!(fixture.apply(one_more), Err(Refusal::TooManyPayments));
     assert_eq!(fixture.pay(&setup, 1, "p0"), PaymentOutcome::RefundDue);
     assert_eq!(fixture.pay(&setup, 1, "paid"), PaymentOutcome::Paid);
-    assert_eq!(fixture.log.len(), length, "nothing of it is in the log");
+    assert_eq!(
+        fixture.log.len(),
+        length,
+        "a refused payment writes no entry"
+    );
     assert_eq!(
         state(&fixture, &setup, 1),
         (OrderState::Paid, REFUNDS_DUE_MAX)
@@ -151,7 +158,7 @@ fn cancelling_gives_back_once_and_only_what_is_held() {
     assert_eq!(
         replay.grant().unwrap().number,
         1,
-        "the key still means the cancelled order"
+        "the key still names the cancelled order"
     );
     fixture.claim_with(&setup, "a", 1, Some("k2")).unwrap();
     assert_eq!(fixture.pay(&setup, 2, "p2"), PaymentOutcome::Paid);
@@ -205,7 +212,7 @@ fn claiming_and_cancelling_for_ever_is_stopped() {
     );
     assert!(
         matches!(fixture.claim(&setup, "b"), Outcome::Granted(_)),
-        "others are not concerned"
+        "other users are not limited"
     );
 }
 
@@ -224,7 +231,7 @@ fn a_clock_that_jumps_back_does_not_keep_units_from_returning() {
     }
 }
 
-/// A book whose orders have so long for payments that are reported late.
+/// A book with this grace for late reports of payments.
 fn with_grace(setup: &Setup, ms: i64, since: i64) -> Fixture {
     let grace = Grace {
         ms,
@@ -240,15 +247,15 @@ fn with_grace(setup: &Setup, ms: i64, since: i64) -> Fixture {
 
 #[test]
 fn an_order_expires_when_the_grace_behind_its_hold_is_over() {
-    // So much grace, since then: and so long behind the start the order expires.
+    // Grace, start of reporting, and expiry of the order after the start of the sale.
     for (ms, since, expires) in [
         (0, 0, HOLD),
         (7, 0, HOLD + 7),
         (7, START + HOLD, HOLD + 7),
-        // The service was down until then, in part or all the time.
+        // The service was down until then, for a part of the hold or all of it.
         (7, START + HOLD + 100, HOLD + 107),
         (0, START + HOLD + 100, HOLD + 100),
-        // No more than the hold itself.
+        // The grace is at most the hold itself.
         (HOLD + 1, 0, 2 * HOLD),
     ] {
         let setup = sale(1, 1, 1);
@@ -265,21 +272,21 @@ fn an_order_expires_when_the_grace_behind_its_hold_is_over() {
     }
 }
 
-/// The units of a hold that meets a time in which nobody could pay are kept for as much longer, however often.
+/// Each downtime during a hold extends the hold by its length since the grant.
 #[test]
 fn holds_stand_still_while_the_service_is_down() {
     let down = |began: i64, ended: i64| Downtime {
         began: at(START + began),
         ended: at(START + ended),
     };
-    // When the service was down, when the order was made, and how long behind the start its hold ends.
+    // Downtimes, time of the grant, and end of the hold after the start of the sale.
     let cases: &[(&[Downtime], i64, i64)] = &[
         (&[], 0, HOLD),
         (&[down(10, 500)], 0, HOLD + 490),
         (&[down(10, 500), down(HOLD, HOLD + 7)], 0, HOLD + 497),
-        // Nobody was granted anything meanwhile, except by a clock that was set back.
+        // During a downtime a claim is only granted if a clock was set back.
         (&[down(10, 500)], 400, 400 + HOLD + 100),
-        // Before the order, and behind the end of the hold.
+        // Before the order, and after the end of the hold.
         (&[down(10, 500)], 500, 500 + HOLD),
         (&[down(HOLD, HOLD + 500)], 0, HOLD),
         // Longer than the hold.
@@ -314,13 +321,13 @@ fn holds_stand_still_while_the_service_is_down() {
     }
 }
 
-/// Grants are not dated backwards by a clock that is set back a little, and not ahead by one that was ahead for a
-/// while.
+/// A clock that is set back a little does not date grants backwards. A clock that was ahead for a while does not date
+/// later grants ahead.
 #[test]
 fn a_grant_in_a_glitch_dates_no_later_ones() {
     let setup = sale(1, 5, 1);
     let mut fixture = Fixture::with(std::slice::from_ref(&setup));
-    // When it is, and how the grant is dated.
+    // Time of the claim, and date of the grant.
     let minute = 60_000;
     for (user, now, dated) in [
         ("a", 1_000, 1_000),
@@ -334,7 +341,7 @@ fn a_grant_in_a_glitch_dates_no_later_ones() {
         let granted_at = outcome.grant().map(|grant| grant.granted_at);
         assert_eq!(granted_at, Some(at(START + minute + dated)), "{user}");
     }
-    // The holds behind the one that is dated ahead end once it has left.
+    // The holds after the grant that is dated ahead end once it has left its hold.
     fixture.now = START + 3 * minute;
     fixture.tick();
     assert_eq!(state(&fixture, &setup, 1).0, OrderState::Expired);
@@ -351,13 +358,13 @@ fn a_grant_in_a_glitch_dates_no_later_ones() {
 fn the_time_of_a_payment_decides_whether_the_hold_was_kept() {
     use PaymentOutcome::{Paid, RefundDue, Reinstated};
     let end = START + HOLD;
-    // When it was paid, whether the sale is over by then, and what comes of it, in the grace.
+    // Time of the payment, whether the sale is closed by then, and the outcome, within the grace.
     for (paid_at, closed, expected) in [
         (Some(end - 1), false, Paid),
         (Some(end - 1), true, Paid),
         (Some(end), false, Reinstated),
         (Some(end), true, RefundDue),
-        // Who does not say when has paid just now.
+        // A payment without a time was made now.
         (None, false, Reinstated),
         (None, true, RefundDue),
         // The other clock is ahead.
@@ -375,7 +382,7 @@ fn the_time_of_a_payment_decides_whether_the_hold_was_kept() {
             let outcome = fixture.pay_at(&setup, 1, "p", paid_at);
             assert_eq!(outcome, expected, "{paid_at:?} {closed}");
         }
-        // Reported again, it is the payment that it was, whenever it is said to have been made.
+        // A repeated report is a replay, with any time of payment.
         for again in [None, Some(START), Some(end + 1)] {
             assert_eq!(fixture.pay_at(&setup, 1, "p", again), expected);
         }
@@ -404,7 +411,7 @@ fn a_payment_in_time_whose_report_comes_behind_the_grace_finds_its_units_or_is_o
         assert_eq!(
             fixture.claim(&setup, "b"),
             Outcome::SoldOut { remaining: 0 },
-            "the units are kept"
+            "the order keeps its units"
         );
         fixture.now += 1;
         fixture.tick();
@@ -443,7 +450,7 @@ fn what_several_orders_of_a_user_come_to_follows_their_steps() {
         let order = order(&fixture, number);
         fixture.apply(Command::Cancel { order }).unwrap();
     }
-    // One unit is kept, so that five are too many, and each key still means its order.
+    // One unit is kept, so five more exceed the limit. Each key still names its order.
     let reached = Outcome::LimitReached { limit: 5, held: 1 };
     assert_eq!(claim(&mut fixture, 5, None), reached);
     for (number, key) in [(1, "k1"), (3, "k3")] {

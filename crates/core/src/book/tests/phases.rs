@@ -1,10 +1,10 @@
-//! The window, pausing, closing: which outcome comes first, and what goes back.
+//! Window, pause and close: precedence of outcomes, and the rest that returns to the owner.
 
 use super::*;
 
 #[test]
 fn outcomes_come_in_their_order_of_precedence() {
-    // Each step adds a reason that stands before all earlier ones.
+    // Each step adds a reason that precedes all earlier ones.
     let setup = sale(1, 1, 1);
     let mut fixture = Fixture::with(std::slice::from_ref(&setup));
     fixture.now = START - 1;
@@ -49,7 +49,7 @@ fn the_window_opens_and_ends_on_the_millisecond() {
     check(&mut fixture, START, "a", "granted");
     check(&mut fixture, END - 1, "b", "granted");
     check(&mut fixture, END, "c", "ended");
-    // A clock that jumps back reopens the window, but takes nothing back.
+    // A clock that jumps back reopens the window, but undoes no grant.
     check(&mut fixture, START, "c", "granted");
     check(&mut fixture, START - 1, "a", "already_granted");
 }
@@ -72,8 +72,12 @@ fn a_tick_closes_what_is_over_and_refunds_once() {
     let length = fixture.log.len();
     fixture.tick();
     fixture.act(&setup, CampaignAction::Close).unwrap();
-    assert_eq!(fixture.log.len(), length, "a closed campaign is closed");
-    fixture.now = START; // the clock jumps back: what was refunded is not handed out again
+    assert_eq!(
+        fixture.log.len(),
+        length,
+        "closing a closed campaign writes no entry"
+    );
+    fixture.now = START; // the clock jumps back: refunded shares are not granted again
     assert_eq!(fixture.claim(&setup, "b"), Outcome::Ended);
 }
 
@@ -116,7 +120,7 @@ fn acting_by_phase() {
     }
 }
 
-/// Whoever has not heard the answer to a pause asks again when the window is over.
+/// A user who did not receive the reply to a pause repeats it after the window is over.
 #[test]
 fn a_pause_is_done_until_the_campaign_is_closed() {
     let setup = sale(1, 5, 1);
@@ -126,7 +130,11 @@ fn a_pause_is_done_until_the_campaign_is_closed() {
     fixture.now = END;
     assert!(fixture.act(&setup, CampaignAction::Pause).is_ok());
     assert_eq!(fixture.tally(&setup).phase, Phase::Ended);
-    assert_eq!(fixture.log.len(), before, "it changes nothing");
+    assert_eq!(
+        fixture.log.len(),
+        before,
+        "a repeated pause writes no entry"
+    );
     fixture.tick();
     assert!(fixture.act(&setup, CampaignAction::Pause).is_err());
 }

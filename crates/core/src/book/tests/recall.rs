@@ -1,17 +1,17 @@
-//! Campaigns that leave a book and come back.
+//! Eviction of campaigns from a book, and their reload.
 
 use super::*;
 
-/// What was read before a campaign was here last does not have what happened to it then.
+/// Rows that were read before a campaign was last in the book lack its changes since then.
 #[test]
 fn what_was_read_too_early_is_read_again() {
     let setup = sale(1, 5, 1);
     let mut fixture = Fixture::with(std::slice::from_ref(&setup));
     let id = setup.campaign.id;
     let Outcome::Granted(grant) = fixture.claim(&setup, "a") else {
-        panic!("the first one is granted")
+        panic!("the first claim must be granted")
     };
-    // Read behind the first grant.
+    // Rows that were read after the first grant.
     let standing = Standing {
         phase: Phase::Scheduled,
         granted: 1,
@@ -35,22 +35,22 @@ fn what_was_read_too_early_is_read_again() {
     };
     let now = at(START);
     let book = &mut fixture.book;
-    assert!(book.recall(now, read()), "it is here");
+    assert!(book.recall(now, read()), "the campaign is in the book");
     assert!(book.retire(id, 1).is_none(), "its grant is not settled");
     let left = book.retire(id, 2).unwrap();
     assert!(book.recall(now, read()));
     assert_eq!(book.tally(now, id), Some(left.tally(now)));
-    // It changes, and leaves again.
+    // The campaign changes, and is evicted again.
     fixture.claim(&setup, "b");
     let book = &mut fixture.book;
     let left = book.retire(id, 3).unwrap();
-    assert!(!book.recall(now, read()), "it lacks a grant");
+    assert!(!book.recall(now, read()), "the rows lack a grant");
     assert!(!book.has(id));
     assert!(book.recall(now, left));
     assert_eq!(book.tally(now, id).map(|tally| tally.granted), Some(2));
 }
 
-/// A few rows answer as the whole campaign does.
+/// A few rows answer in the same way as the whole campaign.
 #[test]
 fn an_excerpt_answers_about_its_grants_as_the_book_does() {
     let setup = sale(1, 10, 2);
@@ -128,9 +128,9 @@ fn an_excerpt_answers_about_its_grants_as_the_book_does() {
     };
     let empty = || Excerpt::new(setup.campaign.clone(), &[]);
     let skipping = empty().finish(&stored(4, 0, 8)).unwrap();
-    assert_eq!(skipping.tally(now).grants, 4, "1, 5, 6 and 8");
+    assert_eq!(skipping.tally(now).grants, 4, "the numbers 1, 5, 6 and 8");
     assert!(
         empty().finish(&stored(9, 2, 11)).is_err(),
-        "more than there was"
+        "users and owner have more units than the supply"
     );
 }

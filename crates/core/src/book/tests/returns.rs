@@ -8,7 +8,7 @@ fn part(quantity: u32, key: &str) -> Option<ReturnPart> {
     Some(ReturnPart { quantity, key })
 }
 
-/// Returns units; answers with the order's state, the units returned, and payments owed back.
+/// Returns units; answers with the order's state, its returned units, and its payments with a refund due.
 fn give(
     fixture: &mut Fixture,
     setup: &Setup,
@@ -38,7 +38,11 @@ fn units_are_returned_once_per_key_until_none_is_left() {
         let given = give(&mut fixture, &setup, part(1, "k"));
         assert_eq!(given, Ok((OrderState::Paid, 1, 1)));
     }
-    assert_eq!(fixture.log.len(), entries + 1, "a key acts once");
+    assert_eq!(
+        fixture.log.len(),
+        entries + 1,
+        "a repeated key writes no entry"
+    );
     for (quantity, key, refusal) in [
         (2, "k", Refusal::KeyReused),
         (4, "l", Refusal::ReturnTooLarge { left: 3 }),
@@ -47,7 +51,7 @@ fn units_are_returned_once_per_key_until_none_is_left() {
         let refused = give(&mut fixture, &setup, part(quantity, key));
         assert_eq!(refused, Err(refusal), "{quantity} {key}");
     }
-    // The limit counts what the user has: one unit is free again, and the limit allows no more.
+    // The limit counts the units that the user has: only one unit is free again.
     let full = fixture.claim_with(&setup, "a", 2, None).unwrap();
     assert_eq!(full, Outcome::LimitReached { limit: 4, held: 3 });
     assert!(
@@ -61,7 +65,7 @@ fn units_are_returned_once_per_key_until_none_is_left() {
     assert_eq!(given, Ok((OrderState::Paid, 2, 1)));
     let given = give(&mut fixture, &setup, part(2, "m"));
     assert_eq!(given, Ok((OrderState::Returned, 4, 1)));
-    // Each key still means what it did, and all of the order is returned.
+    // Each key still names its return, and the order is completely returned.
     for again in [part(1, "k"), part(2, "m"), None] {
         let given = give(&mut fixture, &setup, again);
         assert_eq!(given, Ok((OrderState::Returned, 4, 1)));
@@ -76,7 +80,7 @@ fn units_are_returned_once_per_key_until_none_is_left() {
     assert_eq!((tally.granted, tally.remaining), (1, 4));
 }
 
-/// Without a quantity all that is left is returned, after the close to the owner.
+/// Without a quantity, all remaining units are returned: after the close, to the owner.
 #[test]
 fn the_rest_is_returned_without_a_quantity() {
     let setup = sale(1, 5, 4);
@@ -96,7 +100,7 @@ fn the_rest_is_returned_without_a_quantity() {
     assert_eq!((tally.granted, tally.returned, tally.remaining), (0, 5, 0));
 }
 
-/// An order that costs nothing is returned in parts as well, and cancelled as far as it is left.
+/// An order that costs nothing is also returned in parts, and a cancellation returns the rest.
 #[test]
 fn a_free_order_is_returned_in_parts() {
     let mut setup = sale(1, 5, 4);
@@ -117,7 +121,7 @@ fn a_free_order_is_returned_in_parts() {
     assert_eq!((tally.granted, tally.remaining), (0, 5));
 }
 
-/// A campaign that is read again has its returns, with their keys.
+/// A reloaded campaign has its returns, with their keys.
 #[test]
 fn returns_survive_a_reload() {
     let setup = sale(1, 5, 4);
