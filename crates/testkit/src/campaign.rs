@@ -1,4 +1,4 @@
-//! Campaigns in one line, the same ones every time.
+//! Builders of campaigns. The same input always gives the same campaign.
 
 use qiang_core::{
     admission::AdmissionRatio,
@@ -12,19 +12,19 @@ use qiang_core::{
 };
 use uuid::Uuid;
 
-/// When the built campaigns open, by default: an instant in 2027.
+/// Default opening time of built campaigns: an instant in 2027.
 pub const OPENS: Timestamp = Timestamp::from_millis(1_800_000_000_000);
-/// How long they stay open, by default: an hour.
+/// Default duration of their window: an hour.
 pub const OPEN_MS: i64 = 3_600_000;
-/// How long a sale holds unpaid orders, by default: a minute.
+/// Default hold of a sale: a minute.
 pub const HOLD_MS: i64 = 60_000;
-/// Who sends the packets and sells the stock.
+/// Default sender of red packets and seller of sales.
 pub const OWNER: &str = "owner";
 
 /// The currency of all built campaigns.
 ///
 /// # Panics
-/// Never: the code is ISO 4217's.
+/// Never: ISO 4217 contains the code.
 #[must_use]
 pub fn currency() -> Currency {
     "CNY".parse().expect("CNY is a currency")
@@ -33,7 +33,7 @@ pub fn currency() -> Currency {
 /// The `n`-th campaign id.
 ///
 /// # Panics
-/// Never: the version is put in.
+/// Never: the bits contain the version.
 #[must_use]
 pub fn id(n: u64) -> CampaignId {
     let bits = (0x7_u128 << 76) | (0x2_u128 << 62) | (u128::from(n) << 80);
@@ -43,7 +43,7 @@ pub fn id(n: u64) -> CampaignId {
 /// A user.
 ///
 /// # Panics
-/// When the name is none.
+/// If the name is not well-formed.
 #[must_use]
 pub fn user(name: &str) -> UserId {
     UserId::new(name).expect("a user's name in a test is well-formed")
@@ -52,14 +52,14 @@ pub fn user(name: &str) -> UserId {
 /// A red packet of `total` minor units in `count` shares.
 ///
 /// # Panics
-/// When no such split is possible.
+/// If no such split is possible.
 #[must_use]
 pub fn red_packet(total: i64, count: u32, rule: SplitRule) -> Builder {
     let split = Split::new(total, count, rule).expect("a split in a test is possible");
     Builder::new(Draft::RedPacket(split))
 }
 
-/// A sale of `stock` units, one a user, 100 minor units each.
+/// A sale of `stock` units at 100 minor units each, at most one per user.
 #[must_use]
 pub fn sale(stock: u32) -> Builder {
     Builder::new(Draft::Sale {
@@ -83,7 +83,7 @@ enum Draft {
     },
 }
 
-/// A campaign in the making.
+/// Builder of a campaign.
 #[derive(Debug, Clone)]
 pub struct Builder {
     draft: Draft,
@@ -108,7 +108,7 @@ impl Builder {
         }
     }
 
-    /// Units for sale, where they are more than 32 bits have; for sales.
+    /// Sets the units for sale, also above 32 bits; for sales.
     #[must_use]
     pub fn stock(mut self, units: u64) -> Self {
         if let Draft::Sale { stock, .. } = &mut self.draft {
@@ -117,7 +117,7 @@ impl Builder {
         self
     }
 
-    /// Units that one user may have; for sales.
+    /// Sets the maximum units per user; for sales.
     #[must_use]
     pub fn limit(mut self, units: u32) -> Self {
         if let Draft::Sale { limit, .. } = &mut self.draft {
@@ -126,7 +126,7 @@ impl Builder {
         self
     }
 
-    /// The price of a unit in minor units; for sales.
+    /// Sets the price of a unit in minor units; for sales.
     #[must_use]
     pub fn price(mut self, minor: i64) -> Self {
         if let Draft::Sale { price, .. } = &mut self.draft {
@@ -135,7 +135,7 @@ impl Builder {
         self
     }
 
-    /// How long unpaid orders keep their units; for sales.
+    /// Sets the hold of unpaid orders; for sales.
     #[must_use]
     pub fn hold_ms(mut self, millis: i64) -> Self {
         if let Draft::Sale { hold_ms, .. } = &mut self.draft {
@@ -144,14 +144,14 @@ impl Builder {
         self
     }
 
-    /// Which amounts beside the price pay an order; for sales.
+    /// Sets the policy that says which amounts other than the price pay an order; for sales.
     #[must_use]
     pub fn payment_policy(mut self, policy: PaymentPolicy) -> Self {
         self.payment_policy = policy;
         self
     }
 
-    /// How many users it admits for each unit that is left; none for all; for sales.
+    /// Sets how many users are admitted per unit left; `None` admits all; for sales.
     #[must_use]
     pub fn admission(mut self, ratio: Option<AdmissionRatio>) -> Self {
         if let Draft::Sale { admission, .. } = &mut self.draft {
@@ -160,38 +160,38 @@ impl Builder {
         self
     }
 
-    /// Who sends or sells.
+    /// Sets the sender or seller.
     #[must_use]
     pub fn owner(mut self, name: &str) -> Self {
         name.clone_into(&mut self.owner);
         self
     }
 
-    /// When claims are accepted: from `opens` on, for `open_ms`.
+    /// Sets the window: claims are accepted from `opens` on, for `open_ms`.
     #[must_use]
     pub fn window(mut self, opens: Timestamp, open_ms: i64) -> Self {
         (self.opens, self.ends) = (opens, opens.plus_millis(open_ms));
         self
     }
 
-    /// The acknowledgement level asked for; the weakest if none is.
+    /// Sets the required acknowledgement level. The default is the weakest.
     #[must_use]
     pub fn ack(mut self, level: AckLevel) -> Self {
         self.ack = level;
         self
     }
 
-    /// What a packet's shares are drawn from.
+    /// Sets the seed of a packet's shares.
     #[must_use]
     pub fn seed(mut self, byte: u8) -> Self {
         self.seed = [byte; 32];
         self
     }
 
-    /// The campaign under the `n`-th id, as an engine takes it up.
+    /// The campaign with the `n`-th id, as an engine opens it.
     ///
     /// # Panics
-    /// When the numbers make no campaign.
+    /// If the values do not form a valid campaign.
     #[must_use]
     pub fn setup(&self, n: u64) -> Setup {
         let rules = match self.draft {
@@ -229,17 +229,17 @@ impl Builder {
     }
 }
 
-/// A campaign to be claimed from.
+/// A campaign as the target of claims.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Target {
     /// Its id.
     pub id: CampaignId,
-    /// What it is claimed as.
+    /// Kind that its claims name.
     pub kind: CampaignKind,
 }
 
 impl Target {
-    /// The target that a setup makes.
+    /// Target of a setup.
     #[must_use]
     pub fn of(setup: &Setup) -> Self {
         Self {
@@ -248,7 +248,7 @@ impl Target {
         }
     }
 
-    /// The same campaign claimed as the other kind.
+    /// The same campaign, claimed as the other kind.
     #[must_use]
     pub fn mistaken(self) -> Self {
         let kind = match self.kind {
@@ -258,13 +258,13 @@ impl Target {
         Self { kind, ..self }
     }
 
-    /// A claim to one share or unit, without a key.
+    /// A claim of one share or unit, without a key.
     #[must_use]
     pub fn one(self, name: &str) -> Claim {
         self.units(name, 1)
     }
 
-    /// A claim to some units, without a key.
+    /// A claim of some units, without a key.
     #[must_use]
     pub fn units(self, name: &str, quantity: u32) -> Claim {
         Claim {
@@ -276,10 +276,10 @@ impl Target {
         }
     }
 
-    /// A claim to some units under an idempotency key.
+    /// A claim of some units under an idempotency key.
     ///
     /// # Panics
-    /// When the key is none.
+    /// If the key is not well-formed.
     #[must_use]
     pub fn keyed(self, name: &str, quantity: u32, key: &str) -> Claim {
         let key = IdempotencyKey::new(key).expect("a key in a test is well-formed");

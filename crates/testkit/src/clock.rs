@@ -1,4 +1,4 @@
-//! A clock that stands still until a test moves it, in either direction.
+//! A clock that only a test moves, forwards or backwards.
 
 use std::sync::{
     Arc,
@@ -7,23 +7,23 @@ use std::sync::{
 
 use qiang_core::{ports::Clock, time::Timestamp};
 
-/// A clock set by hand.
+/// Clock set by the test.
 #[derive(Debug)]
 pub struct ManualClock(AtomicI64);
 
 impl ManualClock {
-    /// A clock that shows `now`.
+    /// Creates a clock that shows `now`.
     #[must_use]
     pub fn new(now: Timestamp) -> Arc<Self> {
         Arc::new(Self(AtomicI64::new(now.as_millis())))
     }
 
-    /// Shows `now` from here on, whether later or earlier than before.
+    /// Sets the time to `now`, later or earlier than before.
     pub fn set(&self, now: Timestamp) {
         self.0.store(now.as_millis(), Ordering::SeqCst);
     }
 
-    /// Moves on by `millis`, or back if it is negative, and returns the new instant.
+    /// Moves by `millis`, backwards if negative, and returns the new instant.
     pub fn advance(&self, millis: i64) -> Timestamp {
         let before = self.0.fetch_add(millis, Ordering::SeqCst);
         Timestamp::from_millis(before).plus_millis(millis)

@@ -1,4 +1,4 @@
-//! An engine in memory: a book behind a lock. It is what a ledger is tried with where no real engine is at hand.
+//! Engine in memory: a book with a lock. Tests of a ledger use it instead of a real engine.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -14,7 +14,7 @@ use qiang_core::{
 
 use crate::{ManualClock, spread::SpreadBook};
 
-/// A book that answers at once, and whose logs can be read. Cloning gives another handle to the same one.
+/// Book that answers at once and has readable logs. Clones share the same book.
 #[derive(Debug, Clone)]
 pub struct BookEngine {
     book: Arc<Mutex<SpreadBook>>,
@@ -22,7 +22,7 @@ pub struct BookEngine {
 }
 
 impl BookEngine {
-    /// An engine in which nothing has happened, that spreads every campaign over these partitions.
+    /// Creates an empty engine that spreads every campaign over these partitions.
     #[must_use]
     pub fn new(clock: Arc<ManualClock>, partitions: Vec<PartitionId>) -> Self {
         Self {

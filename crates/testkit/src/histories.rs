@@ -1,4 +1,4 @@
-//! Random histories: what happens to a handful of campaigns, for engines to be compared with the book on.
+//! Random histories of a few campaigns, to compare engines with the book.
 
 use proptest::prelude::*;
 use qiang_core::{
@@ -16,7 +16,7 @@ use crate::campaign::{Builder, OPENS, Target, red_packet, sale};
 
 const MINUTE_MS: i64 = 60_000;
 
-/// The campaigns of every history; each may or may not be opened at some time.
+/// Campaigns of every history. A history may or may not open each of them.
 #[must_use]
 pub fn setups() -> Vec<Setup> {
     let minutes = |n: i64| OPENS.plus_millis(n * MINUTE_MS);
@@ -43,7 +43,7 @@ pub fn setups() -> Vec<Setup> {
     numbered.map(setup).collect()
 }
 
-/// One command of a batch. Campaigns, users, orders, keys and payments are few, so that they meet often.
+/// One command of a batch. There are few campaigns, users, orders, keys and payments, so that commands often conflict.
 #[derive(Debug, Clone)]
 #[expect(missing_docs, reason = "the fields of the command, as small numbers")]
 pub enum CommandDraft {
@@ -84,7 +84,7 @@ pub enum CommandDraft {
     },
 }
 
-/// Changes of terms, with instants so many milliseconds behind [`OPENS`], mostly one thing at a time.
+/// Changes of terms, with instants this many milliseconds after [`OPENS`]. Most change one term only.
 pub fn terms_change(instants: std::ops::Range<i64>) -> impl Strategy<Value = TermsChange> {
     let instant = move || {
         let millis = instants.clone();
@@ -97,7 +97,7 @@ pub fn terms_change(instants: std::ops::Range<i64>) -> impl Strategy<Value = Ter
             starts_at,
             ends_at,
             per_user_limit,
-            // One minor unit is never the price: a payment of it is owed back.
+            // One minor unit is never the price, so a payment of it becomes a refund due.
             unit_price_minor: price.map(|minor: i64| minor + i64::from(minor == 1) * 3),
             admission: percent.and_then(|percent| AdmissionBound::from_percent(percent).ok()),
         },
@@ -107,13 +107,13 @@ pub fn terms_change(instants: std::ops::Range<i64>) -> impl Strategy<Value = Ter
 /// One step of a history.
 #[derive(Debug, Clone)]
 pub enum Transition {
-    /// An engine takes up the campaign of this place.
+    /// An engine opens the campaign at this index.
     Open(usize),
-    /// Commands that come together.
+    /// Commands that arrive together.
     Batch(Vec<CommandDraft>),
-    /// Moves the clock, by milliseconds.
+    /// Moves the clock by this many milliseconds.
     Wait(i64),
-    /// The engine goes down and comes up again.
+    /// The engine stops and starts again.
     Restart,
 }
 
@@ -129,7 +129,7 @@ fn claim() -> impl Strategy<Value = CommandDraft> {
             campaign,
             mistaken,
             user,
-            // Of a packet, and of the sale with a limit of one, mostly one is asked for.
+            // Most claims of a packet, or of the sale with limit one, are for one unit.
             quantity: if matches!(campaign, 0 | 3 | 4) {
                 1.max(quantity - 1)
             } else {
@@ -140,7 +140,7 @@ fn claim() -> impl Strategy<Value = CommandDraft> {
     )
 }
 
-/// The price as a rule, now and then another amount or another currency. The sales accept more than the price.
+/// Usually the price, sometimes another amount or currency. The sales accept more than the price.
 pub(crate) fn received() -> impl Strategy<Value = Received> {
     let other = |minor, code: &str| {
         Just(Received::Other(Money::new(
@@ -159,7 +159,7 @@ pub(crate) fn received() -> impl Strategy<Value = Received> {
     ]
 }
 
-/// Units that are returned and a key, or all that are left. Keys are few, so that they meet.
+/// Returned units with a key, or `None` for all that are left. There are few keys, so that keys repeat.
 pub(crate) fn part() -> impl Strategy<Value = Option<(u32, u8)>> {
     prop::option::weighted(0.7, (1..3_u32, 0..3_u8))
 }
@@ -178,7 +178,7 @@ fn step() -> impl Strategy<Value = CommandDraft> {
                 number,
                 payment,
                 paid_at,
-                // The sale that begins at 0 accepts no other amount, whatever its price is later.
+                // The sale that starts at price 0 never accepts another amount, even after its price changes.
                 received: match (campaign, received) {
                     (5, Received::Accepted(money)) => Received::Other(money),
                     (_, received) => received,
@@ -197,7 +197,7 @@ fn step() -> impl Strategy<Value = CommandDraft> {
     ]
 }
 
-/// What can happen next.
+/// Possible next transitions.
 pub fn transition() -> impl Strategy<Value = Transition> {
     let wait = prop_oneof![
         8 => 0..2 * MINUTE_MS,
@@ -214,7 +214,7 @@ pub fn transition() -> impl Strategy<Value = Transition> {
     .boxed()
 }
 
-/// What an engine or a book is asked.
+/// Request to an engine or a book.
 #[derive(Debug, Clone)]
 #[expect(missing_docs, reason = "one for each method that takes it")]
 pub enum Request {
@@ -235,10 +235,10 @@ impl From<Command> for Request {
 }
 
 impl CommandDraft {
-    /// The request, with the campaign of each place as its target.
+    /// The request, with its target looked up by campaign index.
     ///
     /// # Panics
-    /// Never: its texts are well-formed.
+    /// Never: all its texts are well-formed.
     #[must_use]
     pub fn request(&self, target: impl Fn(usize) -> Target) -> Request {
         Request::Command(match *self {
@@ -299,7 +299,7 @@ impl CommandDraft {
     }
 }
 
-/// The request of a draft whose places are those of `setups`.
+/// The request of a draft, with campaign indexes of `setups`.
 #[must_use]
 pub fn request(setups: &[Setup], draft: CommandDraft) -> Request {
     draft.request(|campaign| Target::of(&setups[campaign]))

@@ -1,9 +1,11 @@
-//! What tests of more than one crate share: a clock that is set by hand, campaigns made in one line, random histories,
-//! the suites that every engine and ledger must pass, an engine in memory for ledgers to be tried with, an auditor that
-//! checks a history against the invariants by its own arithmetic, real servers to start, kill and start again, and a
-//! proxy that fails on command.
+//! Tools shared by the tests of several crates.
 //!
-//! Only for `dev-dependencies`. A panic is a report here.
+//! - a clock that the test sets, builders of campaigns, and random histories;
+//! - the suites that every engine, transport and ledger must pass, and an engine in memory for ledgers;
+//! - an auditor that checks a history against the invariants with its own arithmetic;
+//! - real servers that tests start, kill and restart, and a proxy that fails on command.
+//!
+//! Only for `dev-dependencies`: it panics to report a failure.
 
 pub mod auditor;
 pub mod campaign;
@@ -18,8 +20,8 @@ pub mod spread;
 
 pub use clock::ManualClock;
 
-/// Variables that turn off the limits of users and addresses of a node whose whole load is one program's, and have it
-/// listen on one port alone.
+/// Variables that turn off the limits per user and per address, for a node whose whole load comes from one program. The
+/// node then also listens on one port only.
 pub const NO_LIMITS: [(&str, &str); 9] = [
     ("QIANG__ADMIN__LISTEN", "server"),
     ("QIANG__LIMITS__CLAIMS_PER_USER_PER_SECOND", "0"),

@@ -1,7 +1,7 @@
-//! A TCP proxy that fails on command: what lies between a client and a server when a network misbehaves.
+//! TCP proxy that fails on command, like a faulty network between client and server.
 //!
-//! A connection that has lost bytes never forwards any again in that direction: a stream with a hole would hand a
-//! client the answer to another question, which no network does.
+//! After a connection has lost bytes in one direction, the proxy stops forwarding in it. A stream with a hole
+//! would give a client the answer to another request, which no network does.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener as StdListener};
@@ -18,16 +18,16 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::servers::Port;
 
-/// How many bytes are forwarded at once.
+/// Maximum bytes forwarded at once.
 const CHUNK_BYTES_MAX: usize = 16 * 1024;
 
-/// How many chunks may be under way in a direction; then reading waits.
+/// Maximum chunks in flight per direction. Reading pauses at this number.
 const CHUNKS_MAX: usize = 64;
 
-/// How many pieces a second a throttled direction is written in, if its rate is not lower.
+/// Writes per second of a throttled direction, unless its rate is lower.
 const PIECES_PER_SECOND: u32 = 50;
 
-/// What is done to the bytes of one direction.
+/// Fault of one direction.
 #[derive(Clone, Copy, Debug, Default)]
 struct Flow {
     delay: Duration,
@@ -42,29 +42,29 @@ struct Faults {
 }
 
 impl Faults {
-    /// Nothing comes through either way: there is no point in connecting to the target.
+    /// Whether no bytes pass in either direction. The proxy then need not connect to the target.
     fn swallow_all(&self) -> bool {
         self.requests.swallow && self.responses.swallow
     }
 }
 
-/// A proxy on a loopback port of its own. It forwards everything until a fault is set. Each fault replaces the one
-/// before, cuts the connections that had lost bytes by that one, and holds from the moment its call returns. With the
-/// value the port and all connections are gone.
+/// A proxy on its own loopback port. It forwards everything until a fault is set. Each fault replaces the one before,
+/// and cuts the connections that lost bytes by it. A fault is in force when its call returns. Dropping the value closes
+/// the port and all connections.
 #[derive(Debug)]
 pub struct FaultProxy {
     port: Port,
     target: SocketAddr,
     faults: watch::Sender<Faults>,
     connections: Arc<Mutex<Vec<Connection>>>,
-    /// None while connections are refused.
+    /// `None` while connections are refused.
     acceptor: sync::Mutex<Option<Acceptor>>,
 }
 
-/// Takes connections.
+/// Accepts connections.
 #[derive(Debug)]
 struct Acceptor {
-    /// The task has another handle of it. With this one it goes on listening while the task is replaced.
+    /// The task has a clone of this listener. This one continues to listen while the task is replaced.
     listener: StdListener,
     task: JoinHandle<()>,
 }
@@ -73,16 +73,16 @@ struct Acceptor {
 #[derive(Debug)]
 struct Connection {
     cut: oneshot::Sender<()>,
-    /// Bytes were swallowed.
+    /// Whether bytes were swallowed.
     holed: Arc<AtomicBool>,
     task: JoinHandle<()>,
 }
 
 impl FaultProxy {
-    /// Starts a proxy to `target`. When the target does not accept, the client's connection is reset.
+    /// Starts a proxy to `target`. If the target does not accept, the client's connection is reset.
     ///
     /// # Panics
-    /// When its port cannot be listened on.
+    /// If its port cannot be listened on.
     pub async fn start(target: SocketAddr) -> Self {
         let proxy = Self {
             port: Port::free(),
@@ -95,12 +95,12 @@ impl FaultProxy {
         proxy
     }
 
-    /// Where clients connect to.
+    /// Address for clients.
     pub fn addr(&self) -> SocketAddr {
         self.port.addr()
     }
 
-    /// How many connections are open.
+    /// Number of open connections.
     pub fn connections(&self) -> usize {
         let mut connections = lock(&self.connections);
         connections.retain(|connection| !connection.task.is_finished());
@@ -112,7 +112,7 @@ impl FaultProxy {
         self.set(Flow::default(), Flow::default()).await;
     }
 
-    /// Delays every byte by this much, in each direction. What is under way when the fault ends stays late.
+    /// Delays every byte by this time, per direction. Bytes in flight at the end of the fault stay late.
     pub async fn delay(&self, requests: Duration, responses: Duration) {
         let flow = |delay| Flow {
             delay,
@@ -121,12 +121,12 @@ impl FaultProxy {
         self.set(flow(requests), flow(responses)).await;
     }
 
-    /// Forwards at most so many bytes a second in each direction of each connection.
+    /// Forwards at most this many bytes per second, in each direction of each connection.
     ///
     /// # Panics
-    /// When that is 0: see [`half_open`](Self::half_open).
+    /// If it is 0: see [`half_open`](Self::half_open).
     pub async fn throttle(&self, bytes_per_second: u32) {
-        assert!(bytes_per_second > 0, "no bytes at all is half open");
+        assert!(bytes_per_second > 0, "use half_open for a rate of 0");
         let flow = Flow {
             bytes_per_second: Some(bytes_per_second),
             ..Flow::default()
@@ -134,8 +134,8 @@ impl FaultProxy {
         self.set(flow, flow).await;
     }
 
-    /// Accepts and swallows everything both ways, the end of a connection included, on old and new connections: the
-    /// other side is gone and nobody says so.
+    /// Accepts connections and swallows all bytes both ways, and the end of a connection too, on old and new
+    /// connections. It acts like a peer that has disappeared without notice.
     pub async fn half_open(&self) {
         self.set(SWALLOW, SWALLOW).await;
     }
@@ -145,14 +145,15 @@ impl FaultProxy {
         self.set(Flow::default(), SWALLOW).await;
     }
 
-    /// Resets all connections, to the client and to the target: every one that a client has by now, and no later one.
+    /// Resets all connections that clients have now, to the client and to the target. Later connections are not
+    /// affected.
     pub async fn cut(&self) {
         let mut acceptor = self.acceptor.lock().await;
         let listener = match acceptor.take() {
             None => None,
             Some(acceptor) => Some(acceptor.stop().await),
         };
-        // A client has its connection before the task has it.
+        // A client has its connection before the task accepts it.
         while let Some(Ok((waiting, _))) = listener.as_ref().map(StdListener::accept) {
             let waiting = waiting
                 .set_nonblocking(true)
@@ -163,7 +164,7 @@ impl FaultProxy {
         *acceptor = listener.map(|listener| self.take_from(listener));
     }
 
-    /// Refuses new connections. The old ones go on without faults until they are [`cut`](Self::cut).
+    /// Refuses new connections. Old ones continue without faults until they are [`cut`](Self::cut).
     pub async fn refuse(&self) {
         self.set_faults(Flow::default(), Flow::default()).await;
         if let Some(acceptor) = self.acceptor.lock().await.take() {
@@ -190,13 +191,13 @@ impl FaultProxy {
             .extract_if(.., |connection| which(connection))
             .collect();
         for Connection { cut, task, .. } in cut {
-            // It may have ended by itself.
+            // The connection may have ended already.
             let _ = cut.send(());
             task.await.expect("a connection's task does not panic");
         }
     }
 
-    /// Listens, if it does not.
+    /// Starts to listen, unless it listens already.
     async fn accept(&self) {
         let mut acceptor = self.acceptor.lock().await;
         if acceptor.is_some() {
@@ -215,7 +216,7 @@ impl FaultProxy {
         let (target, faults) = (self.target, self.faults.subscribe());
         let connections = Arc::clone(&self.connections);
         let task = tokio::spawn(async move {
-            // Accepting fails when a client has given up already, or files run out, which clients notice.
+            // An accept fails if a client has given up already, or if files run out. Clients notice both.
             loop {
                 if let Ok((client, _)) = shared.accept().await {
                     let mut connections = lock(&connections);
@@ -229,10 +230,10 @@ impl FaultProxy {
 }
 
 impl Acceptor {
-    /// Every connection that was taken is in the list when this is done.
+    /// Stops the task. After that, the list contains every accepted connection.
     async fn stop(self) -> StdListener {
         self.task.abort();
-        // That it was aborted is no news.
+        // The error only says that the task was aborted.
         let _ = self.task.await;
         self.listener
     }
@@ -264,7 +265,7 @@ impl Connection {
     }
 }
 
-/// Forwards bytes both ways until both have ended, one has failed, or it is cut.
+/// Forwards bytes both ways until both directions end, one fails, or the connection is cut.
 async fn forward(
     mut client: TcpStream,
     target: SocketAddr,
@@ -273,7 +274,7 @@ async fn forward(
     mut cut: oneshot::Receiver<()>,
 ) {
     let silent = {
-        // Marked under the guard, so that whoever has ended the faults sees every mark.
+        // The mark is set under the guard, so that the code that ends the faults sees every mark.
         let faults = faults.borrow();
         holed.store(faults.swallow_all(), Ordering::Release);
         faults.swallow_all()
@@ -290,7 +291,7 @@ async fn forward(
         },
         _ = &mut cut => return reset(&client),
     };
-    // A proxy that gathers small writes would be a fault nobody asked for.
+    // A proxy that gathers small writes would add a fault that no test set.
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
     let ended = {
         let (from_client, to_client) = client.split();
@@ -322,13 +323,13 @@ async fn swallow_until(client: &mut TcpStream, mut cut: oneshot::Receiver<()>) {
             _ = &mut cut => return,
         }
     }
-    // The client has gone; the end is swallowed like everything else.
+    // The client has gone. Its end is swallowed like all bytes.
     let _ = cut.await;
 }
 
-/// Closing it will reset it instead of ending it in order.
+/// Makes the close of this stream a reset instead of an orderly end.
 fn reset(stream: &TcpStream) {
-    // A socket that refuses has been reset by the other side.
+    // An error means that the other side has reset the socket already.
     let _ = stream.set_zero_linger();
 }
 
@@ -336,7 +337,7 @@ fn reset(stream: &TcpStream) {
 struct Direction<'a> {
     faults: &'a watch::Receiver<Faults>,
     flow: fn(&Faults) -> Flow,
-    /// Shared by both directions, for whoever ends the faults.
+    /// Shared by both directions, and read by the code that ends the faults.
     connection_holed: &'a AtomicBool,
     holed: bool,
 }
@@ -355,14 +356,14 @@ impl<'a> Direction<'a> {
         }
     }
 
-    /// Forwards bytes until the source has ended, and the end with them. Reading goes on while earlier bytes are late.
+    /// Forwards bytes until the source ends, and then the end. It reads on while earlier bytes are delayed.
     async fn forward(&mut self, mut from: ReadHalf<'_>, to: WriteHalf<'_>) -> io::Result<()> {
         let (sender, chunks) = mpsc::channel(CHUNKS_MAX);
         let (faults, flow) = (self.faults, self.flow);
         let read = async move {
             let mut buffer = vec![0; CHUNK_BYTES_MAX];
             loop {
-                // A reset is forwarded like an end, late or not at all.
+                // A reset is forwarded like an end: late or not at all.
                 let read = from.read(&mut buffer).await;
                 let due = Instant::now() + flow(&faults.borrow()).delay;
                 let over = !matches!(read, Ok(1..));
@@ -392,11 +393,11 @@ impl<'a> Direction<'a> {
             }
             self.write_chunk(&bytes, &mut to).await?;
         }
-        // The end was swallowed: this side stays open until it is cut.
+        // The end was swallowed, so this side stays open until it is cut.
         std::future::pending().await
     }
 
-    /// In pieces, so that a fault that comes or goes meanwhile takes hold.
+    /// Writes in pieces, so that a fault that starts or ends during the write takes effect.
     async fn write_chunk(&mut self, mut bytes: &[u8], to: &mut WriteHalf<'_>) -> io::Result<()> {
         while !bytes.is_empty() && !self.is_swallowed() {
             let rate = (self.flow)(&self.faults.borrow()).bytes_per_second;
@@ -413,9 +414,9 @@ impl<'a> Direction<'a> {
         Ok(())
     }
 
-    /// Whether the bytes at hand are swallowed, and so all that follow.
+    /// Whether the current bytes are swallowed, and so all later ones.
     fn is_swallowed(&mut self) -> bool {
-        // Marked under the guard, so that whoever has ended the faults sees every mark.
+        // The mark is set under the guard, so that the code that ends the faults sees every mark.
         let faults = self.faults.borrow();
         if (self.flow)(&faults).swallow {
             self.holed = true;

@@ -1,8 +1,8 @@
-//! A book whose log is spread over several partitions: what an engine that spreads campaigns must come to.
+//! Reference for engines that spread campaigns: a book with its log spread over several partitions.
 //!
-//! One book decides, so no unit is ever stranded; but every grant stands in the log of its user's partition, under a
-//! number of that partition's own series, and each partition says for itself when its part opens, pauses, ends and
-//! closes. With one partition it is the book and its log, as they are.
+//! One book decides, so no shard keeps units that another one lacks. Each grant is in the log of its user's partition,
+//! with a number of that partition's series. Each partition records the opening, pauses, end and close of its own
+//! shard. With one partition, the result is the plain book and its log.
 
 use std::{
     collections::HashMap,
@@ -21,7 +21,7 @@ use qiang_core::{
 /// A number that no grant has.
 const NO_GRANT: u32 = u32::MAX;
 
-/// A book and its logs, one a partition.
+/// A book and its logs, one per partition.
 #[derive(Debug)]
 pub struct SpreadBook {
     book: Book,
@@ -30,21 +30,21 @@ pub struct SpreadBook {
     campaigns: HashMap<CampaignId, Spread>,
 }
 
-/// How the grants of a campaign are spread.
+/// Distribution of a campaign's grants.
 #[derive(Debug)]
 struct Spread {
     setup: Setup,
-    /// The part and the published number of each of the book's grants.
+    /// Shard and published number of each grant of the book.
     grants: Vec<(usize, u32)>,
-    /// Grants of each part.
+    /// Number of grants per shard.
     of_part: Vec<u32>,
-    /// The book's number of each published one.
+    /// The book's number of each published number.
     booked: HashMap<u32, u32>,
 }
 
 impl Spread {
-    /// Gives the book's next grant to a part, and returns its published number. Sales number part by part: part 2 of 3
-    /// has 2, 5, 8. A packet's shares have their numbers already.
+    /// Assigns the book's next grant to a shard, and returns its published number. Sales number per shard: the second
+    /// shard of three has 2, 5, 8. A packet's shares already have their numbers.
     fn number(&mut self, part: usize, parts: usize) -> u32 {
         let booked = self.grants.len() as u32 + 1;
         let (part_no, parts) = (part as u32, parts as u32);
@@ -58,7 +58,7 @@ impl Spread {
         number
     }
 
-    /// What each part gives back at the close: what is left, dealt out one by one.
+    /// Units and money that each shard returns at the close. The rest is divided unit by unit.
     fn returns(&self, returned: u64, refunded_minor: i64) -> Vec<(u64, i64)> {
         let parts = self.of_part.len();
         if self.setup.campaign.kind() == CampaignKind::Sale {
@@ -82,13 +82,16 @@ impl Spread {
 }
 
 impl SpreadBook {
-    /// A book in which nothing has happened, for these partitions.
+    /// Creates an empty book for these partitions.
     ///
     /// # Panics
-    /// Without any partition.
+    /// If there are no partitions.
     #[must_use]
     pub fn new(partitions: Vec<PartitionId>) -> Self {
-        assert!(!partitions.is_empty(), "a book has a partition at least");
+        assert!(
+            !partitions.is_empty(),
+            "a book needs at least one partition"
+        );
         Self {
             book: Book::new(),
             logs: vec![Vec::new(); partitions.len()],
@@ -109,14 +112,14 @@ impl SpreadBook {
         &self.logs
     }
 
-    /// A partition's log; empty for one that is none of its.
+    /// A partition's log; empty for an unknown partition.
     #[must_use]
     pub fn log(&self, partition: PartitionId) -> &[Entry] {
         let place = self.partitions.iter().position(|own| *own == partition);
         place.map_or(&[], |place| &self.logs[place])
     }
 
-    /// The partition of a user.
+    /// Index of the user's partition.
     #[must_use]
     pub fn part_of(&self, user: &UserId) -> usize {
         let mut hasher = DefaultHasher::new();
@@ -124,10 +127,10 @@ impl SpreadBook {
         (hasher.finish() % self.partitions.len() as u64) as usize
     }
 
-    /// Carries out one command; its entries go to the logs.
+    /// Applies one command and appends its entries to the logs.
     ///
     /// # Errors
-    /// As the book refuses it.
+    /// If the book refuses it.
     pub fn apply(&mut self, now: Timestamp, command: &Command) -> Result<Reply, Refusal> {
         let command = match command {
             Command::Open(setup) => {
@@ -167,10 +170,10 @@ impl SpreadBook {
         reply
     }
 
-    /// Decides a claim; the entry of a grant goes to its user's log.
+    /// Decides a claim and appends the entry of a grant to its user's log.
     ///
     /// # Errors
-    /// As the book refuses it.
+    /// If the book refuses it.
     pub fn claim(&mut self, now: Timestamp, claim: &Claim) -> Result<Outcome, Refusal> {
         let mut entries = Vec::new();
         let mut outcome = self.book.claim(now, claim, &mut entries)?;
@@ -181,7 +184,7 @@ impl SpreadBook {
         Ok(outcome)
     }
 
-    /// What the gate says: the answer to a claim that needs no decision.
+    /// Answer of the gate to a claim that needs no decision.
     #[must_use]
     pub fn peek(&self, now: Timestamp, claim: &Claim) -> Option<Outcome> {
         let mut outcome = self.book.peek(now, claim, Seq::MAX)?;
@@ -189,13 +192,13 @@ impl SpreadBook {
         Some(outcome)
     }
 
-    /// A campaign's numbers.
+    /// A campaign's tally.
     #[must_use]
     pub fn tally(&self, now: Timestamp, campaign: CampaignId) -> Option<Tally> {
         self.book.tally(now, campaign)
     }
 
-    /// An order and whose it is.
+    /// An order with its user.
     #[must_use]
     pub fn order(&self, order: OrderId) -> Option<OrderView> {
         let mut view = self.book.order(self.booked(order))?;
@@ -215,7 +218,7 @@ impl SpreadBook {
         self.campaigns.entry(id).or_insert_with(spread);
     }
 
-    /// The order as the book knows it.
+    /// The order under the book's number.
     fn booked(&self, order: OrderId) -> OrderId {
         let spread = self.campaigns.get(&order.campaign);
         let number = spread.and_then(|spread| spread.booked.get(&order.number));
@@ -239,7 +242,7 @@ impl SpreadBook {
         view.grant.number = self.published(view.grant.campaign, view.grant.number).1;
     }
 
-    /// Writes an entry of the book into the log that it belongs to, or into all.
+    /// Appends an entry of the book to the log of its shard, or to all logs.
     fn publish(&mut self, mut entry: Entry) {
         let parts = self.partitions.len();
         let id = entry.campaign;
@@ -280,7 +283,7 @@ impl SpreadBook {
             }
             Event::TransferredOut { .. }
             | Event::TransferredIn { .. }
-            | Event::TransferReturned { .. } => unreachable!("a book moves nothing between parts"),
+            | Event::TransferReturned { .. } => unreachable!("a book transfers no units"),
             Event::Paused | Event::Resumed | Event::Ended | Event::TermsChanged { .. } => {
                 self.append_to_all(&entry);
             }

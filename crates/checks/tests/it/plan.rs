@@ -1,4 +1,4 @@
-//! The program's command line: the seed reproduces the faults, and what it does not know is refused.
+//! Tests of the command line: a seed reproduces its faults, and unknown values are refused.
 
 use std::process::{Command, Output};
 

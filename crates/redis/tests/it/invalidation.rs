@@ -1,4 +1,4 @@
-//! A node hears news where it sends its calls: at the first of several servers that answers.
+//! A node subscribes to invalidations on the server that gets its calls: the first of several that answers.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ async fn invalidations_come_from_the_second_url_when_the_first_is_dead() {
         ..Options::default()
     };
     let engine = RedisEngine::connect(options, &[]).await.unwrap();
-    wait_for("somebody to subscribe", Duration::from_secs(10), || {
+    wait_for("a node to subscribe", Duration::from_secs(10), || {
         let patterns = server.primary().call(&["PUBSUB", "NUMPAT"]).unwrap();
         (patterns.integer() == Some(1)).then_some(())
     });

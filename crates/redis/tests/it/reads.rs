@@ -1,4 +1,4 @@
-//! Read replicas serve the numbers of campaigns, and the primary does where none answers.
+//! Read replicas answer reads of campaigns. The primary answers if no replica does.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use qiang_testkit::{
     },
 };
 
-/// How often a server has executed a read-only script.
+/// Number of read-only scripts that a server has executed.
 fn reads(server: &Server) -> u64 {
     let answers = server.info("commandstats", "cmdstat_eval_ro");
     let calls = answers.and_then(|answers| {
@@ -40,14 +40,18 @@ async fn numbers_come_from_a_replica_while_it_answers() {
     let target = Target::of(&setup);
     engine.submit(Command::Open(Box::new(setup))).await.unwrap();
     engine.claim(target.one("a")).await.unwrap();
-    wait_for("the replica to have it", Duration::from_secs(10), || {
+    wait_for("the replicated grant", Duration::from_secs(10), || {
         servers.primary().is_acknowledged_by(1).then_some(())
     });
 
     let before = reads(replica);
     let tally = engine.tally(target.id).await.unwrap().unwrap();
     assert_eq!((tally.granted, tally.remaining), (1, 4));
-    assert_eq!(reads(replica), before + 1, "the replica was not asked");
+    assert_eq!(
+        reads(replica),
+        before + 1,
+        "the replica did not get the read"
+    );
     assert_eq!(reads(servers.primary()), 0);
 
     replica.kill();

@@ -16,7 +16,7 @@ use qiang_core::{
 
 use super::{order, terms};
 
-/// Where a grant stands.
+/// State of a grant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RowState {
     /// A share, or an order that waits for its payment.
@@ -34,29 +34,29 @@ pub enum RowState {
 /// A grant as the log records it.
 #[derive(Debug, Clone)]
 pub struct Row {
-    /// Whose it is.
+    /// User that has the grant.
     pub user: UserId,
-    /// Units.
+    /// Units granted.
     pub quantity: u32,
-    /// Minor units.
+    /// Price or share in minor units.
     pub amount_minor: i64,
-    /// The key of the request.
+    /// Idempotency key of the request.
     pub key: Option<IdempotencyKey>,
-    /// When it was granted.
+    /// Time of the grant.
     pub granted_at: Timestamp,
-    /// Where it stands.
+    /// Current state.
     pub state: RowState,
-    /// What became of each payment, by its reference: the name of the event.
+    /// Outcome of each payment by its reference: the name of the event.
     pub payments: BTreeMap<String, &'static str>,
-    /// Minor units that paid the order; `None` before.
+    /// Minor units that paid the order; `None` before the payment.
     pub paid_minor: Option<i64>,
     /// Units that were returned.
     pub returned: u32,
-    /// Minor units that the return of the last ones owes.
+    /// Minor units that the return of the last units owes.
     pub last_owed_minor: i64,
-    /// Units of each return of a part, by its key.
+    /// Units of each partial return, by its key.
     pub returns: BTreeMap<String, u32>,
-    /// The log that it stands in.
+    /// Index of the log that contains the grant.
     log: usize,
 }
 
@@ -65,7 +65,7 @@ impl Row {
         matches!(self.state, RowState::Had | RowState::Paid)
     }
 
-    /// Units that the user has by it.
+    /// Units that the user has from this grant.
     fn units(&self) -> u32 {
         match self.has_units() {
             true => self.quantity - self.returned,
@@ -77,29 +77,29 @@ impl Row {
 /// A campaign as the log records it.
 #[derive(Debug, Clone)]
 pub struct Account {
-    /// As it was entered, with the stock that it has now.
+    /// The setup as entered, with the current stock.
     pub setup: Setup,
-    /// Its grants by their numbers.
+    /// Grants by number.
     pub rows: BTreeMap<u32, Row>,
-    /// Its parts that have opened, by the log that they stand in. A campaign that is not spread has one.
+    /// Shards that have opened, by the log that contains them. A campaign that is not spread has one.
     parts: BTreeMap<usize, Part>,
-    /// How many parts it is to have; 0 before the first has opened.
+    /// Number of shards that the campaign will have; 0 before the first opens.
     parts_in_all: usize,
-    /// What each log's entries did to the stock, in their order.
+    /// Changes of the stock by each log's entries, in order.
     changes: BTreeMap<usize, Vec<i64>>,
-    /// Units, and minor units, that have left the first partition and not arrived at the second.
+    /// Units and minor units that have left the first partition and have not arrived at the second.
     moving: BTreeMap<(usize, usize), [i64; 2]>,
-    /// The numbers of each user's grants.
+    /// Numbers of each user's grants.
     of_user: HashMap<UserId, Vec<u32>>,
     first_supply: i64,
     pub(super) terms: terms::SaleTerms,
-    /// Units to be had, units that users have, units returned.
+    /// Units in stock, units that users have, units returned to the owner.
     units: [i64; 3],
     /// The same in minor units.
     money: [i64; 3],
 }
 
-/// A part of a campaign: that of one partition.
+/// Shard of a campaign on one partition.
 #[derive(Debug, Clone, Copy, Default)]
 struct Part {
     paused: bool,
@@ -138,20 +138,21 @@ impl Account {
         self.units[1]
     }
 
-    /// Minor units that went back to the owner.
+    /// Minor units returned to the owner.
     #[must_use]
     pub fn refunded_minor(&self) -> i64 {
         self.money[2]
     }
 
-    /// Units that went back to the owner.
+    /// Units returned to the owner.
     #[must_use]
     pub fn returned(&self) -> i64 {
         self.units[2]
     }
 
-    /// Where it stands. A campaign in parts is a draft until all have opened; then paused while a part is that has not
-    /// ended, ended when all have, closed when all are. The window is not considered.
+    /// Phase of the campaign, without regard to the window. A spread campaign is a draft until all shards have opened.
+    /// It is ended when all shards have ended, and closed when all are closed. It is paused while a shard that has not
+    /// ended is paused.
     #[must_use]
     pub fn phase(&self) -> Phase {
         let mut parts = self.parts.values();
@@ -177,7 +178,7 @@ impl Account {
         let first = self.parts_in_all == 0;
         check(
             parts > 0 && (first || self.parts_in_all == parts),
-            "opened in other parts",
+            "opened with another number of shards",
         )?;
         self.parts_in_all = parts;
         let again = self.parts.insert(log, Part::default()).is_some();
@@ -198,7 +199,7 @@ impl Account {
         if let Event::Opened { parts } = entry.event {
             return self.open(log, parts);
         }
-        let mut part = *(self.parts.get(&log)).ok_or("happened before it was opened")?;
+        let mut part = *(self.parts.get(&log)).ok_or("happened before the shard was opened")?;
         let is_grant = matches!(entry.event, Event::Granted { .. });
         if let Some(number) = entry.event.number().filter(|_| !is_grant) {
             self.check_log(log, number)?;
@@ -258,11 +259,11 @@ impl Account {
             Event::Returned { number, part } => self.return_units(*number, part.as_ref())?,
             Event::Expired { number } => {
                 let Rules::Sale(sale) = &self.setup.campaign.rules else {
-                    return Err("a share expired".to_owned());
+                    return Err("a share of a red packet expired".to_owned());
                 };
                 let hold_ms = sale.hold_ms();
                 let until = self.row(*number)?.granted_at.plus_millis(hold_ms);
-                check(entry.at >= until, "expired before the hold was over")?;
+                check(entry.at >= until, "expired before the hold ended")?;
                 self.step(*number, RowState::Had, RowState::Expired)?;
             }
             Event::TransferredOut {
@@ -270,7 +271,7 @@ impl Account {
                 units,
                 amount_minor,
             } => {
-                check(!part.closed, "units left after the close")?;
+                check(!part.closed, "units left a shard after its close")?;
                 self.transfer(log, usize::from(to.0), 1, (*units, *amount_minor));
             }
             Event::TransferredIn {
@@ -278,7 +279,7 @@ impl Account {
                 units,
                 amount_minor,
             } => {
-                check(!part.closed, "units arrived after the close")?;
+                check(!part.closed, "units arrived at a shard after its close")?;
                 self.transfer(usize::from(from.0), log, -1, (*units, *amount_minor));
             }
             Event::TransferReturned {
@@ -286,7 +287,7 @@ impl Account {
                 units,
                 amount_minor,
             } => {
-                check(!part.closed, "units came back after the close")?;
+                check(!part.closed, "units returned to a shard after its close")?;
                 self.transfer(log, usize::from(to.0), -1, (*units, *amount_minor));
             }
             Event::Paused => {
@@ -327,11 +328,11 @@ impl Account {
         }
         self.parts.insert(log, part);
         if self.phase() == Phase::Closed {
-            // All that was granted stands in the logs before the closes.
+            // All grants are in the logs before the closes, so the closes return all that is left.
             let nothing = (self.units[0], self.money[0]) == (0, 0);
-            check(nothing, "what was left is not what went back")?;
+            check(nothing, "the closes did not return exactly what was left")?;
         }
-        // A unit that one part takes back may be sold again by another, whose log may come first here.
+        // A unit that returns to one shard may be sold again by another shard, whose log may be read first here.
         if self.is_spread() && self.setup.campaign.kind() == CampaignKind::Sale {
             return Ok(());
         }
@@ -356,14 +357,14 @@ impl Account {
             "granted while paused or after the end",
         )?;
         if self.is_spread() {
-            // The parts number for themselves, with gaps, but never twice.
+            // Each shard numbers its own grants, with gaps. No number occurs twice.
             let fresh = number > 0 && !self.rows.contains_key(&number);
-            check(fresh, "the number is not a new one")?;
+            check(fresh, "the number was used before")?;
         } else {
             let next = self.rows.len() as u32 + 1;
             check(number == next, "the number is not the next one")?;
         }
-        check(row.quantity > 0, "granted no unit")?;
+        check(row.quantity > 0, "granted no units")?;
         let same_key = |earlier: &Row| row.key.is_some() && earlier.key == row.key;
         let again = self.of(&row.user).any(same_key);
         check(!again, "granted twice under one key")?;
@@ -382,16 +383,16 @@ impl Account {
                 match packet.split.rule() {
                     SplitRule::Lazy { min } => {
                         let last = self.units[0] == 1;
-                        check(minor >= min, "a share below the smallest")?;
-                        check(number <= packet.split.count(), "a share that is none")?;
+                        check(minor >= min, "a share below the minimum")?;
+                        check(number <= packet.split.count(), "a share above the count")?;
                         check(
                             !last || minor == self.money[0],
-                            "the last share leaves money",
+                            "the last share does not take all the money left",
                         )?;
                     }
                     _ => {
                         let planned = self.setup.shares.get(number as usize - 1);
-                        check(planned == Some(&minor), "not the share that was next")?;
+                        check(planned == Some(&minor), "not the next planned share")?;
                     }
                 }
                 transfer(&mut self.money, 0, 1, minor);
@@ -409,7 +410,7 @@ impl Account {
         numbers.iter().filter_map(|number| self.rows.get(number))
     }
 
-    /// Whether the owner of a grant has no more than the campaign allows.
+    /// Checks that the grant's user has at most as many units as the campaign allows.
     fn within_limit(&self, number: u32) -> Checked {
         let row = self.row(number)?;
         let held: u64 = self.of(&row.user).map(|row| u64::from(row.units())).sum();
@@ -417,48 +418,48 @@ impl Account {
         check(held <= u64::from(limit), "one user has more than the limit")
     }
 
-    /// An order lives in the log that it was granted in.
+    /// Checks that the entry is in the log that granted the order.
     fn check_log(&self, log: usize, number: u32) -> Checked {
         let same = self.row(number)?.log == log;
-        check(same, "an order was taken into another part")
+        check(same, "an order changed in another shard's log")
     }
 
-    /// Whether the logs can be explained without a grant of units that were not there: by the sums at their heads, and
-    /// by an order in which all entries can have happened.
+    /// Checks that the logs are possible without overselling: by their final sums, and by an order in which all entries
+    /// can have happened.
     pub(super) fn explains(&self) -> Checked {
         self.conserves()?;
         let arrived = |moving: &[i64; 2]| moving.iter().all(|sum| *sum >= 0);
         check(
             self.moving.values().all(arrived),
-            "more units arrived in a part than had left for it",
+            "more units arrived at a shard than were sent to it",
         )?;
         let closed = self.phase() == Phase::Closed;
         let nothing = self.moving.values().all(|moving| *moving == [0, 0]);
-        check(!closed || nothing, "units were moving at the close")?;
+        check(!closed || nothing, "units were in transfer at the close")?;
         let changes: Vec<_> = self.changes.values().cloned().collect();
         let explained = !self.is_spread() || order::exists(self.first_supply, &changes);
-        check(explained, "no order of its parts' entries has units enough")
+        check(explained, "no order of its shards' entries is possible")
     }
 
-    /// Units, and the money in them, leave one part for another (sign 1), or are on their way no more (sign -1).
+    /// Notes that units and their money leave one shard for another (sign 1), or that their transfer ends (sign -1).
     fn transfer(&mut self, from: usize, to: usize, sign: i64, (units, amount_minor): (u64, i64)) {
         let moving = self.moving.entry((from, to)).or_default();
         moving[0] += sign * units as i64;
         moving[1] += sign * amount_minor;
     }
 
-    /// Whether there are neither more units nor more money than there were.
+    /// Checks that units and money sum to the campaign's supply and funds, and that no sum is negative.
     fn conserves(&self) -> Checked {
         let sound = |parts: &[i64; 3], whole: i64| {
             parts.iter().all(|part| *part >= 0) && parts.iter().sum::<i64>() == whole
         };
         let supply = self.setup.campaign.supply() as i64;
-        check(sound(&self.units, supply), "more units than there are")?;
+        check(sound(&self.units, supply), "more units than the supply")?;
         let funded = self.setup.campaign.funded_minor();
-        check(sound(&self.money, funded), "more money than there is")
+        check(sound(&self.money, funded), "more money than the funds")
     }
 
-    /// How a tally differs from what the log says, if it does.
+    /// Difference between a tally and the log, if there is one.
     pub(super) fn differs(&self, tally: &Tally) -> Option<String> {
         let answered = [
             tally.supply as i64,
@@ -487,7 +488,7 @@ impl Account {
         ];
         let id = campaign.id;
         (answered != found)
-            .then(|| format!("the tally of {id} says {answered:?}, its log {found:?}"))
+            .then(|| format!("the tally of {id} is {answered:?}, its log gives {found:?}"))
     }
 }
 

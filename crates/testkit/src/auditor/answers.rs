@@ -1,4 +1,4 @@
-//! Checks the answers that users got against the log.
+//! Checks of the answers that users got, by the log.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use qiang_core::{
 
 use super::{Account, Exchange, ExpectedLedger, Row, RowState};
 
-/// Every answer that the log does not bear out.
+/// Every answer that contradicts the log.
 pub(super) fn check(
     expected: &ExpectedLedger,
     exchanges: &[Exchange],
@@ -47,14 +47,14 @@ pub(super) fn check(
                 .rows
                 .keys()
                 .filter(|n| !times_granted.contains_key(&(*id, **n)));
-            breaches.extend(silent.map(|n| format!("nobody was answered with grant {n} of {id}")));
+            breaches.extend(silent.map(|n| format!("no answer contains grant {n} of {id}")));
         }
     }
     breaches
 }
 
-/// Every user who was told of a grant and later, for the same claim, of another one or of none. A share answers all
-/// that its user claims of the packet; an order answers its key.
+/// Every answer that contradicts an earlier answer to the same claim: another grant, or no grant. A share answers all
+/// its user's claims on the packet; an order answers only claims with its key.
 pub(super) fn forgotten(exchanges: &[Exchange]) -> Vec<String> {
     let mut told: HashMap<(CampaignId, &UserId, Option<&IdempotencyKey>), u32> = HashMap::new();
     let mut breaches = Vec::new();
@@ -73,7 +73,9 @@ pub(super) fn forgotten(exchanges: &[Exchange]) -> Vec<String> {
         let claim = (claim.campaign, &claim.user, key);
         match (told.get(&claim), number) {
             (Some(before), now) if now != Some(*before) => {
-                breaches.push(format!("{exchange:?}: grant {before} was told of before"));
+                breaches.push(format!(
+                    "{exchange:?}: an earlier answer was grant {before}"
+                ));
             }
             (None, Some(number)) => {
                 told.insert(claim, number);
@@ -119,7 +121,7 @@ fn answer(expected: &ExpectedLedger, command: &Command, reply: &Reply) -> Result
             same("sum", &tally.conserves(), &true)
         }
         (Command::Open(_), Reply::Opened) | (Command::Tick { .. }, Reply::Ticked { .. }) => Ok(()),
-        _ => Err("that is no answer to this".to_owned()),
+        _ => Err("the reply does not fit the command".to_owned()),
     }
 }
 
@@ -130,7 +132,7 @@ fn claimed(expected: &ExpectedLedger, claim: &Claim, outcome: &Outcome) -> Resul
     let account = account(expected, claim.campaign)?;
     let campaign = &account.setup.campaign;
     same("kind", &claim.kind, &campaign.kind())?;
-    // The terms of a sale may have been others when it was answered.
+    // The terms of the sale may have been different when it was answered.
     let had = account.terms.had();
     let limits: Vec<u32> = match &had[..] {
         [] => vec![campaign.per_user_limit()],
@@ -172,7 +174,7 @@ fn claimed(expected: &ExpectedLedger, claim: &Claim, outcome: &Outcome) -> Resul
 
 fn granted<'a>(account: &'a Account, claim: &Claim, grant: &Grant) -> Result<&'a Row, String> {
     let row = account.rows.get(&grant.number);
-    let row = row.ok_or("the log does not have this grant")?;
+    let row = row.ok_or("the log does not contain this grant")?;
     same("user", &row.user, &claim.user)?;
     same_grant(row, grant)?;
     Ok(row)
@@ -197,7 +199,7 @@ fn paid(
     let recorded = row.payments.get(payment.as_str());
     let is_paid = matches!(row.state, RowState::Paid | RowState::Returned);
     if row.amount_minor == 0 && recorded.is_none() && is_paid {
-        return same("outcome for nothing", &outcome, &PaymentOutcome::Paid);
+        return same("outcome of a free order", &outcome, &PaymentOutcome::Paid);
     }
     same("outcome", &recorded.copied(), &Some(outcome.name()))
 }
@@ -209,7 +211,7 @@ fn account(expected: &ExpectedLedger, id: CampaignId) -> Result<&Account, String
 
 fn row(expected: &ExpectedLedger, order: OrderId) -> Result<&Row, String> {
     let row = account(expected, order.campaign)?.rows.get(&order.number);
-    row.ok_or_else(|| "the log does not have this order".to_owned())
+    row.ok_or_else(|| "the log does not contain this order".to_owned())
 }
 
 fn same<T: PartialEq + std::fmt::Debug>(what: &str, one: &T, other: &T) -> Result<(), String> {

@@ -1,9 +1,12 @@
-//! An independent check of what happened: from the log alone, and by arithmetic of its own, it recomputes every
-//! number and holds the answers that people got against it.
+//! Independent audit of a history. It recomputes every number from the log alone, with its own arithmetic, and compares
+//! the users' answers with the result.
 //!
-//! It shares no code with the book. What it proves of a history are the invariants: no oversell, once per user (or as
-//! often as the limit says), conservation of units and money, every acknowledged grant kept, and a retry answered
-//! with the very same grant.
+//! It shares no code with the book. It proves these invariants of a history:
+//!
+//! - There is no oversell.
+//! - A user gets at most one grant, or as many units as the limit allows.
+//! - Units and money are conserved.
+//! - No acknowledged grant is lost, and each retry gets the same grant.
 
 mod account;
 mod answers;
@@ -34,7 +37,7 @@ pub use self::{
     reveals::Reveal,
 };
 
-/// What an engine was asked, and what it answered.
+/// A request to an engine, with its answer.
 #[derive(Debug, Clone)]
 pub enum Exchange {
     /// A claim and its outcome.
@@ -44,7 +47,7 @@ pub enum Exchange {
 }
 
 impl Exchange {
-    /// Whether the engine gave an outcome or a reply, and no error.
+    /// Whether the engine returned an outcome or a reply, and not an error.
     #[must_use]
     pub fn is_answered(&self) -> bool {
         match self {
@@ -54,48 +57,48 @@ impl Exchange {
     }
 }
 
-/// Everything that is to be checked.
+/// Input of an audit.
 #[derive(Debug, Clone, Default)]
 pub struct History {
-    /// The campaigns, as they were entered.
+    /// Campaigns as entered.
     pub setups: Vec<Setup>,
-    /// Money that came from outside, or below 0 went there: whose it is, and how many minor units.
+    /// Money that came from outside: the account and minor units. A negative amount went outside.
     pub deposits: Vec<(UserId, i64)>,
-    /// What was paid back to buyers: to each how much.
+    /// Refunds paid to buyers: the buyer and the amount.
     pub refunds: Vec<(UserId, Money)>,
     /// Claims and commands with their answers, in any order.
     pub exchanges: Vec<Exchange>,
-    /// Whether every claim of the history is among the exchanges; then every grant was answered to somebody.
+    /// Whether `exchanges` contains every claim of the history. If so, every grant must occur in an answer.
     pub complete: bool,
-    /// Whether the answers to each user stand in the order in which they were given, and no more is asked than one
-    /// claim at a time: then who has been told of a grant is told of the same one ever after.
+    /// Whether the answers to each user are in the order in which they were given, one claim at a time. If so, later
+    /// answers must name the grant of earlier ones.
     pub in_order: bool,
-    /// Seeds of packets that were shown.
+    /// Published seeds of red packets.
     pub reveals: Vec<Reveal>,
     /// The log of each partition, from its first entry to its head.
     pub logs: Vec<Vec<Entry>>,
-    /// Whether each log was cut somewhere before its head, as settlement cuts it. Units that one part of a spread sale
-    /// took back, and another sold again, may then be seen with both.
+    /// Whether a log was cut somewhere before its head, as settlement cuts it. A unit that one shard restocked and
+    /// another sold again may then appear in both.
     pub cut: bool,
-    /// The numbers that the engine shows at the end.
+    /// Final numbers shown by the engine.
     pub tallies: Vec<(CampaignId, Tally)>,
 }
 
-/// What follows from a sound history.
+/// Result of a sound history.
 #[derive(Debug, Default)]
 pub struct ExpectedLedger {
     /// Every campaign that was opened.
     pub accounts: HashMap<CampaignId, Account>,
-    /// What each user has once all is settled: spendable minor units, and minor units owed back.
+    /// Balance of each user after full settlement: spendable minor units, and minor units of refunds due.
     pub balances: BTreeMap<UserId, (i64, i64)>,
-    /// Minor units owed back in other currencies than that of the campaigns, by user and code.
+    /// Minor units of refunds due in currencies other than that of the campaigns, by user and code.
     pub other_dues: BTreeMap<(UserId, &'static str), i64>,
 }
 
-/// Recomputes a history. The logs may come in any order: what is said of the whole of a spread campaign holds in all.
+/// Recomputes a history. The logs may come in any order: checks of a whole spread campaign use all logs.
 ///
 /// # Errors
-/// Every breach that was found, one sentence each.
+/// All breaches found, one sentence each.
 pub fn audit(history: &History) -> Result<ExpectedLedger, Vec<String>> {
     let mut audit = Audit::default();
     for setup in &history.setups {
@@ -114,7 +117,7 @@ pub fn audit(history: &History) -> Result<ExpectedLedger, Vec<String>> {
         for (place, entry) in (1..).zip(log) {
             if entry.seq != place {
                 let seq = entry.seq;
-                audit.breach(format!("entry {seq} stands at place {place} of its log"));
+                audit.breach(format!("entry {seq} is at position {place} of its log"));
             }
             audit.enter(number, entry);
         }
@@ -123,13 +126,13 @@ pub fn audit(history: &History) -> Result<ExpectedLedger, Vec<String>> {
         if let Err(what) = account.explains()
             && !history.cut
         {
-            audit.breaches.push(format!("all of {id}: {what}"));
+            audit.breaches.push(format!("the whole of {id}: {what}"));
         }
     }
     for (id, tally) in &history.tallies {
         let breach = match audit.expected.accounts.get(id) {
             Some(account) => account.differs(tally),
-            None => Some(format!("{id} has a tally and was never entered")),
+            None => Some(format!("{id} has a tally but was never entered")),
         };
         audit.breaches.extend(breach);
     }
@@ -149,10 +152,10 @@ pub fn audit(history: &History) -> Result<ExpectedLedger, Vec<String>> {
     }
 }
 
-/// Checks a history that must be sound.
+/// Audits a history that must be sound.
 ///
 /// # Panics
-/// With every breach.
+/// If the audit finds breaches. The message lists all.
 #[must_use]
 pub fn assert_sound(history: &History) -> ExpectedLedger {
     audit(history).unwrap_or_else(|breaches| panic!("{}", breaches.join("\n")))

@@ -1,14 +1,16 @@
-//! Whether the entries of several logs can have happened in some order without anybody taking what was not there.
+//! Decides whether the entries of several logs can have happened in some order without overselling.
 //!
-//! Each log gives a sequence of takings and returns. What they take from is one stock for all, and nothing says
-//! which of two logs was first, so what can be proved is that no order explains them. It is found without trying
-//! orders: a stretch that returns at least what it takes is done as soon as the stock lasts for it, since it leaves no
-//! less. Where every log only loses from here on, the same is done from the end backwards.
+//! Each log gives a sequence of takings and returns. All take from one stock. Nothing records which of two logs was
+//! first, so the only provable breach is that no order explains them.
+//!
+//! The search does not try orders. A stretch that returns at least as much as it takes leaves the stock no smaller. It
+//! is applied as soon as the stock suffices for it. If every log only loses from here on, the same is done from the end
+//! backwards.
 
-/// What is left of one log, as changes of the stock.
+/// Unapplied rest of one log, as changes of the stock.
 struct Left<'a> {
     changes: &'a [i64],
-    /// From the end backwards, where a taking is what puts back.
+    /// Whether the changes are read from the end backwards. A taking then adds to the stock.
     backwards: bool,
 }
 
@@ -21,7 +23,8 @@ impl Left<'_> {
         }
     }
 
-    /// The shortest stretch that leaves the stock no smaller: its length, what it needs, and what it adds.
+    /// The shortest stretch that leaves the stock no smaller: its length, the stock that it needs, and the sum that it
+    /// adds.
     fn stretch(&self) -> Option<(usize, i64, i64)> {
         let (mut sum, mut needs) = (0, 0);
         for n in 0..self.changes.len() {
@@ -43,7 +46,7 @@ impl Left<'_> {
     }
 }
 
-/// Applies all stretches for which the stock suffices, and returns what is left.
+/// Applies all stretches for which the stock suffices, and returns the stock after them.
 fn grow(mut stock: i64, logs: &mut [Left<'_>]) -> i64 {
     loop {
         let mut done = false;
@@ -62,7 +65,7 @@ fn grow(mut stock: i64, logs: &mut [Left<'_>]) -> i64 {
     }
 }
 
-/// Whether some order of the logs' changes never takes more than there is, beginning with `stock`.
+/// Whether some order of the logs' changes never takes more than the stock has, starting with `stock`.
 pub(super) fn exists(stock: i64, logs: &[Vec<i64>]) -> bool {
     let forwards = |changes| Left {
         changes,
@@ -71,7 +74,7 @@ pub(super) fn exists(stock: i64, logs: &[Vec<i64>]) -> bool {
     let mut left: Vec<_> = logs.iter().map(|log| forwards(log.as_slice())).collect();
     let stock = grow(stock, &mut left);
     if stock < 0 || left.iter().any(|log| log.stretch().is_some()) {
-        return false; // it needs more than there will ever be
+        return false; // it needs more than the stock can reach
     }
     for log in &mut left {
         log.backwards = true;
@@ -87,7 +90,7 @@ mod tests {
 
     use super::exists;
 
-    /// By trying all orders.
+    /// The same by trying all orders.
     fn exists_by_trial(stock: i64, logs: &[Vec<i64>]) -> bool {
         if stock < 0 {
             return false;
@@ -111,7 +114,7 @@ mod tests {
         assert!(exists(1, &[vec![-1, 1], vec![-1]]));
         assert!(exists(1, &[vec![-1], vec![-1, 1]]));
         assert!(!exists(1, &[vec![-1], vec![-1]]));
-        // Each could go on only if the other had.
+        // Each could continue only after the other.
         assert!(!exists(0, &[vec![-1, 1], vec![-1, 1]]));
         assert!(exists(2, &[vec![-2, 2, -2, 2, -1], vec![-2, 2, -1]]));
         assert!(exists(2, &[vec![-2, 1, -1, 2, -1], vec![-2, 2, -1]]));

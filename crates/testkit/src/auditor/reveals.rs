@@ -1,4 +1,4 @@
-//! Checks the seeds of packets that were shown against what was published before, and against what was granted.
+//! Checks of published seeds of red packets: each seed must fit its earlier commitment and the granted shares.
 
 use qiang_core::{
     campaign::{RedPacket, Rules},
@@ -9,20 +9,20 @@ use qiang_core::{
 
 use super::{Account, ExpectedLedger};
 
-/// A packet's seed that everybody may see.
+/// Published seed of a red packet.
 #[derive(Debug, Clone)]
 pub struct Reveal {
-    /// The packet, which is not spread.
+    /// The packet. It is not spread.
     pub campaign: CampaignId,
-    /// What was published when it was created.
+    /// Commitment published at its creation.
     pub commitment: Commitment,
-    /// The seed that was shown.
+    /// The published seed.
     pub seed: Seed,
-    /// The last entry that was settled when it was shown first.
+    /// The last settled entry at the first publication.
     pub upto: Seq,
 }
 
-/// Everything that a seed does not bear out.
+/// Every contradiction between a seed and its commitment or the grants.
 pub(super) fn check(
     expected: &ExpectedLedger,
     logs: &[Vec<Entry>],
@@ -37,11 +37,15 @@ pub(super) fn check(
         };
         if let Some(late) = logs.iter().flatten().find(is_late) {
             let seq = late.seq;
-            breaches.push(format!("entry {seq} grants of {id}, whose seed was shown"));
+            breaches.push(format!(
+                "entry {seq} grants a share of {id}, whose seed was shown"
+            ));
         }
         let account = expected.accounts.get(&id);
         let Some((account, packet)) = account.and_then(|it| Some((it, packet_of(it)?))) else {
-            breaches.push(format!("a seed of {id} was shown, which is no packet"));
+            breaches.push(format!(
+                "a seed of {id} was published, which is no red packet"
+            ));
             continue;
         };
         let commitment = commit(id, packet.currency, &reveal.seed, &packet.split);
@@ -63,7 +67,7 @@ fn packet_of(account: &Account) -> Option<&RedPacket> {
     }
 }
 
-/// The first share that was granted with another amount than the seed gives it.
+/// The first share with an amount that differs from the seed's.
 fn other_amount(account: &Account, packet: &RedPacket, seed: &Seed) -> Option<u32> {
     let (split, mut left) = (packet.split, packet.split.total());
     let SplitRule::Lazy { min } = split.rule() else {

@@ -1,4 +1,4 @@
-//! The same for campaigns in parts: a sound history passes in any order of its logs, every planted breach is found.
+//! Audits of spread campaigns: a sound history passes in any order of its logs, and every planted breach is found.
 
 use qiang_core::{
     book::{CampaignAction, Command, Setup},
@@ -17,7 +17,7 @@ use crate::{
     spread::SpreadBook,
 };
 
-/// A packet of each sort and a sale, in three parts; the sale's units come back in one part and go in another.
+/// A packet of each kind and a sale, in three shards. Units of the sale return in one shard and are sold again.
 fn sound() -> History {
     let setups: Vec<Setup> = vec![
         red_packet(1_000, 9, SplitRule::Lazy { min: 1 }).setup(1),
@@ -77,10 +77,10 @@ fn finds(what: &str, plant: impl FnOnce(&mut History)) {
     plant(&mut history);
     let breaches = audit(&history).err().unwrap_or_default();
     let found = breaches.iter().any(|breach| breach.contains(what));
-    assert!(found, "no breach says `{what}`: {breaches:#?}");
+    assert!(found, "no breach contains `{what}`: {breaches:#?}");
 }
 
-/// The entries of one kind that belong to the `n`-th campaign, in the order of the logs.
+/// Entries of one kind of the `n`-th campaign, in the order of the logs.
 fn entries<'a>(history: &'a mut History, n: usize, name: &str) -> Vec<&'a mut Entry> {
     let id = history.setups[n].campaign.id;
     let all = history.logs.iter_mut().flatten();
@@ -110,13 +110,13 @@ fn a_sound_history_passes_in_any_order_of_its_logs() {
 
 #[test]
 fn a_number_given_twice_is_found() {
-    finds("not a new one", |history| {
+    finds("was used before", |history| {
         let mut granted = entries(history, 2, "granted");
         let first = *number_of(&mut granted[0].event);
         let last = granted.last_mut().expect("there are some");
         *number_of(&mut last.event) = first;
     });
-    finds("a share that is none", |history| {
+    finds("a share above the count", |history| {
         let mut granted = entries(history, 0, "granted");
         *number_of(&mut granted[2].event) = 10;
     });
@@ -124,7 +124,7 @@ fn a_number_given_twice_is_found() {
 
 #[test]
 fn parts_that_contradict_each_other_are_found() {
-    finds("opened in other parts", |history| {
+    finds("opened with another number of shards", |history| {
         entries(history, 0, "opened")[1].event = Event::Opened { parts: 2 };
     });
     finds("opened twice", |history| {
@@ -132,14 +132,14 @@ fn parts_that_contradict_each_other_are_found() {
             entry.event = Event::Opened { parts: 2 };
         }
     });
-    finds("happened before it was opened", |history| {
+    finds("happened before the shard was opened", |history| {
         entries(history, 0, "opened")[1].event = Event::Paused;
     });
 }
 
 #[test]
 fn an_order_in_two_parts_is_found() {
-    finds("taken into another part", |history| {
+    finds("changed in another shard's log", |history| {
         let mut paid = entries(history, 2, "paid");
         let number = *number_of(&mut paid[0].event);
         let last = paid.last_mut().expect("there are some");
@@ -151,19 +151,28 @@ fn an_order_in_two_parts_is_found() {
 #[test]
 fn what_is_lost_when_all_have_closed_is_found() {
     for n in 0..3 {
-        finds("what was left is not what went back", |history| {
-            if let Event::Closed { returned, .. } = &mut entries(history, n, "closed")[1].event {
-                *returned += 1;
-            }
-        });
+        finds(
+            "the closes did not return exactly what was left",
+            |history| {
+                if let Event::Closed { returned, .. } = &mut entries(history, n, "closed")[1].event
+                {
+                    *returned += 1;
+                }
+            },
+        );
     }
-    finds("what was left is not what went back", |history| {
-        if let Event::Closed { refunded_minor, .. } = &mut entries(history, 0, "closed")[1].event {
-            *refunded_minor -= 1;
-        }
-    });
+    finds(
+        "the closes did not return exactly what was left",
+        |history| {
+            if let Event::Closed { refunded_minor, .. } =
+                &mut entries(history, 0, "closed")[1].event
+            {
+                *refunded_minor -= 1;
+            }
+        },
+    );
     finds("the tally of", |history| {
-        // One part has not closed yet: nothing is wrong with that, but the engine says that all have.
+        // One part has not closed yet. That is no breach, but the engine's tally counts it as closed.
         let id = history.setups[1].campaign.id;
         history.logs[0].retain(|entry| entry.campaign != id || entry.event.name() != "closed");
     });
@@ -171,7 +180,7 @@ fn what_is_lost_when_all_have_closed_is_found() {
 
 #[test]
 fn overselling_in_parts_is_found() {
-    finds("more units than there are", |history| {
+    finds("more units than the supply", |history| {
         history.setups[2] = sale(7).limit(3).setup(3);
         let id = history.setups[2].campaign.id;
         for log in &mut history.logs {
@@ -180,7 +189,7 @@ fn overselling_in_parts_is_found() {
     });
 }
 
-/// Two users in two parts have two units each, and give one of them back.
+/// Two users in two shards get two units each and cancel one order each.
 #[test]
 fn overselling_that_was_taken_back_is_found() {
     let mut book = SpreadBook::new((0..3).map(PartitionId).collect());
@@ -199,7 +208,7 @@ fn overselling_that_was_taken_back_is_found() {
         let outcome = book.claim(OPENS, &target.keyed(&names[name], 1, key));
         assert!(matches!(outcome, Ok(Outcome::Granted(_))), "{outcome:?}");
     }
-    // The first order of each part.
+    // The first order of each shard.
     for order in [target.order(1), target.order(2)] {
         let reply = book.apply(OPENS, &Command::Cancel { order });
         assert!(reply.is_ok(), "{order:?}: {reply:?}");
@@ -211,12 +220,12 @@ fn overselling_that_was_taken_back_is_found() {
             ..History::default()
         })
     };
-    // With three units one part may have been first. With two, they cannot both have had two, though in the end two
-    // are had.
+    // With three units, one shard may have been first. With two units, both users cannot have had two, though at the
+    // end only two are held.
     assert!(audit_with_stock(3).is_ok());
-    let breaches = audit_with_stock(2).expect_err("two is not enough");
+    let breaches = audit_with_stock(2).expect_err("two units must not suffice");
     assert!(
-        breaches[0].contains("no order of its parts' entries"),
+        breaches[0].contains("no order of its shards' entries"),
         "{breaches:?}"
     );
 }

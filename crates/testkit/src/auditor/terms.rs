@@ -1,4 +1,4 @@
-//! Window, limit and price of a sale, as the logs have changed them.
+//! Window, limit and price of a sale, as changed by the logs.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use qiang_core::{
     event::Seq,
 };
 
-/// The terms that a sale has had; none of a packet.
+/// Terms that a sale has had; empty for a red packet.
 #[derive(Debug, Clone)]
 pub(super) struct SaleTerms {
     first: Option<Terms>,
-    /// All that it has had since, in each log.
+    /// Changed terms by log, in order.
     later: BTreeMap<usize, Vec<Terms>>,
-    /// The last ones of all logs, after the number of the change.
+    /// The newest terms of all logs, with the revision of the change.
     last: (Seq, Option<Terms>),
 }
 
@@ -26,10 +26,10 @@ impl SaleTerms {
         }
     }
 
-    /// Takes over a change; refuses one of a packet.
+    /// Records a change. It returns an error for a red packet.
     pub(super) fn change(&mut self, log: usize, revision: Seq, terms: Terms) -> Result<(), String> {
         if self.first.is_none() {
-            return Err("a packet's terms were changed".to_owned());
+            return Err("the terms of a red packet were changed".to_owned());
         }
         self.later.entry(log).or_default().push(terms);
         if revision > self.last.0 {
@@ -38,7 +38,7 @@ impl SaleTerms {
         Ok(())
     }
 
-    /// Puts the last terms into the campaign. The stock for which they were allowed may come later, in another log.
+    /// Copies the newest terms to the campaign. The stock that they need may be added later, by another log.
     pub(super) fn give(&self, campaign: &mut Campaign) {
         if let (_, Some(mut terms)) = self.last {
             let most = u32::try_from(campaign.supply()).unwrap_or(u32::MAX);
@@ -47,32 +47,32 @@ impl SaleTerms {
         }
     }
 
-    /// All terms that the sale has had, in any log.
+    /// All terms of the sale so far, in any log.
     pub(super) fn had(&self) -> Vec<Terms> {
         let later = self.later.values().flatten().copied();
         self.first.into_iter().chain(later).collect()
     }
 
-    /// The terms that a log goes by.
+    /// The terms in force in a log.
     pub(super) fn in_log(&self, log: usize) -> Option<Terms> {
         let last = self.later.get(&log).and_then(|all| all.last());
         last.copied().or(self.first)
     }
 }
 
-/// Adds units to the stock of a sale, or takes some out of it.
+/// Adds units to the stock of a sale, or removes them.
 pub(super) fn change_stock(
     campaign: &mut Campaign,
     units: i64,
     is_spread: bool,
 ) -> Result<(), String> {
     let Rules::Sale(sale) = &mut campaign.rules else {
-        return Err("a packet has no stock to change".to_owned());
+        return Err("a red packet has no stock to change".to_owned());
     };
     let stock = sale.stock().saturating_add_signed(units);
     let mut limit = sale.per_user_limit();
     if is_spread {
-        // The terms may be later ones, of another log.
+        // The terms may be newer ones from another log.
         limit = limit.min(u32::try_from(stock).unwrap_or(u32::MAX));
     }
     let changed = Sale::new(stock, limit, sale.unit_price(), sale.hold_ms());

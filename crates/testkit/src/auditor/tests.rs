@@ -1,4 +1,4 @@
-//! A sound history passes; every planted breach is found.
+//! Audits of one log: a sound history passes, and every planted breach is found.
 
 use qiang_core::{
     book::{Book, CampaignAction, Claim, Command, Reply, Setup},
@@ -14,7 +14,7 @@ use qiang_core::{
 use super::{Exchange, History, Reveal, audit};
 use crate::campaign::{HOLD_MS, OPENS, Target, red_packet, sale, user};
 
-/// Plays commands to a book.
+/// Applies commands to a book and records the history.
 struct Player {
     book: Book,
     history: History,
@@ -37,7 +37,7 @@ impl Player {
     }
 }
 
-/// Two packets and a sale, with something of everything.
+/// Two red packets and a sale, with entries of every kind.
 fn sound() -> History {
     let packet = red_packet(1_000, 5, SplitRule::Lazy { min: 1 }).setup(1);
     let equal = red_packet(1_000, 4, SplitRule::Equal).setup(2);
@@ -119,7 +119,7 @@ fn finds(what: &str, plant: impl FnOnce(&mut History)) {
     plant(&mut history);
     let breaches = audit(&history).err().unwrap_or_default();
     let found = breaches.iter().any(|breach| breach.contains(what));
-    assert!(found, "no breach says `{what}`: {breaches:#?}");
+    assert!(found, "no breach contains `{what}`: {breaches:#?}");
 }
 
 fn event(history: &mut History, name: &str) -> usize {
@@ -141,7 +141,8 @@ fn a_sound_history_passes() {
     let packet = &expected.accounts[&history.setups[0].campaign.id];
     assert_eq!(packet.returned(), 3);
     assert_eq!(packet.phase(), Phase::Closed);
-    // All was spent on packets; then came what was left of one, and two payments for three units.
+    // The owner spent all on red packets. Then the rest of one packet returned, and two payments for three units
+    // arrived.
     let owner = expected.balances[&user("owner")];
     assert_eq!(owner, (packet.refunded_minor() + 300, 0));
     assert_eq!(expected.balances[&user("a")].1, 200);
@@ -149,7 +150,7 @@ fn a_sound_history_passes() {
 
 #[test]
 fn a_gap_in_the_log_is_found() {
-    finds("stands at place", |history| {
+    finds("is at position", |history| {
         history.logs[0].remove(4);
     });
 }
@@ -165,29 +166,32 @@ fn a_second_share_is_found() {
 
 #[test]
 fn overselling_is_found() {
-    finds("more units than there are", |history| {
+    finds("more units than the supply", |history| {
         history.setups[2] = sale(3).limit(3).setup(3);
     });
 }
 
 #[test]
 fn invented_money_is_found() {
-    finds("not the share that was next", |history| {
+    finds("not the next planned share", |history| {
         if let Event::Granted { amount_minor, .. } = nth_granted(history, 1) {
             *amount_minor += 1;
         }
     });
-    finds("what was left is not what went back", |history| {
-        let place = event(history, "closed");
-        if let Event::Closed { refunded_minor, .. } = &mut history.logs[0][place].event {
-            *refunded_minor -= 1;
-        }
-    });
+    finds(
+        "the closes did not return exactly what was left",
+        |history| {
+            let place = event(history, "closed");
+            if let Event::Closed { refunded_minor, .. } = &mut history.logs[0][place].event {
+                *refunded_minor -= 1;
+            }
+        },
+    );
 }
 
 #[test]
 fn a_lost_grant_is_found() {
-    finds("the log does not have this grant", |history| {
+    finds("the log does not contain this grant", |history| {
         let place = history.logs[0].len();
         let lost = sound()
             .exchanges
@@ -201,7 +205,7 @@ fn a_lost_grant_is_found() {
             });
         history.exchanges.extend(lost);
     });
-    finds("nobody was answered with grant 1", |history| {
+    finds("no answer contains grant 1", |history| {
         let granted =
             |exchange: &Exchange| matches!(exchange, Exchange::Claim(_, Ok(Outcome::Granted(_))));
         let place = history.exchanges.iter().position(granted);
@@ -268,7 +272,7 @@ fn a_wrong_tally_is_found() {
 #[test]
 fn a_user_who_is_told_otherwise_is_found() {
     let finds = |outcome: Outcome| {
-        finds("grant 1 was told of before", |history| {
+        finds("an earlier answer was grant 1", |history| {
             for exchange in &mut history.exchanges {
                 if let Exchange::Claim(_, Ok(told)) = exchange
                     && matches!(told, Outcome::AlreadyGranted(_))
@@ -290,7 +294,7 @@ fn a_seed_that_proves_nothing_is_found() {
     finds("is not the one committed to", |history| {
         history.reveals[0].seed = Seed::from_bytes([8; 32]);
     });
-    // Another seed was committed to as well.
+    // The commitment is of the other seed too.
     finds("does not follow from its seed", |history| {
         let other = red_packet(1_000, 5, SplitRule::Lazy { min: 1 }).seed(8);
         history.reveals[0] = reveal(&other.setup(1), 1_000);
@@ -303,13 +307,13 @@ fn a_seed_that_proves_nothing_is_found() {
             Event::Granted { amount_minor, .. } => Some(amount_minor),
             _ => None,
         };
-        // What was granted is what was planned.
+        // The planned shares are set to the granted ones.
         let entries = history.logs[0].iter().filter(of_it);
         setup.shares = entries.filter_map(amount).collect();
         history.setups[0] = setup;
         history.reveals[0] = reveal(&other.seed(8).setup(1), 1_000);
     });
-    finds("which is no packet", |history| {
+    finds("which is no red packet", |history| {
         history.reveals[0].campaign = history.setups[2].campaign.id;
     });
 }

@@ -1,4 +1,4 @@
-//! Payments of another amount than the order's price that the sale's policy accepts.
+//! Payments that differ from the order's price and that the sale's policy accepts.
 
 use qiang_core::{
     book::{
@@ -37,11 +37,11 @@ async fn pay(
     };
     match case.submit(pay).await {
         Ok(Reply::Payment(outcome, _)) => outcome,
-        other => panic!("a payment was answered {other:?}"),
+        other => panic!("a payment got the reply {other:?}"),
     }
 }
 
-/// The state of an order, and its payments that are owed back.
+/// State of an order, and its number of refunds due.
 async fn standing(case: &Scenario, order: OrderId) -> (OrderState, u32) {
     let view = case.order(order).await.expect("the order is known");
     let order = view.grant.order.expect("it is an order");
@@ -58,10 +58,10 @@ fn owed(name: &str, due_minor: i64, refunded_minor: i64) -> Vec<Owed> {
 
 async fn take_back(case: &mut Scenario, order: OrderId) {
     let returned = case.try_return(order).await;
-    returned.expect("a paid order is returned");
+    returned.expect("a paid order can be returned");
 }
 
-/// More than the price pays an order of such a sale, once. A return owes all of it back, and no more.
+/// More than the price pays an order of such a sale, once. A return owes exactly this amount.
 pub async fn more_than_the_price_pays_where_it_is_accepted(case: &mut Scenario) {
     let policy = PaymentPolicy::AcceptOver;
     let target = case
@@ -76,7 +76,7 @@ pub async fn more_than_the_price_pays_where_it_is_accepted(case: &mut Scenario) 
     assert_eq!(standing(case, order).await, (OrderState::Held, 1));
     for _ in 0..2 {
         assert_eq!(pay(case, order, ("over", money(150)), policy).await, Paid);
-        // The same reference is answered as before, with any amount.
+        // The same reference gets the same reply, with any amount.
         assert_eq!(pay(case, order, ("over", money(1)), policy).await, Paid);
         assert_eq!(
             pay(case, order, ("twice", money(170)), policy).await,
@@ -143,7 +143,7 @@ pub async fn a_tolerance_is_exact_on_both_sides(case: &mut Scenario) {
     assert_eq!(standing(case, waiting).await, (OrderState::Held, 1));
     case.settle().await;
     assert_eq!(case.balance("seller").await, (200, 0));
-    // The payment is settled before the return, and with it.
+    // One payment is settled before its return, the other together with it.
     take_back(case, less).await;
     assert_eq!(pay(case, waiting, ("101", money(101)), WITHIN).await, Paid);
     take_back(case, waiting).await;
@@ -156,7 +156,7 @@ pub async fn a_tolerance_is_exact_on_both_sides(case: &mut Scenario) {
     assert_eq!(of_waiting[..1], owed("c", 101, 0));
 }
 
-/// An accepted amount takes an expired order's units again. Where it pays nothing, it is owed back as it arrived.
+/// An accepted amount pays an expired order if its units are still there. If it pays nothing, it is owed as it arrived.
 pub async fn an_accepted_amount_pays_late_or_is_owed_back(case: &mut Scenario) {
     let policy = PaymentPolicy::AcceptOver;
     let target = case

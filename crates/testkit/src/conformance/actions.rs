@@ -1,4 +1,4 @@
-//! Who changed what, as the ledger keeps it.
+//! Operation log of the ledger: each change with its actor.
 
 use qiang_core::{
     campaign::{Details, DetailsChange},
@@ -28,7 +28,7 @@ async fn of(case: &Scenario, subject: &str) -> Vec<Action> {
     case.ledger().actions(subject, None, 9).await.unwrap()
 }
 
-/// What the ledger changes is written down with the change, once, and not where there is none.
+/// The ledger records an action in the transaction of its change, once. Without a change it records no action.
 pub async fn an_action_is_written_with_what_it_changed(case: &mut Scenario) {
     let deposited = action(1, ActionKind::Deposit, "giver");
     let (deposit, account) = (Uuid::from_u128(7 << 80), user("giver"));
@@ -75,7 +75,7 @@ pub async fn an_action_is_written_with_what_it_changed(case: &mut Scenario) {
         ..DetailsChange::default()
     };
     ledger.describe(id, &title, Some(&changed)).await.unwrap();
-    // One that is not closed is not archived.
+    // A campaign that is not closed is not archived.
     let archived = action(6, ActionKind::Archive, &subject);
     assert_eq!(ledger.archive(id, Some(&archived)).await, Ok(false));
     assert_eq!(of(case, &subject).await, [created, changed]);
@@ -89,7 +89,7 @@ pub async fn an_action_is_written_with_what_it_changed(case: &mut Scenario) {
     assert_eq!(of(case, &subject).await, []);
 }
 
-/// Actions on a subject come in pages, in the order of their ids.
+/// The operation log of a subject is read in pages, in the order of ids.
 pub async fn actions_are_read_in_pages(case: &mut Scenario) {
     let ledger = case.ledger();
     let subject = "s".repeat(128);
@@ -102,7 +102,7 @@ pub async fn actions_are_read_in_pages(case: &mut Scenario) {
         .record(&action(90, ActionKind::Pay, "S"))
         .await
         .unwrap();
-    // What an engine refused did not happen.
+    // An action that the engine refused is struck from the log.
     let refused = action(91, ActionKind::Pause, &subject);
     for _ in 0..2 {
         ledger.strike(refused.id).await.unwrap();

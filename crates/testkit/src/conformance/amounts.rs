@@ -1,4 +1,4 @@
-//! Payments of another amount, or in another currency, than the order's price: each is owed back as it arrived.
+//! Payments in another amount or currency than the order's price. Each becomes a refund due as it arrived.
 
 use qiang_core::{
     book::{
@@ -38,7 +38,7 @@ async fn pay_other(
     };
     match case.submit(pay).await {
         Ok(Reply::Payment(outcome, view)) => (outcome, view),
-        other => panic!("a payment was answered {other:?}"),
+        other => panic!("a payment got the reply {other:?}"),
     }
 }
 
@@ -50,7 +50,7 @@ fn refund(order: OrderId, name: &str, amount: Money) -> Payout {
     }
 }
 
-/// The state of an order, and its payments that are owed back.
+/// State of an order, and its number of refunds due.
 async fn standing(case: &Scenario, order: OrderId) -> (OrderState, u32) {
     let view = case.order(order).await.expect("the order is known");
     let order = view.grant.order.expect("it is an order");
@@ -65,7 +65,7 @@ fn owed(name: &str, due: Money, refunded_minor: i64) -> Owed {
     }
 }
 
-/// An order is held until its price arrives; what arrived before is owed back in its own currency, to the end.
+/// An order is held until its price arrives. Earlier payments stay refunds due in their own currency.
 pub async fn another_amount_is_owed_back_and_pays_nothing(case: &mut Scenario) {
     let target = case.open(sale(2)).await;
     for name in ["a", "b"] {
@@ -81,7 +81,7 @@ pub async fn another_amount_is_owed_back_and_pays_nothing(case: &mut Scenario) {
     }
     assert_eq!(standing(case, order).await, (OrderState::Held, 3));
     for _ in 0..2 {
-        // The same reference is answered as before, with any amount, and counts once.
+        // The same reference gets the same reply, with any amount, and counts once.
         assert_eq!(
             pay_other(case, order, "under", money(98)).await.0,
             RefundDue
@@ -108,7 +108,7 @@ pub async fn another_amount_is_owed_back_and_pays_nothing(case: &mut Scenario) {
         after: None,
         limit: 1,
     };
-    // An order is on one page with all its currencies, at any limit.
+    // An order and all its currencies are on one page, even with a smaller page limit.
     let mut pages = [
         (order, vec![money(200), euros(107)]),
         (later, vec![euros(5)]),
@@ -143,7 +143,7 @@ pub async fn another_amount_is_owed_back_and_pays_nothing(case: &mut Scenario) {
     }
 }
 
-/// Another amount takes no units: not after the hold, and not of an order that costs nothing.
+/// Another amount takes no units: neither after the hold ended, nor for an order that costs nothing.
 pub async fn another_amount_reinstates_nothing(case: &mut Scenario) {
     let target = case.open(sale(1)).await;
     case.granted(target.one("a")).await;
@@ -154,14 +154,14 @@ pub async fn another_amount_reinstates_nothing(case: &mut Scenario) {
     assert_eq!(case.pay(order, "p").await.0, Reinstated);
     case.try_return(order)
         .await
-        .expect("a paid order is returned");
+        .expect("a paid order can be returned");
     assert_eq!(pay_other(case, order, "more", money(1)).await.0, RefundDue);
     case.settle().await;
     let all = case.ledger().owed(order).await;
     assert_eq!(all, Ok(vec![owed("a", money(200), 0)]));
 }
 
-/// An order that costs nothing is paid; money that comes for it is owed back.
+/// An order that costs nothing is paid. Money received for it becomes a refund due.
 pub async fn money_for_a_free_order_is_owed_back(case: &mut Scenario) {
     let target = case.open(sale(1).price(0)).await;
     case.granted(target.one("a")).await;
@@ -177,7 +177,7 @@ pub async fn money_for_a_free_order_is_owed_back(case: &mut Scenario) {
     assert_eq!(all, Ok(vec![owed("a", money(1), 0)]));
 }
 
-/// The limit of payments that are owed back refuses further ones of these. It refuses no price that pays the order.
+/// The limit of refunds due per order refuses further ones. It does not refuse the price that pays the order.
 pub async fn the_price_pays_an_order_with_all_refunds_due(case: &mut Scenario) {
     let target = case.open(sale(2)).await;
     for name in ["a", "b"] {
@@ -207,7 +207,7 @@ pub async fn the_price_pays_an_order_with_all_refunds_due(case: &mut Scenario) {
     assert_eq!(case.pay(order, "price").await.0, Paid);
     let second = pay(order, "second".to_owned(), Received::Price);
     assert_eq!(case.submit(second).await, refused);
-    // The hold is over, and no tick has ended it: the payment finds the order's own units.
+    // The hold has ended but no tick has expired the order: the payment finds the order's own units.
     case.set_clock(OPENS.plus_millis(HOLD_MS));
     assert_eq!(case.pay(late, "late").await.0, Reinstated);
     for order in [order, late] {

@@ -1,4 +1,4 @@
-//! Subjects without their types: a case is compiled once, and not once for each engine, log and ledger.
+//! Subjects without type parameters: a case is compiled once instead of once per engine, log and ledger.
 
 use std::{future::Future, pin::Pin, sync::Arc};
 
@@ -8,13 +8,13 @@ use qiang_core::ports::{Engine, EventLog, Ledger};
 use super::Subject;
 use crate::ManualClock;
 
-/// A future that a case or a start is.
+/// Future of a case or a start.
 pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
-/// Starts something by this clock.
+/// Starts a subject that uses this clock.
 pub(super) type Start<T> = fn(Arc<ManualClock>) -> Boxed<'static, Box<T>>;
 
-/// A [`Subject`] of any type.
+/// [`Subject`] of any type.
 #[async_trait]
 pub(super) trait AnySubject: Send + Sync {
     fn engine(&self) -> &dyn Engine;

@@ -1,4 +1,4 @@
-//! Who may take part in campaigns, as the ledger keeps it, and what those who look at draws ask for.
+//! Audiences of campaigns as the ledger stores them, and who has a share of a packet.
 
 use std::cmp::Reverse;
 
@@ -19,7 +19,7 @@ async fn create_for(case: &Scenario, setup: &Setup, audience: &str) -> Result<()
         .await
 }
 
-/// An audience is kept in one step with its campaign, and once.
+/// An audience is stored in one transaction with its campaign, and only the first time.
 pub async fn an_audience_is_kept_with_its_campaign(case: &mut Scenario) {
     let kept = "{\"draws\":\"sender\",\"users\":[\"甲\",\"\u{1f9e7}\"]}";
     let n = case.next_id();
@@ -47,14 +47,14 @@ pub async fn an_audience_is_kept_with_its_campaign(case: &mut Scenario) {
         case.entered(&setup);
         case.open_entered(&setup).await;
     }
-    // A campaign that is for everybody stays so.
+    // A campaign that was created for all users stays open to all.
     let open = case.enter(sale(3)).await;
     assert_eq!(create_for(case, &open, kept).await, Ok(()));
     assert_eq!(case.ledger().audience(open.campaign.id).await, Ok(None));
     case.open_entered(&open).await;
 }
 
-/// Once a share is settled it is known who has it, and who has the largest.
+/// Once a share is settled, the ledger knows its user and the user with the largest share.
 pub async fn the_luckiest_has_the_largest_share(case: &mut Scenario) {
     let rules = [
         SplitRule::Lazy { min: 1 },
@@ -76,7 +76,7 @@ pub async fn the_luckiest_has_the_largest_share(case: &mut Scenario) {
         let expected = grants.iter().max_by_key(largest).cloned();
         assert!(expected.is_some());
         assert_eq!(case.ledger().luckiest(target.id).await, Ok(expected));
-        // A share of another packet is no share of this one.
+        // A share of another packet does not count for this one.
         let other = case.open(red_packet(100, 1, rule)).await;
         case.granted(other.one("e")).await;
         case.settle().await;

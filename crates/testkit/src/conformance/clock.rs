@@ -1,4 +1,4 @@
-//! Clocks jump. Nothing may be lost, doubled or stuck because of it.
+//! Clocks that jump. No grant, unit or money may be lost, doubled or stuck because of a jump.
 
 use qiang_core::{
     book::CampaignAction, campaign::Phase, order::OrderState, split::SplitRule, time::Timestamp,
@@ -7,7 +7,7 @@ use qiang_core::{
 use super::Scenario;
 use crate::campaign::{HOLD_MS, OPEN_MS, OPENS, red_packet, sale};
 
-/// Claims, payments and cancellations while the clock goes to and fro; the auditor does the sums.
+/// Claims, payments and cancellations while the clock jumps forwards and backwards. The auditor checks the sums.
 pub async fn a_clock_that_jumps_breaks_nothing(case: &mut Scenario) {
     let packet = case
         .open(red_packet(10_000, 50, SplitRule::Lazy { min: 1 }))
@@ -27,7 +27,7 @@ pub async fn a_clock_that_jumps_breaks_nothing(case: &mut Scenario) {
             if step % 2 == 0 {
                 case.pay(order, "p").await;
             } else {
-                // Refused where it is no longer held: that is an answer too.
+                // An order that is no longer held refuses the cancellation. A refusal is valid here.
                 drop(case.try_cancel(order).await);
             }
         }
@@ -35,7 +35,7 @@ pub async fn a_clock_that_jumps_breaks_nothing(case: &mut Scenario) {
             assert!(case.tally(target.id).await.conserves());
         }
     }
-    // Far beyond everything no order is left waiting, and nothing in stock.
+    // Long after all windows and holds, no order is held and no unit is in stock.
     case.at(OPENS.plus_millis(100 * OPEN_MS)).await;
     for target in [packet, sale] {
         let tally = case.tally(target.id).await;
@@ -50,8 +50,8 @@ pub async fn a_clock_that_jumps_breaks_nothing(case: &mut Scenario) {
     }
 }
 
-/// The hour that a night in Europe has twice, a leap day, the second in which 32 bits end, and the last one that a
-/// calendar shows: windows and holds pass them by like any other.
+/// Special times: an hour that a night in Europe has twice, a leap day, the end of 32-bit seconds, a calendar's last
+/// second. Windows and holds cross them as usual.
 pub async fn days_of_the_calendar_are_ordinary(case: &mut Scenario) {
     for millis in [
         1_824_944_400_000,   // 2027-10-31T01:00:00Z
@@ -77,7 +77,7 @@ pub async fn days_of_the_calendar_are_ordinary(case: &mut Scenario) {
     }
 }
 
-/// What is closed has been refunded. No clock opens it again.
+/// A closed campaign has been refunded. No change of the clock reopens it.
 pub async fn closed_stays_closed_when_the_clock_goes_back(case: &mut Scenario) {
     let packet = case.open(red_packet(100, 10, SplitRule::Equal)).await;
     let early = case
@@ -93,15 +93,16 @@ pub async fn closed_stays_closed_when_the_clock_goes_back(case: &mut Scenario) {
     ] {
         case.at(back).await;
         assert_eq!(case.outcome(packet.one("b")).await, "ended");
-        // Closed before it ever started: it will not, so that is the answer on both sides of the start.
+        // The campaign was closed before it started and will never start. So the answer is the same before and after
+        // the start.
         assert_eq!(case.outcome(early.one("b")).await, "ended");
         assert_eq!(case.tally(packet.id).await.refunded_minor, 90);
         case.replayed(packet.one("a")).await;
     }
 }
 
-/// A grant is replayed wherever the clock is set: before the start, and in the window again. No hold runs out
-/// meanwhile.
+/// A grant is replayed at any time of the clock: before the start, and again in the window. No hold expires during
+/// these jumps.
 pub async fn a_holder_has_the_grant_whatever_the_clock_says(case: &mut Scenario) {
     let before = OPENS.plus_millis(-1);
     let packet = case
@@ -135,13 +136,12 @@ pub async fn a_holder_has_the_grant_whatever_the_clock_says(case: &mut Scenario)
     }
 }
 
-/// A clock that was ahead for a moment has dated one grant, and no more. One that is set back a little dates nothing
-/// backwards.
+/// A clock that was ahead for a moment dates one grant only. A clock set back a little dates no grant backwards.
 pub async fn a_grant_in_a_glitch_dates_no_later_ones(case: &mut Scenario) {
     let packet = case.open(red_packet(100, 10, SplitRule::Equal)).await;
     let sale = case.open(sale(10).limit(3)).await;
     let minutes = |minutes: i64| OPENS.plus_millis(minutes * 60_000);
-    // When it is, and how the grant is dated. All orders are one user's, and so in one part.
+    // The clock, and the date of the grant. All orders are one user's, so they are in one shard.
     let steps = [(30, 30), (2, 2), (1, 2)];
     let mut orders = Vec::new();
     for (n, (now, dated)) in (0..).zip(steps) {
@@ -155,7 +155,7 @@ pub async fn a_grant_in_a_glitch_dates_no_later_ones(case: &mut Scenario) {
         let grant = case.granted(packet.one(name)).await;
         assert_eq!(grant.granted_at, minutes(now), "{name}");
     }
-    // Holds end in the order of numbers: those behind the one that is dated ahead wait until it has left.
+    // Holds end in the order of numbers: orders after the one dated ahead wait until that one is cancelled.
     let over = minutes(2).plus_millis(HOLD_MS);
     case.at(over).await;
     drop(case.try_cancel(orders[0]).await);

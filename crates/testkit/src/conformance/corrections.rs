@@ -1,4 +1,4 @@
-//! Corrections of sales by reconciliation: compare and set.
+//! Corrections of sales by reconciliation, as compare-and-set.
 
 use qiang_core::{
     book::{CampaignAction, Command, Refusal, Reply, SaleCorrection},
@@ -22,7 +22,7 @@ fn stock(expected: u64, stock: u64) -> SaleCorrection {
     SaleCorrection::Stock { expected, stock }
 }
 
-/// Corrects a sale as reconciliation does, or is refused.
+/// Corrects a sale as reconciliation does, and returns the tally or the refusal.
 async fn correct(
     case: &mut Scenario,
     campaign: CampaignId,
@@ -36,11 +36,11 @@ async fn correct(
     match case.submit(command).await {
         Ok(Reply::Acted(tally)) => Ok(tally),
         Err(EngineError::Refused(refusal)) => Err(refusal),
-        other => panic!("a correction was answered {other:?}"),
+        other => panic!("a correction got the reply {other:?}"),
     }
 }
 
-/// Stock and terms become what the correction says, under the rules of any other change, and survive a restart.
+/// A correction sets stock and terms under the same rules as any other change. The result survives a restart.
 pub async fn a_correction_is_made_if_the_sale_is_as_compared(case: &mut Scenario) {
     let target = case.open(sale(10).limit(2).price(500)).await;
     case.granted(target.one("a")).await;
@@ -72,8 +72,8 @@ pub async fn a_correction_is_made_if_the_sale_is_as_compared(case: &mut Scenario
     case.settle().await;
 }
 
-/// Another operator changes stock or terms between comparison and correction: theirs stay, also where they set what the
-/// correction would.
+/// Another operator changes stock or terms between comparison and correction. That change stays, even if it sets the
+/// same values as the correction.
 pub async fn a_correction_does_not_overwrite_another_change(case: &mut Scenario) {
     let target = case.open(sale(10).limit(2).price(500)).await;
     let id = target.id;
@@ -99,7 +99,7 @@ pub async fn a_correction_does_not_overwrite_another_change(case: &mut Scenario)
     }
     let terms = case.tally(id).await.terms.unwrap();
     assert_eq!((terms.unit_price_minor, terms.per_user_limit), (600, 2));
-    // A change of the terms does not keep the stock from being corrected.
+    // A change of the terms does not prevent a correction of the stock.
     correct(case, id, stock(11, 12)).await.unwrap();
     case.restart().await;
     assert_eq!(correct(case, id, stock(11, 13)).await, changed);

@@ -1,4 +1,4 @@
-//! Holds stand still while the service is down, however often that is, and go on where they were.
+//! Holds pause during each downtime of the service and continue afterwards with the time that was left.
 
 use qiang_core::{
     book::PaymentOutcome::{Paid, Reinstated},
@@ -9,7 +9,7 @@ use qiang_core::{
 use super::Scenario;
 use crate::campaign::{HOLD_MS, OPENS, Target, sale};
 
-/// Those of all orders of a sale that were granted, in the order of the answers.
+/// States of all granted orders of a sale, in the order of the answers.
 async fn states(case: &Scenario, target: Target, count: usize) -> Vec<OrderState> {
     let mut states = Vec::new();
     for n in 1..=count {
@@ -20,7 +20,7 @@ async fn states(case: &Scenario, target: Target, count: usize) -> Vec<OrderState
     states
 }
 
-/// A sale with so many orders, made when it opens.
+/// A sale with `count` orders, granted when it opens.
 async fn held(case: &mut Scenario, count: usize) -> Target {
     let target = case.open(sale(20)).await;
     for n in 0..count {
@@ -29,8 +29,8 @@ async fn held(case: &mut Scenario, count: usize) -> Target {
     target
 }
 
-/// Down twice, for longer than the hold in all: orders are held for as much longer, to the millisecond. What was paid
-/// meanwhile was paid in time.
+/// Two downtimes, together longer than the hold. Each hold is extended by their duration, to the millisecond. A payment
+/// within the extended hold is in time.
 pub async fn holds_go_on_where_they_were_when_the_service_went_down(case: &mut Scenario) {
     let target = held(case, 5).await;
     let (mut now, mut up_ms) = (OPENS, 0);
@@ -59,7 +59,7 @@ pub async fn holds_go_on_where_they_were_when_the_service_went_down(case: &mut S
     }
     case.set_clock(end);
     let (outcome, _) = case.pay(case.nth(target, 4), "p4").await;
-    assert_eq!(outcome, Reinstated, "its hold was over");
+    assert_eq!(outcome, Reinstated, "its hold had ended");
     case.tick().await;
     let [paid, expired] = [OrderState::Paid, OrderState::Expired];
     assert_eq!(
@@ -68,7 +68,7 @@ pub async fn holds_go_on_where_they_were_when_the_service_went_down(case: &mut S
     );
 }
 
-/// A single downtime outlasts the hold many times. An order that is made behind it has its own time.
+/// A single downtime lasts many times the hold. An order granted after it has a full hold of its own.
 pub async fn a_downtime_that_is_longer_than_the_hold_ends_none(case: &mut Scenario) {
     let target = held(case, 2).await;
     let last = OPENS.plus_millis(HOLD_MS - 1_000);
@@ -89,7 +89,7 @@ pub async fn a_downtime_that_is_longer_than_the_hold_ends_none(case: &mut Scenar
     assert_eq!(states(case, target, 3).await, [paid, expired, expired]);
 }
 
-/// A hold that was over when the service went down is none that a downtime brings back.
+/// A hold that ended before a downtime stays ended after it.
 pub async fn what_ended_before_a_downtime_has_ended(case: &mut Scenario) {
     let target = held(case, 2).await;
     let end = OPENS.plus_millis(HOLD_MS);

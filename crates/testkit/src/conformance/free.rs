@@ -1,4 +1,4 @@
-//! Orders that cost nothing: paid in the step that grants them, without a hold, and given back with nothing owed.
+//! Orders that cost nothing: they are paid in the step that grants them, have no hold, and owe nothing when returned.
 
 use qiang_core::{
     book::{Command, PaymentOutcome::Paid, Reply},
@@ -20,21 +20,21 @@ fn price(minor: i64) -> TermsChange {
     }
 }
 
-/// The state of an order, and what is owed for it.
+/// State of an order, and its number of refunds due.
 async fn standing(case: &Scenario, order: OrderId) -> (OrderState, u32) {
     let view = case.order(order).await.expect("the order is known");
     let order = view.grant.order.expect("it is an order");
     (order.state, order.refunds_due)
 }
 
-/// Orders as the ledger has them.
+/// Orders in the ledger after full settlement.
 async fn settled(case: &Scenario, target: Target) -> Vec<GrantRecord> {
     case.settle().await;
     let grants = case.ledger().grants(target.id, 0, 1_000).await;
     grants.expect("the ledger answers")
 }
 
-/// No payment is needed, none expires it, and payments of nothing that are reported change nothing.
+/// A free order needs no payment and does not expire. Reported payments of nothing change nothing.
 pub async fn an_order_that_costs_nothing_is_paid_at_its_grant(case: &mut Scenario) {
     let target = case.open(sale(5).limit(2).price(0).owner("seller")).await;
     let grant = case.granted(target.keyed("a", 2, "k")).await;
@@ -44,7 +44,7 @@ pub async fn an_order_that_costs_nothing_is_paid_at_its_grant(case: &mut Scenari
         (0, Some(OrderState::Paid))
     );
     assert_eq!(case.replayed(target.keyed("a", 2, "k")).await, grant);
-    // Claims that are decided together.
+    // Claims that are decided in one batch.
     let claims = ["b", "c", "d"].map(|name| target.one(name)).to_vec();
     for outcome in case.claim_all(claims).await {
         let grant = outcome.grant().copied();
@@ -54,7 +54,7 @@ pub async fn an_order_that_costs_nothing_is_paid_at_its_grant(case: &mut Scenari
             "{outcome:?}"
         );
     }
-    // The grant and the payment stand in the log one behind the other.
+    // In the log, the payment follows the grant directly.
     let logs = case.logs().await;
     for n in 1..=4 {
         let order = case.nth(target, n);
@@ -94,7 +94,7 @@ pub async fn an_order_that_costs_nothing_is_paid_at_its_grant(case: &mut Scenari
     assert_eq!(case.balance("a").await, (0, 0));
 }
 
-/// A free order is returned, also by a cancellation, because it is paid. Its units come back once, and nothing is owed.
+/// A free order is paid, so a cancellation returns it too. Its units return once, and nothing is owed.
 pub async fn a_free_order_is_given_back_and_nothing_is_owed(case: &mut Scenario) {
     let target = case.open(sale(2).price(0).owner("seller")).await;
     case.granted(target.one("a")).await;
@@ -111,7 +111,7 @@ pub async fn a_free_order_is_given_back_and_nothing_is_owed(case: &mut Scenario)
     let gave_back = |reply: &Result<Reply, _>| matches!(reply, Ok(Reply::Cancelled(_)));
     assert!(replies.iter().all(gave_back), "{replies:?}");
     assert_eq!(case.tally(target.id).await.remaining, 2);
-    // A payment of nothing that is reported late is no payment.
+    // A late payment of nothing has no effect.
     assert_eq!(case.pay(first, "late").await.0, Paid);
     assert_eq!(standing(case, first).await, (OrderState::Returned, 0));
     case.granted(target.one("a")).await;
@@ -133,8 +133,8 @@ pub async fn a_free_order_is_given_back_and_nothing_is_owed(case: &mut Scenario)
     }
 }
 
-/// An order goes by its own price. One that is held stays held when the price falls to nothing, and one that cost
-/// nothing stays paid when the price rises.
+/// The price at the grant decides. A held order stays held when the price falls to nothing, and a free order stays paid
+/// when the price rises.
 pub async fn the_price_at_the_grant_says_whether_an_order_is_free(case: &mut Scenario) {
     let target = case.open(sale(9).limit(3).price(100).owner("seller")).await;
     case.granted(target.one("a")).await;

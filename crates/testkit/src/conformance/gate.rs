@@ -1,4 +1,4 @@
-//! The gate answers from memory what needs no decision, and never what may yet be undone.
+//! The gate answers claims that need no decision from memory, and never with a result that may still be undone.
 
 use qiang_core::{
     book::CampaignAction, event::Event, outcome::Outcome, ports::Probed, split::SplitRule,
@@ -7,7 +7,8 @@ use qiang_core::{
 use super::Scenario;
 use crate::campaign::{OPEN_MS, OPENS, Target, red_packet, sale};
 
-/// Through the life of a campaign: if the gate answers, the claim answers the same. `Scenario::claim` compares.
+/// Through the life of a campaign: if the gate answers a claim, the engine answers the same. `Scenario::claim`
+/// compares.
 pub async fn the_gate_says_what_a_claim_would(case: &mut Scenario) {
     let packet = red_packet(300, 3, SplitRule::Lazy { min: 1 });
     for builder in [packet, sale(3).limit(2)] {
@@ -37,14 +38,14 @@ pub async fn the_gate_says_what_a_claim_would(case: &mut Scenario) {
     }
     let unknown = Target::of(&sale(5).setup(1_000_000));
     assert_eq!(case.outcome(unknown.one("a")).await, "unknown_campaign");
-    // A gate never grants.
+    // The gate never grants.
     let fresh = case.open(sale(3).window(OPENS, 2 * OPEN_MS)).await;
     for _ in 0..3 {
         assert_eq!(case.engine().peek(&fresh.one("a")), None);
     }
 }
 
-/// During concurrent claims, whatever the gate says about a grant or an empty stock is in the log already.
+/// During concurrent claims, each grant or empty stock that the gate answers is already in the log.
 pub async fn the_gate_keeps_to_itself_what_is_not_kept(case: &mut Scenario) {
     const ROUNDS: u32 = 30;
     for round in 0..ROUNDS {
@@ -54,7 +55,7 @@ pub async fn the_gate_keeps_to_itself_what_is_not_kept(case: &mut Scenario) {
             .iter()
             .map(|claim| case.engine().claim(claim.clone()))
             .collect();
-        // Nobody has waited for an answer yet: what the gate says now comes from the middle of it.
+        // No reply was awaited yet: the gate answers while the claims are being decided.
         for _ in 0..20 {
             for claim in [&claims[0], &claims[19], &target.one("late")] {
                 if let Some(outcome) = case.engine().peek(claim) {
@@ -88,11 +89,11 @@ async fn in_the_log(case: &Scenario, target: Target, user: &str, outcome: Outcom
     match outcome {
         Outcome::AlreadyGranted(grant) => assert_eq!(own, Some(grant.number)),
         Outcome::SoldOut { .. } => assert_eq!(granted, 20),
-        other => panic!("the gate says {other:?} of a live sale"),
+        other => panic!("the gate answers {other:?} for a live sale"),
     }
 }
 
-/// The probe goes the way of a grant and grants nothing.
+/// A probe takes the path of a grant and grants nothing.
 pub async fn a_probe_is_answered_and_leaves_no_trace(case: &mut Scenario) {
     let target = case.open(sale(3)).await;
     let before = (case.logs().await, case.tally(target.id).await);

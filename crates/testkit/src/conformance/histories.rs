@@ -1,4 +1,4 @@
-//! What users have done, as the ledger lists it: orders, postings; deposits and payments by their names.
+//! Histories in the ledger: orders and postings of users, deposits by id, payments by reference.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +40,7 @@ async fn orders(
         query.after = found.last().map(UserOrder::place);
         let is_last = found.len() < page as usize;
         all.extend(found);
-        assert!(all.len() <= 100, "pages begin again: {query:?}");
+        assert!(all.len() <= 100, "pages start over: {query:?}");
         if is_last {
             return all;
         }
@@ -65,14 +65,14 @@ async fn postings(
         query.after = found.last().map(|posting| posting.place);
         let is_last = found.len() < page as usize;
         all.extend(found);
-        assert!(all.len() <= 100, "pages begin again: {query:?}");
+        assert!(all.len() <= 100, "pages start over: {query:?}");
         if is_last {
             return all;
         }
     }
 }
 
-/// Orders come newest first, in pages that new orders do not move; nobody else's are among them.
+/// Orders are listed newest first, in pages that new orders do not shift, and without orders of other users.
 pub async fn orders_of_a_user_come_newest_first(case: &mut Scenario) {
     let targets = [
         case.open(sale(90).limit(90)).await,
@@ -86,7 +86,7 @@ pub async fn orders_of_a_user_come_newest_first(case: &mut Scenario) {
     };
     let mut made = Vec::new();
     for n in 0..8_u32 {
-        // Two in each moment, of both sales and of one.
+        // Two orders per millisecond, of both sales and of one.
         case.set_clock(OPENS.plus_millis(i64::from(n / 2)));
         made.push(order(case, targets[(n % 3 % 2) as usize], "a", n).await);
         for other in ["A", "a0", "b"] {
@@ -119,7 +119,7 @@ pub async fn orders_of_a_user_come_newest_first(case: &mut Scenario) {
         );
     }
 
-    // What is new comes before the first page, and moves no other.
+    // A new order is before the first page and shifts no other page.
     let mut query = OrderQuery {
         user: user("a"),
         state: None,
@@ -151,7 +151,7 @@ pub async fn orders_of_a_user_come_newest_first(case: &mut Scenario) {
     assert_eq!(orders(case, "nobody", None, 5).await, []);
 }
 
-/// What moved in a user's accounts comes newest first, in pages, and is together what they hold.
+/// Postings of a user are listed newest first, in pages, and add up to the user's balances.
 pub async fn postings_of_a_user_come_newest_first_and_add_up(case: &mut Scenario) {
     let packet = red_packet(1_000, 10, SplitRule::Equal).owner("sender");
     let packet = case.open(packet).await;
@@ -169,8 +169,8 @@ pub async fn postings_of_a_user_come_newest_first_and_add_up(case: &mut Scenario
     case.try_return(returned).await.expect("it is paid");
     let late = case.pay(returned, "twice").await.0;
     assert_eq!(late, PaymentOutcome::RefundDue);
-    // The seller buys, too, and later: what is decided in one millisecond is listed by its partition. What comes back
-    // moves between two accounts of one user.
+    // The seller buys too, and later, because orders of one millisecond are listed by partition. A return to the seller
+    // moves money between two accounts of one user.
     case.at(OPENS.plus_millis(11)).await;
     case.granted(target.one(OWNER)).await;
     let own = case.nth(target, 4);
@@ -192,7 +192,7 @@ pub async fn postings_of_a_user_come_newest_first_and_add_up(case: &mut Scenario
     };
     case.ledger().pay_out(&out).await.unwrap();
     case.deposited("b", -40);
-    // Another user's, with a name that is near.
+    // Postings of another user with a similar name.
     case.deposit("A", 77).await;
 
     for name in ["a", "b", "c", "sender", OWNER, "A", "nobody"] {
@@ -252,7 +252,7 @@ pub async fn postings_of_a_user_come_newest_first_and_add_up(case: &mut Scenario
             ("return", 100, None),
         ]
     );
-    // Each part of a spread packet refunds what it has left.
+    // Each shard of a spread packet refunds what it has left.
     let sent = told(case, "sender").await;
     let deposit = ("deposit", 1_000, text(&packet.id.to_string()));
     assert_eq!(sent[..2], [deposit, ("fund", -1_000, None)]);

@@ -1,4 +1,4 @@
-//! Idempotency keys: what they stand for, what a refusal spends, and for how long they are kept.
+//! Idempotency keys: what they identify, which refusals spend them, and how long they are kept.
 
 use qiang_core::{
     book::Setup,
@@ -14,7 +14,7 @@ use uuid::Uuid;
 use super::Scenario;
 use crate::campaign::{OPENS, currency, red_packet, user};
 
-/// What a key stands for is decided once.
+/// The first use of a key binds it for good.
 pub async fn a_key_is_bound_for_good(case: &mut Scenario) {
     let key = IdempotencyKey::new("k").expect("well-formed");
     let used = |scope: &str, print| KeyUse::new(scope, key.clone(), [print; 32]);
@@ -40,7 +40,7 @@ pub async fn a_key_is_bound_for_good(case: &mut Scenario) {
     }
 }
 
-/// A deposit's reference stands for it for good, also when its key is forgotten.
+/// A deposit's reference identifies it for good, even after its key is purged.
 pub async fn a_deposits_reference_is_kept_for_good(case: &mut Scenario) {
     let used = |name: &str| {
         let key = IdempotencyKey::new(name).expect("well-formed");
@@ -73,7 +73,7 @@ pub async fn a_deposits_reference_is_kept_for_good(case: &mut Scenario) {
             assert_eq!(made.await, Err(LedgerError::ReferenceUsed), "{used:?}");
         }
     }
-    // References are told apart to the letter, and what is refused has none.
+    // References are case-sensitive, and a refused deposit leaves its reference free.
     let (upper, refused) = (named("PAY-1"), named("pay-2"));
     let made = ledger.deposit_named(None, id(4), (&a, money(0)), &refused, None);
     assert_eq!(made.await, Err(LedgerError::AmountOutOfRange));
@@ -85,7 +85,7 @@ pub async fn a_deposits_reference_is_kept_for_good(case: &mut Scenario) {
     case.deposited("a", 9);
 }
 
-/// A key of a command is fresh once. From then on it is pending or has the first answer, also after a restart; only one
+/// A command's key is fresh once. After that it is pending or has the first answer, also after a restart. Only a key
 /// without an answer is released, and only by the request that bound it.
 pub async fn a_command_is_answered_once(case: &mut Scenario) {
     let used = |name: &str, print| {
@@ -124,12 +124,12 @@ pub async fn a_command_is_answered_once(case: &mut Scenario) {
         Err(LedgerError::KeyReused)
     );
     assert_eq!(ledger.release_key(&broken, one).await, Ok(()));
-    // A request that found it pending has decided it: the answer is kept.
+    // A request that found the key pending has decided the command: its answer is kept.
     assert_eq!(ledger.answer_key(&broken, two, "late").await, Ok(()));
     assert_eq!(ledger.begin_key(&broken, one).await, answered("late"));
 }
 
-/// What is refused spends no key: with another amount, or once there is money, the key is free.
+/// A refusal spends no key: the key stays free for another amount, or for a retry once the money is there.
 pub async fn a_refused_creation_spends_no_key(case: &mut Scenario) {
     let key = IdempotencyKey::new("k").expect("well-formed");
     let used = |print| KeyUse::new("sender POST /x", key.clone(), [print; 32]);
@@ -150,7 +150,7 @@ pub async fn a_refused_creation_spends_no_key(case: &mut Scenario) {
     let created = create(2, &cheap).await;
     let id = cheap.campaign.id;
     assert_eq!(created.map(|it| (it.id, it.fresh)), Ok((id.uuid(), true)));
-    // A repetition would have made another one: it is this one, and nothing is funded again.
+    // A retry under another id finds this campaign, and no money is funded again.
     let again = packet(400).setup(1_000_000);
     let repeated = create(2, &again).await;
     assert_eq!(repeated.map(|it| (it.id, it.fresh)), Ok((id.uuid(), false)));
@@ -206,8 +206,8 @@ pub async fn a_refused_creation_spends_no_key(case: &mut Scenario) {
     case.deposited("a", 2);
 }
 
-/// Several are created in one transaction, and each is entered or refused by itself: once more, and only what was
-/// refused is entered.
+/// Several campaigns are created in one transaction, and each is entered or refused separately. A retry enters only
+/// those refused before.
 pub async fn of_several_creations_each_stands_for_itself(case: &mut Scenario) {
     let campaign = |case: &mut Scenario, key: &str, print: u8, total| {
         let packet = red_packet(total, 10, SplitRule::Equal).owner("sender");
@@ -250,7 +250,7 @@ pub async fn of_several_creations_each_stands_for_itself(case: &mut Scenario) {
     assert_eq!(told(created.expect("the ledger answers")), expected);
     assert_eq!(case.balance("sender").await, (0, 0));
     case.restart().await;
-    // Of what was refused there is nothing: neither the campaign nor its key.
+    // A refused creation leaves neither a campaign nor a key.
     assert_eq!(case.ledger().bound_key(key_of(&dear)).await, Ok(None));
     let none = case.ledger().campaign(dear.setup.campaign.id).await;
     assert_eq!(none, Ok(None));
@@ -274,8 +274,8 @@ pub async fn of_several_creations_each_stands_for_itself(case: &mut Scenario) {
     }
 }
 
-/// An id that was chosen is its first campaign's: under another key, of whomever, it is refused, and nothing of the
-/// first one changes, its way of deciding claims included.
+/// A chosen id belongs to its first campaign. Under another key, of any user, it is refused. Nothing of the first
+/// campaign changes, and it gets no waiting room.
 pub async fn a_chosen_id_is_one_campaign(case: &mut Scenario) {
     let used = |user: &str, key: &str| {
         let key = IdempotencyKey::new(key).expect("well-formed");
@@ -321,7 +321,7 @@ pub async fn a_chosen_id_is_one_campaign(case: &mut Scenario) {
         assert_eq!(case.balance("rival").await, (1_000, 0));
         case.restart().await;
     }
-    // With a line of its own where it asks for one.
+    // The campaign gets its own queue if the creation asks for one.
     let lined = packet("sender").setup(case.next_id());
     let asked = Creation {
         waiting_room: true,
@@ -355,7 +355,7 @@ fn key_of(creation: &Creation) -> &KeyUse {
     creation.used.as_ref().expect("it has a key")
 }
 
-/// Keys are forgotten after a while, the oldest first; for which order a payment came is not.
+/// Keys are purged after a time, oldest first. The order of a payment is kept.
 pub async fn old_keys_are_purged_and_payments_kept(case: &mut Scenario) {
     let used = |scope: &str, key: &str| {
         let key = IdempotencyKey::new(key).expect("well-formed");
@@ -384,6 +384,6 @@ pub async fn old_keys_are_purged_and_payments_kept(case: &mut Scenario) {
     assert!(!bind(case, &fresh).await);
     assert!(
         bind(case, &used("a POST /x", "old-1")).await,
-        "it was forgotten"
+        "the key was not purged"
     );
 }

@@ -1,5 +1,5 @@
-//! Settlement. Every case compares rows and balances with the log at its end; these cases test what only the ledger
-//! does.
+//! Settlement cases. Every case compares rows and balances with the log at its end; these test only the ledger's own
+//! work.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use uuid::Uuid;
 use super::Scenario;
 use crate::campaign::{HOLD_MS, OPENS, OWNER, Target, currency, id, red_packet, sale, user};
 
-/// A history with something of everything.
+/// A history with entries of every kind.
 async fn varied_history(case: &mut Scenario) -> [Target; 2] {
     let packet = red_packet(10_001, 30, SplitRule::DoubleAverage { min: 1 });
     let packet = case.open(packet.owner("sender")).await;
@@ -43,7 +43,7 @@ async fn varied_history(case: &mut Scenario) -> [Target; 2] {
     [packet, sale]
 }
 
-/// Phases, counts and balances in the ledger are what the log says.
+/// Phases, counts and balances in the ledger equal those of the log.
 pub async fn the_ledger_follows_the_log(case: &mut Scenario) {
     let targets = varied_history(case).await;
     case.settle().await;
@@ -56,12 +56,12 @@ pub async fn the_ledger_follows_the_log(case: &mut Scenario) {
         assert_eq!(record.phase == Phase::Closed, tally.phase == Phase::Closed);
     }
     let settled = case.balance(OWNER).await;
-    // Orders 1 to 4 of 1, 2, 3 and 1 units were paid, and order 8 of 2 units, at 100 each.
+    // Orders 1 to 4, of 1, 2, 3 and 1 units, were paid, and order 8, of 2 units, at 100 each.
     assert_eq!(settled, (900, 0));
     assert_eq!(case.balance("u3").await.1, 100);
 }
 
-/// Entries that come twice, or in runs that overlap, count once.
+/// Entries that arrive twice, or in overlapping runs, count once.
 pub async fn settling_again_changes_nothing(case: &mut Scenario) {
     varied_history(case).await;
     let partitions = case.log().partitions();
@@ -71,8 +71,8 @@ pub async fn settling_again_changes_nothing(case: &mut Scenario) {
         let mut from = 0;
         while from < log.len() {
             let to = (from + 7).min(log.len());
-            // Three entries that were settled before, and the whole run once again. Whoever else settles
-            // at the same time may be ahead: then all of it is old.
+            // Three entries that were settled before, and the whole run again. Another consumer may be ahead: then all
+            // of it was settled before.
             for run in [&log[from.saturating_sub(3)..to], &log[..to]] {
                 let settled = case.ledger().settle(*partition, run).await;
                 assert!(settled.is_ok_and(|seq| seq >= to as u64 && seq <= head));
@@ -93,7 +93,7 @@ pub async fn settling_again_changes_nothing(case: &mut Scenario) {
     }
 }
 
-/// Entries that do not follow the position are turned away, and grants go on.
+/// Entries that do not follow the settled position are refused, and the engine continues to grant.
 pub async fn settling_with_a_gap_is_refused(case: &mut Scenario) {
     let target = case.open(sale(10)).await;
     case.granted(target.one("a")).await;
@@ -109,7 +109,7 @@ pub async fn settling_with_a_gap_is_refused(case: &mut Scenario) {
     case.granted(target.one("b")).await;
 }
 
-/// Without the money there is no packet, no debt, and no trace.
+/// Without the money, no packet is created, no debt arises and no row is written.
 pub async fn a_sender_without_the_money_sends_nothing(case: &mut Scenario) {
     case.deposit("sender", 999).await;
     let n = case.next_id();
@@ -130,7 +130,7 @@ pub async fn a_sender_without_the_money_sends_nothing(case: &mut Scenario) {
     assert_eq!(case.ledger().create(&setup).await, refused);
 }
 
-/// A refusal for lack of money is not the last word on that id.
+/// A campaign refused for lack of money can be entered later under the same id.
 pub async fn a_failed_campaign_can_be_entered_later(case: &mut Scenario) {
     let n = case.next_id();
     let setup = red_packet(1_000, 10, SplitRule::Equal)
@@ -145,7 +145,7 @@ pub async fn a_failed_campaign_can_be_entered_later(case: &mut Scenario) {
     assert_eq!(case.balance("sender").await, (0, 0));
 }
 
-/// A packet is funded once, however often it is entered.
+/// A packet is funded once, even if it is entered several times.
 pub async fn entering_again_changes_nothing(case: &mut Scenario) {
     case.deposit("sender", 500).await;
     let packet = red_packet(1_000, 10, SplitRule::Equal).owner("sender");
@@ -157,7 +157,7 @@ pub async fn entering_again_changes_nothing(case: &mut Scenario) {
     assert_eq!(case.balance("sender").await, (500, 0));
 }
 
-/// What a claim needs is kept with the campaign, from the draft on, and is nothing to the engine.
+/// The requirements of claims are stored with the campaign, from the draft on. The engine ignores them.
 pub async fn requirements_are_kept(case: &mut Scenario) {
     use Requirement::{OrderCheck, Ticket};
     for needed in [&[][..], &[Ticket], &[OrderCheck, Ticket]] {
@@ -177,7 +177,7 @@ pub async fn requirements_are_kept(case: &mut Scenario) {
     }
 }
 
-/// A deposit is its id: repeated, it is the same one, also when other deposits came between.
+/// A deposit is identified by its id: repeated, it counts once, also after other deposits.
 pub async fn a_deposit_counts_once(case: &mut Scenario) {
     let first = Uuid::from_u128(1 << 90);
     let amount = Money::new(70, currency());
@@ -187,7 +187,7 @@ pub async fn a_deposit_counts_once(case: &mut Scenario) {
         assert_eq!(case.balance("a").await, (70 + 5 * other, 0));
         case.deposit("a", 5).await;
     }
-    // Nothing, less than nothing, and more than there can be are refused.
+    // Zero, negative amounts, and amounts above the maximum are refused.
     for minor in [i64::MIN, -1, 0, AMOUNT_MINOR_MAX + 1, i64::MAX] {
         let amount = Money::new(minor, currency());
         let made = case
@@ -205,7 +205,7 @@ pub async fn a_deposit_counts_once(case: &mut Scenario) {
     case.deposited("a", 70);
 }
 
-/// Campaigns that were entered and not opened can be found and opened, as they were.
+/// Campaigns that were entered but not opened are found as drafts and can be opened unchanged.
 pub async fn drafts_are_found_until_they_are_opened(case: &mut Scenario) {
     assert_eq!(case.ledger().drafts(None, 9).await, Ok(Vec::new()));
     let rules = [
@@ -216,7 +216,7 @@ pub async fn drafts_are_found_until_they_are_opened(case: &mut Scenario) {
     for rule in rules {
         setups.push(case.enter(red_packet(100, 5, rule)).await);
     }
-    // Page by page, in the order in which they were entered.
+    // Page by page, in the order of entry.
     let ids: Vec<_> = setups.iter().map(|setup| setup.campaign.id).collect();
     let mut after = None;
     for draft in &ids {
@@ -233,12 +233,12 @@ pub async fn drafts_are_found_until_they_are_opened(case: &mut Scenario) {
         case.settle().await;
         let left = Ok(ids[..setups.len()].to_vec());
         assert_eq!(case.ledger().drafts(None, 9).await, left);
-        // It is no draft any more, and a place behind which others are.
+        // The campaign is no longer a draft, but its id still works as a page's start.
         assert_eq!(case.ledger().drafts(Some(last), 9).await, Ok(Vec::new()));
     }
 }
 
-/// Grants are listed in the order of their numbers, any page of them.
+/// Grants are listed by number, in any pages.
 pub async fn grants_are_read_in_pages(case: &mut Scenario) {
     let packet = red_packet(1_000, 10, SplitRule::Equal);
     for target in [case.open(packet).await, case.open(sale(10)).await] {
@@ -266,8 +266,8 @@ pub async fn grants_are_read_in_pages(case: &mut Scenario) {
     assert_eq!(case.ledger().campaign(unknown).await, Ok(None));
 }
 
-/// Where an engine offers the level `ledger`, a grant at that level is in the ledger when it is answered; a replay
-/// too.
+/// If an engine offers the level `ledger`, a grant at that level is in the ledger when it is answered. The same holds
+/// for a replay.
 pub async fn the_level_of_the_ledger_is_answered_from_the_ledger(case: &mut Scenario) {
     if !case.engine().ack_levels().contains(&AckLevel::Ledger) {
         return;
@@ -292,7 +292,7 @@ pub async fn the_level_of_the_ledger_is_answered_from_the_ledger(case: &mut Scen
     case.answers_may_be_lost();
 }
 
-/// Each level that an engine offers is reached when it is asked for.
+/// Each acknowledgement level that an engine offers is reached when it is required.
 pub async fn the_level_asked_for_is_reached(case: &mut Scenario) {
     for level in case.engine().ack_levels() {
         let target = case.open(sale(3).ack(*level)).await;
@@ -301,7 +301,7 @@ pub async fn the_level_asked_for_is_reached(case: &mut Scenario) {
             assert_eq!(claimed.outcome.name(), name);
             assert!(
                 claimed.ack >= *level,
-                "{level} was asked for, not {}",
+                "{level} was required, not {}",
                 claimed.ack
             );
         }
@@ -309,7 +309,7 @@ pub async fn the_level_asked_for_is_reached(case: &mut Scenario) {
     case.answers_may_be_lost();
 }
 
-/// Any run of the log is in order and without gaps, up to its head and not beyond.
+/// Any run of the log is in order and without gaps, and ends at the head.
 pub async fn the_log_is_read_without_gaps(case: &mut Scenario) {
     varied_history(case).await;
     for (partition, log) in case.log().partitions().into_iter().zip(case.logs().await) {
@@ -327,7 +327,11 @@ pub async fn the_log_is_read_without_gaps(case: &mut Scenario) {
             .ledger()
             .await_settled(partition, head + 1, Duration::ZERO)
             .await;
-        assert_eq!(reached, Ok(false), "nobody settles what has not happened");
+        assert_eq!(
+            reached,
+            Ok(false),
+            "a position after the head is not settled"
+        );
     }
     case.settle().await;
     for (partition, log) in case.log().partitions().into_iter().zip(case.logs().await) {
@@ -340,7 +344,7 @@ pub async fn the_log_is_read_without_gaps(case: &mut Scenario) {
     }
 }
 
-/// What a user was granted is money like any other, once settled.
+/// A settled share is money that its user can send in another packet.
 pub async fn claimed_money_can_be_sent_on(case: &mut Scenario) {
     let first = case.open(red_packet(1_000, 1, SplitRule::Equal)).await;
     case.granted(first.one("a")).await;
@@ -358,7 +362,7 @@ pub async fn claimed_money_can_be_sent_on(case: &mut Scenario) {
     assert_eq!(case.balance("b").await, (500, 0));
 }
 
-/// A campaign has a waiting room or has none, from before it is entered.
+/// A waiting room is added once, also before its campaign is entered.
 pub async fn a_waiting_room_is_added_once(case: &mut Scenario) {
     let target = case.open(sale(1)).await;
     let ledger = case.ledger();

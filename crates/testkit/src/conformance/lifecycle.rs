@@ -1,4 +1,4 @@
-//! The window, the operator's hand, and the close.
+//! The window, the operator's actions, and the close.
 
 use qiang_core::{
     book::{CampaignAction, Claim, Command, Refusal},
@@ -9,7 +9,7 @@ use qiang_core::{
 use super::Scenario;
 use crate::campaign::{HOLD_MS, OPEN_MS, OPENS, Target, red_packet, sale};
 
-/// From the first millisecond of the window, up to and without its end.
+/// The window includes its first millisecond and excludes its end.
 pub async fn the_window_includes_its_start_and_excludes_its_end(case: &mut Scenario) {
     let packet = red_packet(1_000, 10, SplitRule::DoubleAverage { min: 1 });
     let targets = [case.open(packet).await, case.open(sale(10)).await];
@@ -23,14 +23,14 @@ pub async fn the_window_includes_its_start_and_excludes_its_end(case: &mut Scena
     ];
     for (n, (now, expected)) in (0..).zip(edges) {
         for target in targets {
-            // Set only: the outcome follows from the time, whether or not anything has ticked.
+            // The clock is set without a tick: the outcome depends on the time only.
             case.set_clock(now);
             assert_eq!(case.outcome(target.one(&format!("u{n}"))).await, expected);
         }
     }
 }
 
-/// A pause stops everybody but whoever has a grant; afterwards it goes on where it stopped.
+/// A pause refuses all users without a grant. After a resume the campaign continues where it stopped.
 pub async fn a_pause_stops_and_a_resumption_goes_on(case: &mut Scenario) {
     let packet = case.open(red_packet(1_000, 10, SplitRule::Equal)).await;
     let sale = case.open(sale(10)).await;
@@ -48,7 +48,7 @@ pub async fn a_pause_stops_and_a_resumption_goes_on(case: &mut Scenario) {
         );
         assert_ne!(case.granted(target.one("b")).await.number, grant.number);
     }
-    // What is held can be paid or given back during a pause, and holds go on running.
+    // A held order can be paid or cancelled during a pause, and holds continue to run.
     case.act(sale.id, CampaignAction::Pause).await;
     case.pay(case.nth(sale, 1), "p").await;
     case.at(OPENS.plus_millis(HOLD_MS)).await;
@@ -73,7 +73,7 @@ pub async fn acting_again_changes_nothing(case: &mut Scenario) {
     }
 }
 
-/// What the phase does not allow is refused, and changes nothing.
+/// An action that the phase does not allow is refused and changes nothing.
 pub async fn acting_against_the_phase_is_refused(case: &mut Scenario) {
     let refused = |from, transition| Err(Refusal::Phase(TransitionError { from, transition }));
     let target = case
@@ -100,7 +100,7 @@ pub async fn acting_against_the_phase_is_refused(case: &mut Scenario) {
     }
 }
 
-/// A close gives back what is left, to the last minor unit, and once.
+/// A close returns what is left, to the last minor unit, once.
 pub async fn a_close_returns_what_is_left_exactly_once(case: &mut Scenario) {
     let packet = red_packet(1_001, 10, SplitRule::Lazy { min: 1 }).owner("sender");
     let packet = case.open(packet).await;
@@ -126,7 +126,7 @@ pub async fn a_close_returns_what_is_left_exactly_once(case: &mut Scenario) {
     assert_eq!(case.balance("sender").await, (1_001 - claimed, 0));
 }
 
-/// A close at the last second, while users claim: each unit is granted or returned, and none is both.
+/// A close during claims: each unit is either granted or returned.
 pub async fn a_close_among_claims_loses_no_unit(case: &mut Scenario) {
     for round in 0..5 {
         let packet = case.open(red_packet(4_000, 40, SplitRule::Equal)).await;
@@ -136,7 +136,7 @@ pub async fn a_close_among_claims_loses_no_unit(case: &mut Scenario) {
                 .map(|n| target.one(&format!("r{round}-u{n}")))
                 .collect();
             let (campaign, action) = (target.id, CampaignAction::Close);
-            // All of them are in flight before the first is answered.
+            // All claims are in flight before the first is answered.
             let asked = |claim: &Claim| case.engine().claim(claim.clone());
             let mut pending: Vec<_> = claims[..15].iter().map(asked).collect();
             let closing = case.engine().submit(Command::Act { campaign, action });
@@ -146,7 +146,7 @@ pub async fn a_close_among_claims_loses_no_unit(case: &mut Scenario) {
             for (claim, pending) in claims.into_iter().zip(pending) {
                 let outcome = match pending.await {
                     Ok(claimed) => claimed.outcome,
-                    // Told to come again, by a machine that is busy.
+                    // The engine was busy and refused: claim again.
                     Err(_) => case.engine().claim(claim.clone()).await.unwrap().outcome,
                 };
                 granted += u64::from(outcome.grant().is_some());
@@ -160,7 +160,7 @@ pub async fn a_close_among_claims_loses_no_unit(case: &mut Scenario) {
     }
 }
 
-/// Nobody needs to close by hand: the end of the window does, for paused campaigns and untouched ones too.
+/// The end of the window closes campaigns without an operator, also paused and untouched ones.
 pub async fn the_end_of_the_window_closes(case: &mut Scenario) {
     let mut targets = Vec::new();
     for _ in 0..2 {
@@ -181,7 +181,7 @@ pub async fn the_end_of_the_window_closes(case: &mut Scenario) {
     assert_eq!(case.balance("owner").await, (1_900, 0));
 }
 
-/// Orders outlive the close. Units that come back then have no stock to go to: they are the owner's.
+/// Orders outlive the close. Units that return after it do not return to the stock but to the owner.
 pub async fn units_given_back_after_the_close_are_the_owners(case: &mut Scenario) {
     let target = case.open(sale(10)).await;
     for user in ["a", "b", "c"] {

@@ -1,4 +1,4 @@
-//! Once per user, or as often as the limit says; and idempotency keys.
+//! Limits per user, and idempotency keys.
 
 use std::collections::BTreeSet;
 
@@ -12,10 +12,10 @@ use qiang_core::{
 use super::Scenario;
 use crate::campaign::{red_packet, sale};
 
-/// Claims of one user that arrive at once.
+/// Concurrent claims of one user.
 const CLAIMS: usize = 1_000;
 
-/// One is granted, and the others are answered with the same grant.
+/// Checks that one claim was granted and all others got the same grant.
 fn one_grant(outcomes: &[Outcome]) -> Grant {
     let granted = |outcome: &&Outcome| matches!(outcome, Outcome::Granted(_));
     assert_eq!(outcomes.iter().filter(granted).count(), 1);
@@ -23,12 +23,12 @@ fn one_grant(outcomes: &[Outcome]) -> Grant {
     assert_eq!(grants.len(), outcomes.len(), "all have a grant");
     assert!(
         grants.iter().all(|grant| *grant == grants[0]),
-        "and the same one"
+        "all have the same grant"
     );
     *grants[0]
 }
 
-/// 1,000 claims of one user: one grant and 999 replays of it, for both kinds.
+/// A thousand claims of one user, for both kinds: one grant and 999 replays.
 pub async fn a_thousand_claims_of_one_user_are_one_grant(case: &mut Scenario) {
     let packet = case
         .open(red_packet(5_000, 50, SplitRule::Lazy { min: 1 }))
@@ -41,7 +41,7 @@ pub async fn a_thousand_claims_of_one_user_are_one_grant(case: &mut Scenario) {
     }
 }
 
-/// The same where the limit would allow more: one key is one order.
+/// The same with a limit that allows more: one key gives one order.
 pub async fn a_thousand_claims_under_one_key_are_one_order(case: &mut Scenario) {
     let target = case.open(sale(50).limit(50)).await;
     let outcomes = case
@@ -51,7 +51,7 @@ pub async fn a_thousand_claims_under_one_key_are_one_order(case: &mut Scenario) 
     assert_eq!(case.tally(target.id).await.remaining, 47);
 }
 
-/// Orders of one user add up to the limit, whatever keys they come under.
+/// Orders of one user add up to the limit, under any keys.
 pub async fn several_orders_of_one_user_reach_the_limit_and_no_further(case: &mut Scenario) {
     let target = case.open(sale(100).limit(5)).await;
     for key in ["a", "b"] {
@@ -63,7 +63,7 @@ pub async fn several_orders_of_one_user_reach_the_limit_and_no_further(case: &mu
     let full = Outcome::LimitReached { limit: 5, held: 5 };
     assert_eq!(case.claim(target.one("u")).await, full);
 
-    // And at once: of 40 single units, exactly as many as the limit allows.
+    // Concurrent claims too: of 40 single units, exactly as many are granted as the limit allows.
     let claims = (0..40)
         .map(|n| target.keyed("v", 1, &format!("k{n}")))
         .collect();
@@ -81,7 +81,7 @@ pub async fn several_orders_of_one_user_reach_the_limit_and_no_further(case: &mu
     assert_eq!(refused, 35);
 }
 
-/// A key stands for one order: the same request replays it, another quantity is refused, and nothing is taken.
+/// A key identifies one order. The same request replays it; another quantity is refused and takes no units.
 pub async fn a_key_replays_its_order_and_no_other(case: &mut Scenario) {
     let target = case.open(sale(100).limit(10)).await;
     let first = case.granted(target.keyed("u", 2, "a")).await;
@@ -90,20 +90,20 @@ pub async fn a_key_replays_its_order_and_no_other(case: &mut Scenario) {
     assert_eq!(case.replayed(target.keyed("u", 3, "b")).await, second);
     let reused = Err(EngineError::Refused(Refusal::KeyReused));
     assert_eq!(case.try_claim(target.keyed("u", 3, "a")).await, reused);
-    // Without a key every claim is a new order, up to the limit.
+    // Without a key, every claim is a new order, up to the limit.
     for _ in 0..2 {
         case.granted(target.units("u", 2)).await;
     }
     assert_eq!(case.tally(target.id).await.granted, 9);
 
-    // A cancelled order is still what its key stands for.
+    // A key still identifies its order after the order was cancelled.
     let cancelled = case.try_cancel(case.nth(target, 1)).await;
     let replayed = case.replayed(target.keyed("u", 2, "a")).await;
     assert_eq!(cancelled.map(|view| view.grant), Ok(replayed));
     assert_eq!(case.tally(target.id).await.granted, 7);
 }
 
-/// Keys are a user's own, and a campaign's own.
+/// Keys belong to a user and a campaign.
 pub async fn a_key_means_nothing_to_another_user_or_campaign(case: &mut Scenario) {
     let one = case.open(sale(10).limit(5)).await;
     let other = case.open(sale(10).limit(5)).await;
@@ -114,8 +114,8 @@ pub async fn a_key_means_nothing_to_another_user_or_campaign(case: &mut Scenario
     }
 }
 
-/// Where a user may have one, the user is the key: without one the grant is the same. A share is never given back, so
-/// any key stands for it.
+/// If the limit is one, the user is the key: without a key the grant is the same. Shares are never returned, so any key
+/// replays the share.
 pub async fn a_limit_of_one_needs_no_key(case: &mut Scenario) {
     let packet = case.open(red_packet(100, 5, SplitRule::Equal)).await;
     let sale = case.open(sale(5)).await;
@@ -132,8 +132,8 @@ pub async fn a_limit_of_one_needs_no_key(case: &mut Scenario) {
     }
 }
 
-/// A key that was ever answered with an order means that order for ever, also where a user may have one: another key is
-/// refused for as long as the order has its units, and may buy once it has given them back.
+/// A key that was answered with an order means that order for good, also if the limit is one. Another key is refused
+/// while the order has its units, and may buy after the order returned them.
 pub async fn a_second_key_never_buys_what_it_was_answered_with(case: &mut Scenario) {
     let target = case.open(sale(5)).await;
     let first = case.granted(target.keyed("u", 1, "a")).await;
@@ -145,7 +145,7 @@ pub async fn a_second_key_never_buys_what_it_was_answered_with(case: &mut Scenar
         assert_eq!(
             number,
             Some(answered.number),
-            "the key means another order now"
+            "the key now means another order"
         );
     }
     assert_eq!(answer, Outcome::LimitReached { limit: 1, held: 1 });
@@ -161,7 +161,7 @@ pub async fn a_second_key_never_buys_what_it_was_answered_with(case: &mut Scenar
         );
         case.restart().await;
     }
-    // An order that was made without a key.
+    // An order that was granted without a key.
     let first = case.granted(target.one("v")).await;
     assert_eq!(
         case.outcome(target.keyed("v", 1, "k")).await,

@@ -1,4 +1,4 @@
-//! What people see of campaigns: details, lists, the archive.
+//! Campaigns as users see them: details, lists, the archive.
 
 use qiang_core::{
     book::{CampaignAction, Setup},
@@ -12,7 +12,7 @@ use qiang_core::{
 use super::Scenario;
 use crate::campaign::{Builder, OPEN_MS, OPENS, Target, id, red_packet, sale, user};
 
-/// All sales that are not archived, when the first ones open.
+/// Query of all sales that are not archived, by opening time.
 const SALES: CampaignQuery = CampaignQuery {
     kind: CampaignKind::Sale,
     owner: None,
@@ -53,7 +53,7 @@ async fn list(case: &Scenario, query: &CampaignQuery) -> Vec<CampaignId> {
     ids.collect()
 }
 
-/// The ledger dates the last change of phase, stock, terms and details of a campaign. Grants do not move the date.
+/// The ledger dates the last change of phase, stock, terms and details of a campaign. Grants do not change the date.
 pub async fn last_change_is_dated(case: &mut Scenario) {
     let target = case.open(sale(20)).await;
     case.settle().await;
@@ -113,13 +113,14 @@ pub async fn last_change_is_dated(case: &mut Scenario) {
         .unwrap();
     let described = record(case, target.id).await.updated_at;
     assert!(described >= last);
-    // Listed as it is read.
+    // The list shows the same date.
     let listed = case.ledger().list(&SALES).await.unwrap();
     let listed = listed.iter().find(|it| it.campaign.id == target.id);
     assert_eq!(listed.map(|it| it.updated_at), Some(described));
 }
 
-/// The largest details are entered with the campaign, once, and change field by field. The campaign stays as it is.
+/// The largest details are entered with the campaign, once, and can be changed field by field. The campaign stays the
+/// same.
 pub async fn details_are_entered_and_changed(case: &mut Scenario) {
     let whole = Details {
         product_id: Some("p".repeat(128).parse().unwrap()),
@@ -129,7 +130,7 @@ pub async fn details_are_entered_and_changed(case: &mut Scenario) {
     let id_of = enter(case, sale(5), &whole).await;
     let entered = record(case, id_of).await;
     assert_eq!(entered.details, whole);
-    // Entered again: it is there already.
+    // Entered again: the ledger has it already.
     let again = Setup {
         campaign: entered.campaign.clone(),
         shares: Vec::new(),
@@ -181,7 +182,8 @@ pub async fn details_are_entered_and_changed(case: &mut Scenario) {
     case.granted(target.one("b")).await;
 }
 
-/// Lists are of one kind, of one owner or all, in pages, by id or backwards; rounds of a product by their start.
+/// Lists contain one kind, of one owner or all, in pages, by ascending or descending id. Rounds of a product are by
+/// start.
 pub async fn lists_come_in_pages_and_in_order(case: &mut Scenario) {
     let starting = |seconds: i64| sale(5).window(OPENS.plus_millis(1_000 * seconds), OPEN_MS);
     let mut ann = Vec::new();
@@ -211,7 +213,7 @@ pub async fn lists_come_in_pages_and_in_order(case: &mut Scenario) {
         product_id: Some("p".parse().unwrap()),
         ..SALES
     };
-    // Two start at once: the older one is first.
+    // If two start at once, the older one is first.
     let by_start = [ann[2], bob, ann[1], ann[0]];
     let own_rounds = CampaignQuery {
         owner: Some(user("ann")),
@@ -288,7 +290,7 @@ pub async fn lists_come_in_pages_and_in_order(case: &mut Scenario) {
     assert_eq!(in_phase(case, Phase::Closed, 0).await, []);
 }
 
-/// What is closed can be archived, once; then lists do not show it unless asked. Nothing else changes.
+/// A closed campaign can be archived, once. Lists then show it only on request. Nothing else changes.
 pub async fn what_is_closed_is_archived(case: &mut Scenario) {
     let (gone, stays) = (case.open(sale(5)).await, case.open(sale(5)).await);
     case.granted(gone.one("a")).await;

@@ -1,9 +1,9 @@
-//! The suite that every engine passes together with its log and its ledger, whatever they are made of.
+//! Suite that every engine must pass together with its log and its ledger.
 //!
-//! An engine's tests implement [`Subject`] and call [`engine_conformance!`](crate::engine_conformance), which makes
-//! one `#[test]` of every case. Cases set a [`ManualClock`] and let the engine do what is due with
-//! [`Command::Tick`](qiang_core::book::Command::Tick), so that none waits for a timer. Everything that a case does is
-//! recorded; at its end the auditor checks it, and the ledger is compared with the log.
+//! An engine's tests implement [`Subject`] and call [`engine_conformance!`](crate::engine_conformance), which makes one
+//! `#[test]` per case. Cases set a [`ManualClock`] and send [`Command::Tick`](qiang_core::book::Command::Tick) to make
+//! the engine do due work, so that no case waits for a timer. A case records all requests and replies. At its end the
+//! auditor checks them, and the ledger is compared with the log.
 
 #![allow(clippy::unwrap_used, reason = "a panic is a report here")]
 
@@ -53,12 +53,12 @@ use crate::{
     campaign::{OPENS, currency},
 };
 
-/// How long a case may take; it takes a second or two.
+/// Maximum duration of a case. Usual cases take a second or two.
 const CASE_MAX: Duration = Duration::from_secs(120);
 
-/// What is tested: an engine, its log and a ledger, wired as in production.
+/// Subject of the suite: an engine, its log and a ledger, wired as in production.
 pub trait Subject: Sized + Send + Sync + 'static {
-    /// Starts one in which nothing has happened, by this clock.
+    /// Starts an empty subject that uses this clock.
     fn start(clock: Arc<ManualClock>) -> impl Future<Output = Self> + Send;
 
     /// The engine.
@@ -70,35 +70,35 @@ pub trait Subject: Sized + Send + Sync + 'static {
     /// The engine's log.
     fn log(&self) -> &dyn EventLog;
 
-    /// Whether the subject settles by itself. Otherwise the cases do.
+    /// Whether the subject settles automatically. Otherwise the cases settle.
     fn settles(&self) -> bool {
         false
     }
 
-    /// Stops without a clean shutdown and without settling anything further, and starts again on what was kept.
-    /// Everything that was answered must still be there.
+    /// Stops without a clean shutdown and without further settlement, and starts again on the stored data. All answered
+    /// changes must still be there.
     fn restart(self) -> impl Future<Output = Self> + Send;
 
-    /// Stops, runs `while_down`, and starts again on what was kept. It does not look at the clock while it is stopped.
-    /// Cases with downtimes need it.
+    /// Stops, runs `while_down`, and starts again on the stored data. It does not read the clock while it is stopped.
+    /// Only cases with downtimes need it.
     fn down(self, while_down: impl FnOnce() + Send) -> impl Future<Output = Self> + Send {
         drop(while_down);
         async { panic!("the subject cannot be down") }
     }
 
-    /// Stops for good.
+    /// Stops finally.
     fn stop(self) -> impl Future<Output = ()> + Send {
         async { drop(self) }
     }
 }
 
-/// A case of the suite.
+/// One case of the suite.
 pub type Case = for<'a> fn(&'a mut Scenario) -> Boxed<'a, ()>;
 
-/// Runs one case on a subject of its own, then audits what happened.
+/// Runs one case on a new subject, then audits its history.
 ///
 /// # Panics
-/// When the case fails.
+/// If the case fails.
 pub fn run<S: Subject>(case: Case) {
     run_any(any_subject::start::<S>, case);
 }
@@ -113,7 +113,7 @@ fn run_any(start: Start<dyn AnySubject>, case: Case) {
     });
 }
 
-/// Enters a campaign in the ledger, after a deposit of the money that its owner needs for it, and records both.
+/// Enters a campaign in the ledger after a deposit of the money that its owner needs, and records both.
 pub(crate) async fn enter(ledger: &dyn Ledger, setup: &Setup, history: &mut History) {
     let minor = setup.campaign.funded_minor();
     if minor > 0 {
@@ -127,7 +127,7 @@ pub(crate) async fn enter(ledger: &dyn Ledger, setup: &Setup, history: &mut Hist
     history.setups.push(setup.clone());
 }
 
-/// Runs something on a runtime of its own, and ends everything if it hangs.
+/// Runs a future on a new runtime, and aborts the process if it does not finish in time.
 fn to_its_end(whole: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -141,7 +141,8 @@ fn to_its_end(whole: impl Future<Output = ()>) {
     });
 }
 
-/// Names the case and ends the process: a subject that hangs might hang at its stop as well, and with it the whole run.
+/// Prints the name of the case and aborts the process. A subject that hangs might hang at its stop too, and block the
+/// whole run.
 fn abort_case() -> ! {
     let thread = std::thread::current();
     let case = thread.name().unwrap_or("a case");
@@ -149,8 +150,8 @@ fn abort_case() -> ! {
     std::process::abort();
 }
 
-/// Makes a test of every case of the suite, for one [`Subject`](crate::conformance::Subject); with `settling` before
-/// it, of those that test the ledger: every kind of entry, restarts, and reads; with `downtimes` before it, of those
+/// Makes one test per case of the suite, for one [`Subject`](crate::conformance::Subject). The prefix `settling`
+/// selects the cases of the ledger: every kind of entry, restarts, and reads. The prefix `downtimes` selects the cases
 /// with downtimes.
 #[macro_export]
 macro_rules! engine_conformance {

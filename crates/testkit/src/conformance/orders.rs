@@ -1,4 +1,4 @@
-//! The life of an order: held, then paid, cancelled or expired, and payments that come too late or twice.
+//! Life of an order: held, then paid, cancelled or expired; payments that arrive late or twice.
 
 use qiang_core::{
     book::{
@@ -16,14 +16,14 @@ use qiang_core::{
 use super::Scenario;
 use crate::campaign::{HOLD_MS, OPENS, Target, red_packet, sale};
 
-/// The state of the order that was granted as the `n`-th.
+/// State of the order that was granted as the `n`-th.
 async fn state(case: &Scenario, target: Target, n: usize) -> OrderState {
     let view = case.order(case.nth(target, n)).await;
     let order = view.and_then(|view| view.grant.order);
     order.expect("the order is known").state
 }
 
-/// Nobody pays: the units are for sale again, to the same user too, and the old order stays expired.
+/// An unpaid order expires. Its units are for sale again, also for the same user, and the order stays expired.
 pub async fn a_hold_expires_and_its_units_are_sold_again(case: &mut Scenario) {
     let target = case.open(sale(2)).await;
     case.granted(target.one("a")).await;
@@ -40,7 +40,7 @@ pub async fn a_hold_expires_and_its_units_are_sold_again(case: &mut Scenario) {
     assert_eq!(state(case, target, 3).await, OrderState::Held);
 }
 
-/// A hold lasts up to its last millisecond, and is over on the next.
+/// A hold includes its last millisecond and ends with the next.
 pub async fn a_hold_ends_on_its_millisecond(case: &mut Scenario) {
     let target = case.open(sale(2)).await;
     let grant = case.granted(target.one("a")).await;
@@ -52,7 +52,7 @@ pub async fn a_hold_ends_on_its_millisecond(case: &mut Scenario) {
     assert_eq!(state(case, target, 1).await, OrderState::Expired);
 }
 
-/// The payment comes after the hold, the units are still there: the order is paid after all.
+/// A late payment pays the expired order if units are left.
 pub async fn a_late_payment_reinstates_while_units_are_left(case: &mut Scenario) {
     let target = case.open(sale(1)).await;
     case.granted(target.one("a")).await;
@@ -75,7 +75,7 @@ pub async fn a_late_payment_reinstates_while_units_are_left(case: &mut Scenario)
     assert_eq!(case.balance("owner").await, (100, 0));
 }
 
-/// The payment comes after the hold, and somebody else has the units: it is owed back, exactly once.
+/// The payment arrives after the hold, when another user has the units. It becomes a refund due, exactly once.
 pub async fn a_late_payment_without_units_is_owed_back(case: &mut Scenario) {
     let target = case.open(sale(1)).await;
     case.granted(target.one("a")).await;
@@ -87,7 +87,7 @@ pub async fn a_late_payment_without_units_is_owed_back(case: &mut Scenario) {
         let order = view.grant.order.expect("an order");
         assert_eq!((order.state, order.refunds_due), (OrderState::Expired, 1));
     }
-    // The units come back; the answer to that payment stays what it was.
+    // The units are restocked. The answer to that payment stays the same.
     case.try_cancel(case.nth(target, 2)).await.unwrap();
     assert_eq!(case.pay(case.nth(target, 1), "late").await.0, RefundDue);
     assert_eq!(case.pay(case.nth(target, 1), "later").await.0, Reinstated);
@@ -96,7 +96,7 @@ pub async fn a_late_payment_without_units_is_owed_back(case: &mut Scenario) {
     assert_eq!(case.balance("owner").await, (100, 0));
 }
 
-/// Units are left, but the user has bought others meanwhile: the limit comes before the late payment.
+/// Units are left, but the user has bought others since. The limit refuses the late payment.
 pub async fn a_late_payment_above_the_limit_is_owed_back(case: &mut Scenario) {
     let target = case.open(sale(10).limit(3)).await;
     case.granted(target.units("a", 2)).await;
@@ -106,7 +106,7 @@ pub async fn a_late_payment_above_the_limit_is_owed_back(case: &mut Scenario) {
     assert_eq!(case.tally(target.id).await.granted, 2);
 }
 
-/// After the end nothing is reinstated; an order that is still held may be paid.
+/// After the end no order is reinstated. An order that is still held can be paid.
 pub async fn a_late_payment_after_the_end_is_owed_back(case: &mut Scenario) {
     let target = case.open(sale(10)).await;
     case.granted(target.one("a")).await;
@@ -118,7 +118,7 @@ pub async fn a_late_payment_after_the_end_is_owed_back(case: &mut Scenario) {
     assert_eq!(case.tally(target.id).await.returned, 9);
 }
 
-/// Two payments of one order: the second is owed back, whenever it comes.
+/// A second payment of an order becomes a refund due at any time.
 pub async fn a_second_payment_is_owed_back(case: &mut Scenario) {
     let target = case.open(sale(2)).await;
     case.granted(target.one("a")).await;
@@ -139,7 +139,7 @@ pub async fn a_second_payment_is_owed_back(case: &mut Scenario) {
     assert_eq!(case.balance("b").await, (0, 100));
 }
 
-/// The payment service says it again: nothing changes, and the answer is the same.
+/// The payment service repeats a report: nothing changes, and the answer is the same.
 pub async fn the_same_payment_twice_is_one_payment(case: &mut Scenario) {
     let target = case.open(sale(2).limit(2).price(30)).await;
     case.granted(target.units("a", 2)).await;
@@ -151,7 +151,8 @@ pub async fn the_same_payment_twice_is_one_payment(case: &mut Scenario) {
     assert_eq!(case.balance("owner").await, (60, 0));
 }
 
-/// Hundreds of payments of one order at once, each announced four times: one pays, the others are owed back.
+/// A thousand concurrent reports of 250 payments for one order, four each: one payment pays, the others become refunds
+/// due.
 pub async fn a_thousand_payments_at_once_pay_once(case: &mut Scenario) {
     let target = case.open(sale(2)).await;
     case.granted(target.one("a")).await;
@@ -169,8 +170,9 @@ pub async fn a_thousand_payments_at_once_pay_once(case: &mut Scenario) {
     assert_eq!(view.grant.order.map(|order| order.refunds_due), Some(249));
 }
 
-/// Payments of one order without end, at a price of which thousands leave 64 bits: as many are owed back as fit in any
-/// case, and the others are refused before anything settles them. What came before is answered as before.
+/// An order gets unlimited payments, at a price of which thousands overflow 64 bits. The limit admits as many refunds
+/// due as always fit, and further payments are refused before settlement. Earlier payments get the same reply as
+/// before.
 pub async fn an_order_takes_as_many_payments_as_can_be_owed_back(case: &mut Scenario) {
     const PRICE: i64 = 1_000_000_000_000_000;
     let target = case.open(sale(2).price(PRICE)).await;
@@ -189,14 +191,18 @@ pub async fn an_order_takes_as_many_payments_as_can_be_owed_back(case: &mut Scen
         replies.extend(case.submit_all(payments).await);
     }
     let taken = replies.iter().filter(|reply| reply.is_ok()).count();
-    assert_eq!(taken, REFUNDS_DUE_MAX as usize + 1, "one pays it");
+    assert_eq!(
+        taken,
+        REFUNDS_DUE_MAX as usize + 1,
+        "one of them pays the order"
+    );
     let refused = Err(Refusal::TooManyPayments.into());
     let others = replies.iter().filter(|reply| reply.is_err());
     assert!(others.into_iter().all(|reply| *reply == refused));
     let view = case.order(order).await.unwrap();
     let due = view.grant.order.map(|order| order.refunds_due);
     assert_eq!(due, Some(REFUNDS_DUE_MAX));
-    // Another order is another sum.
+    // The limit counts each order separately.
     assert_eq!(case.pay(case.nth(target, 2), "p0").await.0, Paid);
     case.settle().await;
     let owed = i64::from(REFUNDS_DUE_MAX) * PRICE;
@@ -209,7 +215,7 @@ pub async fn an_order_takes_as_many_payments_as_can_be_owed_back(case: &mut Scen
     assert!(again[0].is_ok() && again[1] == refused, "{again:?}");
 }
 
-/// Cancelling twice gives the units back once, and the user may buy again.
+/// A repeated cancellation restocks the units once, and the user may buy again.
 pub async fn cancelling_returns_the_units_once(case: &mut Scenario) {
     let target = case.open(sale(5).limit(4)).await;
     case.granted(target.units("a", 3)).await;
@@ -231,7 +237,7 @@ pub async fn cancelling_returns_the_units_once(case: &mut Scenario) {
     assert_eq!(state(case, target, 1).await, OrderState::Cancelled);
 }
 
-/// Only what is held can be cancelled.
+/// Only a held order can be cancelled.
 pub async fn what_is_paid_or_expired_cannot_be_cancelled(case: &mut Scenario) {
     let target = case.open(sale(5)).await;
     case.granted(target.one("a")).await;
@@ -246,7 +252,7 @@ pub async fn what_is_paid_or_expired_cannot_be_cancelled(case: &mut Scenario) {
     assert_eq!(case.tally(target.id).await.remaining, 4);
 }
 
-/// Claiming and cancelling for ever would fill the log: after some orders it is enough.
+/// Endless claims and cancellations would fill the log, so the number of a user's returned orders is limited.
 pub async fn giving_back_is_bounded(case: &mut Scenario) {
     let target = case.open(sale(5)).await;
     for _ in 0..RETURNED_ORDERS_PER_USER_MAX {
@@ -279,7 +285,7 @@ pub async fn an_unknown_order_is_refused(case: &mut Scenario) {
     }
 }
 
-/// A share is neither paid for nor given back.
+/// A share can be neither paid nor returned.
 pub async fn a_packet_has_no_orders(case: &mut Scenario) {
     let target = case.open(red_packet(100, 2, SplitRule::Equal)).await;
     let grant = case.granted(target.one("a")).await;

@@ -1,4 +1,4 @@
-//! What a claim ends in, when several outcomes would be true.
+//! Outcome of a claim when several are possible.
 
 use qiang_core::{
     book::{CampaignAction, Claim, Setup},
@@ -16,7 +16,7 @@ use crate::campaign::{OPENS, Target, red_packet, sale};
 const STEP_MS: i64 = 7_200_000;
 const OPEN_MS: i64 = 3_600_000;
 
-/// What is true of a claim; each is the reason for the outcome of the same place in [`NAMES`].
+/// Facts about a claim. Each is the reason for the outcome at the same index of [`NAMES`].
 #[derive(Debug, Clone, Copy)]
 struct Row {
     wrong_kind: bool,
@@ -52,7 +52,8 @@ impl Row {
         }
     }
 
-    /// No instant is both before the window and after it. When the window ends, so does a pause.
+    /// Whether one instant can satisfy the row: none is both before and after the window, and the end of the window
+    /// ends a pause.
     fn is_possible(self) -> bool {
         !self.too_late || (!self.too_early && !self.paused)
     }
@@ -72,7 +73,7 @@ impl Row {
     }
 }
 
-/// Every combination of reasons: the one that stands first is the answer.
+/// Every combination of reasons: the first reason gives the outcome.
 pub async fn the_earlier_outcome_wins(case: &mut Scenario) {
     let rows = (0..1 << NAMES.len()).map(Row::of);
     for (place, row) in (0..).zip(rows.filter(|row| row.is_possible())) {
@@ -89,7 +90,7 @@ pub async fn the_earlier_outcome_wins(case: &mut Scenario) {
     }
 }
 
-/// A sale of which the row is true, and a claim to it.
+/// Prepares a sale for which the row is true, and a claim on it.
 async fn prepare(case: &mut Scenario, row: Row, opens: Timestamp) -> (Target, Claim) {
     let builder = sale(4).limit(2).hold_ms(OPEN_MS).window(opens, OPEN_MS);
     case.at(opens).await;
@@ -135,7 +136,7 @@ async fn prepare(case: &mut Scenario, row: Row, opens: Timestamp) -> (Target, Cl
     (target, asked.keyed("u", 1, key))
 }
 
-/// A sale is no red packet, and the other way round, whatever the user has.
+/// A sale cannot be claimed as a red packet, nor a red packet as a sale, even by a user with a grant.
 pub async fn a_claim_of_the_wrong_kind_knows_no_campaign(case: &mut Scenario) {
     let packet = case.open(red_packet(100, 2, SplitRule::Equal)).await;
     let sale = case.open(sale(2)).await;
@@ -148,7 +149,7 @@ pub async fn a_claim_of_the_wrong_kind_knows_no_campaign(case: &mut Scenario) {
     }
 }
 
-/// What nobody has entered is unknown, and so is what has been entered and not opened.
+/// A campaign is unknown before it is entered, and also while it is a draft.
 pub async fn a_campaign_is_unknown_until_it_is_opened(case: &mut Scenario) {
     let setup = case.enter(sale(2)).await;
     let target = Target::of(&setup);
@@ -159,7 +160,7 @@ pub async fn a_campaign_is_unknown_until_it_is_opened(case: &mut Scenario) {
     case.granted(target.one("u")).await;
 }
 
-/// Opening is a retry like any other: it neither forgets grants nor starts anew.
+/// Opening a campaign again is a retry: it neither loses grants nor starts over.
 pub async fn opening_again_changes_nothing(case: &mut Scenario) {
     let setup: Setup = case.enter(sale(2)).await;
     case.open_entered(&setup).await;
@@ -179,6 +180,6 @@ pub async fn opening_again_changes_nothing(case: &mut Scenario) {
     assert_eq!(
         parts,
         vec![parts.len(); parts.len()],
-        "each part opens once"
+        "each shard opens once"
     );
 }

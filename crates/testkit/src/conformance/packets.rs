@@ -1,11 +1,11 @@
-//! Red packets: shares that add up, one a user, and the rest to the sender.
+//! Red packets: shares that add up to the total, one per user, and a refund of the rest to the sender.
 
 use qiang_core::{book::CampaignAction, campaign::Phase, outcome::Outcome, split::SplitRule};
 
 use super::Scenario;
 use crate::campaign::{OPEN_MS, OPENS, red_packet, sale};
 
-/// One of each rule.
+/// One split of each rule.
 const RULES: [SplitRule; 4] = [
     SplitRule::Lazy { min: 3 },
     SplitRule::Equal,
@@ -13,7 +13,7 @@ const RULES: [SplitRule; 4] = [
     SplitRule::DoubleAverage { min: 3 },
 ];
 
-/// Claimed one by one, the shares are the total, and the next user finds nothing.
+/// Claimed one after another, the shares add up to the total, and the next user gets none.
 pub async fn every_rule_hands_out_its_total(case: &mut Scenario) {
     for (seed, rule) in (1..).zip(RULES) {
         let builder = red_packet(2_003, 20, rule).seed(seed);
@@ -25,7 +25,7 @@ pub async fn every_rule_hands_out_its_total(case: &mut Scenario) {
             packet.split.shares(&packet.seed)
         };
         let target = case.open(builder).await;
-        // A share keeps its number; a campaign that is spread hands them out in another order.
+        // A share keeps its number. A spread campaign grants shares in another order.
         let mut shares = std::collections::BTreeMap::new();
         for n in 0..20 {
             let grant = case.granted(target.one(&format!("u{n}"))).await;
@@ -43,7 +43,7 @@ pub async fn every_rule_hands_out_its_total(case: &mut Scenario) {
     }
 }
 
-/// The same with everybody at once.
+/// The same with concurrent users.
 pub async fn every_rule_hands_out_its_total_to_concurrent_users(case: &mut Scenario) {
     for (n, rule) in (1..).zip(RULES) {
         let target = case.open(red_packet(20_003, 200, rule).seed(n)).await;
@@ -59,7 +59,7 @@ pub async fn every_rule_hands_out_its_total_to_concurrent_users(case: &mut Scena
     }
 }
 
-/// Whoever has a share gets the same one again, while the packet is open and after its close.
+/// A user with a share gets the same share again, while the packet is open and after its close.
 pub async fn a_user_has_one_share_and_the_same_one(case: &mut Scenario) {
     for rule in RULES {
         let target = case.open(red_packet(1_000, 10, rule)).await;
@@ -71,7 +71,7 @@ pub async fn a_user_has_one_share_and_the_same_one(case: &mut Scenario) {
     }
 }
 
-/// At the end the sender has what nobody took, and the users have the rest.
+/// At the end, unclaimed shares are refunded to the sender. The users keep the rest.
 pub async fn what_nobody_took_is_refunded(case: &mut Scenario) {
     let mut paid_out = 0;
     for rule in RULES {
@@ -90,13 +90,13 @@ pub async fn what_nobody_took_is_refunded(case: &mut Scenario) {
     assert_eq!(received, paid_out);
 }
 
-/// Nothing goes back a moment before the packet's end; at the end everything that nobody took does, what a split has
-/// left over included, and once, also when the engine stops between the close and the refund.
+/// Nothing is refunded a moment before the packet's end. At the end, everything unclaimed is refunded once, including a
+/// remainder of the split. This holds also if the engine stops between the close and the refund.
 pub async fn a_packet_is_refunded_at_its_end_and_once(case: &mut Scenario) {
     const DAY_MS: i64 = 24 * 3_600_000;
     let mut paid_out = 0;
     for rule in RULES {
-        // 1,003 is no multiple of 10.
+        // 1,003 is not a multiple of 10.
         let total = 1_000 + 3 * i64::from(rule != SplitRule::Equal);
         let builder = red_packet(total, 10, rule).owner("sender");
         let target = case.open(builder.window(OPENS, DAY_MS)).await;
@@ -116,7 +116,7 @@ pub async fn a_packet_is_refunded_at_its_end_and_once(case: &mut Scenario) {
     }
 }
 
-/// The smallest packets: one share of everything, and one minor unit.
+/// The smallest packets: one share of the whole total, and a total of one minor unit.
 pub async fn a_single_share_is_the_whole_packet(case: &mut Scenario) {
     for (total, rule) in [
         (1, SplitRule::Equal),
@@ -130,7 +130,7 @@ pub async fn a_single_share_is_the_whole_packet(case: &mut Scenario) {
     }
 }
 
-/// A packet whose shares are all claimed is found, until it is closed: once, with nothing to refund.
+/// A fully claimed packet is listed until it is closed: it closes once, with nothing to refund.
 pub async fn a_claimed_packet_is_found_until_it_is_closed(case: &mut Scenario) {
     let sold = case.open(sale(1)).await;
     case.granted(sold.one("a")).await;
@@ -158,7 +158,7 @@ pub async fn a_claimed_packet_is_found_until_it_is_closed(case: &mut Scenario) {
         let again = case.claim(packet.one("a")).await;
         assert!(matches!(again, Outcome::AlreadyGranted(_)), "{again:?}");
     }
-    // Page by page, in the order in which they were created.
+    // Page by page, in the order of creation.
     let mut all = Vec::new();
     for _ in 0..3 {
         let packet = case.open(red_packet(100, 1, SplitRule::Equal)).await;

@@ -1,4 +1,5 @@
-//! Orders that are returned unit by unit: each key acts once, and all returns together owe what paid the order.
+//! Orders that are returned unit by unit: each key acts once, and all returns together owe exactly the money that paid
+//! the order.
 
 use qiang_core::{
     book::{
@@ -16,7 +17,7 @@ use qiang_core::{
 use super::Scenario;
 use crate::campaign::{Target, currency, sale};
 
-/// The state of an order, the units returned, and the payments that are owed back.
+/// State of an order, its units returned, and its number of refunds due.
 fn step(view: &OrderView) -> Option<(OrderState, u32, u32)> {
     let order = view.grant.order?;
     Some((order.state, order.returned_quantity, order.refunds_due))
@@ -27,7 +28,7 @@ fn part(quantity: u32, key: &str) -> Option<ReturnPart> {
     Some(ReturnPart { quantity, key })
 }
 
-/// An order of three units, paid with one cent more than their price.
+/// An order of three units, paid with one minor unit more than their price.
 async fn bought(case: &mut Scenario) -> (Target, OrderId) {
     let sale = sale(6).limit(3).price(33).owner("owner");
     let target = case
@@ -46,7 +47,7 @@ async fn bought(case: &mut Scenario) -> (Target, OrderId) {
     (target, order)
 }
 
-/// Each part owes its share of what was paid, rounded down, and the last one what rounding has left.
+/// Each return owes its fraction of the payment, rounded down. The last one owes the rest.
 pub async fn parts_of_an_order_owe_exactly_what_was_paid(case: &mut Scenario) {
     let (target, order) = bought(case).await;
     let owed = [33, 66, 100];
@@ -70,12 +71,12 @@ pub async fn parts_of_an_order_owe_exactly_what_was_paid(case: &mut Scenario) {
     }
     let due = case.ledger().owed(order).await.unwrap();
     assert_eq!(due[0].due.minor, 100);
-    // Each key means its own return still.
+    // Each key still identifies its own return.
     let view = case.return_part(order, 1, "k1").await.unwrap();
     assert_eq!(step(&view), Some((OrderState::Returned, 3, 1)));
 }
 
-/// A return without a quantity is one of all that is left.
+/// A return without a quantity returns all units that are left.
 pub async fn the_rest_of_an_order_is_returned_after_a_part(case: &mut Scenario) {
     let (target, order) = bought(case).await;
     case.return_part(order, 2, "k").await.unwrap();
@@ -96,7 +97,7 @@ pub async fn the_rest_of_an_order_is_returned_after_a_part(case: &mut Scenario) 
     assert_eq!((tally.granted, tally.remaining), (0, 6));
 }
 
-/// However many ask at the same time, an order returns what was bought and no more, and a key acts once.
+/// Concurrent returns together return exactly the units bought, and each key acts once.
 pub async fn returns_at_once_return_what_was_bought(case: &mut Scenario) {
     let (target, order) = bought(case).await;
     let same = Command::Return {
@@ -122,7 +123,7 @@ pub async fn returns_at_once_return_what_was_bought(case: &mut Scenario) {
     assert_eq!(case.balance("a").await, (0, 100));
 }
 
-/// What is not there cannot be returned, and a key stands for one number of units. Nothing changes then.
+/// A return of more units than are left is refused. So is a key with another number of units. Neither changes anything.
 pub async fn a_return_of_too_much_is_refused(case: &mut Scenario) {
     let (target, order) = bought(case).await;
     case.granted(target.one("b")).await;
@@ -149,7 +150,7 @@ pub async fn a_return_of_too_much_is_refused(case: &mut Scenario) {
     assert_eq!(unknown, Err(Refusal::UnknownOrder));
 }
 
-/// Units that were returned are sold again, and the limit counts those that the buyer has.
+/// Returned units are sold again, and the limit counts only units that the buyer still has.
 pub async fn returned_units_are_sold_again(case: &mut Scenario) {
     let (target, order) = bought(case).await;
     case.granted(target.units("b", 3)).await;
@@ -162,7 +163,7 @@ pub async fn returned_units_are_sold_again(case: &mut Scenario) {
     assert_eq!(case.outcome(target.one("c")).await, "sold_out");
 }
 
-/// After the close the units are the owner's, and the parts owe the same.
+/// After the close, returned units go to the owner, and the refund due is the same.
 pub async fn parts_after_the_close_are_the_owners(case: &mut Scenario) {
     let (target, order) = bought(case).await;
     case.return_part(order, 1, "k").await.unwrap();
@@ -180,7 +181,7 @@ pub async fn parts_after_the_close_are_the_owners(case: &mut Scenario) {
     assert_eq!(case.balance("a").await, (0, 100));
 }
 
-/// An order that costs nothing is returned in parts, and nothing is owed for it.
+/// An order that costs nothing is returned in parts, and nothing is owed.
 pub async fn a_free_order_is_returned_in_parts(case: &mut Scenario) {
     let target = case.open(sale(6).limit(3).price(0)).await;
     case.granted(target.units("a", 3)).await;
@@ -188,7 +189,7 @@ pub async fn a_free_order_is_returned_in_parts(case: &mut Scenario) {
     let view = case.return_part(order, 1, "k").await.unwrap();
     assert_eq!(step(&view), Some((OrderState::Paid, 1, 0)));
     case.restart().await;
-    // A cancellation returns what is left.
+    // A cancellation returns the rest.
     let view = case.try_cancel(order).await.unwrap();
     assert_eq!(step(&view), Some((OrderState::Returned, 3, 0)));
     let tally = case.tally(target.id).await;

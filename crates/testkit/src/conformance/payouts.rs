@@ -1,4 +1,4 @@
-//! Money that leaves: refunds of what is owed, withdrawals, deposits that are reversed.
+//! Money that leaves the ledger: refunds, withdrawals, and reversed deposits.
 
 use futures_util::future::join_all;
 use qiang_core::{
@@ -41,12 +41,12 @@ fn not_owed<T>(owed: i64, asked: i64) -> Result<T, LedgerError> {
     Err(LedgerError::NotOwed { owed, asked })
 }
 
-/// How much was paid out, and whether just now.
+/// Amount of a payout, and whether this request posted it.
 fn posted(paid_out: Result<PaidOut, LedgerError>) -> Result<(i64, bool), LedgerError> {
     paid_out.map(|paid_out| (paid_out.amount.minor, paid_out.fresh))
 }
 
-/// What is owed for an order can be paid back in parts, each once, and no more than that.
+/// A refund due can be paid in parts, each once, up to its amount.
 pub async fn a_refund_is_posted_once_and_up_to_what_is_owed(case: &mut Scenario) {
     let target = case.open(sale(3)).await;
     for name in ["a", "b"] {
@@ -63,7 +63,7 @@ pub async fn a_refund_is_posted_once_and_up_to_what_is_owed(case: &mut Scenario)
     assert_eq!(case.pay(twice, "q").await.0, PaymentOutcome::RefundDue);
     case.try_return(returned)
         .await
-        .expect("a paid order is returned");
+        .expect("a paid order can be returned");
     assert_eq!(case.pay(returned, "q").await.0, PaymentOutcome::RefundDue);
     case.settle().await;
     let owed = case
@@ -86,7 +86,7 @@ pub async fn a_refund_is_posted_once_and_up_to_what_is_owed(case: &mut Scenario)
         assert_eq!(posted(part), Ok((150, fresh)));
         let all = ledger.pay_out(&refund(twice, "r-2", 100)).await;
         assert_eq!(posted(all), Ok((100, fresh)));
-        // The reference is one refund's, whatever else is owed.
+        // The reference belongs to one refund, also when more is owed.
         for other in [refund(returned, "r-1", 50), refund(twice, "r-1", 150)] {
             let answer = ledger.pay_out(&other).await;
             assert_eq!(answer, Err(LedgerError::ReferenceUsed));
@@ -101,7 +101,7 @@ pub async fn a_refund_is_posted_once_and_up_to_what_is_owed(case: &mut Scenario)
     assert_eq!(posted(rest), Ok((50, true)));
     let none_left = case.ledger().pay_out(&refund(returned, "r-4", 1)).await;
     assert_eq!(none_left, not_owed(0, 1));
-    // More comes to be owed for the same order.
+    // More becomes due for the same order.
     case.pay(returned, "s").await;
     case.settle().await;
     let more = case.ledger().pay_out(&refund(returned, "r-4", 100)).await;
@@ -136,7 +136,7 @@ pub async fn a_refund_is_posted_once_and_up_to_what_is_owed(case: &mut Scenario)
     }
 }
 
-/// All that is owed for an order is one refund, also above the largest deposit.
+/// The whole amount due for an order can be one refund, also above the largest deposit.
 pub async fn a_refund_is_bounded_by_what_is_owed_alone(case: &mut Scenario) {
     const PRICE: i64 = 9_007_199_254_740_991;
     let target = case.open(sale(1).price(PRICE)).await;
@@ -160,7 +160,7 @@ pub async fn a_refund_is_bounded_by_what_is_owed_alone(case: &mut Scenario) {
     case.refunded("a", 2 * PRICE);
 }
 
-/// Refunds of one order that are asked for at once take no more than is owed for it, though the buyer is owed more.
+/// Concurrent refunds of one order pay no more than is due for it, even if the buyer is owed more for other orders.
 pub async fn refunds_at_once_pay_what_is_owed_and_no_more(case: &mut Scenario) {
     let target = case.open(sale(4).limit(4)).await;
     for key in ["k", "l"] {
@@ -184,7 +184,7 @@ pub async fn refunds_at_once_pay_what_is_owed_and_no_more(case: &mut Scenario) {
     case.refunded("a", 60);
 }
 
-/// A withdrawal takes what a user can spend, once, and never what is not there.
+/// A withdrawal takes spendable money, once, and never more than the balance.
 pub async fn a_withdrawal_takes_what_is_there(case: &mut Scenario) {
     case.deposit("a", 100).await;
     let funds = |held, needed| {
@@ -207,7 +207,7 @@ pub async fn a_withdrawal_takes_what_is_there(case: &mut Scenario) {
         amount: Money::new(1, euros),
     };
     assert!(ledger.pay_out(&other).await.is_err());
-    // Twelve at once, of which each is asked for twice: as many as there is money for.
+    // Twelve concurrent withdrawals, each requested twice: as many succeed as the balance covers.
     let payouts: Vec<_> = (0..24)
         .map(|n| withdrawal(&format!("w-{}", n % 12), "a", 30))
         .collect();
@@ -230,7 +230,7 @@ pub async fn a_withdrawal_takes_what_is_there(case: &mut Scenario) {
     }
     case.deposited("a", -90);
 
-    // A seller whose account is below 0 is paid nothing out, and what a seller was paid out is not there for a return.
+    // A seller with a negative balance cannot withdraw, and withdrawn money is not there for a return.
     let target = case.open(sale(1)).await;
     case.granted(target.one("b")).await;
     case.pay(case.nth(target, 1), "p").await;
@@ -242,7 +242,7 @@ pub async fn a_withdrawal_takes_what_is_there(case: &mut Scenario) {
     assert_eq!(posted(all), Ok((100, true)));
     case.try_return(case.nth(target, 1))
         .await
-        .expect("a paid order is returned");
+        .expect("a paid order can be returned");
     case.settle().await;
     assert_eq!(case.balance(OWNER).await, (-100, 0));
     let below = case.ledger().pay_out(&withdrawal("more", OWNER, 1)).await;
@@ -250,7 +250,7 @@ pub async fn a_withdrawal_takes_what_is_there(case: &mut Scenario) {
     case.deposited(OWNER, -100);
 }
 
-/// A deposit is taken back whole and once, while the user has it.
+/// A deposit is reversed whole and once, if the user still has the money.
 pub async fn a_deposit_is_reversed_once(case: &mut Scenario) {
     let deposit = Uuid::from_u128(3 << 90);
     let reversal = |whose: &str, deposit| Payout::Reversal {
@@ -281,14 +281,14 @@ pub async fn a_deposit_is_reversed_once(case: &mut Scenario) {
         case.ledger().pay_out(&reversal("b", deposit)).await,
         unknown
     );
-    // It was made: it is not made again.
+    // The deposit was made before, so a retry does not make it again.
     let again = case.ledger().deposit(deposit, &user("a"), money(70)).await;
     assert_eq!(again, Ok(()));
     assert_eq!(case.balance("a").await, (99, 0));
     case.deposited("a", -1);
 }
 
-/// Amounts of a deposit are taken back until nothing of it is left, each under its key once, also at the same time.
+/// A deposit is reversed in parts until nothing is left, each part once per key, also concurrently.
 pub async fn a_deposit_is_reversed_in_parts(case: &mut Scenario) {
     let (deposit, other) = (Uuid::from_u128(7 << 90), Uuid::from_u128((7 << 90) + 1));
     let part = |deposit, key: &str, amount| Payout::Reversal {
@@ -324,7 +324,7 @@ pub async fn a_deposit_is_reversed_in_parts(case: &mut Scenario) {
         let answer = case.ledger().pay_out(&part(deposit, "l", asked)).await;
         assert_eq!(posted(answer), exceeded(40, asked));
     }
-    // Of many at the same time as many are posted as fit.
+    // As many of the concurrent parts are posted as fit.
     let ledger = case.ledger();
     let parts: Vec<_> = (0..8)
         .map(|n| part(deposit, &format!("m{n}"), money(9)))
@@ -332,7 +332,7 @@ pub async fn a_deposit_is_reversed_in_parts(case: &mut Scenario) {
     let answers = join_all(parts.iter().map(|part| ledger.pay_out(part))).await;
     let made = answers.into_iter().filter(|answer| answer.is_ok()).count();
     assert_eq!(made, 4);
-    // What is left of one deposit is not what is left of another.
+    // Each deposit has its own rest.
     let rest = case.ledger().pay_out(&whole(deposit)).await;
     assert_eq!(posted(rest), Ok((4, true)));
     let again = case.ledger().pay_out(&whole(deposit)).await;
@@ -348,7 +348,7 @@ pub async fn a_deposit_is_reversed_in_parts(case: &mut Scenario) {
     assert_eq!(case.balance("a").await, (0, 0));
 }
 
-/// The orders that are listed, in pages of so many, with what is left of what was owed for each.
+/// Listed orders, read in pages of this size, with the rest of the refund due of each.
 async fn owed(case: &Scenario, owner: Option<&str>, page: u32) -> Vec<(OrderId, i64)> {
     let mut query = OwedQuery {
         owner: owner.map(user),
@@ -361,13 +361,13 @@ async fn owed(case: &Scenario, owner: Option<&str>, page: u32) -> Vec<(OrderId, 
         query.after = found.last().map(|last| last.order);
         let is_last = found.len() < page as usize;
         all.extend(found);
-        assert!(all.len() <= 100, "pages begin again: {query:?}");
+        assert!(all.len() <= 100, "pages start over: {query:?}");
         if is_last {
             break;
         }
     }
     for OwedOrder { order, owed } in &all {
-        // The same as of each by itself.
+        // The same as the query of one order.
         let all = case.ledger().owed(*order).await;
         assert!(all.is_ok_and(|all| all.contains(owed)), "{order}");
     }
@@ -377,7 +377,7 @@ async fn owed(case: &Scenario, owner: Option<&str>, page: u32) -> Vec<(OrderId, 
     left.collect()
 }
 
-/// Orders that something is left to be paid back for are listed, in their order, by seller and page by page.
+/// Orders with refunds due are listed in order, by seller and page by page.
 pub async fn what_is_owed_is_listed(case: &mut Scenario) {
     let (first, other) = (
         case.open(sale(30).limit(2)).await,
@@ -391,7 +391,7 @@ pub async fn what_is_owed_is_listed(case: &mut Scenario) {
         for n in 1..=4 {
             case.pay(case.nth(target, n), "p").await;
         }
-        // Twice what was paid for once; returned; as it should be; both.
+        // Orders: one paid twice, one returned, one without a refund, one paid twice and returned.
         let nth = |n| case.nth(target, n);
         let [twice, returned, both] = [nth(1), nth(2), nth(4)];
         for order in [twice, both] {
@@ -400,7 +400,7 @@ pub async fn what_is_owed_is_listed(case: &mut Scenario) {
         for order in [returned, both] {
             case.try_return(order)
                 .await
-                .expect("a paid order is returned");
+                .expect("a paid order can be returned");
         }
         orders.push([(twice, 100), (returned, 100), (both, 200)]);
     }

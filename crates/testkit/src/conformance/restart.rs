@@ -1,4 +1,4 @@
-//! What was answered is still there after a restart, settled or not.
+//! Restarts: everything answered is still there, settled or not.
 
 use qiang_core::{
     book::{CampaignAction, PaymentOutcome, Refusal},
@@ -11,7 +11,7 @@ use qiang_core::{
 use super::Scenario;
 use crate::campaign::{HOLD_MS, OPEN_MS, OPENS, Target, red_packet, sale};
 
-/// Repeated restarts between concurrent claims: the stock is granted exactly, and no user has two.
+/// Repeated restarts between concurrent claims: the stock is granted exactly, and no user gets two grants.
 pub async fn a_restart_in_the_middle_loses_nothing(case: &mut Scenario) {
     let packet = case
         .open(red_packet(9_999, 60, SplitRule::Lazy { min: 1 }))
@@ -19,7 +19,7 @@ pub async fn a_restart_in_the_middle_loses_nothing(case: &mut Scenario) {
     let sale = case.open(sale(60).limit(2)).await;
     for round in 0..4 {
         for target in [packet, sale] {
-            // Half of them were here before.
+            // Half of the users claimed in the round before.
             let user = |n: i32| format!("u{}", n + round * 10);
             let claims = (0..20).map(|n| target.keyed(&user(n), 1, "k"));
             case.claim_all(claims.collect()).await;
@@ -37,7 +37,7 @@ pub async fn a_restart_in_the_middle_loses_nothing(case: &mut Scenario) {
     assert_eq!(case.tally(packet.id).await.phase, Phase::Closed);
 }
 
-/// Grants, keys and payments are answered after a restart as before.
+/// Grants, keys and payments get the same answers after a restart.
 pub async fn replays_survive_a_restart(case: &mut Scenario) {
     let packet = case
         .open(red_packet(1_000, 10, SplitRule::Lazy { min: 1 }))
@@ -58,7 +58,7 @@ pub async fn replays_survive_a_restart(case: &mut Scenario) {
         assert_eq!(case.pay(case.nth(sale, 2), "q").await, due);
         assert_eq!(due.0, PaymentOutcome::RefundDue);
     }
-    // The draws of a lazy packet go on where they were.
+    // The draws of a lazy packet continue after each restart.
     for n in 0..9 {
         case.granted(packet.one(&format!("u{n}"))).await;
         case.restart().await;
@@ -66,7 +66,7 @@ pub async fn replays_survive_a_restart(case: &mut Scenario) {
     assert_eq!(case.tally(packet.id).await.remaining_minor, 0);
 }
 
-/// What was under way by the clock goes on: holds, pauses, windows.
+/// Holds, pauses and windows continue after a restart.
 pub async fn holds_and_windows_survive_a_restart(case: &mut Scenario) {
     let held = case.open(sale(10)).await;
     let paused = case.open(sale(10)).await;
@@ -98,7 +98,8 @@ pub async fn holds_and_windows_survive_a_restart(case: &mut Scenario) {
     assert_eq!(case.tally(held.id).await.returned, 9);
 }
 
-/// Down with answers under way: whoever was answered has it, whoever was not can ask again, and the sums hold.
+/// The service goes down with answers in flight. Answered users keep their grants, the others can retry, and the sums
+/// hold.
 pub async fn a_restart_with_answers_under_way_keeps_what_was_answered(case: &mut Scenario) {
     case.answers_may_be_lost();
     let target = case.open(sale(1_000).limit(2)).await;
@@ -123,7 +124,7 @@ pub async fn a_restart_with_answers_under_way_keeps_what_was_answered(case: &mut
     }
 }
 
-/// A campaign that was entered, and never opened because of a crash, is opened later.
+/// A campaign that was entered and, because of a crash, not opened is opened later.
 pub async fn drafts_survive_a_restart(case: &mut Scenario) {
     let setup = case
         .enter(red_packet(

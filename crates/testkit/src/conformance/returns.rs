@@ -1,4 +1,4 @@
-//! Paid orders that are returned: the units are sold again, and the price is owed to the buyer, once.
+//! Returns of paid orders: the units are sold again, and the price is owed to the buyer, once.
 
 use qiang_core::{
     book::{
@@ -13,7 +13,8 @@ use qiang_core::{
 use super::Scenario;
 use crate::campaign::{HOLD_MS, OPENS, red_packet, sale};
 
-/// The units of a returned order are sold again, to its buyer too; the price goes back once, however often it is asked.
+/// The units of a returned order are sold again, also to its buyer. The price is owed once, however often the return is
+/// requested.
 pub async fn a_return_gives_units_and_price_back_once(case: &mut Scenario) {
     let target = case.open(sale(2).owner("owner")).await;
     case.granted(target.keyed("a", 1, "k")).await;
@@ -38,7 +39,7 @@ pub async fn a_return_gives_units_and_price_back_once(case: &mut Scenario) {
     let tally = case.tally(target.id).await;
     assert_eq!((tally.granted, tally.remaining), (1, 1));
 
-    // The key stands for the order that was returned; without it, the buyer buys anew.
+    // The key identifies the returned order. Without a key, the buyer gets a new order.
     let replayed = case.replayed(target.keyed("a", 1, "k")).await;
     let state = replayed.order;
     assert_eq!(state.map(|order| order.state), Some(OrderState::Returned));
@@ -49,7 +50,7 @@ pub async fn a_return_gives_units_and_price_back_once(case: &mut Scenario) {
     assert_eq!(case.balance("a").await, (0, 100));
 }
 
-/// A payment that is reported again is the one that was returned; another one is owed back as well.
+/// A repeated report of the returned payment changes nothing. Another payment becomes a refund due too.
 pub async fn payments_of_a_returned_order_are_owed_back(case: &mut Scenario) {
     let target = case.open(sale(3).owner("owner")).await;
     case.granted(target.one("a")).await;
@@ -71,7 +72,7 @@ pub async fn payments_of_a_returned_order_are_owed_back(case: &mut Scenario) {
     assert_eq!(case.balance("a").await, (0, 200));
 }
 
-/// Only what is paid can be returned, and what is returned cannot be cancelled.
+/// Only a paid order can be returned, and a returned order cannot be cancelled.
 pub async fn what_is_not_paid_cannot_be_returned(case: &mut Scenario) {
     let target = case.open(sale(9)).await;
     let names = ["a", "b", "c", "d"];
@@ -100,8 +101,8 @@ pub async fn what_is_not_paid_cannot_be_returned(case: &mut Scenario) {
     assert_eq!(refused, Err(Refusal::UnknownOrder));
 }
 
-/// After the close there is no stock to go back to: the units are the owner's. The seller owes the price even when the
-/// money is spent.
+/// After the close there is no stock, so returned units go to the owner. The seller owes the price even if the money is
+/// spent.
 pub async fn a_return_after_the_close_is_the_owners(case: &mut Scenario) {
     let target = case.open(sale(5).limit(3).owner("seller")).await;
     case.granted(target.units("a", 3)).await;

@@ -1,4 +1,4 @@
-//! What a case works with: a subject, its clock, and a record of every command and its answer.
+//! Tools of a case: a subject, its clock, and a record of every command and its answer.
 
 mod returns;
 
@@ -28,24 +28,24 @@ use crate::{
     campaign::{Builder, Target, currency, user},
 };
 
-/// Threads that concurrent commands are submitted from.
+/// Threads that submit concurrent commands.
 const THREADS: usize = 4;
 /// Entries read from a log at a time.
 const READ_MAX: usize = 1_000;
-/// How long replicas may take to have what is in a log, and when they are asked again.
+/// Maximum wait until replicas have all entries of a log, and the time between two reads.
 const KEPT_AFTER_MAX: Duration = Duration::from_secs(10);
 const READ_AGAIN_AFTER: Duration = Duration::from_millis(10);
-/// Events of one tick.
+/// Maximum events of one tick.
 const TICK_EVENTS_MAX: usize = 1_000;
 
-/// A subject and what has happened to it. Methods panic when the subject does not answer as expected; where a case
-/// expects a refusal, it calls a method with `try_`.
+/// A subject with its history. Methods panic if the subject answers unexpectedly. A case that expects a refusal calls a
+/// method with `try_`.
 pub struct Scenario {
     subject: Option<Box<dyn AnySubject>>,
     clock: Arc<ManualClock>,
     history: History,
     ids: u64,
-    /// The grants of each campaign, in the order of the answers.
+    /// Grants of each campaign, in the order of the answers.
     granted: HashMap<CampaignId, Vec<OrderId>>,
 }
 
@@ -89,14 +89,14 @@ impl Scenario {
         self.subject = Some(subject.restart().await);
     }
 
-    /// The subject is down until then.
+    /// Stops the subject and starts it again at that time.
     pub async fn down_until(&mut self, up: Timestamp) {
         let subject = self.subject.take().expect("the subject is up");
         let clock = Arc::clone(&self.clock);
         self.subject = Some(subject.down(Box::new(move || clock.set(up))).await);
     }
 
-    /// From here on some answers may be lost: the auditor no longer requires an answer for every grant.
+    /// Allows answers to be lost from here on: the auditor no longer requires an answer for every grant.
     pub fn answers_may_be_lost(&mut self) {
         self.history.complete = false;
     }
@@ -107,7 +107,7 @@ impl Scenario {
         self.ids
     }
 
-    /// Gives a user money from outside.
+    /// Deposits money from outside for a user.
     pub async fn deposit(&mut self, to: &str, minor: i64) {
         let id = Uuid::from_u128(u128::from(self.next_id()));
         let amount = Money::new(minor, currency());
@@ -115,37 +115,37 @@ impl Scenario {
         self.history.deposits.push((user(to), minor));
     }
 
-    /// Records for the auditor a deposit that the case made itself.
+    /// Records a deposit that the case made itself.
     pub fn deposited(&mut self, to: &str, minor: i64) {
         self.history.deposits.push((user(to), minor));
     }
 
-    /// Records for the auditor a refund that the case posted itself.
+    /// Records a refund that the case posted itself.
     pub fn refunded(&mut self, to: &str, minor: i64) {
         self.refunded_in(to, Money::new(minor, currency()));
     }
 
-    /// The same in any currency.
+    /// Records a refund in any currency.
     pub fn refunded_in(&mut self, to: &str, money: Money) {
         self.history.refunds.push((user(to), money));
     }
 
-    /// The order of the `n`-th grant of a campaign, from 1; an order that does not exist, if there were fewer grants.
-    /// It may have any number: each part of a spread campaign has a series of its own.
+    /// The order of the `n`-th grant of a campaign, from 1. If there were fewer grants, the order does not exist. It
+    /// may have any number, because each shard of a spread campaign has its own series.
     #[must_use]
     pub fn nth(&self, target: Target, n: usize) -> OrderId {
         let granted = self.granted.get(&target.id).and_then(|all| all.get(n - 1));
         granted.copied().unwrap_or(target.order(u32::MAX - 1))
     }
 
-    /// Enters a campaign in the ledger, with the money that its owner needs for it, and opens it.
+    /// Enters a campaign in the ledger, with the money that its owner needs, and opens it.
     pub async fn open(&mut self, builder: Builder) -> Target {
         let setup = self.enter(builder).await;
         self.open_entered(&setup).await;
         Target::of(&setup)
     }
 
-    /// Enters a campaign in the ledger, with the money that its owner needs for it, and leaves it a draft.
+    /// Enters a campaign in the ledger, with the money that its owner needs, and leaves it a draft.
     pub async fn enter(&mut self, builder: Builder) -> Setup {
         let setup = builder.setup(self.next_id());
         let subject = self.subject.as_deref().expect("the subject is up");
@@ -153,7 +153,7 @@ impl Scenario {
         setup
     }
 
-    /// Records for the auditor a campaign that the case entered itself.
+    /// Records a campaign that the case entered itself.
     pub fn entered(&mut self, setup: &Setup) {
         self.history.setups.push(setup.clone());
     }
@@ -180,7 +180,7 @@ impl Scenario {
         self.history.exchanges.push(Exchange::Claim(claim, outcome));
     }
 
-    /// Asks the gate, then claims: what the gate says must be the claim's outcome.
+    /// Asks the gate, then claims. If the gate answers, the claim must have the same outcome.
     pub async fn try_claim(&mut self, claim: Claim) -> Result<Outcome, EngineError> {
         let peeked = self.engine().peek(&claim);
         let claimed = self.engine().claim(claim.clone()).await;
@@ -189,31 +189,31 @@ impl Scenario {
             assert_eq!(
                 Ok(peeked),
                 outcome,
-                "the gate contradicts the claim {claim:?}"
+                "the gate contradicts the outcome of {claim:?}"
             );
         }
         self.record_claim(claim, outcome.clone());
         outcome
     }
 
-    /// Claims.
+    /// Claims, and panics on an error.
     pub async fn claim(&mut self, claim: Claim) -> Outcome {
         self.try_claim(claim).await.unwrap()
     }
 
-    /// Claims, and must be granted.
+    /// Claims, and requires a new grant.
     pub async fn granted(&mut self, claim: Claim) -> Grant {
         match self.claim(claim.clone()).await {
             Outcome::Granted(grant) => grant,
-            other => panic!("{claim:?} was answered {other:?}"),
+            other => panic!("{claim:?} got {other:?}"),
         }
     }
 
-    /// Claims, and must get the grant made before.
+    /// Claims, and requires the earlier grant.
     pub async fn replayed(&mut self, claim: Claim) -> Grant {
         match self.claim(claim.clone()).await {
             Outcome::AlreadyGranted(grant) => grant,
-            other => panic!("{claim:?} was answered {other:?}"),
+            other => panic!("{claim:?} got {other:?}"),
         }
     }
 
@@ -222,8 +222,8 @@ impl Scenario {
         self.claim(claim).await.name()
     }
 
-    /// Claims from several threads at once; the outcomes are in the order of the claims. Whoever is not admitted, on a
-    /// machine that is busy, asks again.
+    /// Claims from several threads concurrently. Outcomes are in the order of the claims. A claim that is not admitted
+    /// because the machine is busy is retried.
     pub async fn claim_all(&mut self, claims: Vec<Claim>) -> Vec<Outcome> {
         let engine = self.engine();
         let mut answers = at_once(&claims, |claim| engine.claim(claim.clone())).await;
@@ -244,7 +244,7 @@ impl Scenario {
         outcomes
     }
 
-    /// Submits from several threads at once; the replies are in the order of the commands.
+    /// Submits from several threads concurrently. Replies are in the order of the commands.
     pub async fn submit_all(&mut self, commands: Vec<Command>) -> Vec<Result<Reply, EngineError>> {
         let engine = self.engine();
         let replies = at_once(&commands, |command| engine.submit(command.clone())).await;
@@ -259,7 +259,7 @@ impl Scenario {
         self.pay_at(order, payment, None).await
     }
 
-    /// Reports a payment that was made then.
+    /// Reports a payment made at this time.
     pub async fn pay_at(
         &mut self,
         order: OrderId,
@@ -275,20 +275,20 @@ impl Scenario {
         };
         match self.submit(pay).await {
             Ok(Reply::Payment(outcome, view)) => (outcome, view),
-            other => panic!("a payment was answered {other:?}"),
+            other => panic!("a payment got the reply {other:?}"),
         }
     }
 
-    /// Cancels an order, or is refused.
+    /// Cancels an order, and returns the refusal if there is one.
     pub async fn try_cancel(&mut self, order: OrderId) -> Result<OrderView, Refusal> {
         match self.submit(Command::Cancel { order }).await {
             Ok(Reply::Cancelled(view)) => Ok(view),
             Err(EngineError::Refused(refusal)) => Err(refusal),
-            other => panic!("a cancellation was answered {other:?}"),
+            other => panic!("a cancellation got the reply {other:?}"),
         }
     }
 
-    /// Applies an action to a campaign, or is refused.
+    /// Applies an action to a campaign, and returns the refusal if there is one.
     pub async fn try_act(
         &mut self,
         id: CampaignId,
@@ -298,21 +298,21 @@ impl Scenario {
         match self.submit(Command::Act { campaign, action }).await {
             Ok(Reply::Acted(tally)) => Ok(tally),
             Err(EngineError::Refused(refusal)) => Err(refusal),
-            other => panic!("acting was answered {other:?}"),
+            other => panic!("an action got the reply {other:?}"),
         }
     }
 
-    /// Sets the stock of a sale, or is refused.
+    /// Sets the stock of a sale, and returns the refusal if there is one.
     pub async fn set_stock(&mut self, id: CampaignId, stock: u64) -> Result<Tally, Refusal> {
         let campaign = id;
         match self.submit(Command::SetStock { campaign, stock }).await {
             Ok(Reply::Acted(tally)) => Ok(tally),
             Err(EngineError::Refused(refusal)) => Err(refusal),
-            other => panic!("a change of the stock was answered {other:?}"),
+            other => panic!("a change of the stock got the reply {other:?}"),
         }
     }
 
-    /// Changes terms of a sale, or is refused.
+    /// Changes terms of a sale, and returns the refusal if there is one.
     pub async fn set_terms(
         &mut self,
         id: CampaignId,
@@ -322,7 +322,7 @@ impl Scenario {
         match self.submit(Command::SetTerms { campaign, change }).await {
             Ok(Reply::Acted(tally)) => Ok(tally),
             Err(EngineError::Refused(refusal)) => Err(refusal),
-            other => panic!("a change of the terms was answered {other:?}"),
+            other => panic!("a change of the terms got the reply {other:?}"),
         }
     }
 
@@ -331,18 +331,18 @@ impl Scenario {
         self.try_act(id, action).await.unwrap()
     }
 
-    /// Sets the clock, and lets the engine do all that is due then.
+    /// Sets the clock, and lets the engine do all due work.
     pub async fn at(&mut self, now: Timestamp) {
         self.clock.set(now);
         self.tick().await;
     }
 
-    /// Sets the clock and nothing else.
+    /// Sets the clock without a tick.
     pub fn set_clock(&self, now: Timestamp) {
         self.clock.set(now);
     }
 
-    /// Lets the engine do all that is due.
+    /// Lets the engine do all due work.
     pub async fn tick(&mut self) {
         let events_max = TICK_EVENTS_MAX;
         while self.submit(Command::Tick { events_max }).await == Ok(Reply::Ticked { more: true }) {}
@@ -365,7 +365,7 @@ impl Scenario {
         let mut logs = Vec::new();
         for partition in self.log().partitions() {
             let until = Instant::now() + KEPT_AFTER_MAX;
-            // Before the entries: an engine may append what the time has made due.
+            // The head is read before the entries, because an engine may append due entries at any time.
             let head = self.log().head(partition).await.unwrap();
             let mut log: Vec<Entry> = Vec::new();
             loop {
@@ -376,7 +376,7 @@ impl Scenario {
                 } else if after >= head {
                     break;
                 } else {
-                    // Replicas do not have it yet.
+                    // Replicas do not have the rest yet.
                     assert!(Instant::now() < until, "{partition:?}: {after} of {head}");
                     tokio::time::sleep(READ_AGAIN_AFTER).await;
                 }
@@ -386,7 +386,7 @@ impl Scenario {
         logs
     }
 
-    /// Settles everything in the ledger, or waits until the subject has done so by itself.
+    /// Settles everything in the ledger. If the subject settles automatically, waits until it has.
     pub async fn settle(&self) {
         if self.subject().settles() {
             return self.all_settled().await;
@@ -413,7 +413,7 @@ impl Scenario {
         }
     }
 
-    /// The balance of a user: what can be spent, and what is owed back.
+    /// Balance of a user: spendable minor units and refunds due.
     pub async fn balance(&self, name: &str) -> (i64, i64) {
         let balances = self.ledger().balances(&user(name)).await;
         match balances.expect("the ledger returns balances")[..] {
@@ -423,8 +423,8 @@ impl Scenario {
         }
     }
 
-    /// Settles the logs, and reads them and the numbers of all campaigns. Engines do by themselves what the time has
-    /// made due, so this is repeated until nothing was appended meanwhile.
+    /// Settles the logs, and reads them and the tallies of all campaigns. Engines append due entries automatically, so
+    /// this is repeated until no entry was appended during a pass.
     async fn read_at_rest(&mut self) {
         let mut before = self.logs().await;
         loop {
@@ -453,7 +453,7 @@ impl Scenario {
     }
 }
 
-/// Submits all requests from several threads, and waits for the answers; they stand in the requests' order.
+/// Submits all requests from several threads and waits for the answers, which are in the order of the requests.
 async fn at_once<R: Sync, T: Send + Unpin>(
     requests: &[R],
     submit: impl Fn(&R) -> Ticket<T> + Sync,

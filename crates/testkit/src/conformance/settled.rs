@@ -1,4 +1,4 @@
-//! Compares the ledger with what the auditor found in the log.
+//! Compares the ledger with the auditor's result.
 
 use qiang_core::ports::Ledger;
 
@@ -13,7 +13,7 @@ const PAGE: u32 = 700;
 /// Compares records, grants and balances.
 ///
 /// # Panics
-/// When they differ.
+/// If they differ.
 pub async fn compare(ledger: &dyn Ledger, expected: &ExpectedLedger) {
     for account in expected.accounts.values() {
         compare_campaign(ledger, account).await;
@@ -64,7 +64,9 @@ async fn compare_campaign(ledger: &dyn Ledger, account: &Account) {
     loop {
         let page = ledger.grants(id, after, PAGE).await.unwrap();
         for grant in &page {
-            let (number, row) = rows.next().expect("no grant that the log does not have");
+            let (number, row) = rows
+                .next()
+                .expect("the log contains every grant of the ledger");
             let expected = (
                 *number,
                 &row.user,
@@ -89,6 +91,6 @@ async fn compare_campaign(ledger: &dyn Ledger, account: &Account) {
     assert_eq!(
         rows.next().map(|row| row.0),
         None,
-        "grants missing from {id}"
+        "the ledger lacks grants of {id}"
     );
 }

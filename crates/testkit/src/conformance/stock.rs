@@ -1,4 +1,4 @@
-//! No oversell, and nothing left over while somebody asks.
+//! Stock of sales: no oversell, and no unsold unit while a user wants one.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use qiang_core::{
 use super::Scenario;
 use crate::campaign::{red_packet, sale};
 
-/// More people than units: the units go, each to somebody else.
+/// More users than units: all units are granted, each to another user.
 pub async fn concurrent_claims_get_the_stock_and_no_more(case: &mut Scenario) {
     let target = case.open(sale(100)).await;
     let claims = (0..1_000).map(|n| target.one(&format!("u{n}"))).collect();
@@ -29,8 +29,8 @@ pub async fn concurrent_claims_get_the_stock_and_no_more(case: &mut Scenario) {
     assert_eq!(case.tally(target.id).await.remaining, 0);
 }
 
-/// With quantities from 1 to 4 and a limit of 6: the limit holds for everybody, and as single units are asked for
-/// until the end, all of the stock goes.
+/// Quantities from 1 to 4 and a limit of 6: the limit holds for each user. Claims of single units continue until the
+/// end, so the whole stock is granted.
 pub async fn concurrent_quantities_get_the_stock_and_no_more(case: &mut Scenario) {
     let target = case.open(sale(201).limit(6)).await;
     let claim = |n: u32| {
@@ -51,7 +51,7 @@ pub async fn concurrent_quantities_get_the_stock_and_no_more(case: &mut Scenario
     assert_eq!(granted as u64, left.min(60));
 }
 
-/// The off-by-one: the last unit goes, and the next is not there; also when the stock is one.
+/// Off-by-one: the last unit is granted and the next claim is refused, also for a stock of one.
 pub async fn the_last_unit_is_sold_once(case: &mut Scenario) {
     for stock in 1..=3 {
         let target = case.open(sale(stock)).await;
@@ -68,7 +68,7 @@ pub async fn the_last_unit_is_sold_once(case: &mut Scenario) {
     assert_eq!(case.outcome(target.one("late")).await, "sold_out");
 }
 
-/// Whoever asks for two when one is left gets nothing, and does not make the item sold out for everybody.
+/// A claim of two units when one is left gets none, and the sale is not sold out for other users.
 pub async fn asking_for_too_much_is_no_ones_loss(case: &mut Scenario) {
     let target = case.open(sale(3).limit(3)).await;
     case.granted(target.units("a", 2)).await;
@@ -87,8 +87,8 @@ pub async fn asking_for_too_much_is_no_ones_loss(case: &mut Scenario) {
     assert_eq!(case.claim(target.one("b")).await, gone);
 }
 
-/// Of a crowd that is held back as many are granted as there are units, also of those that come back behind it; all
-/// others hear that nothing is left. The ratio is the one that the sale was entered with.
+/// With an admission ratio, exactly as many users are granted as there are units, also of units restocked later. All
+/// other users get `sold_out`. The ratio is the one that the sale was entered with.
 pub async fn who_is_held_back_gets_what_comes_back(case: &mut Scenario) {
     for percent in [100, 300, 0] {
         let ratio = AdmissionRatio::of_percent(percent).unwrap();
@@ -112,8 +112,8 @@ pub async fn who_is_held_back_gets_what_comes_back(case: &mut Scenario) {
     }
 }
 
-/// A seller raises the stock of a sale that is sold out, and lowers it to what users have: whoever asks next is
-/// granted, or is not, and no unit that somebody has is taken out. The close gives back what is left of the last stock.
+/// A seller raises the stock of a sold-out sale and lowers it to the granted units. The next claims are granted or
+/// refused accordingly, and no granted unit is removed. The close returns what is left of the last stock.
 pub async fn the_stock_is_changed_while_a_sale_is_live(case: &mut Scenario) {
     let target = case.open(sale(30)).await;
     let claims = (0..30).map(|n| target.one(&format!("u{n}"))).collect();
@@ -121,7 +121,7 @@ pub async fn the_stock_is_changed_while_a_sale_is_live(case: &mut Scenario) {
     assert_eq!(case.outcome(target.one("late")).await, "sold_out");
     let tally = case.set_stock(target.id, 34).await.unwrap();
     assert_eq!((tally.supply, tally.remaining), (34, 4));
-    // The same again, as a client repeats it whose answer was lost.
+    // Repeated, as by a client that lost the answer.
     assert_eq!(case.set_stock(target.id, 34).await, Ok(tally));
     case.granted(target.one("late")).await;
     let least = Err(Refusal::StockGranted { least: 31 });
@@ -129,7 +129,7 @@ pub async fn the_stock_is_changed_while_a_sale_is_live(case: &mut Scenario) {
     let tally = case.set_stock(target.id, 31).await.unwrap();
     assert_eq!((tally.supply, tally.remaining), (31, 0));
     assert_eq!(case.outcome(target.one("later")).await, "sold_out");
-    // What comes back can be taken out, and the order's units with it are gone.
+    // A restocked unit can be removed from the stock, and then no order can get it.
     case.try_cancel(case.nth(target, 1)).await.unwrap();
     assert_eq!(case.set_stock(target.id, 30).await.unwrap().remaining, 0);
     case.set_stock(target.id, 50).await.unwrap();
@@ -150,8 +150,8 @@ pub async fn the_stock_is_changed_while_a_sale_is_live(case: &mut Scenario) {
     assert_eq!(refused, Err(Refusal::UnknownCampaign));
 }
 
-/// With the largest stock there is, every number is exact to the unit: what is granted, left, given back, taken out of
-/// the stock and returned at the close, in the engine and in the ledger. Half of its units lie beyond 32 bits anyway.
+/// With the largest stock, every count is exact to the unit: granted, left, restocked, removed, and returned at the
+/// close. This holds in the engine and in the ledger. Half of these units do not fit in 32 bits.
 pub async fn the_largest_stock_is_counted_to_the_unit(case: &mut Scenario) {
     const BIG: u32 = 1 << 31;
     const TWO: u64 = 2 * BIG as u64;
@@ -202,7 +202,7 @@ pub async fn the_largest_stock_is_counted_to_the_unit(case: &mut Scenario) {
         (TWO + 1, closed.returned)
     );
 
-    // The price of the whole stock has the same bound.
+    // The price of the whole stock has the same maximum.
     let dear = case.open(sale(5).price(2)).await;
     let price = Err(Refusal::Rules(CampaignError::Price));
     assert_eq!(case.set_stock(dear.id, STOCK_MAX / 2 + 1).await, price);

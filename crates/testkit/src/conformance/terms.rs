@@ -44,8 +44,8 @@ fn price(minor: i64) -> TermsChange {
     }
 }
 
-/// A sale opens and ends at the millisecond to which its window was moved, not at the one that it was created with, and
-/// what is left goes back then. Orders are dated and expire as ever.
+/// A sale opens and ends at the milliseconds of its moved window, not of the one that it was created with. The rest is
+/// returned at the new end. Orders are dated and expire as before.
 pub async fn the_window_is_moved_and_ends_at_its_moment(case: &mut Scenario) {
     let at = |millis: i64| OPENS.plus_millis(millis);
     let hour = 3_600_000;
@@ -91,8 +91,8 @@ pub async fn the_window_is_moved_and_ends_at_its_moment(case: &mut Scenario) {
     }
 }
 
-/// A limit that is raised lets users have more; one that is lowered takes nothing back. An order of the time when a
-/// user could have one unit takes its units again beside another one.
+/// A raised limit lets users have more, and a lowered one takes no units. An order from a time with limit one is
+/// reinstated next to another order.
 pub async fn the_limit_is_raised_and_lowered(case: &mut Scenario) {
     let target = case.open(sale(20)).await;
     case.granted(target.one("late")).await;
@@ -115,7 +115,7 @@ pub async fn the_limit_is_raised_and_lowered(case: &mut Scenario) {
     let full = Outcome::LimitReached { limit: 2, held: 2 };
     assert_eq!(case.claim(target.keyed("b", 1, "l")).await, full);
     assert_eq!(case.claim(target.keyed("late", 1, "l")).await, full);
-    // Down to one: whoever has any has that one, by whatever order.
+    // The limit falls to one: the answer to a user with units is the user's grant, whichever order it is.
     case.set_terms(target.id, limit(1)).await.unwrap();
     assert_eq!(case.outcome(target.one("a")).await, "already_granted");
     case.granted(target.one("c")).await;
@@ -128,8 +128,8 @@ pub async fn the_limit_is_raised_and_lowered(case: &mut Scenario) {
     assert_eq!(record.campaign.per_user_limit(), 1);
 }
 
-/// What an order costs is what it cost when it was granted: in its payment, its return and its refund, whatever the
-/// price is by then.
+/// An order costs its price at the grant. Its payment, its return and its refund use that price, even if the
+/// price changes later.
 pub async fn orders_keep_the_price_at_which_they_were_granted(case: &mut Scenario) {
     let target = case
         .open(sale(10).price(100).limit(3).owner("seller"))
@@ -170,7 +170,8 @@ pub async fn orders_keep_the_price_at_which_they_were_granted(case: &mut Scenari
     assert_eq!(view.grant.amount_minor, 70);
 }
 
-/// What cannot be is refused and changes nothing; the same again is one change; and all that is named changes at once.
+/// An impossible change is refused and changes nothing. A repeated change counts once, and all named terms change
+/// together.
 pub async fn a_change_is_refused_or_made_once(case: &mut Scenario) {
     let target = case.open(sale(5).limit(2)).await;
     let id = target.id;
@@ -224,8 +225,8 @@ pub async fn a_change_is_refused_or_made_once(case: &mut Scenario) {
     assert_eq!(refused, Err(Refusal::UnknownCampaign));
 }
 
-/// Of a crowd that is held back as many are granted as the stock and the limit of the moment allow, and its ratio
-/// stays until it is changed.
+/// With an admission ratio, as many users are granted as the current stock and limit allow. The ratio stays until it is
+/// changed.
 pub async fn who_is_held_back_goes_by_the_present_stock_and_limit(case: &mut Scenario) {
     for percent in [100, 0] {
         let ratio = AdmissionRatio::of_percent(percent).unwrap();
@@ -244,7 +245,7 @@ pub async fn who_is_held_back_goes_by_the_present_stock_and_limit(case: &mut Sce
         let outcomes = case.claim_all(crowd("k", 1_000)).await;
         assert_eq!(named(&outcomes, "granted"), 7);
         assert_eq!(named(&outcomes, "sold_out"), 293);
-        // Who has one may have another.
+        // A user with one unit may get another.
         case.set_terms(target.id, limit(2)).await.unwrap();
         case.set_stock(target.id, 40).await.unwrap();
         let outcomes = case.claim_all(crowd("l", 1_000)).await;
@@ -258,7 +259,7 @@ pub async fn who_is_held_back_goes_by_the_present_stock_and_limit(case: &mut Sce
         case.set_stock(target.id, 45).await.unwrap();
         let outcomes = case.claim_all(crowd("m", 2_000)).await;
         assert_eq!(named(&outcomes, "granted"), 5);
-        // The ratio changes while the sale is live; the same again is no entry.
+        // The ratio changes while the sale is live. A repetition appends no entry.
         let change = TermsChange {
             admission: Some(AdmissionBound::from_percent(percent + 200).unwrap()),
             ..TermsChange::default()

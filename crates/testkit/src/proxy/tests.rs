@@ -1,4 +1,4 @@
-//! Each fault between a client and a server that echoes.
+//! Tests of each fault, between a client and a server that echoes.
 
 use std::io::ErrorKind;
 use std::sync::atomic::AtomicUsize;
@@ -7,13 +7,13 @@ use tokio::time::timeout;
 
 use super::*;
 
-/// Longer than anything here takes.
+/// Longer than any step here takes.
 const SOON: Duration = Duration::from_secs(20);
 
-/// So long nothing comes that should not come. Too short a time would let a bug pass; it can fail nothing.
+/// Time to wait before concluding that nothing arrives. A shorter time could miss a bug but not cause a failure.
 const SILENCE: Duration = Duration::from_millis(100);
 
-/// A server that sends back what it gets, and counts it.
+/// A server that echoes its input and counts the bytes.
 struct Echo {
     addr: SocketAddr,
     bytes: Arc<AtomicUsize>,
@@ -48,7 +48,9 @@ impl Echo {
                 sleep(Duration::from_millis(1)).await;
             }
         };
-        timeout(SOON, reached).await.expect("the bytes in time");
+        timeout(SOON, reached)
+            .await
+            .expect("the bytes arrive in time");
     }
 }
 
@@ -69,7 +71,9 @@ async fn ask(stream: &mut TcpStream, text: &[u8]) -> io::Result<Vec<u8>> {
         stream.read_exact(&mut answer).await?;
         Ok(answer)
     };
-    timeout(SOON, asked).await.expect("an answer in time")
+    timeout(SOON, asked)
+        .await
+        .expect("the answer arrives in time")
 }
 
 async fn assert_passes(stream: &mut TcpStream) {
@@ -85,7 +89,9 @@ async fn assert_silent(stream: &mut TcpStream) {
 async fn assert_reset(stream: &mut TcpStream) {
     let mut byte = [0];
     let read = timeout(SOON, stream.read(&mut byte)).await;
-    let error = read.expect("news in time").expect_err("a reset");
+    let error = read
+        .expect("the reset arrives in time")
+        .expect_err("a reset");
     assert_eq!(error.kind(), ErrorKind::ConnectionReset);
 }
 
@@ -116,7 +122,7 @@ async fn a_delay_is_added_in_each_direction_but_does_not_add_up() {
     assert!(started.elapsed() >= there);
     stream.read_exact(&mut [0; 4]).await.unwrap();
     assert!(started.elapsed() >= there + back);
-    // Two connections would do it at once, and so do ten requests on one.
+    // Two connections would take this time at once, as would ten requests on one.
     let started = Instant::now();
     for _ in 0..10 {
         stream.write_all(b"x").await.unwrap();
@@ -146,7 +152,9 @@ async fn a_half_open_connection_is_silent_and_then_cut() {
             sleep(Duration::from_millis(1)).await;
         }
     };
-    timeout(SOON, taken).await.expect("taken in time");
+    timeout(SOON, taken)
+        .await
+        .expect("the bytes are accepted in time");
     proxy.pass().await;
     for stream in [&mut old, &mut new, &mut unused] {
         assert_reset(stream).await;
@@ -178,7 +186,7 @@ async fn without_responses_requests_still_arrive() {
         echo.wait_for_bytes(bytes).await;
         assert_silent(stream).await;
     }
-    // Answers that follow would be to other questions: the connections do not go on.
+    // Later answers would belong to other requests, so the connections do not continue.
     proxy.pass().await;
     for stream in [&mut old, &mut new] {
         assert_reset(stream).await;
@@ -224,9 +232,9 @@ async fn a_throttled_connection_is_as_slow_as_said_until_it_is_not() {
     proxy.throttle(10_000).await;
     let started = Instant::now();
     ask(&mut stream, &[7; 2_000]).await.unwrap();
-    // The last piece of each direction is not waited for.
+    // The last piece of each direction is sent without a wait.
     assert!(started.elapsed() >= Duration::from_millis(180));
-    // A chunk that would take an hour is let go.
+    // A chunk that would take an hour is released.
     proxy.throttle(1).await;
     stream.write_all(&[7; 3_600]).await.unwrap();
     proxy.pass().await;

@@ -1,10 +1,10 @@
-//! How a test's SQL server is set up.
+//! Options of a test's SQL server.
 
 use std::process::Command;
 
 use super::small_disk::on_small_disk;
 
-/// How a SQL server is set up. By default as in production: a commit is on the disk.
+/// Options of a SQL server. The defaults are as in production: commits are synced to disk.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     settings: Vec<String>,
@@ -13,33 +13,34 @@ pub struct Options {
 }
 
 impl Options {
-    /// Commits are synced.
+    /// Default options: commits are synced.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Faster; commits survive a kill, but not the loss of power.
+    /// Turns off syncing. Commits are faster and survive a kill, but not a loss of power.
     #[must_use]
     pub fn without_fsync(mut self) -> Self {
         self.skips_fsync = true;
         self
     }
 
-    /// A further `name=value`.
+    /// Adds a setting `name=value`.
     #[must_use]
     pub fn setting(mut self, setting: &str) -> Self {
         self.settings.push(setting.to_owned());
         self
     }
 
-    /// Data on a disk of so many bytes, which [`Ballast`](super::Ballast) fills. It is lost when the server ends.
+    /// Puts the data on a disk of this many bytes, which [`Ballast`](super::Ballast) fills. The data is lost when the
+    /// server ends.
     #[must_use]
     pub fn small_disk(mut self, bytes: u64) -> Self {
         self.disk_bytes = Some(bytes);
         self
     }
 
-    /// The command, on a small disk if that is asked for.
+    /// The command, on a small disk if the options say so.
     pub(super) fn on_disk(&self, command: Command) -> Command {
         match self.disk_bytes {
             None => command,
@@ -47,7 +48,7 @@ impl Options {
         }
     }
 
-    /// All settings, with those that turn syncing off where it is asked for.
+    /// All settings. They turn syncing off if the options say so.
     pub(super) fn settings<'a>(
         &'a self,
         fsync_off: &'a [&'a str],

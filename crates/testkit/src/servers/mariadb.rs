@@ -1,4 +1,4 @@
-//! MariaDB: one server with a user `root`, who needs no password.
+//! MariaDB: one server with a user `root` without a password.
 
 use std::fs;
 use std::io::Read;
@@ -21,7 +21,7 @@ const FSYNC_OFF: [&str; 2] = [
     "innodb-flush-method=nosync",
 ];
 
-/// A MariaDB server of its own; it is stopped, killed and started again as a [`ServerProcess`].
+/// A MariaDB server of a test. It is stopped, killed and started again as a [`ServerProcess`].
 #[derive(Debug)]
 pub struct MariaDb {
     server: ServerProcess,
@@ -37,7 +37,7 @@ impl Deref for MariaDb {
 }
 
 impl MariaDb {
-    /// Makes a folder, starts the server and waits until it takes connections.
+    /// Creates a folder, starts the server and waits until it accepts connections.
     pub fn start(options: &Options) -> Self {
         let options = options.clone();
         let server = ServerProcess::builder(move |at| command(at, &options))
@@ -54,7 +54,7 @@ impl MariaDb {
         self.url_of(DATABASE)
     }
 
-    /// Makes another, empty database and returns its URL.
+    /// Creates another, empty database and returns its URL.
     pub fn create_database(&self) -> String {
         let number = self.databases.fetch_add(1, Ordering::Relaxed);
         let name = format!("{DATABASE}_{number}");
@@ -65,7 +65,7 @@ impl MariaDb {
     /// Runs a statement in the first database and returns the rows as lines, with tabs between the columns.
     ///
     /// # Panics
-    /// When it fails.
+    /// If it fails.
     pub fn sql(&self, statement: &str) -> String {
         self.sql_in(DATABASE, statement)
     }
@@ -73,7 +73,7 @@ impl MariaDb {
     /// The same in another database.
     ///
     /// # Panics
-    /// When it fails.
+    /// If it fails.
     pub fn sql_in(&self, database: &str, statement: &str) -> String {
         let mut client = client("mariadb", &self.url_of(database));
         client.args(["--batch", "--skip-column-names", "--execute", statement]);
@@ -85,13 +85,13 @@ impl MariaDb {
     }
 }
 
-/// A client of the database at a URL of ours.
+/// A client for the database at a URL of this module.
 fn client(program: &str, url: &str) -> Command {
     let place = url
         .rsplit_once('@')
         .and_then(|(_, place)| place.split_once('/'));
     let port = place.and_then(|(addr, name)| Some((addr.rsplit_once(':')?.1, name)));
-    let (port, name) = port.expect("the URL of a database of ours");
+    let (port, name) = port.expect("the URL of a test database");
     let package = match program {
         "mariadb-dump" => "mariadb-client",
         _ => "mariadb-client-core",
@@ -109,29 +109,29 @@ fn client(program: &str, url: &str) -> Command {
     client
 }
 
-/// Dumps the database at a URL into a file, as of one moment.
+/// Dumps the database at a URL to a file, as of one moment.
 ///
 /// # Panics
-/// When that fails.
+/// If that fails.
 pub fn dump(url: &str, file: &Path) {
     let mut command = client("mariadb-dump", url);
     command.arg("--single-transaction");
     fs::write(file, program::run("mariadb-dump", &mut command)).expect("write the dump");
 }
 
-/// Brings the database at a URL back to a dump, table after table: nobody else may use it meanwhile.
+/// Restores the database at a URL from a dump, table after table. No other client may use it during the restore.
 ///
 /// # Panics
-/// When that fails.
+/// If that fails.
 pub fn restore(url: &str, file: &Path) {
     let mut command = client("mariadb", url);
     command.stdin(fs::File::open(file).expect("open the dump"));
     program::run("mariadb", &mut command);
 }
 
-/// Runs `mariadb-install-db`. What it writes need not survive more than itself.
+/// Runs `mariadb-install-db`. The data need not survive a loss of power.
 fn initialise(folder: &Path) {
-    // A server that starts clears the temporary tables out of this folder, whoever they belong to.
+    // A starting server deletes all temporary tables in this folder, also those of other servers.
     let temporary = folder.join("tmp");
     fs::create_dir(&temporary).expect("make the folder for temporary tables");
     let mut command = Command::new(program::find("mariadb-install-db", "mariadb-server-core"));
@@ -176,12 +176,12 @@ fn command(at: &Resources, options: &Options) -> Command {
                 .settings(&FSYNC_OFF)
                 .map(|setting| format!("--{setting}")),
         )
-        // As root it starts only if that is said explicitly. Without root it ignores this.
+        // Root must be named explicitly for a start as root. The server ignores the option for other users.
         .arg("--user=root");
     options.on_disk(command)
 }
 
-/// The server speaks first: a length, a number, and the protocol's version, 10.
+/// The server sends first: a length, a number, and the protocol's version, 10.
 fn greets(addr: SocketAddr) -> bool {
     let greeting = || {
         let mut stream = TcpStream::connect_timeout(&addr, ANSWER_MAX)?;

@@ -1,9 +1,8 @@
-//! Real servers for tests: started on free loopback ports in folders of their own, and ended when their
-//! value is dropped.
+//! Real servers for tests. They start on free loopback ports in their own folders and end when their value is dropped.
 //!
-//! Everything here is synchronous and may be shared between threads; in an asynchronous test call it from
-//! `spawn_blocking`, or directly where nothing else has to go on meanwhile. A server that is missing on the machine
-//! or does not come up is a panic that says why.
+//! All functions are synchronous and may be shared between threads. An asynchronous test calls them from
+//! `spawn_blocking`, or directly if no other task must run at the same time. If a server is not installed or does not
+//! start, the call panics with the reason.
 
 mod database;
 pub mod mariadb;
@@ -28,13 +27,13 @@ pub use server_process::{Builder, Resources, ServerProcess};
 pub use small_disk::Ballast;
 pub use wait::wait_for;
 
-/// What the names of servers' folders begin with.
+/// Prefix of servers' folders.
 const FOLDER: &str = "qiang-test-";
-/// No run of tests takes that long: a folder of this age is nobody's any more.
+/// Maximum age of a folder in use. No test run takes this long, so older folders are left over.
 const FOLDER_AGE_MAX: Duration = Duration::from_secs(3 * 3_600);
 
-/// A folder of a server's own, removed with it. Servers that cases share live in statics, which nobody drops, and a
-/// killed test removes nothing either: what earlier runs have left is removed by the first server of a later one.
+/// Creates a server's folder, which is removed with it. Statics hold shared servers and are never dropped, and a killed
+/// test removes no folder. So the first server of a later run removes the folders that earlier runs left.
 fn folder() -> tempfile::TempDir {
     static SWEPT: Once = Once::new();
     SWEPT.call_once(|| sweep(&std::env::temp_dir(), FOLDER_AGE_MAX));
@@ -42,7 +41,8 @@ fn folder() -> tempfile::TempDir {
     folder.expect("a temporary folder")
 }
 
-/// Removes servers' folders in which nothing was made for so long. Others may do the same, and some are not ours.
+/// Removes servers' folders that have not changed for this time. Other processes may do the same, and some folders
+/// belong to other users.
 #[expect(
     clippy::disallowed_methods,
     reason = "the age of a file is measured by the machine's clock"
@@ -69,14 +69,14 @@ mod tests {
     fn old_folders_of_servers_are_removed_and_no_others() {
         let place = tempfile::tempdir().expect("a folder");
         let now = place.path().metadata().and_then(|its| its.modified());
-        let now = now.expect("a new folder's time");
+        let now = now.expect("the time of a new folder");
         let hours_ago = |hours: u64| now - Duration::from_secs(hours * 3_600);
         let make = |name: &str, at: SystemTime| {
             let path = place.path().join(name);
             fs::create_dir(&path).expect("a folder in it");
             fs::write(path.join("data"), "data").expect("a file in that");
-            let opened = fs::File::open(&path).expect("it is opened");
-            opened.set_modified(at).expect("it is made old");
+            let opened = fs::File::open(&path).expect("the folder opens");
+            opened.set_modified(at).expect("the folder's time is set");
         };
         make("qiang-test-old", hours_ago(4));
         make("qiang-test-young", hours_ago(2));

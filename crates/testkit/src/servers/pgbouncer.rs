@@ -1,4 +1,4 @@
-//! PgBouncer: a pooler in front of a PostgreSQL server of ours.
+//! PgBouncer: a pooler for a PostgreSQL server of a test.
 
 use std::fs;
 use std::net::TcpStream;
@@ -10,10 +10,10 @@ use super::program;
 use super::server_process::{ANSWER_MAX, Resources, ServerProcess};
 use super::user::User;
 
-/// How long a connection of PgBouncer keeps its session of the server.
+/// How long a client of PgBouncer keeps a session of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PoolMode {
-    /// Until the client leaves.
+    /// Until the client disconnects.
     Session,
     /// Until its transaction ends.
     Transaction,
@@ -31,7 +31,7 @@ impl PoolMode {
     }
 }
 
-/// A PgBouncer with PgBouncer's own defaults, for all databases of a server.
+/// A PgBouncer with its own defaults, for all databases of a server.
 #[derive(Debug)]
 pub struct PgBouncer(ServerProcess);
 
@@ -44,7 +44,7 @@ impl Deref for PgBouncer {
 }
 
 impl PgBouncer {
-    /// Starts it in front of a server and waits until it takes connections.
+    /// Starts PgBouncer for a server and waits until it accepts connections.
     pub fn start(server: &Postgres, mode: PoolMode) -> Self {
         let user = User::instead_of_root(&["postgres", "nobody"]);
         let (behind, owner) = (server.addr(), user.clone());

@@ -1,4 +1,4 @@
-//! Loopback ports that stay ours while a server is down.
+//! Loopback ports that stay reserved while a server is down.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -6,27 +6,27 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr as UnixAddress, UnixListener};
 
-/// Below the ports that the kernel hands to outgoing connections (32768 and up). There, any client's connection could
-/// take the port of a killed server before it is started again; and a client that reconnects to it could meet itself.
+/// First port. All are below the range that the kernel gives to outgoing connections (32768 and up). In that range, any
+/// client could take the port of a killed server before its restart, and a reconnecting client could connect to itself.
 const FIRST: u16 = 10_000;
 const COUNT: u16 = 22_000;
 
-/// How many ports are tried before we give up.
+/// Maximum ports to try.
 const TRIES_MAX: u32 = 2_000;
 
-/// A free port of 127.0.0.1, kept from every other test of this machine until it is dropped, in use or not.
+/// A free port of 127.0.0.1, reserved from all other tests on this machine until it is dropped, whether used or not.
 #[derive(Debug)]
 pub struct Port {
     number: u16,
-    /// The claim: a name that only one process can hold, and that is free again when its holder ends in any way.
+    /// The reservation: a name that only one process can hold. The kernel frees it when the holder ends.
     _claim: UnixListener,
 }
 
 impl Port {
-    /// Claims a port that nobody listens on.
+    /// Reserves a port without a listener.
     ///
     /// # Panics
-    /// When there is none.
+    /// If there is none.
     pub fn free() -> Self {
         let start = RandomState::new().hash_one(FIRST);
         (0..TRIES_MAX)
@@ -40,7 +40,7 @@ impl Port {
     fn claim(number: u16) -> Option<Self> {
         let name = UnixAddress::from_abstract_name(format!("qiang-testkit-port-{number}"));
         let claim = UnixListener::bind_addr(&name.expect("a short name")).ok()?;
-        // Somebody who knows nothing of our claims may listen there.
+        // A program that ignores the reservations may listen there.
         TcpListener::bind((Ipv4Addr::UNSPECIFIED, number)).ok()?;
         Some(Self {
             number,
@@ -48,12 +48,12 @@ impl Port {
         })
     }
 
-    /// Its number.
+    /// The port number.
     pub fn number(&self) -> u16 {
         self.number
     }
 
-    /// Its address on loopback.
+    /// The address on loopback.
     pub fn addr(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.number).into()
     }

@@ -1,4 +1,4 @@
-//! PostgreSQL: one server with a superuser `qiang`, who needs no password.
+//! PostgreSQL: one server with a superuser `qiang` without a password.
 
 use std::fs;
 use std::ops::Deref;
@@ -19,16 +19,16 @@ const USER: &str = "qiang";
 /// The database that every new server has.
 const DATABASE: &str = "postgres";
 
-/// Users of which it runs as the first one that exists, if the tests run as root.
+/// Users to run the server as if the tests run as root; the first that exists.
 const USERS: [&str; 2] = ["postgres", "nobody"];
 
-/// The folder of a copy.
+/// Folder of a copy.
 const COPY: &str = "copy";
 
 /// Turns off the syncing of commits.
 const FSYNC_OFF: [&str; 2] = ["fsync=off", "full_page_writes=off"];
 
-/// A PostgreSQL server of its own; it is stopped, killed and started again as a [`ServerProcess`].
+/// A PostgreSQL server of a test. It is stopped, killed and started again as a [`ServerProcess`].
 #[derive(Debug)]
 pub struct Postgres {
     server: ServerProcess,
@@ -44,7 +44,7 @@ impl Deref for Postgres {
 }
 
 impl Postgres {
-    /// Makes a folder, starts the server and waits until it takes connections.
+    /// Creates a folder, starts the server and waits until it accepts connections.
     pub fn start(options: &Options) -> Self {
         let user = User::instead_of_root(&USERS);
         let (options, owner) = (options.clone(), user.clone());
@@ -63,7 +63,7 @@ impl Postgres {
         self.url_of(DATABASE)
     }
 
-    /// Makes another, empty database and returns its URL.
+    /// Creates another, empty database and returns its URL.
     pub fn create_database(&self) -> String {
         let number = self.databases.fetch_add(1, Ordering::Relaxed);
         let name = format!("{USER}_{number}");
@@ -74,7 +74,7 @@ impl Postgres {
     /// Runs a statement in the first database and returns the rows as lines, with `|` between the columns.
     ///
     /// # Panics
-    /// When it fails.
+    /// If it fails.
     pub fn sql(&self, statement: &str) -> String {
         self.sql_in(DATABASE, statement)
     }
@@ -82,7 +82,7 @@ impl Postgres {
     /// The same in another database.
     ///
     /// # Panics
-    /// When it fails.
+    /// If it fails.
     pub fn sql_in(&self, database: &str, statement: &str) -> String {
         let mut psql = Command::new(program::find_postgres("psql"));
         psql.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-d"]);
@@ -90,10 +90,10 @@ impl Postgres {
         program::run(statement, &mut psql)
     }
 
-    /// Copies the server's data as a replica does when it is made.
+    /// Copies the server's data, as a new replica does.
     ///
     /// # Panics
-    /// When that fails.
+    /// If that fails.
     pub fn copy(&self) {
         let mut command = Command::new(program::find_postgres("pg_basebackup"));
         command
@@ -112,15 +112,15 @@ impl Postgres {
         program::run("pg_basebackup", &mut wrapped(&command, user.as_ref()));
     }
 
-    /// Kills the server, and promotes the last [`copy`](Self::copy) in its place: later commits are lost.
+    /// Kills the server and promotes the last [`copy`](Self::copy). Later commits are lost.
     ///
     /// # Panics
-    /// When that fails.
+    /// If that fails.
     pub fn promote_copy(&self) {
         self.kill();
         let folder = self.resources().folder();
-        fs::rename(folder.join("data"), folder.join("lost")).expect("take the old data away");
-        fs::rename(folder.join(COPY), folder.join("data")).expect("put the copy in its place");
+        fs::rename(folder.join("data"), folder.join("lost")).expect("move the old data");
+        fs::rename(folder.join(COPY), folder.join("data")).expect("move the copy");
         self.start_again();
         self.sql("SELECT pg_promote()");
     }
@@ -131,20 +131,20 @@ impl Postgres {
     }
 }
 
-/// Dumps the database at a URL into a file, as of one moment.
+/// Dumps the database at a URL to a file, as of one moment.
 ///
 /// # Panics
-/// When that fails.
+/// If that fails.
 pub fn dump(url: &str, file: &Path) {
     let mut command = Command::new(program::find_postgres("pg_dump"));
     command.args(["--format=custom", "--file"]).arg(file);
     program::run("pg_dump", command.args(["--dbname", url]));
 }
 
-/// Brings the database at a URL back to a dump, in one transaction. Whoever is connected stays so.
+/// Restores the database at a URL from a dump, in one transaction. Clients stay connected.
 ///
 /// # Panics
-/// When that fails.
+/// If that fails.
 pub fn restore(url: &str, file: &Path) {
     let mut command = Command::new(program::find_postgres("pg_restore"));
     command.args(["--clean", "--if-exists", "--single-transaction"]);
@@ -153,7 +153,8 @@ pub fn restore(url: &str, file: &Path) {
 
 impl Drop for Postgres {
     fn drop(&mut self) {
-        // In order, because a killed server leaves its piece of shared memory behind; but a panic here would abort.
+        // It stops in order, because a killed server leaves its shared memory. During a panic, another panic would
+        // abort.
         if self.is_running() && !std::thread::panicking() {
             self.process().stop_by(Signal::INT);
         }
@@ -182,7 +183,7 @@ fn command(at: &Resources, options: &Options) -> Command {
     let ours = [
         "listen_addresses=127.0.0.1",
         "unix_socket_directories=",
-        // Segments in the folder, so that a killed server leaves none of them in memory.
+        // Segments are files in the folder, so that a killed server leaves none in memory.
         "dynamic_shared_memory_type=mmap",
         "shared_buffers=32MB",
         "max_connections=200",

@@ -1,4 +1,4 @@
-//! A child process that we started and that does not outlive us.
+//! Child process that does not outlive the test process.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -16,23 +16,23 @@ use super::user::User;
 use super::wait::{poll, wait_for};
 use super::{program, tree};
 
-/// How long a server may take to come up, on a busy machine.
+/// Maximum time for a server to start, on a busy machine.
 const UP_MAX: Duration = Duration::from_secs(180);
 
-/// How long a server may take to end when it is asked to.
+/// Maximum time for a server to end after a request.
 const STOP_MAX: Duration = Duration::from_secs(120);
 
-/// How long the kernel may take to deliver a signal.
+/// Maximum time for the kernel to deliver a signal.
 const SIGNAL_MAX: Duration = Duration::from_secs(10);
 
-/// How much of a server's output is shown when it does not come up.
+/// Maximum lines of output in the message about a failed start.
 const OUTPUT_LINES_MAX: usize = 40;
 
-/// Another program listens on the port that the process was to use.
+/// Another program listens on the port of the process.
 #[derive(Debug)]
 pub(super) struct PortTaken;
 
-/// A running child. It is killed and reaped on drop, and killed by the kernel when the test process dies first.
+/// A running child. It is killed and reaped on drop. The kernel kills it if the test process dies first.
 #[derive(Debug)]
 pub struct Process {
     name: String,
@@ -45,12 +45,12 @@ impl Process {
     /// Starts `command` with its output appended to the file `output`.
     ///
     /// # Panics
-    /// When it cannot be started.
+    /// If it cannot be started.
     pub fn start(command: &Command, output: &Path) -> Self {
         Self::start_as(command, None, output)
     }
 
-    /// The same as another user.
+    /// Starts the command as another user.
     pub(super) fn start_as(command: &Command, user: Option<&User>, output: &Path) -> Self {
         let name = Path::new(command.get_program()).file_name();
         let name = name
@@ -71,26 +71,26 @@ impl Process {
         }
     }
 
-    /// Its process id; when it has ended, the one that it had.
+    /// Its process id, also after it has ended.
     pub fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// How it ended, if it has.
+    /// Its exit status, if it has ended.
     pub fn ended(&self) -> Option<ExitStatus> {
-        self.child().try_wait().expect("our own child")
+        self.child().try_wait().expect("a child of this process")
     }
 
-    /// Ends it and all that it started with SIGKILL. Nothing happens if it has ended.
+    /// Kills it and all its descendants with SIGKILL. Does nothing if it has ended.
     pub fn kill(&self) {
         let killed = tree::kill(&mut self.child());
         killed.unwrap_or_else(|error| panic!("kill {}: {error}", self.name));
     }
 
-    /// Asks it to end with SIGTERM and waits until it has.
+    /// Sends SIGTERM and waits until it has ended.
     ///
     /// # Panics
-    /// When it takes too long.
+    /// If it takes too long.
     pub fn stop(&self) {
         self.stop_by(Signal::TERM);
     }
@@ -101,28 +101,28 @@ impl Process {
         wait_for(&format!("{} to end", self.name), STOP_MAX, || self.ended());
     }
 
-    /// Halts it with SIGSTOP: connections stay open and nothing answers.
+    /// Halts it with SIGSTOP: connections stay open and get no answers.
     pub fn pause(&self) {
         self.signal(Signal::STOP);
         self.wait_for_state("to halt", |state| state == 'T');
     }
 
-    /// Lets it go on after [`pause`](Self::pause).
+    /// Continues it after [`pause`](Self::pause).
     pub fn resume(&self) {
         self.signal(Signal::CONT);
-        self.wait_for_state("to go on", |state| state != 'T');
+        self.wait_for_state("to continue", |state| state != 'T');
     }
 
-    /// Sends a signal to it and to all that it started. Nothing happens if it has ended.
+    /// Sends a signal to it and all its descendants. Does nothing if it has ended.
     pub(super) fn signal_all(&self, signal: Signal) {
         let mut child = self.child();
-        if child.try_wait().expect("our own child").is_none() {
+        if child.try_wait().expect("a child of this process").is_none() {
             let sent = tree::signal(&child, signal);
             sent.unwrap_or_else(|error| panic!("{signal:?} to {}: {error}", self.name));
         }
     }
 
-    /// What it and earlier runs with the same file wrote.
+    /// Output of this run and of earlier runs with the same file.
     pub fn output(&self) -> String {
         fs::read(&self.output).map_or_else(
             |error| format!("({}: {error})", self.output.display()),
@@ -130,10 +130,10 @@ impl Process {
         )
     }
 
-    /// Waits until it is `ready`. If it ends because its port is taken, that is for the caller to mend.
+    /// Waits until it is `ready`. The error says that another program has the port; the caller chooses another one.
     ///
     /// # Panics
-    /// With its output, when it ends for another reason or takes too long.
+    /// With its output, if it ends for another reason or takes too long.
     pub(super) fn wait_until_up(&self, ready: impl Fn() -> bool) -> Result<(), PortTaken> {
         let look = || match self.ended() {
             Some(status) => Some(Some(status)),
@@ -143,7 +143,7 @@ impl Process {
             Some(None) => Ok(()),
             Some(Some(_)) if self.last_lines().contains("ddress already in use") => Err(PortTaken),
             Some(Some(status)) => panic!("{} ended: {status}\n{}", self.name, self.last_lines()),
-            None => panic!("{} does not come up\n{}", self.name, self.last_lines()),
+            None => panic!("{} is not ready in time\n{}", self.name, self.last_lines()),
         }
     }
 
@@ -153,11 +153,11 @@ impl Process {
         lines[lines.len().saturating_sub(OUTPUT_LINES_MAX)..].join("\n")
     }
 
-    /// To a child that has not been reaped: nobody else can have its id.
+    /// Signals a child that has not been reaped, so no other process can have its id.
     fn signal(&self, signal: Signal) {
         let mut child = self.child();
-        if let Some(status) = child.try_wait().expect("our own child") {
-            panic!("{} has ended before {signal:?}: {status}", self.name);
+        if let Some(status) = child.try_wait().expect("a child of this process") {
+            panic!("{} ended before {signal:?}: {status}", self.name);
         }
         let sent = kill_process(Pid::from_child(&child), signal);
         sent.unwrap_or_else(|error| panic!("{signal:?} to {}: {error}", self.name));
@@ -177,12 +177,12 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Nobody could do anything about a failure here.
+        // A failure here cannot be handled.
         let _ = tree::kill(&mut self.child());
     }
 }
 
-/// The command through `setpriv`: as another user, and killed by the kernel when whoever starts it dies.
+/// Wraps the command in `setpriv`: it runs as another user, and the kernel kills it when its parent dies.
 pub(super) fn wrapped(command: &Command, user: Option<&User>) -> Command {
     let mut wrapped = Command::new(program::find("setpriv", "util-linux"));
     wrapped.args(["--pdeathsig", "KILL"]);
@@ -201,8 +201,8 @@ pub(super) fn wrapped(command: &Command, user: Option<&User>) -> Command {
     wrapped
 }
 
-/// Children are started by one thread that lives as long as the test process: the kernel counts the *thread* that
-/// started a child as its parent and would kill the child at that thread's end.
+/// Spawns through one thread that lives as long as the test process. The kernel treats the starting *thread* as the
+/// parent, and would kill the child when that thread ends.
 fn spawn(command: Command) -> io::Result<Child> {
     type Order = (Command, SyncSender<io::Result<Child>>);
     static SPAWNER: OnceLock<Sender<Order>> = OnceLock::new();
@@ -210,7 +210,7 @@ fn spawn(command: Command) -> io::Result<Child> {
         let (sender, orders) = mpsc::channel::<Order>();
         thread::spawn(move || {
             for (mut command, answer) in orders {
-                // Whoever ordered waits for the answer.
+                // The requester waits for the answer.
                 let _ = answer.send(command.spawn());
             }
         });
@@ -242,14 +242,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let start = || {
             let process = sleeper(folder.path());
-            // The death signal is asked for right before the program is what it is.
+            // The death signal is set just before setpriv executes the program.
             let name = format!("/proc/{}/comm", process.pid());
             let is_itself = || (fs::read_to_string(&name).ok()? == "sleep\n").then_some(());
             wait_for("setpriv to become the program", SIGNAL_MAX, is_itself);
             process
         };
         let process = thread::scope(|scope| scope.spawn(start).join()).unwrap();
-        // A signal at the thread's end may be a little late.
+        // The signal may arrive shortly after the thread ends.
         assert_eq!(poll(Duration::from_millis(200), || process.ended()), None);
         let pid = process.pid();
         assert!(is_alive(pid));
@@ -270,7 +270,7 @@ mod tests {
     #[test]
     fn what_a_child_started_is_killed_with_it() {
         let folder = tempfile::tempdir().unwrap();
-        // A shell in a session of its own with two children, as PostgreSQL's are, and who they are.
+        // A shell in its own session with two children, as PostgreSQL's are, prints its id and a child's.
         let text = "setsid sh -c 'sleep 600 & sleep 600 & echo $$; echo $!; wait' & wait";
         let process = script(folder.path(), text);
         let pids: Vec<u32> = wait_for("two ids", SIGNAL_MAX, || {

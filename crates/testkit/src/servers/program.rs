@@ -1,28 +1,28 @@
-//! The servers' programs: where they are, and running those that end by themselves.
+//! Programs of the servers: their files, and runs of programs that end on their own.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-/// Servers live here, and a user's search path often leaves it out.
+/// Servers are installed here, and a user's search path often omits it.
 const SBIN: [&str; 2] = ["/usr/sbin", "/sbin"];
 
-/// The program's file: on the search path, or where servers are installed.
+/// File of a program: on the search path, or in the usual folders of servers.
 ///
 /// # Panics
-/// When there is none; a missing server is a failure, never a reason to skip a test.
+/// If there is none. A missing server fails a test and never skips it.
 pub(super) fn find(program: &str, package: &str) -> PathBuf {
     find_in(&search_path(), program).unwrap_or_else(|| {
         panic!("{program} is missing: install the package {package}, or run `cargo xtask test`")
     })
 }
 
-/// Valkey's server: on the search path, or where `cargo xtask test` unpacks it, because installed it would come as a
-/// service beside Redis.
+/// File of Valkey's server: on the search path, or where `cargo xtask test` unpacks it. It is not installed, because
+/// its package would start a service beside Redis.
 ///
 /// # Panics
-/// When there is none.
+/// If there is none.
 pub(super) fn find_valkey() -> PathBuf {
     let cache = env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let home = env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
@@ -34,7 +34,7 @@ pub(super) fn find_valkey() -> PathBuf {
     find_in(&directories, "valkey-server").unwrap_or_else(|| panic!("{message}"))
 }
 
-/// The same for a program of PostgreSQL, which Debian keeps by version: the newest one, or else what is on the path.
+/// File of a PostgreSQL program: Debian's newest version, or else from the search path.
 pub(super) fn find_postgres(program: &str) -> PathBuf {
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten();
     let mut versions: Vec<PathBuf> = versions.flatten().map(|version| version.path()).collect();
@@ -44,10 +44,10 @@ pub(super) fn find_postgres(program: &str) -> PathBuf {
     find_in(&bins, program).unwrap_or_else(|| find(program, "postgresql"))
 }
 
-/// Runs a program to its end and returns what it wrote to its standard output.
+/// Runs a program to its end and returns its standard output.
 ///
 /// # Panics
-/// With `what` it was to do and its standard error, when it fails.
+/// With `what` and the program's standard error, if it fails.
 pub(super) fn run(what: &str, command: &mut Command) -> String {
     let output = command.output();
     let output = output.unwrap_or_else(|error| panic!("{what}: {error}"));

@@ -1,4 +1,4 @@
-//! RabbitMQ: one node, with a name service of its own, so that it shares nothing with another.
+//! RabbitMQ: one node with its own name service, so that it shares nothing with other nodes.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -12,25 +12,25 @@ use super::program;
 use super::server_process::{ANSWER_MAX, Resources, ServerProcess};
 use super::wait::wait_for;
 
-/// How long the name service may take to notice that the node has ended, and the node to write a queue's name.
+/// Maximum time for the name service to notice the node's end, and for the node to write a queue's name.
 const NAMES_MAX: Duration = Duration::from_secs(20);
 
-/// What Debian calls by this name on the search path insists on its own user and folders; this is what it calls.
+/// The real program. Debian's wrapper on the search path requires its own user and folders.
 const DEBIAN_SERVER: &str = "/usr/lib/rabbitmq/bin/rabbitmq-server";
 
-/// The same of the program that operators use.
+/// The same for the operators' program.
 const DEBIAN_CONTROL: &str = "/usr/lib/rabbitmq/bin/rabbitmqctl";
 
-/// For clients.
+/// Port for clients.
 const AMQP_PORT: usize = 0;
-/// For other nodes, of which there are none, and for `rabbitmqctl`.
+/// Port for `rabbitmqctl`, and for other nodes, which do not exist.
 const NODES_PORT: usize = 1;
 
-/// A RabbitMQ node of its own, with the user `guest`; it is stopped and killed as a [`ServerProcess`].
+/// A RabbitMQ node of a test, with the user `guest`. It is stopped and killed as a [`ServerProcess`].
 #[derive(Debug)]
 pub struct RabbitMq {
     node: ServerProcess,
-    /// Erlang's name service, without which no node starts.
+    /// Erlang's name service. No node starts without it.
     names: ServerProcess,
 }
 
@@ -43,7 +43,7 @@ impl Deref for RabbitMq {
 }
 
 impl RabbitMq {
-    /// Starts a node and waits until it takes connections.
+    /// Starts a node and waits until it accepts connections.
     pub fn start() -> Self {
         let names =
             ServerProcess::builder(names_command).ready(|at| names_known(at.addr()).is_some());
@@ -59,14 +59,13 @@ impl RabbitMq {
         }
     }
 
-    /// The address of the virtual host `/`.
+    /// The URL of the virtual host `/`.
     pub fn url(&self) -> String {
         format!("amqp://guest:guest@{}/%2f", self.addr())
     }
 
-    /// Waits until it would find a quorum queue again after [`kill`](Self::kill). RabbitMQ 3.10 writes down half a
-    /// second late which queues it has: one that is younger when the node is killed comes back without a leader, for
-    /// good.
+    /// Waits until the node would find a quorum queue again after [`kill`](Self::kill). RabbitMQ 3.10 records its
+    /// queues half a second late. If the node is killed before that, the queue never gets a leader again.
     pub fn wait_until_kept(&self, queue: &str) {
         let node = format!("{}@localhost", short_name(self.resources()));
         let data = self.resources().folder().join("data").join(&node);
@@ -76,7 +75,7 @@ impl RabbitMq {
             let found = bytes
                 .windows(queue.len())
                 .any(|part| part == queue.as_bytes());
-            // Erlang's `dets` marks a file that needs no repair, which would drop what came last.
+            // Erlang's `dets` marks a file that needs no repair. A repair would drop the last records.
             (found && bytes.get(8..12) == Some(&[0, 0, 0, 1])).then_some(())
         });
     }
@@ -84,7 +83,7 @@ impl RabbitMq {
     /// Runs a command of `rabbitmqctl` on the node, as an operator does.
     ///
     /// # Panics
-    /// When it fails.
+    /// If it fails.
     pub fn control(&self, words: &[&str]) {
         let debian = PathBuf::from(DEBIAN_CONTROL);
         let program = match debian.exists() {
@@ -103,10 +102,10 @@ impl RabbitMq {
         assert!(output.status.success(), "rabbitmqctl {words:?}: {said}");
     }
 
-    /// Starts it on the same ports and folder, after a kill if it runs, and waits until it takes connections.
+    /// Starts it on the same ports and folder and waits until it accepts connections. A running node is killed first.
     pub fn start_again(&self) {
         self.kill();
-        // The name service must have seen it go, or it refuses the name to its successor.
+        // The name service must notice the end first. Otherwise it refuses the name.
         wait_for("the node's name to be free", NAMES_MAX, || {
             let names = names_known(self.names.addr())?;
             (!names.contains(&short_name(self.resources()))).then_some(())
@@ -126,14 +125,14 @@ fn names_command(at: &Resources) -> Command {
     command
 }
 
-/// Asks a name service for all its names, as text: a request of one byte, `n`, after its length.
+/// Requests all names of a name service, as text: a one-byte request, `n`, after its length.
 fn names_known(addr: SocketAddr) -> Option<String> {
     let mut stream = TcpStream::connect_timeout(&addr, ANSWER_MAX).ok()?;
     stream.set_read_timeout(Some(ANSWER_MAX)).ok()?;
     stream.write_all(&[0, 1, b'n']).ok()?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).ok()?;
-    // It starts with four bytes of the port.
+    // The answer starts with four bytes of the port.
     Some(String::from_utf8_lossy(answer.get(4..)?).into_owned())
 }
 
@@ -151,7 +150,7 @@ fn node_command(at: &Resources, names_port: u16) -> Command {
     let folder = at.folder();
     let mut command = Command::new(server);
     command
-        // Erlang keeps its cookie there.
+        // Erlang stores its cookie there.
         .env("HOME", folder)
         .env("ERL_EPMD_PORT", names_port.to_string())
         .env("RABBITMQ_NODENAME", format!("{}@localhost", short_name(at)))
@@ -165,9 +164,9 @@ fn node_command(at: &Resources, names_port: u16) -> Command {
         .env("RABBITMQ_CONFIG_FILE", folder.join("rabbitmq.conf"))
         .env("RABBITMQ_CONF_ENV_FILE", folder.join("no-environment"))
         .env("RABBITMQ_PID_FILE", folder.join("pid"))
-        // Otherwise a shell stays between us and the node, and the node outlives it.
+        // Otherwise a shell starts between the test and the node, and the node outlives it.
         .env("RUNNING_UNDER_SYSTEMD", "true")
-        // No waiting in circles on cores that others need; no distribution beyond loopback.
+        // No busy waiting on cores that other programs need, and no distribution outside loopback.
         .env(
             "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS",
             "+sbwt none +sbwtdcpu none +sbwtdio none -kernel inet_dist_use_interface {127,0,0,1}",
@@ -175,7 +174,7 @@ fn node_command(at: &Resources, names_port: u16) -> Command {
     command
 }
 
-/// A node answers a protocol's header with a method frame, which starts with 1.
+/// A node answers the protocol's header with a method frame, which starts with 1.
 fn answers(addr: SocketAddr) -> bool {
     let answer = || {
         let mut stream = TcpStream::connect_timeout(&addr, ANSWER_MAX)?;

@@ -1,5 +1,5 @@
-//! A server of a test: started on ports and in a folder of its own, stopped, killed, and started again on the same
-//! ones.
+//! Server of a test. It starts on its own ports and in its own folder, and is stopped, killed, and started again on the
+//! same ones.
 
 use std::fmt;
 use std::net::{SocketAddr, TcpStream};
@@ -15,16 +15,16 @@ use super::process::{PortTaken, Process};
 use super::user::User;
 use super::{Port, folder};
 
-/// How many times other ports are tried for a server when another program takes one of them.
+/// Maximum starts on other ports if another program takes one.
 const ATTEMPTS_MAX: usize = 5;
 
-/// A server on loopback that has not answered by now does not serve yet.
+/// Time limit of a check. A loopback server that does not answer in this time does not serve yet.
 pub(super) const ANSWER_MAX: Duration = Duration::from_secs(1);
 
-/// The file in the server's folder that its output is appended to.
+/// File in the server's folder that receives its output.
 const OUTPUT: &str = "output";
 
-/// What a server keeps while it is down: its ports and its folder.
+/// Resources that a server keeps while it is down: its ports and its folder.
 #[derive(Debug)]
 pub struct Resources {
     ports: Vec<Port>,
@@ -39,23 +39,23 @@ impl Resources {
         }
     }
 
-    /// Where clients connect: the first port.
+    /// Address for clients: the first port.
     pub fn addr(&self) -> SocketAddr {
         self.ports[0].addr()
     }
 
-    /// The number of a port, counted from 0.
+    /// The number of the port at this index, from 0.
     pub fn port(&self, index: usize) -> u16 {
         self.ports[index].number()
     }
 
-    /// The folder; the server runs in it. It is removed with the server.
+    /// The folder and working directory of the server. It is removed with the server.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 }
 
-/// How a server is started, the first time and each time again.
+/// Configuration of a server for its first start and all restarts.
 pub struct Builder {
     ports: usize,
     user: Option<User>,
@@ -65,36 +65,37 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Claims so many ports for it; without this call, one.
+    /// Sets the number of ports; the default is one.
     #[must_use]
     pub fn ports(self, ports: usize) -> Self {
         Self { ports, ..self }
     }
 
-    /// Runs it as another user.
+    /// Sets another user to run the server.
     #[must_use]
     pub(super) fn user(self, user: Option<User>) -> Self {
         Self { user, ..self }
     }
 
-    /// Writes what must be in the folder before the first start.
+    /// Sets a function that fills the folder before the first start.
     #[must_use]
     pub fn prepare(self, prepare: impl Fn(&Resources) + Send + Sync + 'static) -> Self {
         let prepare = Box::new(prepare);
         Self { prepare, ..self }
     }
 
-    /// Asks whether it serves; without this call, whether it accepts connections at its first port.
+    /// Sets a function that checks whether the server is ready. By default, it is ready when it accepts connections on
+    /// its first port.
     #[must_use]
     pub fn ready(self, is_ready: impl Fn(&Resources) -> bool + Send + Sync + 'static) -> Self {
         let is_ready = Box::new(is_ready);
         Self { is_ready, ..self }
     }
 
-    /// Starts it and waits until it is ready.
+    /// Starts the server and waits until it is ready.
     ///
     /// # Panics
-    /// With the end of its output, when it ends or does not become ready.
+    /// With the end of its output, if it ends or is not ready in time.
     pub fn start(self) -> ServerProcess {
         for _ in 0..ATTEMPTS_MAX {
             let resources = Resources::new(self.ports);
@@ -124,7 +125,7 @@ impl Builder {
 pub struct ServerProcess {
     process: Mutex<Process>,
     builder: Builder,
-    /// Last, so that the process has ended when the folder is removed.
+    /// The last field, so that the process has ended when the folder is removed.
     resources: Resources,
 }
 
@@ -138,7 +139,7 @@ impl fmt::Debug for ServerProcess {
 }
 
 impl ServerProcess {
-    /// A server that is started by `command`, which is made anew for every start.
+    /// Builder of a server that `command` starts. The function is called for every start.
     pub fn builder(command: impl Fn(&Resources) -> Command + Send + Sync + 'static) -> Builder {
         Builder {
             ports: 1,
@@ -154,56 +155,56 @@ impl ServerProcess {
         &self.resources
     }
 
-    /// Where it listens.
+    /// Its address.
     pub fn addr(&self) -> SocketAddr {
         self.resources.addr()
     }
 
-    /// Its process id; while it is down, the one that it had.
+    /// Its process id; while it is down, the last one.
     pub fn pid(&self) -> u32 {
         self.process().pid()
     }
 
-    /// Whether the process runs; a paused one does.
+    /// Whether the process runs or is paused.
     pub fn is_running(&self) -> bool {
         self.process().ended().is_none()
     }
 
-    /// Ends it and all processes that it started with SIGKILL. Its ports stay claimed.
+    /// Kills it and all its descendants with SIGKILL. Its ports stay reserved.
     pub fn kill(&self) {
         self.process().kill();
     }
 
-    /// Asks it to end with SIGTERM, and waits until it has.
+    /// Sends SIGTERM and waits until it has ended.
     pub fn stop(&self) {
         self.process().stop();
     }
 
-    /// Halts its first process with SIGSTOP: connections stay open and nothing answers. Processes that it has started
-    /// go on, such as those that serve PostgreSQL's open connections.
+    /// Halts its first process with SIGSTOP: connections stay open and get no answers. Its child processes continue,
+    /// such as those of PostgreSQL's open connections.
     pub fn pause(&self) {
         self.process().pause();
     }
 
-    /// Lets it go on after [`pause`](Self::pause).
+    /// Continues it after [`pause`](Self::pause).
     pub fn resume(&self) {
         self.process().resume();
     }
 
-    /// Halts all its processes with SIGSTOP, and nothing answers. Nothing happens if it has ended.
+    /// Halts all its processes with SIGSTOP, so that none answers. Does nothing if it has ended.
     pub fn pause_all(&self) {
         self.process().signal_all(Signal::STOP);
     }
 
-    /// Lets them go on after [`pause_all`](Self::pause_all).
+    /// Continues them after [`pause_all`](Self::pause_all).
     pub fn resume_all(&self) {
         self.process().signal_all(Signal::CONT);
     }
 
-    /// Starts it on the same ports and folder, after a kill if it runs, and waits until it is ready.
+    /// Starts it on the same ports and folder and waits until it is ready. A running server is killed first.
     ///
     /// # Panics
-    /// As [`Builder::start`], and when another program has taken a port meanwhile.
+    /// As [`Builder::start`], and if another program has taken a port in between.
     pub fn start_again(&self) {
         let mut process = self.process();
         process.kill();
@@ -212,7 +213,7 @@ impl ServerProcess {
         });
     }
 
-    /// What it wrote since its first start.
+    /// Its output since its first start.
     pub fn output(&self) -> String {
         self.process().output()
     }

@@ -9,13 +9,14 @@ use std::{
 
 use super::program;
 
-/// Copies the prepared folder onto a file system in memory, and puts that in its place, for this process alone.
+/// Shell command that copies the prepared folder to a file system in memory and mounts that over it, for this process
+/// only.
 const MOUNT: &str = "mkdir -p small && mount -t tmpfs -o size=$0 tmpfs small && cp -a data/. small/ \
                      && touch small/ballast && mount --bind small data && exec \"$@\"";
-/// Bytes that are written at once.
+/// Bytes per write.
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// The command with `data` in its folder on a disk of so many bytes. Its content is lost with the process.
+/// The command, with `data` in its folder on a disk of this many bytes. The data is lost with the process.
 pub(super) fn on_small_disk(command: &Command, bytes: u64) -> Command {
     let mut wrapped = Command::new(program::find("unshare", "util-linux"));
     wrapped.args(["--user", "--map-current-user", "--keep-caps", "--mount"]);
@@ -24,7 +25,7 @@ pub(super) fn on_small_disk(command: &Command, bytes: u64) -> Command {
     wrapped
 }
 
-/// A file that takes the room of a server's small disk.
+/// A file that fills a server's small disk.
 #[derive(Debug)]
 pub struct Ballast(File);
 
@@ -32,13 +33,13 @@ impl Ballast {
     /// Fills the disk of a running server to its last byte.
     ///
     /// # Panics
-    /// When the server has no small disk, or cannot be looked into.
+    /// If the server has no small disk, or if its files cannot be read.
     #[must_use]
     pub fn fill(pid: u32, folder: &Path) -> Self {
         let root = PathBuf::from(format!("/proc/{pid}/root"));
         let folder = folder.strip_prefix("/").expect("an absolute folder");
         let path = root.join(folder).join("small").join("ballast");
-        // It exists already: a process outside may create no file there.
+        // The file exists already, because a process outside cannot create a file there.
         let file = File::options().write(true).open(path);
         let mut file = file.expect("open the ballast");
         let mut chunk = vec![0; CHUNK_BYTES];
@@ -50,10 +51,10 @@ impl Ballast {
         Self(file)
     }
 
-    /// Frees the room.
+    /// Frees the space.
     ///
     /// # Panics
-    /// When that fails.
+    /// If that fails.
     pub fn remove(self) {
         self.0.set_len(0).expect("empty the ballast");
     }

@@ -1,4 +1,4 @@
-//! A child with all that it started: servers of several processes die as a whole, like with the machine's power.
+//! A child with all its descendants. Servers of several processes are killed as a whole, as by a loss of power.
 
 use std::process::Child;
 use std::time::Duration;
@@ -8,18 +8,18 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::wait::poll;
 
-/// How long the kernel may take to end killed processes.
+/// Maximum time for the kernel to end killed processes.
 const END_MAX: Duration = Duration::from_secs(10);
 
-/// Kills the child and its descendants, and returns when none of them runs. Nothing happens if it has ended.
+/// Kills the child and its descendants, and returns when none runs. Does nothing if the child has ended.
 pub(super) fn kill(child: &mut Child) -> io::Result<()> {
     if child.try_wait()?.is_some() {
         return Ok(());
     }
-    // Halted from the top, so that none of them starts another or notices that one has ended.
+    // All are halted from the top first, so that none starts another or notices the end of another.
     let descendants = signal(child, Signal::STOP)?;
     for pid in &descendants {
-        // They cannot be reaped, and their ids not be given to others, while their parent is halted.
+        // While their parent is halted, they cannot be reaped and their ids cannot be reused.
         let _ = kill_process(*pid, Signal::KILL);
     }
     child.kill()?;
@@ -29,7 +29,7 @@ pub(super) fn kill(child: &mut Child) -> io::Result<()> {
         .ok_or_else(|| io::Error::other("a descendant does not end"))
 }
 
-/// Sends a signal to the child, which has not been reaped, and to its descendants, from the top; returns these.
+/// Signals the child, which must not be reaped, and its descendants, from the top. Returns the descendants.
 pub(super) fn signal(child: &Child, signal: Signal) -> io::Result<Vec<Pid>> {
     let root = Pid::from_child(child);
     let mut descendants = Vec::new();
@@ -40,24 +40,24 @@ pub(super) fn signal(child: &Child, signal: Signal) -> io::Result<Vec<Pid>> {
             return Ok(descendants);
         }
         for pid in &new {
-            // It may have ended by itself.
+            // The process may have ended already.
             let _ = kill_process(*pid, signal);
         }
         descendants.extend(new);
     }
 }
 
-/// A process's state, as one letter, and its parent; nothing if there is no such process.
+/// A process's state, as one letter, and its parent; `None` if there is no such process.
 pub(super) fn state_and_parent(pid: u32) -> Option<(char, u32)> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name before it is in brackets and may hold anything.
+    // The name before it is in brackets and may contain any characters.
     let (_, after_name) = stat.rsplit_once(") ")?;
     let mut words = after_name.split(' ');
     let state = words.next()?.chars().next()?;
     Some((state, words.next()?.parse().ok()?))
 }
 
-/// The processes whose parent is one of `parents`, less those that are `known`.
+/// The processes with a parent in `parents`, without those in `known`.
 fn children(parents: &[Pid], known: &[Pid]) -> Vec<Pid> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());

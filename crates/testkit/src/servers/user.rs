@@ -1,4 +1,4 @@
-//! A user to be for servers that refuse to run as root.
+//! User for servers that refuse to run as root.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, chown};
@@ -12,13 +12,13 @@ pub(super) struct User {
 }
 
 impl User {
-    /// The first of `names` that the machine knows, if we are root; nothing if we are an ordinary user ourselves.
+    /// The first of `names` that exists on this machine, if the test runs as root. `None` if it does not.
     pub(super) fn instead_of_root(names: &[&str]) -> Option<Self> {
         let root = fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0);
         root.then(|| {
             let users = fs::read_to_string("/etc/passwd").expect("read the list of users");
             let known = names.iter().find_map(|name| Self::parse(&users, name));
-            known.unwrap_or_else(|| panic!("none of the users {names:?} is known here"))
+            known.unwrap_or_else(|| panic!("this machine knows no user of {names:?}"))
         })
     }
 
@@ -31,7 +31,7 @@ impl User {
         Some(Self { uid, gid })
     }
 
-    /// The arguments by which setpriv becomes it.
+    /// Arguments that make setpriv switch to this user.
     pub(super) fn setpriv(&self) -> [String; 3] {
         [
             format!("--reuid={}", self.uid),
@@ -40,9 +40,9 @@ impl User {
         ]
     }
 
-    /// Makes it the owner of a folder.
+    /// Makes this user the owner of a folder.
     pub(super) fn own(&self, path: &Path) {
-        chown(path, Some(self.uid), Some(self.gid)).expect("root gives a folder away");
+        chown(path, Some(self.uid), Some(self.gid)).expect("root can change the owner");
     }
 }
 

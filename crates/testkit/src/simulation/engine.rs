@@ -1,7 +1,7 @@
-//! An engine whose memory and whose disk can be lost: the real book, and a log of which only a part is durable.
+//! Simulated engine that can lose its memory and its disk: the real book, and a log of which only a part is durable.
 //!
-//! As the embedded engine does, it starts at the settled position with what the ledger's rows have, lets campaigns
-//! leave that nobody asks for, and has them read back when somebody does.
+//! Like the embedded engine, it starts at the settled position with the ledger's rows. It evicts idle campaigns and
+//! reloads them on a request.
 
 mod absent;
 
@@ -28,28 +28,28 @@ use super::{
 
 const PARTITION: PartitionId = PartitionId(0);
 
-/// For so long orders are kept for payments that are reported late, from their hold's end or a later start on.
+/// Retention of orders for late payments, from the end of the hold, or from a later start of the engine.
 pub const GRACE_MS: i64 = 30_000;
-/// An engine that has nothing to commit says so often that it is up.
+/// Interval at which an engine without commits records that it is up.
 pub const SAYS_UP_EVERY_MS: i64 = 5_000;
 
-/// What is lost with the process.
+/// Data lost with the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loss {
-    /// The process alone: what it wrote is there, synced or not.
+    /// The process only: all its writes stay, synced or not.
     Process,
-    /// The power: what was not synced is gone.
+    /// The power: writes that were not synced are lost.
     Power,
 }
 
-/// What an engine is asked.
+/// Request to an engine.
 enum Task {
     Claim(Claim, Answer<Claimed>),
     Command(Command, Answer<Reply>),
 }
 
 impl Task {
-    /// The campaign that the book needs for it; none for an opening, which brings its own.
+    /// The campaign that the book needs for the task; `None` for an opening, which contains its campaign.
     fn campaign(&self) -> Option<CampaignId> {
         match self {
             Self::Claim(claim, _) => Some(claim.campaign),
@@ -74,7 +74,7 @@ impl Task {
     }
 }
 
-/// An answer that waits for its entries to be durable.
+/// Answer that waits until its entries are durable.
 enum Waiting {
     Claim(Answer<Claimed>, Result<Outcome, EngineError>),
     Command(Answer<Reply>, Result<Reply, EngineError>),
@@ -94,30 +94,30 @@ impl Waiting {
 
 struct State {
     book: Book,
-    /// What was decided.
+    /// All decided entries.
     log: Vec<Entry>,
-    /// When each entry was decided in truth.
+    /// True time of each entry's decision.
     truths: Vec<Timestamp>,
-    /// How much of the log a process that starts finds in its file.
+    /// Entries that a starting process finds in its file.
     written: usize,
-    /// How much of it survives a loss of power.
+    /// Entries that survive a loss of power.
     synced: usize,
-    /// How much of it the process takes for durable.
+    /// Entries that the process considers durable.
     trusted: usize,
     waiting: Vec<Waiting>,
     absent: Absent,
     is_up: bool,
-    /// When it was up last, as its file says.
+    /// Last time that the engine was up, as recorded in its file.
     said_up: Timestamp,
-    /// When it was down, as its file says.
+    /// Downtimes, as recorded in its file.
     downtimes: Vec<Downtime>,
-    /// When it was down in truth; the last one is under way while it is.
+    /// True downtimes. While the engine is down, the last one continues.
     outages: Vec<(Timestamp, Timestamp)>,
     draw: Draw,
 }
 
 impl State {
-    /// Decides something. What made no entry, and rests on none that is not durable, is answered at once.
+    /// Decides a task. The answer is sent at once if the decision made no entry and depends only on durable entries.
     fn decide(&mut self, task: Task, (now, truth): (Timestamp, Timestamp), bug: Option<Bug>) {
         let (book, log) = (&mut self.book, &mut self.log);
         let waiting = match task {
@@ -140,7 +140,7 @@ impl State {
     }
 }
 
-/// The engine. Cloning gives another handle to the same one.
+/// The engine. Clones share the same state.
 #[derive(Clone)]
 pub struct SimulatedEngine {
     state: Arc<Mutex<State>>,
@@ -149,21 +149,20 @@ pub struct SimulatedEngine {
     bug: Option<Bug>,
 }
 
-/// What was decided in a world, and when.
+/// Entries decided in a simulated world, with their times.
 pub struct Decided {
     /// The log.
     pub log: Vec<Entry>,
-    /// When each of its entries was decided in truth.
+    /// True time of each entry's decision.
     pub truths: Vec<Timestamp>,
-    /// From when to when the engine was down.
+    /// Start and end of each downtime.
     pub outages: Vec<(Timestamp, Timestamp)>,
-    /// How often a campaign has left memory, and how often one has come back.
+    /// Number of evictions and of reloads.
     pub left_and_recalled: (u64, u64),
 }
 
 impl SimulatedEngine {
-    /// An engine in which nothing has happened, beside a ledger. A campaign leaves its memory that nobody has asked for
-    /// in so many milliseconds.
+    /// Creates an empty engine with a ledger. A campaign is evicted after this many milliseconds without a request.
     #[must_use]
     pub fn new(
         clock: Arc<SimulatedClock>,
@@ -207,7 +206,7 @@ impl SimulatedEngine {
         (self.clock.now(), self.clock.truth())
     }
 
-    /// Writes what was decided, as one transaction, and does not sync it yet.
+    /// Writes all decided entries as one transaction, without a sync.
     pub fn write(&self) {
         let mut state = self.state();
         if state.is_up {
@@ -215,7 +214,7 @@ impl SimulatedEngine {
         }
     }
 
-    /// Writes and syncs what was decided, if anything was, and answers all that waits for it.
+    /// Writes and syncs all decided entries, if there are any, and sends the answers that wait for them.
     pub fn commit(&self) {
         let now = self.clock.now();
         let mut state = self.state();
@@ -229,14 +228,14 @@ impl SimulatedEngine {
         }
     }
 
-    /// Does what is due.
+    /// Does all due work.
     pub fn tick(&self) {
         self.recall_due();
         let events_max = 1_000;
         drop(self.submit(Command::Tick { events_max }));
     }
 
-    /// The process dies. Nobody who waits is answered.
+    /// Ends the process. Waiting requests get no answers.
     pub fn die(&self, loss: Loss) {
         let truth = self.clock.truth();
         let mut state = self.state();
@@ -247,7 +246,7 @@ impl SimulatedEngine {
         let left = match loss {
             Loss::Process => state.written,
             Loss::Power => {
-                // What was written and not synced may be there after all.
+                // Writes that were not synced may survive.
                 let is_there = state.draw.once_in(4);
                 if is_there {
                     state.written
@@ -266,7 +265,7 @@ impl SimulatedEngine {
         };
     }
 
-    /// It starts, and finds what is written: what the ledger has in its rows, and what it does not have in the log.
+    /// Starts the process with the written data: settled entries from the ledger's rows, the others from the log.
     pub fn start(&self) {
         let (now, truth) = self.times();
         let mut state = self.state();
@@ -314,13 +313,13 @@ impl SimulatedEngine {
         state.is_up = true;
     }
 
-    /// Whether it runs.
+    /// Whether the engine runs.
     #[must_use]
     pub fn is_up(&self) -> bool {
         self.state().is_up
     }
 
-    /// Whether something was decided, or else even written, that a loss of power would take.
+    /// Whether a loss of power would lose decided entries; with `is_written`, whether it would lose written ones.
     #[must_use]
     pub fn is_at_stake(&self, is_written: bool) -> bool {
         let state = self.state();
@@ -332,7 +331,7 @@ impl SimulatedEngine {
         state.synced < reached
     }
 
-    /// All that was decided.
+    /// All entries decided so far.
     #[must_use]
     pub fn decided(&self) -> Decided {
         let state = self.state();
@@ -344,7 +343,7 @@ impl SimulatedEngine {
         }
     }
 
-    /// Decides a task, or has it wait for its campaign.
+    /// Decides a task, or queues it until its campaign is loaded.
     fn push(&self, task: Task) {
         let times = self.times();
         let mut state = self.state();
@@ -357,7 +356,7 @@ impl SimulatedEngine {
         }
     }
 
-    /// What the rows make of an opening, if the book does not have the campaign.
+    /// Reply to an opening from the rows, if the book does not have the campaign.
     fn without_opening(&self, command: &Command) -> Option<Result<Reply, EngineError>> {
         let Command::Open(setup) = command else {
             return None;
@@ -368,7 +367,7 @@ impl SimulatedEngine {
         }
         match self.rows().is_draft(id) {
             Some(true) => None,
-            Some(false) => Some(Ok(Reply::Opened)), // it opened before, and is not here
+            Some(false) => Some(Ok(Reply::Opened)), // it opened before and was evicted
             None => Some(Err(Refusal::UnknownCampaign.into())),
         }
     }

@@ -1,9 +1,8 @@
-//! Parts of a simulated world: a time that nobody waits for, an engine that dies and loses power at any moment, the
-//! rows of a ledger, and draws that are the same ones every time. Whoever puts them together adds the code that is
-//! tried.
+//! Parts of a simulated world: simulated time, an engine that dies or loses power at any moment, a ledger's rows, and
+//! reproducible random draws. The test that combines them adds the code under test.
 //!
-//! The time is tokio's, which stands still while anything is to be done and then goes to the next instant that somebody
-//! waits for: on a runtime of one thread with paused time, what happens follows from the seed alone.
+//! The time is tokio's paused time. It stops while a task can run, and then jumps to the next timer. On a runtime with
+//! one thread, everything follows from the seed.
 
 mod engine;
 mod rows;
@@ -25,45 +24,45 @@ pub use self::{
 };
 use crate::campaign::OPENS;
 
-/// A bug that is planted, for the simulation to find.
+/// A planted bug that the simulation must find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bug {
-    /// Answers are given before their entries are durable.
+    /// Answers are sent before their entries are durable.
     AnswersEarly,
-    /// What a start finds in its file is taken for durable.
+    /// A start treats all data in its file as durable.
     NoProbe,
-    /// The clock is believed whatever it says.
+    /// Jumps of the clock are not guarded.
     UnguardedClock,
-    /// The ledger takes entries again that it has.
+    /// The ledger settles entries twice.
     SettlesTwice,
-    /// Campaigns leave memory of which the ledger does not have everything, and come back without it.
+    /// Campaigns are evicted before all their entries are settled, and are reloaded without them.
     RetiresUnsettled,
-    /// A start does not know when the engine was down.
+    /// A start ignores the downtime.
     ForgetsDowntimes,
     /// A packet counts as claimed when one share is left.
     ClosesEarly,
     /// A packet's seed is shown when one share is left.
     ShowsSeedEarly,
-    /// The ledger keeps another seed than the one that was committed to.
+    /// The ledger stores another seed than the committed one.
     KeepsAnotherSeed,
-    /// An order that nobody pays or cancels keeps its units for ever.
+    /// An unpaid order keeps its units for ever.
     NeverExpires,
-    /// A campaign that has left memory does not come back for those who ask for it.
+    /// An evicted campaign is not reloaded on a request.
     NeverRecalls,
 }
 
-/// Numbers from a seed, the same ones every time (splitmix64).
+/// Reproducible random numbers from a seed (splitmix64).
 #[derive(Debug, Clone)]
 pub struct Draw(u64);
 
 impl Draw {
-    /// Draws from this seed.
+    /// Creates a generator from this seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x2545_f491_4f6c_dd1d))
     }
 
-    /// A number from 0 up to, and without, a bound.
+    /// A number from 0 up to, but not including, `bound`.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -72,29 +71,29 @@ impl Draw {
         (z ^ (z >> 31)) % bound
     }
 
-    /// Whether something happens that happens once in so many times.
+    /// Returns true once in this many times.
     pub fn once_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }
 
-    /// Draws of its own for somebody else.
+    /// Creates an independent generator.
     #[must_use]
     pub fn fork(&mut self) -> Self {
         Self::new(self.below(u64::MAX))
     }
 }
 
-/// A wall clock that is set, seen through the guard that the engine has.
+/// A wall clock that the simulation sets, read through the engine's jump guard.
 #[derive(Debug)]
 pub struct SimulatedClock {
     started: Instant,
     off_ms: AtomicI64,
-    /// None where the clock is believed whatever it says.
+    /// `None` if jumps are not guarded.
     guard: Option<Mutex<JumpGuard>>,
 }
 
 impl SimulatedClock {
-    /// It begins at [`OPENS`].
+    /// Creates a clock that starts at [`OPENS`].
     #[must_use]
     pub fn new(bug: Option<Bug>) -> Self {
         let clock = Self {
@@ -106,13 +105,13 @@ impl SimulatedClock {
         clock
     }
 
-    /// The time as it is.
+    /// The true time.
     #[must_use]
     pub fn truth(&self) -> Timestamp {
         OPENS.plus_millis(self.steady_ms())
     }
 
-    /// The wall clock is so far off from here on.
+    /// Sets the error of the wall clock from here on.
     pub fn set_off(&self, off_ms: i64) {
         self.off_ms.store(off_ms, Ordering::SeqCst);
     }

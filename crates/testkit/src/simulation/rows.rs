@@ -1,5 +1,5 @@
-//! The ledger of a simulated world: rows in memory, changed by the plans of the real settlement, and read as the
-//! embedded engine reads those of its file.
+//! Ledger of a simulated world: rows in memory. The plans of the real settlement change them, and the simulated engine
+//! reads them like the embedded engine reads its file.
 
 mod campaign;
 
@@ -27,7 +27,7 @@ use super::Bug;
 
 const PARTITION: PartitionId = PartitionId(0);
 
-/// A campaign with everything that is settled of it.
+/// A campaign with all its settled data.
 #[derive(Debug)]
 struct Row {
     setup: Setup,
@@ -41,17 +41,17 @@ struct Row {
     returns: Vec<SettledReturn>,
 }
 
-/// What the rows have of a campaign, for a book that does not have it.
+/// Rows of a campaign, for a book that does not have it.
 pub enum Loaded {
-    /// It has opened.
+    /// Its opening is settled.
     Opened(Box<Restored>),
-    /// It has not opened as far as that is settled.
+    /// Its opening is not settled.
     Draft(Box<Restored>),
     /// There is no such campaign.
     Unknown,
 }
 
-/// All rows. A campaign's `ref` is its place, from 1.
+/// All rows. A campaign's `ref` is its index, from 1.
 #[derive(Debug)]
 pub struct Rows {
     campaigns: Vec<Row>,
@@ -63,7 +63,7 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// A ledger in which there is nothing.
+    /// Creates an empty ledger.
     #[must_use]
     pub fn new(bug: Option<Bug>) -> Self {
         Self {
@@ -76,7 +76,7 @@ impl Rows {
         }
     }
 
-    /// Money comes from outside.
+    /// Deposits money from outside.
     pub fn deposit(&mut self, user: &UserId, minor: i64) {
         self.add(OUTSIDE, Purpose::Outside, -minor);
         self.add(user.as_str(), Purpose::User, minor);
@@ -107,10 +107,10 @@ impl Rows {
         });
     }
 
-    /// Settles entries, all or none. Those that are settled change nothing. Returns the position afterwards.
+    /// Settles entries, all or none. Entries that are settled already change nothing. Returns the position afterwards.
     ///
     /// # Errors
-    /// [`LedgerError::Damaged`] when entries contradict each other or the rows.
+    /// [`LedgerError::Damaged`] if entries contradict each other or the rows.
     pub fn settle(&mut self, entries: &[Entry]) -> Result<Seq, LedgerError> {
         let fresh = settlement::fresh(entries, self.position)?;
         let taken = match self.bug {
@@ -129,26 +129,26 @@ impl Rows {
         Ok(self.position)
     }
 
-    /// Up to where the log is settled.
+    /// The settled position of the log.
     #[must_use]
     pub fn position(&self) -> Seq {
         self.position
     }
 
-    /// Everything that was settled, in that order.
+    /// All settled entries, in order.
     #[must_use]
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
-    /// What an account has, in minor units.
+    /// Balance of an account, in minor units.
     #[must_use]
     pub fn balance(&self, owner: &str, purpose: Purpose) -> i64 {
         let account = self.accounts.get(&(owner.to_owned(), purpose));
         account.copied().unwrap_or(0)
     }
 
-    /// What closes have found in escrow beside what their entries refund, and all that is there now.
+    /// Money that closes found in escrow beyond the refunds of their entries, and the current sum in escrow.
     #[must_use]
     pub fn residue_and_escrow(&self) -> (i64, i64) {
         let escrow = |((_, purpose), minor): (&(String, Purpose), &i64)| {
@@ -164,7 +164,7 @@ impl Rows {
         self.ids(|row| row.phase == Phase::Draft)
     }
 
-    /// Packets that are not closed and whose shares are all granted.
+    /// Red packets that are not closed although all shares are granted.
     #[must_use]
     pub fn claimed_packets(&self) -> Vec<CampaignId> {
         let early = i64::from(self.bug == Some(Bug::ClosesEarly));
@@ -174,7 +174,7 @@ impl Rows {
         })
     }
 
-    /// Packets whose seed anybody may see, and the seeds.
+    /// Red packets with a public seed, and the seeds.
     #[must_use]
     pub fn shown_seeds(&self) -> Vec<(CampaignId, Seed)> {
         let early = i64::from(self.bug == Some(Bug::ShowsSeedEarly));
@@ -186,7 +186,7 @@ impl Rows {
         self.campaigns.iter().filter_map(shown).collect()
     }
 
-    /// Orders that are held.
+    /// All held orders.
     #[must_use]
     pub fn held_orders(&self) -> Vec<OrderId> {
         let mut orders = Vec::new();
@@ -207,13 +207,13 @@ impl Rows {
         Some(self.row(id)?.setup.clone())
     }
 
-    /// Whether a campaign is a draft; none if there is no such campaign.
+    /// Whether a campaign is a draft; `None` if there is no such campaign.
     #[must_use]
     pub fn is_draft(&self, id: CampaignId) -> Option<bool> {
         Some(self.row(id)?.phase == Phase::Draft)
     }
 
-    /// When windows end, and when the oldest order of each sale was granted that is held, with how long it is.
+    /// End of each window. For sales also the grant time of the oldest held order and the length of its hold.
     #[must_use]
     pub fn dues(&self) -> Vec<(CampaignId, Timestamp, Option<i64>)> {
         let mut dues = Vec::new();
@@ -232,10 +232,10 @@ impl Rows {
         dues
     }
 
-    /// A campaign for a book that does not have it, as it is settled.
+    /// Loads a campaign's settled state for a book that does not have it.
     ///
     /// # Errors
-    /// When its rows do not add up.
+    /// If its rows do not add up.
     pub fn load(&self, id: CampaignId) -> Result<Loaded, Unsound> {
         let Some(row) = self.row(id) else {
             return Ok(Loaded::Unknown);
@@ -333,7 +333,7 @@ impl Rows {
         Some(other.map_or(price_minor, |money| money.minor))
     }
 
-    /// A share is free, and has no amount or this one.
+    /// Checks that each share is free and has either no planned amount or this one.
     fn check_shares(&self, plan: &Plan<'_>) -> Result<(), Contradiction> {
         for share in &plan.shares {
             let row = &self.campaigns[share.campaign as usize - 1];
@@ -416,7 +416,7 @@ impl Rows {
         }
     }
 
-    /// Whatever is left in escrow goes home.
+    /// Refunds all money left in escrow to the sender.
     fn sweep(&mut self, close: &Close<'_>) {
         let escrow = close.escrow_key().owner;
         let residue = self.balance(escrow, Purpose::Escrow);

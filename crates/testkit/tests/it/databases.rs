@@ -1,4 +1,4 @@
-//! The fixtures of SQL servers against real ones: what was committed survives a kill.
+//! Tests of the SQL fixtures with real servers: committed data survives a kill.
 
 use std::time::Instant;
 

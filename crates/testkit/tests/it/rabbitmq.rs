@@ -1,4 +1,4 @@
-//! The RabbitMQ fixture against a real node.
+//! Tests of the RabbitMQ fixture with a real node.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -8,7 +8,7 @@ use qiang_testkit::servers::rabbitmq::RabbitMq;
 
 const BOUND: Duration = Duration::from_secs(20);
 
-/// A node answers the protocol's header with a frame.
+/// Whether a node answers the protocol's header with a frame.
 fn answers(server: &RabbitMq) -> bool {
     let answer = || {
         let mut stream = TcpStream::connect_timeout(&server.addr(), BOUND)?;

@@ -1,4 +1,4 @@
-//! The Redis fixtures against real servers: what they promise about data, roles and faults.
+//! Tests of the Redis fixtures with real servers: data, roles and faults.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ fn set(server: &Server, value: &str) {
     assert_eq!(reply, Reply::Text("OK".to_owned()));
 }
 
-/// Sets it and returns how many replicas had it within 500 ms. `WAIT` is about its own connection's writes.
+/// Sets the key and returns how many replicas had it within 500 ms. `WAIT` covers only writes of its own connection.
 fn set_and_wait(server: &Server, value: &str, replicas: &str) -> i64 {
     let write = ["SET", "key", value];
     let wait = ["WAIT", replicas, "500"];

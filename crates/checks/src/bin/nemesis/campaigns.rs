@@ -1,4 +1,4 @@
-//! The campaigns that users claim from: of each kind and level one at a time, replaced when it is used up or old.
+//! Campaigns for users' claims: one of each kind and level at a time, replaced when it is sold out or old.
 
 use std::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
@@ -17,23 +17,23 @@ use crate::{
     installation::program::SPREAD_FROM,
 };
 
-/// How long a request to create something is repeated.
+/// Maximum time to repeat a request that creates something.
 const CREATE_MAX: Duration = Duration::from_secs(90);
 const AGAIN_AFTER: Duration = Duration::from_millis(100);
-/// How long a campaign is used.
+/// Maximum age of a campaign in use.
 const AGE_MAX: Duration = Duration::from_secs(40);
 
-/// The sizes of campaigns that are not spread: some are sold out within seconds.
+/// Sizes of campaigns that are not spread. Some are sold out within seconds.
 const SUPPLY: std::ops::Range<u32> = 60..600;
-/// Minor units: a share's, on average, and a unit's.
+/// Minor units of an average share, and of a unit.
 const SHARE_MINOR: i64 = 100;
 const UNIT_MINOR: i64 = 250;
-/// A unit's price in a sale, and how long its orders are held. In every third sale holds end soon.
+/// Holds of a sale's orders. In every third sale, holds are short.
 const HOLDS_S: [u32; 3] = [2, 3_600, 3_600];
-/// Units that a user may have.
+/// Maximum units per user.
 const LIMIT: u32 = 2;
 
-/// What a campaign is to be.
+/// Properties of a campaign to create.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Form {
     pub(crate) is_packet: bool,
@@ -42,14 +42,14 @@ pub(crate) struct Form {
     pub(crate) limit: u32,
     pub(crate) hold_s: u32,
     pub(crate) rule: &'static str,
-    /// Of a sale.
+    /// Payment policy; for sales.
     pub(crate) policy: Policy,
-    /// When claims are accepted; otherwise at once, for a day.
+    /// Window of claims; `None` opens at once, for a day.
     pub(crate) window: Option<Window>,
 }
 
 impl Form {
-    /// A sale over all partitions, for probes: one unit a user.
+    /// A sale over all partitions for probes, with one unit per user.
     pub(crate) fn probe(level: Level) -> Self {
         Self {
             is_packet: false,
@@ -63,7 +63,7 @@ impl Form {
         }
     }
 
-    /// A sale of one unit a user, for a fault that loses many grants.
+    /// A sale with one unit per user, for a fault that loses many grants.
     pub(crate) fn sale_of(supply: u32, level: Level) -> Self {
         Self {
             supply,
@@ -101,7 +101,7 @@ struct Used {
     sold_out: bool,
 }
 
-/// Kinds and levels: packet or sale, spread or not, each level.
+/// Combinations of kind and level: packet or sale, spread or not, each level.
 const SLOTS: usize = 12;
 
 /// The campaigns in use.
@@ -109,9 +109,9 @@ pub(crate) struct Campaigns {
     nodes: Nodes,
     slots: Vec<Mutex<Option<Used>>>,
     names: AtomicU64,
-    /// Set when nothing is to be repeated any more.
+    /// Set when requests are no longer repeated.
     gave_up: AtomicBool,
-    /// Held for writing while nothing may be created: what only the ledger has would be lost with it.
+    /// Locked for writing while nothing may be created, because data that only the ledger has would be lost with it.
     pub(crate) creation: RwLock<()>,
 }
 
@@ -126,18 +126,18 @@ impl Campaigns {
         }
     }
 
-    /// Repeats no request any more: the service does not come back.
+    /// Stops all repetitions, because the service does not recover.
     pub(crate) fn give_up(&self) {
         self.gave_up.store(true, Ordering::Release);
     }
 
-    /// A name that nobody has yet.
+    /// A new, unique name.
     pub(crate) fn fresh_name(&self, what: &str) -> String {
         let number = self.names.fetch_add(1, Ordering::Relaxed);
         format!("{}{what}-{number}", self.nodes.prefix())
     }
 
-    /// One of the campaigns in use, if any is there.
+    /// One of the campaigns in use, if there is any.
     pub(crate) fn pick(&self) -> Option<Campaign> {
         let start = rand::rng().random_range(0..SLOTS);
         (start..start + SLOTS).find_map(|slot| {
@@ -154,10 +154,10 @@ impl Campaigns {
         }
     }
 
-    /// Creates what is missing, used up or old. Some of the old ones are closed.
+    /// Creates a campaign that is missing, sold out or old. Some of the old ones are closed.
     ///
     /// # Errors
-    /// When one could not be created in time.
+    /// If a campaign could not be created in time.
     pub(crate) async fn refresh(&self, slot: usize) -> Result<()> {
         let is_fresh = {
             let used = self.slots[slot].lock();
@@ -191,7 +191,7 @@ impl Campaigns {
     /// Creates a campaign, and repeats the request with its key until it is answered.
     ///
     /// # Errors
-    /// When it is refused, or not answered in time.
+    /// If it is refused, or not answered in time.
     pub(crate) async fn create(&self, form: Form) -> Result<Campaign> {
         let _creating = self.creation.read().await;
         let name = self.fresh_name("campaign");
@@ -235,10 +235,10 @@ impl Campaigns {
         Ok(campaign)
     }
 
-    /// Closes a campaign for good.
+    /// Closes a campaign finally.
     ///
     /// # Errors
-    /// When it is refused, or not answered in time.
+    /// If it is refused, or not answered in time.
     pub(crate) async fn close(&self, id: &str) -> Result<()> {
         let path = format!("/v1/campaigns/{id}/close");
         let key = self.fresh_name("close");
@@ -278,7 +278,7 @@ impl Campaigns {
     }
 }
 
-/// A moment as RFC 3339 writes it.
+/// A time in RFC 3339 format.
 fn in_words(ms: i64) -> Result<String> {
     Ok(jiff::Timestamp::from_millisecond(ms)?.to_string())
 }

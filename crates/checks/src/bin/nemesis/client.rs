@@ -1,4 +1,4 @@
-//! Requests to the nodes, and what their answers mean.
+//! Requests to the nodes, and the meaning of their answers.
 
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -16,16 +16,16 @@ use crate::{
     installation::program::SECRET,
 };
 
-/// A request that has no answer by now is given up; its client asks again.
+/// Time limit of a request. After it, the client retries.
 const ANSWER_MAX: Duration = Duration::from_secs(6);
-/// Idle connections that are kept for a node.
+/// Maximum idle connections per node.
 const IDLE_MAX: usize = 64;
-/// When tokens end: in the year 2100. Clocks step under the nodes that read them.
+/// Expiry of tokens: in the year 2100, because the clocks of the nodes jump.
 const EXPIRES_S: i64 = 4_102_444_800;
-/// Tokens of users that are kept.
+/// Maximum cached tokens of users.
 const TOKENS_MAX: usize = 50_000;
 
-/// Connections to the nodes, and the history of what is asked over them.
+/// Connections to the nodes, and the history of all requests on them.
 #[derive(Clone)]
 pub(crate) struct Nodes {
     inner: Arc<Inner>,
@@ -36,17 +36,17 @@ struct Inner {
     idle: Vec<Mutex<Vec<Client>>>,
     tokens: Mutex<BTreeMap<String, HeaderValue>>,
     history: Arc<History>,
-    /// What the names of all users and campaigns begin with.
+    /// Prefix of all names of users and campaigns.
     prefix: String,
-    /// Who pays for red packets, and who sells.
+    /// Sender of red packets, and seller.
     sender: String,
     seller: String,
-    /// Held for writing while users have to wait.
+    /// Locked for writing while users must wait.
     gate: RwLock<()>,
 }
 
 impl Nodes {
-    /// Users whose names begin with `prefix`.
+    /// Creates users with names that start with `prefix`.
     pub(crate) fn new(addrs: Vec<SocketAddr>, history: Arc<History>, prefix: &str) -> Self {
         let idle = addrs.iter().map(|_| Mutex::default()).collect();
         let inner = Inner {
@@ -80,10 +80,10 @@ impl Nodes {
         &self.inner.seller
     }
 
-    /// A request to one of the nodes, which `node` counts through.
+    /// Sends a request to the node `node`, modulo the number of nodes.
     ///
     /// # Errors
-    /// When there is no answer in time.
+    /// If there is no answer in time.
     pub(crate) async fn send(&self, node: usize, request: &Request) -> Result<Response> {
         let node = node % self.inner.addrs.len();
         let token = self.token(&request.user)?;
@@ -107,10 +107,10 @@ impl Nodes {
         answer.context("no answer in time")?
     }
 
-    /// A reading request, on a connection of its own: idle ones may have ended with their node.
+    /// Sends a read on a new connection, because idle ones may have ended with their node.
     ///
     /// # Errors
-    /// When there is no answer in time, or it is no success.
+    /// If there is no answer in time, or it is not a success.
     pub(crate) async fn get(&self, node: usize, path: &str) -> Result<Value> {
         let node = node % self.inner.addrs.len();
         let token = self.token(self.seller())?;
@@ -122,12 +122,12 @@ impl Nodes {
         answer.context("no answer in time")?
     }
 
-    /// Waits until nobody asks, and lets nobody ask until the value is dropped.
+    /// Waits until no request is in flight, and blocks new ones until the value is dropped.
     pub(crate) async fn pause(&self) -> RwLockWriteGuard<'_, ()> {
         self.inner.gate.write().await
     }
 
-    /// Asks once for an operation of the history, and records question and answer.
+    /// Sends one request of an operation, and records it with its answer.
     pub(crate) async fn attempt(
         &self,
         operation: OperationId,
@@ -138,7 +138,7 @@ impl Nodes {
         self.attempt_alone(operation, node, request).await
     }
 
-    /// The same also while users have to wait.
+    /// The same even while users must wait.
     pub(crate) async fn attempt_alone(
         &self,
         operation: OperationId,
@@ -197,7 +197,7 @@ impl Nodes {
     }
 }
 
-/// How something is asked for.
+/// Method of a request.
 #[derive(Debug, Clone)]
 pub(crate) enum Verb {
     Patch,
@@ -205,7 +205,7 @@ pub(crate) enum Verb {
     PostWithKey(String),
 }
 
-/// What is sent for a wish, the same every time.
+/// Request of a wish. It is the same for every attempt.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
     pub(crate) path: String,
@@ -215,7 +215,7 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// A claim. Of a sale it has a key, which follows from the user.
+    /// A claim. For a sale it has a key derived from the user.
     pub(crate) fn claim(campaign: &str, is_packet: bool, user: &str, quantity: u32) -> Self {
         Self::claim_under(
             &format!("order-{user}"),
@@ -226,7 +226,7 @@ impl Request {
         )
     }
 
-    /// The same with another key, for a user who wants more.
+    /// The same with another key, for a user who wants more units.
     pub(crate) fn claim_under(
         key: &str,
         campaign: &str,
@@ -286,7 +286,7 @@ impl Request {
     }
 }
 
-/// What an answer means to a client.
+/// Meaning of an answer to a client.
 fn read(response: &Response) -> Answer {
     let status = response.status.as_u16();
     let text = || String::from_utf8_lossy(&response.body).into_owned();
@@ -297,14 +297,14 @@ fn read(response: &Response) -> Answer {
         200 | 201 => success(&body, status == 201)
             .unwrap_or_else(|| Answer::Unexpected(format!("{status}: {}", text()))),
         429 | 503 => Answer::Undecided(format!("{status} {}", slug(&body))),
-        // The client's requests are well formed: nothing else may be wrong with them. That something is not known is
-        // for the checker to judge.
+        // The client's requests are well-formed, so no other client error may occur. The checker judges whether an
+        // unknown campaign or order is right.
         404 | 409 | 410 => Answer::Refused(slug(&body).to_owned()),
         _ => Answer::Unexpected(format!("{status}: {}", text())),
     }
 }
 
-/// The problem's type, without what all of them begin with.
+/// The problem's type without the common prefix.
 fn slug(body: &Value) -> &str {
     let path = body["type"].as_str().unwrap_or("?");
     path.rsplit('/').next().unwrap_or(path)

@@ -1,7 +1,7 @@
-/* Shifts the wall clock of Redis and of our programs by what a file says, so that a test can step it.
+/* Shifts the wall clock of Redis and of `qiang` by the offset in a file, so that a test can step it.
  *
- * Loaded by LD_PRELOAD. QIANG_CLOCK_OFFSET names a file whose first eight bytes are nanoseconds. Sentinels keep the
- * true clock: after a step they do nothing for 30 s, by design. */
+ * Loaded by LD_PRELOAD. QIANG_CLOCK_OFFSET names a file with the offset in nanoseconds in its first eight bytes.
+ * Sentinels keep the true clock: after a step they do nothing for 30 s, by design. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
-//! The wall clock of everything under test, which can be stepped: a library that is loaded before the C library.
+//! Wall clock of all processes under test, which the run can step. It is a library that is loaded before the C library.
 //!
-//! Environment variables are inherited, and the fixtures offer no way to set them. So this program starts itself again
-//! with the library loaded.
+//! Environment variables are inherited, and the fixtures have no way to set them. So this program restarts itself with
+//! the library loaded.
 
 use std::{
     fs, io,
@@ -15,7 +15,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
-/// The variable that names the file with the offset, as in `clock.c`.
+/// Variable with the path of the offset file, as in `clock.c`.
 const OFFSET: &str = "QIANG_CLOCK_OFFSET";
 const SOURCE: &str = include_str!("clock.c");
 const FILE: &str = "offset";
@@ -28,10 +28,10 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// The clock of a program that was started with the library loaded; otherwise starts this program again, so.
+    /// The clock of a program that runs with the library loaded. Otherwise restarts this program with it.
     ///
     /// # Errors
-    /// When the library cannot be compiled, or the program not be started.
+    /// If the library cannot be compiled, or the program cannot be started.
     pub(crate) fn load() -> Result<Self> {
         if let Some(offset) = std::env::var_os(OFFSET) {
             let offset = PathBuf::from(offset);
@@ -59,19 +59,19 @@ impl Clock {
             .env("LD_PRELOAD", &library)
             .env(OFFSET, &offset)
             .exec();
-        Err(again).context("start again with the clock's library")
+        Err(again).context("restart with the clock's library")
     }
 
-    /// Sets the clock this far from the true time, ahead of it or behind.
+    /// Sets the clock this far from the true time, ahead if positive.
     pub(crate) fn set_s(&self, seconds: i64) -> io::Result<()> {
         let file = fs::OpenOptions::new().write(true).open(&self.offset)?;
         file.write_all_at(&(seconds * NANOSECONDS).to_ne_bytes(), 0)
     }
 
-    /// Removes the library and the file. Programs that run keep both.
+    /// Removes the library and the file. Running programs keep both.
     pub(crate) fn remove(self) {
         if let Some(folder) = self.offset.parent() {
-            // A folder that stays behind in the temporary folder does no harm.
+            // A folder that remains in the temporary folder does no harm.
             let _ = fs::remove_dir_all(folder);
         }
     }

@@ -1,13 +1,13 @@
-//! What clients asked, when, and what they were answered: the evidence that the checker judges.
+//! History of the clients' requests, times and answers: the evidence for the checker.
 
 use std::{collections::BTreeMap, fmt, time::Instant};
 
 use parking_lot::Mutex;
 
-/// Microseconds since the run began, by a clock that never steps.
+/// Microseconds since the start of the run, by a clock that never jumps.
 pub(crate) type Micros = u64;
 
-/// What an acknowledged grant survives, weakest first.
+/// Faults that an acknowledged grant survives, weakest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Level {
     /// A crash of a node.
@@ -48,19 +48,19 @@ pub(crate) struct Campaign {
     pub(crate) level: Level,
     /// Shares or units.
     pub(crate) supply: u32,
-    /// Minor units: a packet's total, or a unit's price.
+    /// Minor units: total of a packet, or price of a unit.
     pub(crate) minor: i64,
-    /// Units that one user may have.
+    /// Maximum units per user.
     pub(crate) limit: u32,
     pub(crate) policy: Policy,
-    /// When claims are accepted, if that was asked for.
+    /// Window of claims, if the campaign has a requested one.
     pub(crate) window: Option<Window>,
 }
 
 /// Largest difference that [`Policy::Within`] accepts, in minor units. It is below every price.
 pub(crate) const TOLERANCE_MINOR: i64 = 3;
 
-/// Which amounts pay an order of a sale, beside its price.
+/// Amounts other than the price that pay an order of a sale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Policy {
     Owed,
@@ -80,7 +80,7 @@ impl Policy {
         }
     }
 
-    /// Whether a payment of this much above the price pays an order.
+    /// Whether a payment with this difference to the price pays an order.
     pub(crate) fn accepts(self, difference: i64) -> bool {
         difference == 0
             || match self {
@@ -91,20 +91,20 @@ impl Policy {
     }
 }
 
-/// What a payment of an order brings, in minor units: mostly its price, and by turns a little more or less.
+/// Amount of an order's payment in minor units: usually its price, sometimes a little more or less.
 pub(crate) fn paid_minor(order: &Grant) -> i64 {
     const DIFFERENCES: [i64; 8] = [0, 0, 2, 0, -2, 0, 5, 0];
     order.amount + DIFFERENCES[order.number as usize % DIFFERENCES.len()]
 }
 
-/// From when on, and before when, claims are accepted: milliseconds since 1970.
+/// Window of claims, from start (inclusive) to end (exclusive), in milliseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Window {
     pub(crate) starts_ms: i64,
     pub(crate) ends_ms: i64,
 }
 
-/// A grant as its holder sees it. What may change later, the state of an order, is left out.
+/// A grant as its user sees it, without the state of an order, which may change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Grant {
     pub(crate) number: u32,
@@ -114,7 +114,7 @@ pub(crate) struct Grant {
     pub(crate) granted_at: String,
 }
 
-/// What a request was answered.
+/// Answer to a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// 201 (`fresh`) or 200, with the level that was reached.
@@ -123,7 +123,7 @@ pub(crate) enum Answer {
         level: Level,
         fresh: bool,
     },
-    /// What became of a payment: `paid`, `reinstated` or `refund_due`.
+    /// Outcome of a payment: `paid`, `reinstated` or `refund_due`.
     Payment(String),
     /// The order is cancelled.
     Cancelled,
@@ -131,16 +131,16 @@ pub(crate) enum Answer {
     Returned,
     /// The sale has this stock now.
     Stock(u32),
-    /// A decision against the client, by its problem type: `sold-out`, `ended` …
+    /// A refusal, by its problem type: `sold-out`, `ended` …
     Refused(String),
-    /// 503, or no answer in time: the client must ask again.
+    /// 503, or no answer in time: the client must retry.
     Undecided(String),
-    /// What no client should see: 500, or a 4xx that does not fit the request.
+    /// An answer that no client should get: 500, or a 4xx that does not fit the request.
     Unexpected(String),
 }
 
 impl Answer {
-    /// Whether the client need not ask again.
+    /// Whether the client need not retry.
     pub(crate) fn is_final(&self) -> bool {
         !matches!(self, Self::Undecided(_) | Self::Unexpected(_))
     }
@@ -154,16 +154,16 @@ pub(crate) struct Attempt {
     pub(crate) answer: Answer,
 }
 
-/// What a client wants. It asks until it is answered, always with the same key or reference.
+/// Wish of a client. The client sends requests until it gets an answer, always with the same key or reference.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Wish {
-    /// A share, or units of a sale. Who claims again in a campaign wants more.
+    /// A share, or units of a sale. A second claim in a campaign is for more units.
     Claim { user: String, quantity: u32 },
     /// The payment of an order.
     Pay {
         number: u32,
         reference: String,
-        /// Minor units that were paid.
+        /// Minor units paid.
         amount: i64,
     },
     /// The cancellation of an order.
@@ -174,7 +174,7 @@ pub(crate) enum Wish {
     SetStock { stock: u32 },
 }
 
-/// A wish and all requests that were made for it, in order.
+/// A wish and all its requests, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Operation {
     /// The campaign's id.
@@ -184,7 +184,7 @@ pub(crate) struct Operation {
 }
 
 impl Operation {
-    /// All grants that it was answered, in order.
+    /// All granted answers, in order.
     pub(crate) fn grants(&self) -> impl Iterator<Item = (&Attempt, &Grant, Level, bool)> {
         self.attempts
             .iter()
@@ -203,7 +203,7 @@ impl Operation {
     }
 }
 
-/// A time in which a fault may take acknowledged grants with it, and those of which levels: this one and weaker ones.
+/// A time in which a fault may lose acknowledged grants of this level and weaker ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LossWindow {
     pub(crate) from: Micros,
@@ -212,7 +212,7 @@ pub(crate) struct LossWindow {
 }
 
 impl LossWindow {
-    /// Whether what was acknowledged by this request may be lost.
+    /// Whether data acknowledged by this request may be lost.
     pub(crate) fn excuses(&self, attempt: &Attempt, level: Level) -> bool {
         level <= self.level && attempt.start <= self.until && attempt.end >= self.from
     }
@@ -243,7 +243,7 @@ pub(crate) struct Evidence {
     pub(crate) deposited: i64,
 }
 
-/// The place of an operation in the history.
+/// Index of an operation in the history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct OperationId(usize);
 
@@ -287,7 +287,7 @@ impl History {
         self.inner.lock().losses.push(window);
     }
 
-    /// How many requests were answered for good.
+    /// Number of requests with a final answer.
     pub(crate) fn answered(&self) -> usize {
         let inner = self.inner.lock();
         inner
@@ -297,14 +297,14 @@ impl History {
             .count()
     }
 
-    /// How many requests were not decided: what users noticed of the faults.
+    /// Number of undecided requests. Users noticed these as faults.
     pub(crate) fn undecided(&self) -> usize {
         let inner = self.inner.lock();
         let attempts = inner.operations.iter().flat_map(|o| &o.attempts);
         attempts.filter(|a| !a.answer.is_final()).count()
     }
 
-    /// All claims that were granted: what to ask again at the end.
+    /// All granted claims, to repeat at the end.
     pub(crate) fn granted_claims(&self) -> Vec<(OperationId, String, String, u32)> {
         let inner = self.inner.lock();
         let operations = inner.operations.iter().enumerate();
@@ -329,7 +329,7 @@ impl History {
         self.inner.lock().campaigns.values().cloned().collect()
     }
 
-    /// Everything, to be judged. Nothing is added after this.
+    /// Ends the history and returns all of it. Nothing may be added afterwards.
     pub(crate) fn finish(&self) -> Evidence {
         let inner = std::mem::take(&mut *self.inner.lock());
         Evidence {

@@ -1,4 +1,4 @@
-//! Users: they claim, pay and cancel, and ask again with the same key until they are answered.
+//! Users that claim, pay and cancel, and retry with the same key until they are answered.
 
 use std::{
     sync::{
@@ -17,20 +17,20 @@ use crate::{
     history::{Answer, Campaign, Grant, OperationId, Wish, paid_minor},
 };
 
-/// Users who come in a second.
+/// New users per second.
 const USERS_PER_SECOND: u32 = 80;
-/// Users at a time who wait for an answer, at most.
+/// Maximum users that wait for an answer at the same time.
 const WAITING_MAX: usize = 600;
-/// Between two requests of a user.
+/// Pause between two requests of a user.
 const AGAIN_AFTER: std::ops::Range<u64> = 100..500;
-/// How often campaigns are looked after.
+/// Interval of checks for missing, sold out or old campaigns.
 const REFRESH_EVERY: Duration = Duration::from_millis(200);
-/// Of ten users: who pay, who cancel, and who ask again although they were answered.
+/// Numbers of users, out of ten, that pay, that cancel, and that repeat an answered request.
 const PAY: u32 = 4;
 const CANCEL: u32 = 2;
 const ASK_AGAIN: u32 = 4;
 
-/// Users who keep coming.
+/// Continuous arrival of users.
 pub(crate) struct Load {
     shared: Arc<Shared>,
     tasks: Vec<JoinHandle<()>>,
@@ -40,7 +40,7 @@ struct Shared {
     nodes: Nodes,
     campaigns: Arc<Campaigns>,
     stop: AtomicBool,
-    /// Set when users who are still waiting give up.
+    /// Set when waiting users must give up.
     give_up: AtomicBool,
     waiting: Arc<Semaphore>,
 }
@@ -61,12 +61,12 @@ impl Load {
         Self { shared, tasks }
     }
 
-    /// Lets nobody else come.
+    /// Stops the arrival of users.
     pub(crate) fn stop(&self) {
         self.shared.stop.store(true, Ordering::Release);
     }
 
-    /// Waits until everybody is answered, at most this long; then the others give up.
+    /// Waits until all users are answered, for at most this time; then the others give up.
     pub(crate) async fn finish(self, patience: Duration) {
         self.stop();
         let since = Instant::now();
@@ -75,7 +75,7 @@ impl Load {
         }
         self.shared.give_up.store(true, Ordering::Release);
         for task in self.tasks {
-            // A task that has panicked has said so.
+            // A task that panicked has printed its panic.
             let _ = task.await;
         }
         let all = u32::try_from(WAITING_MAX).unwrap_or(u32::MAX);
@@ -90,7 +90,7 @@ impl Shared {
 
     async fn look_after(self: Arc<Self>, slot: usize) {
         while !self.is_over() {
-            // It says itself that a campaign was not created; the next attempt has another name.
+            // A failed creation prints its error, and the next attempt uses another name.
             let _ = self.campaigns.refresh(slot).await;
             tokio::time::sleep(REFRESH_EVERY).await;
         }
@@ -144,7 +144,7 @@ impl Shared {
         }
     }
 
-    /// Pays for an order or cancels it, or leaves it.
+    /// Pays an order, cancels it, or leaves it unpaid.
     async fn settle(&self, campaign: &Campaign, user: &str, grant: &Grant) {
         let choice = rand::rng().random_range(0..10);
         let number = grant.number;
@@ -168,7 +168,7 @@ impl Shared {
         self.insist(operation, &request).await;
     }
 
-    /// Asks until there is an answer, of one node or the other.
+    /// Repeats a request on alternating nodes until it is answered.
     async fn insist(&self, operation: OperationId, request: &Request) -> Option<Answer> {
         let mut node = rand::rng().random_range(0..crate::plan::NODES);
         loop {

@@ -1,5 +1,5 @@
-//! Faults under load: starts real servers and nodes, lets users claim, makes one fault after the other, and checks that
-//! nothing that was acknowledged is lost or doubled and that the service comes back by itself. `cargo xtask faults`
+//! Faults under load. Starts real servers and nodes, runs users, and injects one fault after the other. Then checks
+//! that nothing acknowledged is lost or doubled and that the service recovers automatically. `cargo xtask faults`
 //! starts it.
 
 mod campaigns;
@@ -34,56 +34,56 @@ use self::{
     round::Order,
 };
 
-/// One installation is used for this long; then a new one is started.
+/// Maximum duration of one installation. After it, a new one is started.
 const ROUND: Duration = Duration::from_secs(240);
-/// Nothing is started for less.
+/// Minimum time left that justifies a new round.
 const ROUND_MIN: Duration = Duration::from_secs(10);
 
-/// What is run unless something else is asked for.
+/// Default kinds of faults.
 const KINDS: &str = "kill,stop,cut,halfcut,restore,memory,scripts,slots";
 
 #[derive(Debug, Parser)]
-#[command(about = "Faults under load, and a check of what users saw")]
+#[command(about = "Inject faults under load and check the answers to users")]
 struct Args {
-    /// How long faults go on. Starting, resting and checking come on top.
+    /// Duration of the faults. Start, final requests and checks take additional time.
     #[arg(long, default_value_t = 60)]
     seconds: u64,
-    /// Gives the sequence of faults.
+    /// Seed of the sequence of faults.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// What kind of Redis; `both` changes from one to the other.
+    /// Topology of Redis; `both` alternates.
     #[arg(long, value_enum, default_value_t = Which::Both)]
     topology: Which,
-    /// Kinds of faults, with commas between: kill, stop, cut, halfcut, lose, isolate, older, empty, full, restore,
-    /// memory, scripts, slots, clock.
+    /// Kinds of faults, comma-separated: kill, stop, cut, halfcut, lose, isolate, older, empty, full, restore, memory,
+    /// scripts, slots, clock.
     #[arg(long, default_value = KINDS)]
     faults: String,
-    /// Primaries of Redis are neither killed, stopped nor cut off.
+    /// Do not kill, stop or cut off primaries of Redis.
     #[arg(long)]
     spare_primaries: bool,
-    /// Entries travel by RabbitMQ, which has faults, too.
+    /// Carry entries through RabbitMQ, and inject faults into it too.
     #[arg(long)]
     rabbitmq: bool,
-    /// How long the service may take to be available again after a fault, in seconds.
+    /// Maximum time in seconds until the service is available again after a fault.
     #[arg(long, default_value_t = 30)]
     recovery_max: u64,
-    /// The program `qiang`; otherwise the one beside this program.
+    /// The program `qiang`; by default the one next to this program.
     #[arg(long, value_name = "FILE")]
     qiang: Option<PathBuf>,
-    /// Print the sequence of so many faults, and do nothing else.
+    /// Print the sequence of this many faults and exit.
     #[arg(long, value_name = "COUNT")]
     plan: Option<usize>,
-    /// Whole lives of campaigns, one set a seed, under SIGKILL and SIGSTOP of nodes and worker: warm-up, peak load,
-    /// holds that end, returns, refunds, close.
+    /// Run whole lives of campaigns, one per seed, under SIGKILL and SIGSTOP of nodes and worker. A life has warm-up,
+    /// peak load, expired holds, returns, refunds and close.
     #[arg(long, conflicts_with_all = ["seconds", "seed", "topology", "faults", "rabbitmq"])]
     life: bool,
-    /// How many lives.
+    /// Number of lives.
     #[arg(long, default_value_t = 100, requires = "life")]
     seeds: u64,
-    /// The first one's seed; those after it follow.
+    /// Seed of the first life; later lives use the following seeds.
     #[arg(long, default_value_t = 1, requires = "life")]
     first_seed: u64,
-    /// The ledger of all lives; otherwise every fourth seed's is on MariaDB, the others' on PostgreSQL.
+    /// Ledger of all lives. By default, every fourth seed uses MariaDB and the others PostgreSQL.
     #[arg(long, value_enum, requires = "life")]
     ledger: Option<LedgerKind>,
     /// Print one JSON object instead of the table.
@@ -193,7 +193,7 @@ fn runtime() -> Result<tokio::runtime::Runtime> {
     Ok(builder.worker_threads(4).enable_all().build()?)
 }
 
-/// The program `qiang`.
+/// Path of the program `qiang`.
 fn qiang(args: &Args) -> Result<PathBuf> {
     let qiang = match &args.qiang {
         Some(qiang) => qiang.clone(),
@@ -211,7 +211,7 @@ async fn rounds(
     report: &mut Report,
 ) -> Result<()> {
     let qiang = qiang(args)?;
-    // What is left is shared out over the topologies.
+    // The time left is divided over the topologies.
     let mut left = Duration::from_secs(args.seconds);
     let share = left / u32::try_from(topologies.len()).unwrap_or(1);
     let length = share.clamp(ROUND_MIN, ROUND);
@@ -237,7 +237,7 @@ async fn rounds(
         let spent = round::run(order, &mut plans[which], report)
             .await
             .with_context(|| format!("round {round} on {}", topologies[which]))?;
-        // A round that ends at once must not be followed by endless others.
+        // A round that ends at once must not cause endless further rounds.
         left = left.saturating_sub(spent.max(ROUND_MIN));
         eprintln!("round {round} took {:.0} s", began.elapsed().as_secs_f64());
     }

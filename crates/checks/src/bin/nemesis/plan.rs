@@ -1,18 +1,18 @@
-//! Which faults come in which order: drawn from the seed alone, so that the seed reproduces the sequence.
+//! Sequence of faults. It is drawn from the seed only, so that the seed reproduces it.
 
 use std::{fmt, time::Duration};
 
 use rand::{RngExt as _, SeedableRng as _, seq::IndexedRandom as _};
 use rand_chacha::ChaCha8Rng;
 
-/// What kind of Redis is under test.
+/// Topology of Redis under test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Topology {
-    /// One server. Campaigns' lives are tried on it.
+    /// One server. Lives of campaigns use it.
     Standalone,
     /// A primary, two replicas, three Sentinels.
     Sentinel,
-    /// Three primaries with a replica each.
+    /// Three primaries with one replica each.
     Cluster,
 }
 
@@ -26,36 +26,36 @@ impl fmt::Display for Topology {
     }
 }
 
-/// What is done.
+/// Kind of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
-    /// SIGKILL, and a start again.
+    /// SIGKILL, then a start.
     Kill,
-    /// SIGSTOP, and SIGCONT.
+    /// SIGSTOP, then SIGCONT.
     Stop,
-    /// Nothing comes through either way, and nobody says so.
+    /// No bytes pass in either direction, without an error.
     Cut,
-    /// Requests come through, answers do not.
+    /// Requests pass, answers do not.
     HalfCut,
-    /// A primary dies for good, and what its replicas did not get is lost.
+    /// A primary dies for good, and entries that its replicas lack are lost.
     Lose,
-    /// The primary is cut off from Sentinels and replicas, but not from nodes.
+    /// The primary is disconnected from Sentinels and replicas, but not from nodes.
     Isolate,
     /// The primary starts again on older data.
     Older,
-    /// A primary loses all it has, and its replicas with it.
+    /// A primary and its replicas lose all data.
     Empty,
-    /// The primary starts again on older data and has no memory left, or no disk.
+    /// The primary starts again on older data, without free memory or disk space.
     Full,
     /// The ledger is restored from an older dump.
     Restore,
     /// Redis reaches `maxmemory`.
     Memory,
-    /// SCRIPT FLUSH.
+    /// `SCRIPT FLUSH`.
     Scripts,
-    /// Slots of a Cluster move.
+    /// A slot of a Cluster moves to another primary.
     Slots,
-    /// The clocks of all servers and nodes step.
+    /// The clocks of all servers and nodes jump.
     Clock,
 }
 
@@ -96,10 +96,10 @@ impl Kind {
         }
     }
 
-    /// The kinds of a list with commas between.
+    /// Parses a comma-separated list of kinds.
     ///
     /// # Errors
-    /// The name of the first that is none.
+    /// The first unknown name.
     pub(crate) fn parse_list(list: &str) -> Result<Vec<Self>, String> {
         let names = list.split(',').map(str::trim);
         names
@@ -112,18 +112,18 @@ impl Kind {
     }
 }
 
-/// Whom it hits.
+/// Target of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Target {
     /// A serving node.
     Node(usize),
     /// The settling worker.
     Worker,
-    /// A primary; of a Cluster, the one that has this partition.
+    /// A primary; in a Cluster, the one with this partition.
     Primary(usize),
-    /// A replica of it.
+    /// A replica of that primary.
     Replica(usize),
-    /// All replicas of it.
+    /// All replicas of that primary.
     Replicas(usize),
     /// A Sentinel.
     Sentinel(usize),
@@ -165,12 +165,12 @@ impl Target {
 pub(crate) struct Fault {
     pub(crate) kind: Kind,
     pub(crate) target: Target,
-    /// How long it lasts.
+    /// Duration.
     pub(crate) hold: Duration,
-    /// Of `lose`, how many entries are lost; of `empty`, how often Redis is emptied, 0 for once while no user asks; of
-    /// `full`, 0 for memory and 1 for disk; of `clock`, by how many seconds clocks step.
+    /// Parameter of the kind. `lose`: lost entries. `empty`: number of times that Redis is emptied; 0 is once without
+    /// load. `full`: 0 for memory, 1 for disk. `clock`: seconds that clocks jump by.
     pub(crate) amount: i64,
-    /// What users do before the next one.
+    /// Pause before the next fault, under load.
     pub(crate) pause: Duration,
 }
 
@@ -200,7 +200,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// What there is to hit.
+/// Possible targets of an installation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Scope {
     pub(crate) topology: Topology,
@@ -210,37 +210,37 @@ pub(crate) struct Scope {
     pub(crate) spares_primaries: bool,
 }
 
-/// Programs of ours: two nodes and a worker.
+/// Processes of `qiang`: two nodes and a worker.
 pub(crate) const PROGRAMS: usize = 3;
 pub(crate) const NODES: usize = 2;
 const SENTINELS: usize = 3;
 /// Partitions of the installation.
 pub(crate) const PARTITIONS: usize = 4;
-/// What the keys of the installation begin with.
+/// Prefix of the installation's keys.
 pub(crate) const PREFIX: &str = "faults";
 
-/// Entries that a failover loses: one, and many.
+/// Entries lost by a failover: one or many.
 const LOST: [i64; 2] = [1, 500];
-/// How often Redis is emptied in a row; 0: once, while no user asks.
+/// Number of times that Redis is emptied in a row; 0 is once without load.
 const EMPTIED: [i64; 3] = [0, 1, 2];
-/// By how many seconds clocks step.
+/// Seconds by which clocks jump.
 const STEPS_S: [i64; 4] = [-30, -2, 2, 30];
-/// How long a fault lasts, in milliseconds.
+/// Duration of a fault, in milliseconds.
 const HOLD_MS: std::ops::Range<u64> = 100..2_500;
 const PAUSE_MS: std::ops::Range<u64> = 100..700;
-/// A kind that can hit few comes as often as one that can hit so many.
+/// Minimum weight of a kind: a kind with few targets is drawn as often as one with this many.
 const CHOICES_MIN: usize = 3;
 
 /// The sequence of faults of a seed.
 #[derive(Debug)]
 pub(crate) struct Plan {
     random: ChaCha8Rng,
-    /// What there is to choose from.
+    /// Choices of kind and target.
     choices: Vec<(Kind, Target)>,
 }
 
 impl Plan {
-    /// The faults of these kinds that such an installation can have.
+    /// Creates a plan with the faults of these kinds that fit the installation.
     pub(crate) fn new(seed: u64, kinds: &[Kind], scope: Scope) -> Self {
         let choices = kinds.iter().flat_map(|kind| {
             let targets = targets(*kind, scope);
@@ -306,17 +306,18 @@ fn targets(kind: Kind, scope: Scope) -> Vec<Target> {
         Kind::Cut | Kind::HalfCut => {
             processes.extend(mortal.chain(replicas));
             processes.extend((0..PROGRAMS).map(Target::LedgerLink));
-            // The nodes of a Cluster say where they are, to all programs alike.
+            // The nodes of a Cluster announce the same addresses to all programs, so programs have no links of their
+            // own.
             if sentinel {
                 processes.extend((0..SENTINELS).map(Target::Sentinel));
                 processes.extend((0..PROGRAMS).map(Target::RedisLink));
             }
-            // Nobody connects to the worker.
+            // No client connects to the worker.
             processes.retain(|target| *target != Target::Worker);
             processes
         }
         Kind::Lose | Kind::Older | Kind::Full | Kind::Memory => primaries.collect(),
-        // Under Sentinels the only primary is all of it.
+        // With Sentinels, the only primary has all data.
         Kind::Empty if sentinel => vec![Target::Everything],
         Kind::Empty => primaries.chain([Target::Everything]).collect(),
         Kind::Isolate if sentinel => primaries.collect(),

@@ -1,4 +1,4 @@
-//! Whether the service is available again: fresh campaigns over all partitions, claimed from through both nodes.
+//! Probe of availability: new campaigns over all partitions, claimed through both nodes.
 
 use std::{
     sync::Arc,
@@ -14,15 +14,15 @@ use crate::{
     history::{Answer, Level, Wish},
 };
 
-/// Users of a probe, of whom each partition gets some: four partitions are missed by all of them once in 2,000 probes.
+/// Users of a probe, spread over the partitions. One of four partitions gets none in one of 2,000 probes.
 const USERS: usize = 32;
 const AGAIN_AFTER: Duration = Duration::from_millis(50);
 
-/// Waits until campaigns can be created and every user of a fresh one, at each of two nodes, is granted at the level
-/// that needs the replicas, and at the one that needs the ledger.
+/// Waits until campaigns can be created and every user of a new one is granted, on both nodes. It checks the level that
+/// needs replicas and the level that needs the ledger.
 ///
 /// # Errors
-/// When that takes longer than `max`, with what is still refused.
+/// If that takes longer than `max`. The error contains the last refusal.
 pub(crate) async fn available(
     campaigns: &Arc<Campaigns>,
     nodes: &Nodes,
@@ -35,7 +35,7 @@ pub(crate) async fn available(
     };
     match tokio::time::timeout(max, both).await {
         Ok(done) => done.map(|_| since.elapsed()),
-        Err(_) => bail!("no campaign could be created in {} s", max.as_secs()),
+        Err(_) => bail!("no campaign could be created within {} s", max.as_secs()),
     }
 }
 
@@ -58,7 +58,7 @@ async fn grant_all(
             let operation = nodes.history().begin(&campaign, wish);
             let request = Request::claim(&campaign, false, &user, 1);
             loop {
-                // Every user stays with one node: each of them has to recover.
+                // Every user stays with one node, because each node must recover.
                 let last = nodes.attempt(operation, number, &request).await;
                 match last {
                     Answer::Granted { .. } => return Ok(()),

@@ -1,4 +1,4 @@
-//! What a run comes to: faults by kind, times to recovery, violations.
+//! Report of a run: faults by kind, recovery times, violations.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -10,7 +10,7 @@ use crate::{
     plan::{Fault, Topology},
 };
 
-/// What is known of the faults of one kind and target.
+/// Results of the faults of one kind and target.
 #[derive(Debug, Default)]
 struct Row {
     count: usize,
@@ -23,19 +23,19 @@ struct Row {
 pub(crate) struct Report {
     rows: BTreeMap<(&'static str, &'static str, &'static str), Row>,
     pub(crate) findings: Findings,
-    /// Wishes that were answered for good.
+    /// Wishes with a final answer.
     pub(crate) answered: usize,
-    /// Requests that were not decided, and asked again.
+    /// Requests that were not decided and were repeated.
     pub(crate) undecided: usize,
     pub(crate) rounds: usize,
-    /// Changes of a partition's primary.
+    /// Changes of partitions' primaries.
     pub(crate) promotions: usize,
     /// Units that repairs had withheld when campaigns were closed.
     pub(crate) withheld: u64,
 }
 
 impl Report {
-    /// A fault, and how long it took until the service was available again; none when it was not in time.
+    /// Records a fault with its recovery time; `None` if the service did not recover in time.
     pub(crate) fn fault(&mut self, topology: Topology, fault: &Fault, recovery: Option<Duration>) {
         let topology = match topology {
             Topology::Standalone => "standalone",
@@ -51,17 +51,17 @@ impl Report {
         }
     }
 
-    /// A run without faults has shown nothing.
+    /// A run without faults proves nothing.
     pub(crate) fn is_sound(&self) -> bool {
         self.faults() > 0 && self.findings.counts().is_empty()
     }
 
-    /// How many faults there were.
+    /// Number of faults.
     pub(crate) fn faults(&self) -> usize {
         self.rows.values().map(|row| row.count).sum()
     }
 
-    /// The table.
+    /// The report as a table.
     pub(crate) fn text(&self) -> String {
         let mut text = format!(
             "{:<9} {:<8} {:<15} {:>6} {:>10} {:>10} {:>8}\n",
@@ -83,7 +83,7 @@ impl Report {
             self.rows.values().map(|row| row.failed).sum::<usize>()
         );
         text += &format!(
-            "{} rounds, {} wishes answered, {} requests to be repeated, {} changes of a partition's primary\n",
+            "{} rounds, {} wishes answered, {} requests without a decision, {} changes of a partition's primary\n",
             self.rounds, self.answered, self.undecided, self.promotions
         );
         for level in Level::ALL {
@@ -92,7 +92,7 @@ impl Report {
         }
         for (breach, count) in self.findings.allowed() {
             text += &format!(
-                "allowed where a fault does not spare the level: {} {count}\n",
+                "allowed because of a fault beyond the level: {} {count}\n",
                 breach.name()
             );
         }
@@ -103,17 +103,17 @@ impl Report {
             text += &format!("  {}: {what}\n", breach.name());
         }
         if self.withheld > 0 {
-            text += &format!("units that repairs have withheld: {}\n", self.withheld);
+            text += &format!("units withheld by repairs: {}\n", self.withheld);
         }
         if self.faults() == 0 {
-            text += "NO FAULTS: nothing was shown\n";
+            text += "NO FAULTS: the run proves nothing\n";
         } else if self.is_sound() {
             text += "no violations\n";
         }
         text
     }
 
-    /// The same as JSON.
+    /// The report as JSON.
     pub(crate) fn json(&self) -> Value {
         let rows = self.rows.iter().map(|((topology, kind, target), row)| {
             let mut sorted = row.recoveries.clone();
@@ -147,7 +147,7 @@ impl Report {
     }
 }
 
-/// Median and worst, in seconds.
+/// Median and maximum, in seconds.
 fn times(recoveries: &[Duration]) -> (String, String) {
     let mut sorted = recoveries.to_vec();
     sorted.sort_unstable();

@@ -1,4 +1,4 @@
-//! One installation, from its start to the verdict: faults under load, rest, final rows, checks.
+//! One installation from its start to the verdict: faults under load, final requests, final rows, checks.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -28,34 +28,34 @@ use crate::{
     rows::{EngineRow, Rows},
 };
 
-/// How long users without an answer go on asking once all faults are over.
+/// Maximum time of repeated requests without an answer after the last fault.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long the ledger may take to catch up at the end.
+/// Maximum time for the ledger to catch up at the end.
 const SETTLED_MAX: Duration = Duration::from_secs(60);
-/// How often Sentinels or nodes are asked who the primary is.
+/// Interval of queries for the current primaries.
 const WATCH_EVERY: Duration = Duration::from_millis(200);
-/// Grants that are asked for again at the end, and how many at a time.
+/// Maximum grants that are requested again at the end, and how many at the same time.
 const REPLAYED_MAX: usize = 4_000;
 const AT_A_TIME: usize = 64;
-/// Users come for this long before the first fault.
+/// Time of load before the first fault.
 const WARM_UP: Duration = Duration::from_secs(2);
 
-/// What a round is to do.
+/// Parameters of a round.
 pub(crate) struct Order {
     pub(crate) setup: Setup,
     pub(crate) clock: Option<Clock>,
-    /// How long faults go on.
+    /// Duration of the faults.
     pub(crate) length: Duration,
     pub(crate) recovery_max: Duration,
-    /// Where the programs' logs are written if something is wrong.
+    /// Folder for the programs' logs if there are violations.
     pub(crate) logs: PathBuf,
 }
 
-/// Runs faults of the plan until the time is up or the service does not come back, then judges. Returns how long faults
-/// went on.
+/// Injects faults of the plan until the time is up or the service does not recover, then judges. Returns the duration
+/// of the faults.
 ///
 /// # Errors
-/// When servers could not be started, or the final rows not be read.
+/// If servers cannot be started, or the final rows cannot be read.
 pub(crate) async fn run(order: Order, plan: &mut Plan, report: &mut Report) -> Result<Duration> {
     let topology = order.setup.topology;
     let installation = Installation::start(order.setup, order.clock).await?;
@@ -127,10 +127,10 @@ pub(crate) async fn run(order: Order, plan: &mut Plan, report: &mut Report) -> R
     let evidence = history.finish();
     report.findings.absorb(match rows {
         Some(Ok(rows)) => check::judge(&evidence, &rows),
-        // What has not come to rest cannot be held against rows.
+        // A run that is not settled cannot be compared with rows.
         Some(Err(error)) => {
             let mut findings = check::judge_answers(&evidence);
-            let text = format!("{topology}: no rest after the faults: {error:#}");
+            let text = format!("{topology}: the run did not settle after the faults: {error:#}");
             findings.violation(Breach::Unavailable, text);
             findings
         }
@@ -139,12 +139,12 @@ pub(crate) async fn run(order: Order, plan: &mut Plan, report: &mut Report) -> R
     let violations: usize = report.findings.counts().values().sum();
     if violations > violations_before {
         scene.installation.keep_logs(&order.logs)?;
-        eprintln!("the programs' logs are in {}", order.logs.display());
+        eprintln!("logs of the programs: {}", order.logs.display());
     }
     Ok(spent)
 }
 
-/// Asks for everything again, closes all campaigns, and reads the final rows.
+/// Repeats all requests, closes all campaigns, and reads the final rows.
 async fn rest(scene: &Scene) -> Result<Rows> {
     let history = scene.nodes.history();
     let unfinished = scene.unfinished.take().into_iter();
@@ -153,14 +153,15 @@ async fn rest(scene: &Scene) -> Result<Rows> {
     for campaign in history.campaigns() {
         let units = scene.installation.withheld(&campaign.id).await?;
         withheld.insert(campaign.id.clone(), units);
-        // What is withheld goes back now, and leaves no trace.
+        // The close returns withheld units and removes their record.
         scene.campaigns.close(&campaign.id).await?;
     }
     let rows = final_rows(&scene.installation, &scene.nodes).await?;
     Ok(Rows { withheld, ..rows })
 }
 
-/// Makes a fault and waits until the service is available again; returns how long that took once the fault was over.
+/// Injects a fault and waits until the service is available again. Returns the recovery time after the end of the
+/// fault.
 async fn one_fault(scene: &Scene, fault: &Fault, recovery_max: Duration) -> Result<Duration> {
     let history = scene.nodes.history();
     let from = history.now().saturating_sub(BEFORE);
@@ -175,7 +176,7 @@ async fn one_fault(scene: &Scene, fault: &Fault, recovery_max: Duration) -> Resu
     recovered
 }
 
-/// A partition's primary, and who has followed it.
+/// A partition's primary, and its known replicas.
 #[derive(Debug)]
 struct Followed {
     primary: usize,
@@ -183,12 +184,12 @@ struct Followed {
 }
 
 impl Followed {
-    /// Notes the present primary; returns whether it has taken its predecessor's place. One that was no replica of that
-    /// has got the partition's slot, whose keys were moved: nothing is lost by it.
+    /// Records the current primary. Returns whether a known replica of the old one was promoted. Otherwise the primary
+    /// got the partition's slot by a move of its keys, which loses nothing.
     fn note(known: &mut Option<Self>, primary: usize, replicas: Vec<usize>) -> bool {
         match known {
             Some(known) if known.primary == primary => {
-                // A replica that does not answer for a while may be promoted all the same.
+                // A replica that does not answer for a while may still be promoted.
                 known.replicas.extend(replicas);
                 false
             }
@@ -201,7 +202,7 @@ impl Followed {
     }
 }
 
-/// Notes every failover: one that no fault has asked for may lose what only memory had, too.
+/// Records every failover. A failover without an injected fault may also lose data of level `memory`.
 async fn watch_primaries(scene: Arc<Scene>, promotions: Arc<AtomicUsize>) {
     let history = scene.nodes.history();
     let mut known: [Option<Followed>; crate::plan::PARTITIONS] = Default::default();
@@ -229,10 +230,10 @@ async fn watch_primaries(scene: Arc<Scene>, promotions: Arc<AtomicUsize>) {
     }
 }
 
-/// What users with a grant ask again at the end.
+/// Requests of users with a grant, to repeat at the end.
 fn replays(history: &History) -> Vec<(OperationId, Request)> {
     let mut claims = history.granted_claims();
-    // Of many the oldest and the newest ones: those in the middle are the same.
+    // If there are too many, the middle ones are omitted: the oldest and the newest matter most.
     if let Some(skipped) = claims.len().checked_sub(REPLAYED_MAX) {
         claims.drain(REPLAYED_MAX / 2..REPLAYED_MAX / 2 + skipped);
     }
@@ -270,7 +271,7 @@ async fn ask_all(nodes: &Nodes, requests: Vec<(OperationId, Request)>) {
     while asking.join_next().await.is_some() {}
 }
 
-/// Waits until the ledger has everything and the audit finds nothing, then reads all rows.
+/// Waits until the ledger is complete and the audit has no findings, then reads all rows.
 pub(crate) async fn final_rows(installation: &Installation, nodes: &Nodes) -> Result<Rows> {
     let since = Instant::now();
     let audit = loop {
@@ -285,7 +286,7 @@ pub(crate) async fn final_rows(installation: &Installation, nodes: &Nodes) -> Re
     let mut rows = Rows::read(sql, nodes.sender(), nodes.seller())?;
     if audit["in_flight"] != 0 {
         let left = &audit["in_flight"];
-        let text = format!("{left} entries are not in the ledger after {SETTLED_MAX:?}");
+        let text = format!("{left} entries are not settled after {SETTLED_MAX:?}");
         rows.audit.push(text);
     }
     for check in audit["checks"].as_array().into_iter().flatten() {
@@ -315,7 +316,7 @@ pub(crate) async fn final_rows(installation: &Installation, nodes: &Nodes) -> Re
 mod tests {
     use super::*;
 
-    /// A slot that moves is no failover; a replica of the server that had it may still be promoted there later.
+    /// A moved slot is not a failover. A replica of its former server may still be promoted there later.
     #[test]
     fn only_a_replica_takes_its_primarys_place() {
         let mut known = None;

@@ -1,4 +1,4 @@
-//! The final rows: what the ledger's tables and the engine say once everything is settled.
+//! Final rows of the ledger and numbers of the engine, once everything is settled.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ pub(crate) struct GrantRow {
 }
 
 impl GrantRow {
-    /// Whether the user has the units.
+    /// Whether the user has the units of this grant.
     pub(crate) fn is_held(&self) -> bool {
         !matches!(self.state.as_str(), "cancelled" | "expired" | "returned")
     }
@@ -29,7 +29,7 @@ pub(crate) struct CampaignRow {
     pub(crate) granted: u32,
     pub(crate) returned: u32,
     pub(crate) refunded: i64,
-    /// What the packet's escrow account holds.
+    /// Balance of the packet's escrow account.
     pub(crate) escrow: i64,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct EngineRow {
     pub(crate) withheld: u32,
 }
 
-/// Everything that the checker holds the history against.
+/// All final data that the checker compares with the history.
 #[derive(Debug, Default)]
 pub(crate) struct Rows {
     /// By campaign and number.
@@ -52,19 +52,19 @@ pub(crate) struct Rows {
     pub(crate) engine: BTreeMap<String, EngineRow>,
     /// Campaign, number, reference, outcome, minor units.
     pub(crate) payments: BTreeSet<(String, u32, String, String, i64)>,
-    /// What users can spend, without the sender and the seller.
+    /// Spendable balances of users, without the sender and the seller.
     pub(crate) balances: BTreeMap<String, i64>,
-    /// Payments that are owed back to users.
+    /// Refunds due to users.
     pub(crate) refunds_due: BTreeMap<String, i64>,
-    /// What was posted back to a packet's sender: the campaign, by whose log (-1: as residue), how much.
+    /// Refunds to a packet's sender: the campaign, the log that refunded (-1 for residue), the amount.
     pub(crate) refunds: Vec<(String, i64, i64)>,
     pub(crate) sender: i64,
     pub(crate) seller: i64,
-    /// All balances added up.
+    /// Sum of all balances.
     pub(crate) sum: i64,
-    /// Units that repairs had withheld before campaigns were closed.
+    /// Units that repairs had withheld before the campaigns were closed.
     pub(crate) withheld: BTreeMap<String, u32>,
-    /// What `qiang audit` found broken.
+    /// Errors that `qiang audit` found.
     pub(crate) audit: Vec<String>,
 }
 
@@ -155,7 +155,8 @@ impl Rows {
         Ok(rows)
     }
 
-    /// What concerns these campaigns, and users whose names begin with `prefix`. The sum of all balances stays.
+    /// Keeps the rows of these campaigns, and of users with names that start with `prefix`. The sum of all balances
+    /// stays.
     pub(crate) fn keep(&mut self, prefix: &str, is_ours: impl Fn(&str) -> bool) {
         self.grants.retain(|(id, _), _| is_ours(id));
         self.campaigns.retain(|id, _| is_ours(id));
@@ -176,7 +177,7 @@ fn columns<const N: usize>(line: &str) -> Result<[&str; N]> {
 
 fn number_in<T: std::str::FromStr>(text: &str, line: &str) -> Result<T> {
     let parsed = text.parse().ok();
-    parsed.with_context(|| format!("`{text}` is no such number: {line}"))
+    parsed.with_context(|| format!("`{text}` is not a number of this type: {line}"))
 }
 
 #[cfg(test)]

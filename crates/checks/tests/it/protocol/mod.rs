@@ -1,9 +1,9 @@
-//! The protocol of a partition as a model, exhausted by a model checker within small bounds: nodes, a primary and a
-//! replica, failovers that lose a suffix of the log, late packets, call numbers and kept replies, terms, settlement,
-//! repair, and transfers between partitions.
+//! Model of a partition's protocol, checked exhaustively by a model checker within small bounds.
 //!
-//! Each fault that the protocol is there to prevent is planted in turn, and the checker has to find it. Run with
-//! `--nocapture` to see the number of states and the depth.
+//! It covers nodes, a primary and a replica, failovers that lose a suffix of the log, and late packets. It also covers
+//! call numbers and kept replies, terms, settlement, repair, and transfers between partitions. Each fault that the
+//! protocol must prevent is planted in turn, and the checker must find it. Run with `--nocapture` to see the number of
+//! states and the depth.
 
 mod partition;
 mod rules;
@@ -14,7 +14,7 @@ use rules::Rules;
 use stateright::{Checker, Model};
 use transfers::TransferModel;
 
-/// Checks a model whole. Where a fault is planted, the named properties must be broken; else none may be.
+/// Checks a model completely. If a fault is planted, the named properties must be violated; otherwise none may be.
 fn check<M>(name: &str, model: M, broken: &[&str])
 where
     M: Model + Send + Sync + 'static,
@@ -51,7 +51,7 @@ where
         );
     }
     if broken.is_empty() {
-        // Nothing is prevented by nothing happening: what should be possible is possible.
+        // The model must also make progress: states that should be reachable are reached.
         checker.assert_properties();
     }
 }
@@ -74,8 +74,8 @@ fn nothing_is_granted_twice_over_two_failovers() {
     );
 }
 
-/// A call is fenced by the length of the log alone: after a failover that lost an entry somebody else may have made the
-/// log as long as it was.
+/// A call is fenced only by the length of the log. After a failover that lost an entry, another node may have made the
+/// log as long as before.
 #[test]
 fn lengths_are_no_fence() {
     let rules = Rules {
@@ -89,7 +89,7 @@ fn lengths_are_no_fence() {
     );
 }
 
-/// A new term grants before all nodes have said what they have observed.
+/// A new term grants before all nodes have reported their observations.
 #[test]
 fn a_term_waits_for_its_nodes() {
     let rules = Rules {
@@ -103,7 +103,7 @@ fn a_term_waits_for_its_nodes() {
     );
 }
 
-/// A node believes any server that answers: a primary that is cut off looks like a loss.
+/// A node trusts any server that answers. Then an isolated primary looks like a loss.
 #[test]
 fn reads_of_a_stale_primary_halt_nobody() {
     let rules = Rules {
@@ -131,7 +131,7 @@ fn calls_are_carried_out_once() {
     );
 }
 
-/// A repair begins while a node may still answer what it was told in an earlier term.
+/// A repair starts while a node may still send an answer from an earlier term.
 #[test]
 fn a_repair_waits_for_all_nodes() {
     let rules = Rules {
@@ -154,7 +154,7 @@ fn nothing_is_granted_twice_if_a_repair_is_done_again() {
     );
 }
 
-/// A failover in the middle of a repair goes unnoticed: a server goes on that has nothing of what was written.
+/// A failover during a repair goes unnoticed, and a server continues without the repaired data.
 #[test]
 fn a_repair_ends_where_it_has_written() {
     let rules = Rules {
@@ -168,7 +168,7 @@ fn a_repair_ends_where_it_has_written() {
     );
 }
 
-/// A repair neither restores what nodes have answered nor withholds what nobody can name.
+/// A repair neither restores the nodes' answers nor withholds units of unknown entries.
 #[test]
 fn a_repair_withholds() {
     let rules = Rules {
@@ -188,7 +188,7 @@ fn transfers_conserve_units() {
     check("transfers", TransferModel::SOUND, &[]);
 }
 
-/// A repair believes what its part remembers: units that have left it are there again.
+/// A repair trusts only its own shard's memory, so units that were sent away exist again.
 #[test]
 fn a_repair_looks_at_the_other_parts() {
     let model = TransferModel {
@@ -199,7 +199,7 @@ fn a_repair_looks_at_the_other_parts() {
     check("repair of one part for itself", model, &broken);
 }
 
-/// A transfer that was begun before a repair arrives behind it.
+/// A transfer that started before a repair arrives after it.
 #[test]
 fn a_repair_shuts_late_transfers_out() {
     let model = TransferModel {
@@ -210,7 +210,7 @@ fn a_repair_shuts_late_transfers_out() {
     check("late transfers", model, &broken);
 }
 
-/// A transfer changes stocks without an entry in the log: the fence does not see it when a failover takes it back.
+/// A transfer changes the stocks without a log entry, so the fence misses a failover that undoes it.
 #[test]
 fn transfers_outside_the_log_are_not_fenced() {
     check(

@@ -1,4 +1,4 @@
-//! One partition, two nodes, a primary and its replica, and a ledger.
+//! Model of one partition with two nodes, a primary and its replica, and a ledger.
 
 mod steps;
 
@@ -12,15 +12,15 @@ use stateright::{Model, Property};
 use crate::protocol::rules::Rules;
 
 pub(crate) const ONE_USER_A_SHARE: &str = "a share is granted to one user";
-pub(crate) const A_RETRY_IS_A_REPLAY: &str = "a user is answered with one share alone";
+pub(crate) const A_RETRY_IS_A_REPLAY: &str = "a user gets answers with one share only";
 pub(crate) const ONE_GRANT_A_CALL: &str = "a call is carried out once";
-pub(crate) const HALTED_FOR_A_LOSS: &str = "a partition halts for a loss alone";
-pub(crate) const REPLICATED_IS_KEPT: &str = "what a replica has confirmed is kept";
+pub(crate) const HALTED_FOR_A_LOSS: &str = "a partition halts only for a loss";
+pub(crate) const REPLICATED_IS_KEPT: &str = "data that a replica confirmed is kept";
 pub(crate) const LEDGER_FOLLOWS: &str = "the ledger has no share and no user twice";
 
 const NODES: usize = 2;
 
-/// An entry of the log. One that nobody can name after a repair is void.
+/// An entry of the log. It is void if no node can name it after a repair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Entry {
     Granted {
@@ -54,30 +54,30 @@ enum Phase {
     Halted,
 }
 
-/// The time for which a server is the primary.
+/// A leadership term: the time of one server as the primary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Term {
-    /// Another one continues it after a repair.
+    /// A repair starts a new epoch.
     epoch: u8,
     number: u8,
     /// Its replication id.
     server: usize,
-    /// Where the log ended when it began.
+    /// Length of the log at the start of the term.
     began: u8,
 }
 
-/// What Redis has of the partition, and replicates.
+/// Data of the partition in Redis, which is replicated.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Data {
-    /// The terms of this epoch, the present one last.
+    /// Terms of this epoch; the current one is last.
     terms: Vec<Term>,
-    /// Up to where the repair that began this epoch has answered for everything.
+    /// Last position covered by the repair that started this epoch.
     repaired: Option<u8>,
     phase: Phase,
     log: Vec<Entry>,
     /// Shares that a repair withholds.
     withheld: BTreeSet<u8>,
-    /// Which nodes have said in this term what they had observed before.
+    /// Nodes that have reported their earlier observations in this term.
     reports: [bool; NODES],
     /// Number and answer of each node's last call.
     kept: [Option<(u8, Answer)>; NODES],
@@ -87,7 +87,7 @@ struct Data {
 enum Role {
     Primary,
     Replica,
-    /// It was the primary, is cut off from its replica, and still answers.
+    /// A former primary without a connection to its replica that still answers.
     Isolated,
     Dead,
 }
@@ -95,7 +95,7 @@ enum Role {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Server {
     role: Role,
-    /// Its replication id as a primary: another one with each promotion.
+    /// Its replication id as a primary, which changes with each promotion.
     id: usize,
     data: Data,
 }
@@ -110,16 +110,16 @@ struct Answer {
 struct Node {
     server: usize,
     term: Term,
-    /// The earlier term in which it has observed what it has not reported yet.
+    /// The earlier term with observations that are not reported yet.
     before: Option<Term>,
-    /// The last entry that it has observed.
+    /// The last entry that the node has observed.
     observed: u8,
     calls: u8,
-    /// The user of the call under way.
+    /// User of the call in flight.
     waiting: Option<u8>,
-    /// What it has answered: the entry's place, the share, the user, the call.
+    /// Answers given: position and entry, with share, user and call.
     answered: Vec<(u8, Entry)>,
-    /// It has stopped granting by itself, for good.
+    /// Whether the node has stopped granting finally.
     halted: bool,
 }
 
@@ -148,17 +148,17 @@ pub(crate) struct State {
     nodes: [Node; NODES],
     requests: BTreeSet<Request>,
     responses: BTreeSet<Response>,
-    /// What users were told: user and share.
+    /// Answers to users: user and share.
     told: BTreeSet<(u8, u8)>,
-    /// Told after the replica had confirmed it.
+    /// Answers given after the replica had confirmed the entry.
     told_replicated: BTreeSet<(u8, u8)>,
     ledger: Vec<Entry>,
     failovers: u8,
     repairs: u8,
-    /// The server that a repair has written to and not yet let go on, by its replication id.
+    /// Replication id of the server with an unfinished repair.
     repairing: Option<usize>,
     resends: u8,
-    /// Entries were lost that the primary had.
+    /// Whether entries of the primary were lost.
     lost: bool,
 }
 
@@ -272,8 +272,7 @@ impl Model for PartitionModel {
         } else if state.failovers < self.bounds.failovers {
             actions.push(Action::Rejoin);
         }
-        // All nodes that are alive have said in this term what they have answered: later answers of earlier terms count
-        // for nothing.
+        // All live nodes have reported their answers in this term. Later answers of earlier terms are invalid.
         let offered =
             |data: &Data| data.reports.iter().all(|reported| *reported) || !self.rules.repair_waits;
         let halted = |server: &Server| {
@@ -345,7 +344,7 @@ impl Model for PartitionModel {
                 state.servers[new].id = usize::from(state.failovers);
             }
             Action::Rejoin => {
-                // It forgets what it had, and follows the primary.
+                // It drops its data and follows the primary.
                 let primary = state
                     .servers
                     .iter()
@@ -367,7 +366,7 @@ impl Model for PartitionModel {
             }
             Action::Presence(id) => self.presence(&mut state, id),
             Action::ReadHead(id) => {
-                // Whatever answers is believed.
+                // Any server that answers is trusted.
                 for server in &state.servers {
                     let head = server.data.log.len() as u8;
                     if server.role != Role::Dead && head < state.nodes[id].observed {
@@ -384,7 +383,7 @@ impl Model for PartitionModel {
                     .find(|server| server.role == Role::Replica)?;
                 let next = state.ledger.len();
                 let entry = *server.data.log.get(next)?;
-                // Only what replicas have, read from the primary that they follow, is settled.
+                // Settled are only entries that replicas have, read from the primary that they follow.
                 if server.role != Role::Primary
                     || server.data.term() != node.term
                     || server.data.phase != Phase::Open

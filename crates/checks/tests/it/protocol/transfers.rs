@@ -1,22 +1,22 @@
-//! Units that move between two partitions, each on a primary with a replica of its own, and the repair of one that has
-//! lost something: it gets what its users have, and whatever the other one does not have.
+//! Model of transfers between two partitions, each on a primary with its own replica, and of the repair of a lost
+//! shard. The repaired shard gets its users' units and all units that the other shard does not have.
 
 use stateright::{Model, Property};
 
-pub(crate) const NO_OVERSELL: &str = "no more units are granted than there are";
-pub(crate) const NOTHING_VANISHES: &str = "all units are somewhere while nothing is halted";
+pub(crate) const NO_OVERSELL: &str = "the granted units do not exceed the supply";
+pub(crate) const NOTHING_VANISHES: &str = "no unit is missing while no partition is halted";
 
 const SUPPLY: u8 = 2;
 const GIVER: usize = 0;
 const TAKER: usize = 1;
 
-/// The model.
+/// Model of transfers.
 pub(crate) struct TransferModel {
     /// Whether each step of a transfer is an entry of the log.
     pub(crate) logged: bool,
-    /// Whether a repair looks at what the other part has, and not only at what its own part remembers.
+    /// Whether a repair also uses the other shard's data, and not only its own shard's.
     pub(crate) counts_others: bool,
-    /// Whether a repair sees to it that no transfer arrives later that was begun before.
+    /// Whether a repair blocks transfers that started before it and arrive later.
     pub(crate) shuts_out: bool,
 }
 
@@ -28,14 +28,14 @@ impl TransferModel {
     };
 }
 
-/// What Redis has of one part.
+/// Data of one shard in Redis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Part {
     remaining: u8,
     granted: u8,
-    /// The giver's journal: units under way.
+    /// Journal of the sender: units in flight.
     moving: u8,
-    /// The taker's: it has taken the transfer of this number.
+    /// Journal of the receiver: number of the last received transfer.
     taken: u8,
     sent: u8,
     seq: u8,
@@ -53,14 +53,14 @@ enum Phase {
 pub(crate) struct State {
     primaries: [Part; 2],
     replicas: [Part; 2],
-    /// What the node has observed of each partition.
+    /// Position that the node has observed, per partition.
     observed: [u8; 2],
-    /// What users of each part were told they have: nodes keep these answers.
+    /// Units in answers to users, per shard. Nodes keep these answers.
     told: [u8; 2],
     failovers: u8,
-    /// Transfers that were begun.
+    /// Number of started transfers.
     outs: u8,
-    /// The step of the transfer that the node has in hand: its number, and whether it has arrived.
+    /// Current step of the node's transfer: its number, and whether it has arrived.
     step: Option<(u8, bool)>,
 }
 
@@ -70,7 +70,7 @@ pub(crate) enum Action {
     Out,
     In,
     End,
-    /// Somebody finds the transfer in the journal.
+    /// A node finds the transfer in the journal and continues it.
     Resume,
     Replicate(usize),
     Failover(usize),
@@ -79,7 +79,7 @@ pub(crate) enum Action {
 }
 
 impl TransferModel {
-    /// Repairs a part, and the other one with it if that has lost something, too.
+    /// Repairs a shard, together with the other one if that has lost entries too.
     fn repair(&self, state: &mut State, at: usize) {
         let other = GIVER + TAKER - at;
         let both = state.primaries[other].phase == Phase::Halted;
@@ -91,14 +91,14 @@ impl TransferModel {
         }
         let is_giver = at == GIVER || both;
         if is_giver {
-            // Each transfer that was begun is an entry.
+            // Each started transfer is an entry.
             state.primaries[GIVER].sent = state.primaries[GIVER].seq;
         }
         let giver = state.primaries[GIVER];
         if self.shuts_out {
             state.primaries[TAKER].taken = giver.sent;
         }
-        // What changes in the part that has lost nothing is an entry of its log.
+        // A change of the shard that lost nothing is an entry of its log.
         if at == GIVER && !both && self.shuts_out {
             self.append(state, TAKER);
         }
@@ -251,7 +251,7 @@ impl Model for TransferModel {
                 }
                 state.replicas[at] = state.primaries[at];
                 state.failovers += 1;
-                // A node that carries a transfer out may go on with it, whatever becomes of the giver.
+                // The node of a transfer may continue it after a failover of the sender.
             }
             Action::Repair(at) => {
                 let other = last.primaries[GIVER + TAKER - at].phase;
@@ -298,7 +298,7 @@ impl Model for TransferModel {
                     .iter()
                     .any(|part| part.phase == Phase::Halted)
             }),
-            Property::sometimes("what was repaired grants", |_, state: &State| {
+            Property::sometimes("a repaired shard grants", |_, state: &State| {
                 let open = |part: &Part| part.phase == Phase::Open && part.seq > 0;
                 state.failovers > 0 && state.primaries.iter().all(open) && state.told[TAKER] > 0
             }),

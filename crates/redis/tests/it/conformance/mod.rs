@@ -1,7 +1,8 @@
-//! The suite that all engines pass, on Redis: one server, campaigns spread over partitions, Sentinels, a Cluster. And
-//! on Valkey: one server with replicas that grants wait for, a Cluster.
+//! Conformance suite of engines, on Redis and Valkey.
 //!
-//! The ledger behind each is an SQLite file. Time is given, so that cases can move it.
+//! Redis runs as one server, with campaigns spread over partitions, with Sentinels, and as a Cluster. Valkey runs as
+//! one server with a replica that grants wait for, and as a Cluster. Each engine has an SQLite ledger. Cases set the
+//! clock.
 
 mod subject;
 
@@ -15,7 +16,7 @@ use qiang_testkit::{
 
 use crate::conformance::subject::{OnRedis, Servers};
 
-/// One server, four partitions.
+/// One server with four partitions.
 struct Alone;
 
 fn server() -> &'static Standalone {
@@ -33,7 +34,7 @@ impl Servers for Alone {
     }
 }
 
-/// The same, with every campaign of two units or more spread over three of the partitions.
+/// The same, with every campaign of two or more units spread over three partitions.
 struct Spread;
 
 impl Servers for Spread {
@@ -46,7 +47,7 @@ impl Servers for Spread {
     }
 }
 
-/// A primary with two replicas, watched by Sentinels; grants wait for a replica.
+/// A primary with two replicas, watched by Sentinels. Grants wait for a replica.
 struct UnderSentinels;
 
 impl Servers for UnderSentinels {
@@ -65,7 +66,7 @@ impl Servers for UnderSentinels {
     }
 }
 
-/// Three primaries with a replica each.
+/// Three primaries with one replica each.
 struct Clustered;
 
 impl Servers for Clustered {
@@ -82,7 +83,7 @@ impl Servers for Clustered {
     }
 }
 
-/// One server of Valkey and a replica, every campaign of two units or more spread over two partitions of three.
+/// One Valkey server with a replica. Every campaign of two or more units is spread over two of three partitions.
 struct OnValkey;
 
 impl Servers for OnValkey {
@@ -101,7 +102,7 @@ impl Servers for OnValkey {
     }
 }
 
-/// Three primaries of Valkey with a replica each.
+/// Three Valkey primaries with one replica each.
 struct ValkeyCluster;
 
 impl Servers for ValkeyCluster {
@@ -119,8 +120,8 @@ impl Servers for ValkeyCluster {
     }
 }
 
-/// Campaigns that are over leave as soon as they are settled, and come back when something is asked of them. They would
-/// be kept for a moment, which no clock that stands still comes to: that is passed over.
+/// Ended campaigns are evicted as soon as they are settled, and reloaded on a request. Their retention time would never
+/// pass on a clock that does not move, so it is skipped.
 struct Leaving;
 
 impl Servers for Leaving {
@@ -189,7 +190,7 @@ mod leaving {
     engine_conformance!(settling OnRedis<Leaving>);
     engine_conformance!(downtimes OnRedis<Leaving>);
 
-    /// What is over does leave in these cases, and come back.
+    /// Checks that ended campaigns are evicted and reloaded in these cases.
     #[test]
     fn a_campaign_leaves_by_itself() {
         qiang_testkit::conformance::run::<OnRedis<Leaving>>(|case| {
@@ -198,7 +199,7 @@ mod leaving {
     }
 
     async fn a_campaign_leaves(case: &mut Scenario) {
-        // An id that no other case has.
+        // An id that no other case uses.
         while case.next_id() < 4_000 {}
         let target: Target = case.open(sale(5)).await;
         case.granted(target.one("a")).await;

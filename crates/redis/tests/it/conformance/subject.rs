@@ -1,4 +1,4 @@
-//! A Redis engine with an SQLite ledger behind it, as a subject of the suite.
+//! Subject of the suite: a Redis engine with an SQLite ledger.
 
 use std::{
     marker::PhantomData,
@@ -20,26 +20,26 @@ use qiang_testkit::{
 use qiang_worker::settlement::settle_once;
 use tokio::task::JoinHandle;
 
-/// Where Redis is, and how it is used.
+/// Servers of a subject, and the options of its engine.
 pub(crate) trait Servers: Send + Sync + 'static {
     fn options() -> Options;
 
-    /// Where everything that is over leaves Redis at once, whatever was to be kept: the server that has it.
+    /// The server to evict all ended campaigns from at once, without retention; `None` for normal eviction.
     fn leave() -> Option<&'static Server> {
         None
     }
 }
 
-/// Between two looks for what can leave. What comes back has so long to be found.
+/// Time between two evictions. A reloaded campaign has this time to be read.
 const LEAVE_EVERY: Duration = Duration::from_millis(100);
 const ENTRIES_MAX: usize = 1_000;
 
-/// Settles everything, and has everything leave that is over.
+/// Settles everything and evicts all ended campaigns.
 async fn leave(engine: RedisEngine, ledger: SqliteLedger, server: &'static Server, prefix: String) {
     loop {
         tokio::time::sleep(LEAVE_EVERY).await;
         for partition in engine.partitions() {
-            // What fails is tried again.
+            // A failure is retried in the next round.
             drop(settle_once(&engine, &ledger, partition, ENTRIES_MAX).await);
             let closed = format!("{prefix}:{{p{:02}}}:closed", partition.0);
             tokio::task::block_in_place(|| {
@@ -55,7 +55,7 @@ async fn leave(engine: RedisEngine, ledger: SqliteLedger, server: &'static Serve
     }
 }
 
-/// What stays when the subject goes down.
+/// State that survives a restart of the subject.
 struct Ground {
     directory: tempfile::TempDir,
     clock: Arc<ManualClock>,
@@ -76,7 +76,7 @@ impl<S: Servers> OnRedis<S> {
         let ledger = SqliteLedger::open(&file, ground.clock.clone());
         let ledger = ledger.unwrap_or_else(|error| panic!("{error}"));
         let settled = ledger.positions().await;
-        let settled = settled.expect("the ledger tells its positions");
+        let settled = settled.expect("the ledger returns its positions");
         let engine = RedisEngine::connect(ground.options.clone(), &settled).await;
         let engine = engine.unwrap_or_else(|error| panic!("{error:?}"));
         let leaving = S::leave().map(|server| {
@@ -105,7 +105,7 @@ impl<S: Servers> Subject for OnRedis<S> {
     async fn start(clock: Arc<ManualClock>) -> Self {
         static SUBJECTS: AtomicU64 = AtomicU64::new(0);
         let options = Options {
-            // Keys of its own: cases share servers.
+            // Each subject has its own keys, because cases share servers.
             prefix: format!("case{}", SUBJECTS.fetch_add(1, Ordering::Relaxed)),
             clock: Some(clock.clone()),
             ..S::options()

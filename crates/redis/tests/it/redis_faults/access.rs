@@ -1,5 +1,5 @@
-//! What a node may do in Redis: no more than is written down, nothing where the number of partitions differs, and
-//! nothing to another installation.
+//! Permissions of a node in Redis: exactly the documented ones. A node refuses a different number of partitions and
+//! leaves other installations alone.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -30,14 +30,14 @@ use crate::redis_faults::harness::{
 };
 use crate::redis_faults::maintained::maintain;
 
-/// The page that operators copy from; the list is the one that begins with the user.
+/// The page that operators copy the rules from. The list starts with the user.
 const PAGE: &str = include_str!("../../../../../docs/operate/redis.md");
 const STOCK: u32 = 100;
 const PARTITIONS: u16 = 3;
-/// How long a dead worker's partition may take to pass on.
+/// Maximum time until another worker takes over a dead worker's partition.
 const INHERIT_MAX: Duration = Duration::from_secs(10);
 
-/// The rules of the page for the user of a node, with this prefix and password.
+/// The rules of the page for a node's user, with this prefix and password.
 fn rules(prefix: &str, password: &str) -> String {
     let mut lines = PAGE
         .lines()
@@ -55,7 +55,7 @@ fn rules(prefix: &str, password: &str) -> String {
         .replace("&P:", &format!("&{prefix}:"))
 }
 
-/// The commands that the rules allow, as `commandstats` writes them.
+/// Commands that the rules allow, named as in `commandstats`.
 fn allowed(rules: &str) -> BTreeSet<String> {
     let words = rules
         .split_whitespace()
@@ -63,7 +63,7 @@ fn allowed(rules: &str) -> BTreeSet<String> {
     words.map(str::to_owned).collect()
 }
 
-/// Every command that was called since the counts were set to nothing.
+/// Every command called since the last reset of the counts.
 fn commands_called(server: &Server) -> BTreeSet<String> {
     let reply = server.call(&["INFO", "commandstats"]).unwrap();
     let names = reply
@@ -76,7 +76,7 @@ fn commands_called(server: &Server) -> BTreeSet<String> {
         .collect()
 }
 
-/// What was refused, but for what the library says of itself.
+/// Refused commands, except the one that the client library sends about itself.
 fn refused(server: &Server) -> Vec<String> {
     let log = blocking(|| server.call(&["ACL", "LOG"]).unwrap());
     let setinfo =
@@ -85,8 +85,8 @@ fn refused(server: &Server) -> Vec<String> {
     entries.map(|entry| format!("{entry:?}")).collect()
 }
 
-/// A server with the user of the page for this prefix, whose commands are counted from here on, and what nodes need to
-/// be that user.
+/// A server with the page's user for this prefix, and the options of a node as that user. The server counts commands
+/// from here on.
 fn guarded(prefix: &str) -> (Standalone, Options) {
     let rules = rules(prefix, "node");
     let lines = format!("user default off\nuser admin on >admin ~* &* +@all\n{rules}");
@@ -101,17 +101,17 @@ fn guarded(prefix: &str) -> (Standalone, Options) {
         partitions: PARTITIONS,
         spread_from: STOCK,
         spread_over: 2,
-        // The log keeps what is settled, and forgets it soon: both need commands.
+        // The log keeps settled entries for a short time, because both steps need commands.
         retain: Duration::from_millis(1),
         ..options(url)
     };
     (server, options)
 }
 
-/// Everything that a node does in its life.
+/// Runs every kind of operation of a node.
 async fn live(harness: &mut Harness) {
     let split = SplitRule::DoubleAverage { min: 1 };
-    // The first is spread, and has a share for each of the first to come, wherever it is.
+    // The first packet is spread and has a share for each of the first users, on any partition.
     for (shares, split) in [(STOCK, split), (STOCK / 2, SplitRule::Lazy { min: 1 })] {
         let packet = harness
             .open(open_now(red_packet(100_000, shares, split)))
@@ -124,7 +124,7 @@ async fn live(harness: &mut Harness) {
         harness.replay(&answers).await;
         harness.ask_all(claims(shares, 2 * shares).collect()).await;
     }
-    // One that is spread, and runs dry part by part; its holds are over soon.
+    // A spread sale that sells out shard by shard, with short holds.
     let spread = harness.open(open_now(sale(STOCK).hold_ms(1_000))).await;
     let answers = harness
         .ask_all((0..STOCK as usize).map(|n| spread.one(&name(n))).collect())
@@ -169,7 +169,7 @@ async fn live(harness: &mut Harness) {
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    assert_eq!(granted, 1, "holds expire");
+    assert_eq!(granted, 1, "the holds expire");
     let campaign = spread.id;
     for action in [
         CampaignAction::Pause,
@@ -179,7 +179,7 @@ async fn live(harness: &mut Harness) {
         let reply = harness.submit(0, Command::Act { campaign, action }).await;
         assert!(matches!(reply, Ok(book::Reply::Acted(_))), "{reply:?}");
     }
-    // A sale that is not spread is looked at on a replica, and its sell-out is remembered by the gate.
+    // A sale that is not spread is read from a replica, and the gate stores its sell-out.
     let whole = harness.open(open_now(sale(10))).await;
     harness
         .ask_all((0..20).map(|n| whole.one(&name(n))).collect())
@@ -197,7 +197,8 @@ async fn live(harness: &mut Harness) {
     harness.audit().await;
 }
 
-/// Takes and acknowledges everything, as workers that settle would: one dies with what it has taken, another goes on.
+/// Takes and acknowledges everything, as workers that settle do. One worker dies with its entries, and another
+/// continues.
 async fn consume(
     node: &RedisEngine,
     options: &Options,
@@ -224,7 +225,7 @@ async fn consume(
         let mut inheriting = consumer(&heir);
         let until = Instant::now() + INHERIT_MAX;
         loop {
-            assert!(Instant::now() < until, "the heir never comes into it");
+            assert!(Instant::now() < until, "no worker takes over the partition");
             let run = inheriting.take(*after, 100, wait_max).await.unwrap();
             if let Some(last) = run.last() {
                 *after = last.seq;
@@ -237,7 +238,7 @@ async fn consume(
     heir.release_ownership().await;
 }
 
-/// What a worker may find: entries that a dead worker has not acknowledged, an item that cannot be read.
+/// Adds items that a worker may find: entries that a dead worker did not acknowledge, and an unreadable item.
 fn strange_things(server: &Server, prefix: &str, transport_kind: TransportKind) {
     let call = |words: &[&str]| blocking(|| server.call(words).unwrap());
     for partition in 0..PARTITIONS {
@@ -298,7 +299,7 @@ async fn the_access_list_of_the_page_is_enough_and_no_more_than_that() {
         replica_timeout: Duration::from_millis(10),
         ..harness.options.clone()
     };
-    // There is no replica: what is asked for is the word WAIT.
+    // There is no replica, so this only tests the permission for WAIT.
     let waiting = node(&waiting, &[]).await;
     probe(&waiting).await.unwrap();
     harness.nodes[0]
@@ -306,7 +307,7 @@ async fn the_access_list_of_the_page_is_enough_and_no_more_than_that() {
         .await
         .unwrap();
 
-    // Operators and repairs have a server of their own, with the same user.
+    // Operators and repairs use another server with the same user.
     let (maintained, options) = guarded("mended");
     let mut harness = Harness::new(options).await;
     maintain(&mut harness, maintained.primary()).await;
@@ -316,7 +317,8 @@ async fn the_access_list_of_the_page_is_enough_and_no_more_than_that() {
         assert_eq!(refused(server), [] as [String; 0]);
         called.extend(blocking(|| commands_called(server)));
     }
-    // The fixture's own, what needs no permission, and what the library says of itself.
+    // Commands of the fixture, commands that need no permission, and the one that the client library sends about
+    // itself.
     for own in [
         "acl|log",
         "acl",
@@ -331,7 +333,7 @@ async fn the_access_list_of_the_page_is_enough_and_no_more_than_that() {
         called.remove(own);
     }
     let mut allowed = allowed(&rules(prefix, "node"));
-    // Redis counts neither of these here: one server has no cluster and no other database.
+    // Redis does not count these here: one server has no cluster and no other database.
     for elsewhere in ["cluster|slots", "asking", "readonly", "select"] {
         assert!(allowed.remove(elsewhere), "{elsewhere} is not on the page");
     }
@@ -353,7 +355,7 @@ async fn another_number_of_partitions_is_refused() {
         };
         let refused = RedisEngine::connect(other, &[]).await;
         let Err(ConnectError::Partitions { found, configured }) = refused else {
-            panic!("{partitions} partitions were taken for two");
+            panic!("{partitions} partitions were accepted instead of two");
         };
         assert_eq!((found, configured), (2, partitions));
     }
@@ -368,7 +370,7 @@ async fn two_installations_on_one_redis_do_not_meet() {
         ..options(shared().url())
     })
     .await;
-    // The same campaign, the same users, at the same time.
+    // The same campaign and the same users, at the same time.
     let (here, there) = (
         one.open(open_now(sale(STOCK))).await,
         other.open(open_now(sale(STOCK))).await,
@@ -384,7 +386,10 @@ async fn two_installations_on_one_redis_do_not_meet() {
         (winners(&answers), winners(&also)),
         (STOCK as usize, STOCK as usize)
     );
-    one.nodes[0].halt(PartitionId(1), "not here").await.unwrap();
+    one.nodes[0]
+        .halt(PartitionId(1), "only here")
+        .await
+        .unwrap();
     assert_eq!(other.nodes[1].stopped(), None);
     assert_eq!(probe(&other.nodes[0]).await, Ok(()));
     other.replay(&also).await;
@@ -420,7 +425,7 @@ async fn a_user_without_the_channel_decides_all_the_same() {
     let until = Instant::now() + INHERIT_MAX;
     let next = target.one("next");
     while harness.nodes[1].peek(&next).is_some() {
-        assert!(Instant::now() < until, "the gate never looks");
+        assert!(Instant::now() < until, "the gate does not poll");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     assert_eq!(winners(&harness.ask_all(vec![next]).await), 1);

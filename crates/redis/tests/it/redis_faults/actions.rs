@@ -1,5 +1,4 @@
-//! Pauses, resumptions and closes whose answers are lost: whoever asks again is answered that it is done, and it was
-//! done once.
+//! Pauses, resumes and closes with lost answers. A retry gets the answer that the action is done, and it was done once.
 
 use std::time::{Duration, Instant};
 
@@ -25,7 +24,7 @@ const TRY_FOR: Duration = Duration::from_millis(600);
 const SPREAD_FROM: u32 = 1_000;
 const INSIST_MAX: Duration = Duration::from_secs(60);
 
-/// Asks until there is an answer, which is no refusal.
+/// Retries an action until the answer is neither unavailable nor uncertain.
 async fn insist(
     harness: &Harness,
     node: usize,
@@ -40,9 +39,9 @@ async fn insist(
         {
             Ok(Reply::Acted(tally)) => return tally,
             Err(EngineError::Unavailable { .. } | EngineError::Uncertain { .. }) => {}
-            other => panic!("{action:?} again: {other:?}"),
+            other => panic!("{action:?} retried: {other:?}"),
         }
-        assert!(Instant::now() < until, "no answer");
+        assert!(Instant::now() < until, "no answer in time");
         tokio::time::sleep(SHORT_PAUSE).await;
     }
 }
@@ -64,7 +63,7 @@ async fn an_action_whose_answer_was_lost_is_done_when_it_is_asked_for_again() {
     let mut harness = Harness::new(direct).await;
     harness.nodes[0].close().await;
     let split = SplitRule::Lazy { min: 1 };
-    // One in one part, one in two, a packet. The node behind the proxy did not open them.
+    // A sale on one shard, a sale on two, and a packet. The node that uses the proxy did not open them.
     harness.nodes.swap(0, 1);
     let targets = [
         harness.open(open_now(sale(100))).await,
@@ -88,7 +87,7 @@ async fn an_action_whose_answer_was_lost_is_done_when_it_is_asked_for_again() {
             (CampaignAction::Pause, Phase::Paused),
             (CampaignAction::Close, Phase::Closed),
         ] {
-            // It is carried out, and the answer does not come.
+            // Redis carries out the action, but its answer is lost.
             proxy.drop_responses().await;
             let campaign = target.id;
             let lost = harness.submit(0, Command::Act { campaign, action }).await;
@@ -123,13 +122,17 @@ async fn an_action_whose_answer_was_lost_is_done_when_it_is_asked_for_again() {
             count(&|event| matches!(event, Event::Resumed)),
             count(&|event| matches!(event, Event::Closed { .. })),
         ];
-        assert_eq!(counts, [2 * parts, parts, parts], "each was done once");
+        assert_eq!(
+            counts,
+            [2 * parts, parts, parts],
+            "each action was done once"
+        );
     }
     harness.audit_logs(logs, true).await;
 }
 
-/// The answer to a pause is lost, and whoever asked for it asks again when the window is over: claims meet the pause
-/// until the campaign is closed, and so does a pause.
+/// The answer to a pause is lost, and the retry arrives after the window. Claims and the retry meet the pause until the
+/// campaign is closed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pause_is_done_also_when_the_window_is_over() {
     let clock = ManualClock::new(OPENS);
@@ -143,7 +146,7 @@ async fn a_pause_is_done_also_when_the_window_is_over() {
     let tally = insist(&harness, 0, campaign, CampaignAction::Pause).await;
     assert_eq!(tally.phase, Phase::Paused);
     clock.set(OPENS.plus_millis(OPEN_MS));
-    // A tick may have closed it by now: then it is no pause any more.
+    // A tick may have closed the campaign already. Then a pause is refused.
     let action = CampaignAction::Pause;
     let again = harness.submit(1, Command::Act { campaign, action }).await;
     match again {

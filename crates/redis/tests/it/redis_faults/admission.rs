@@ -1,5 +1,5 @@
-//! Admission: of a crowd, few reach Redis, and no unit is left because of it, whoever fails, vanishes or dies. Nobody
-//! is turned away while the sale admits more users than ask.
+//! Admission: few users of a crowd reach Redis, and still every unit is sold, even if users fail, leave, or nodes die.
+//! No user is refused while the sale admits more users than claim.
 
 use std::{
     sync::{
@@ -32,7 +32,7 @@ use crate::redis_faults::harness::{
 
 const STOCK: u32 = 100;
 
-/// Claims for some users, all at once, on all nodes in turn, without waiting for any answer.
+/// Claims for all these users concurrently, on all nodes in turn, without a wait for answers.
 fn crowd(nodes: &[RedisEngine], claims: &[Claim]) -> Vec<Ticket<Claimed>> {
     let on = |(n, claim): (usize, &Claim)| nodes[n % nodes.len()].claim(claim.clone());
     claims.iter().enumerate().map(on).collect()
@@ -43,13 +43,15 @@ async fn answers(
     claims: Vec<Claim>,
     tickets: Vec<Ticket<Claimed>>,
 ) -> Vec<(Claim, Claimed)> {
-    // On a busy machine one user of a hundred may have to try again.
+    // On a busy machine, one user of a hundred may have to retry.
     let mut again = claims.len() / 100;
     let mut answered = Vec::new();
     for (claim, ticket) in claims.into_iter().zip(tickets) {
         let mut answer = ticket.await;
         while answer == Err(EngineError::NotAdmitted) {
-            again = again.checked_sub(1).expect("few are turned away");
+            again = again
+                .checked_sub(1)
+                .expect("at most one user of a hundred is not admitted");
             answer = harness.nodes[0].claim(claim.clone()).await;
         }
         harness.record.note_claim(&claim, &answer);
@@ -66,7 +68,7 @@ fn decided(nodes: &[RedisEngine]) -> u64 {
     nodes.iter().map(|node| node.gate_answers().decided).sum()
 }
 
-/// Three nodes that have never heard of the sale.
+/// Tests this number of nodes, each without any knowledge of the sale.
 async fn a_crowd_stays_outside(nodes: usize) {
     const CLAIMS: usize = 30_000;
     let mut harness = Harness::new(options(shared().url())).await;
@@ -89,7 +91,7 @@ async fn a_crowd_stays_outside(nodes: usize) {
         );
     }
     let decided = decided(&harness.nodes);
-    assert!(decided >= u64::from(STOCK), "the count sees decisions");
+    assert!(decided >= u64::from(STOCK), "the counter counts decisions");
     assert!(
         decided <= CLAIMS as u64 / 100,
         "{decided} of {CLAIMS} were decided by Redis"
@@ -107,7 +109,7 @@ async fn a_crowd_stays_outside_three_nodes() {
     a_crowd_stays_outside(3).await;
 }
 
-/// Sets the admission ratio of a sale through one node.
+/// Sets a sale's admission ratio through one node.
 async fn set_admission(node: &RedisEngine, campaign: CampaignId, percent: u32) {
     let change = TermsChange {
         admission: Some(AdmissionBound::from_percent(percent).unwrap()),
@@ -120,8 +122,8 @@ async fn set_admission(node: &RedisEngine, campaign: CampaignId, percent: u32) {
     assert_eq!(Some(tally.terms.unwrap().admission), change.admission);
 }
 
-/// A live change reaches a node that has read the sale before: fewer users reach Redis after a change down, and most
-/// after a change to no bound. The crowds ask the second node, the changes are made on the first.
+/// A live change reaches a node that has read the sale before. After a lower ratio fewer users reach Redis, and after
+/// no ratio most of them do. The first node makes the changes, and the crowds claim on the second.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn changed_admission_reaches_another_node() {
     const CROWD: usize = 10_000;
@@ -134,7 +136,7 @@ async fn changed_admission_reaches_another_node() {
     for _ in 0..2 {
         harness.nodes.push(node(&harness.options, &[]).await);
     }
-    // The second node knows the sale with no bound.
+    // The second node knows the sale without a ratio.
     let first = harness.nodes[1].claim(target.one("first")).await;
     harness.record.note_claim(&target.one("first"), &first);
     assert!(grant_of(&first.unwrap()).is_some());
@@ -165,14 +167,14 @@ async fn changed_admission_reaches_another_node() {
     harness.audit().await;
 }
 
-/// Users who are let in and refused, or who have gone, leave their places to others.
+/// Users that are admitted but refused, and users that leave, free their admission permits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_is_refused_or_gone_keeps_nobody_out() {
     let mut harness = Harness::new(options(shared().url())).await;
     let target = harness.open(open_now(sale(STOCK).limit(2))).await;
     let mut claims = users(target, 3_000);
     for (n, claim) in claims.iter_mut().enumerate() {
-        // Two of three ask for more than the sale allows.
+        // Two of three users claim more than the limit.
         claim.quantity = if n % 3 == 0 { 1 } else { 3 };
     }
     let gone = crowd(&harness.nodes, &claims[2_000..]);
@@ -194,7 +196,7 @@ async fn who_is_refused_or_gone_keeps_nobody_out() {
     );
 }
 
-/// Orders that are cancelled while a crowd waits: their units are sold again, and nobody is told otherwise.
+/// Orders are cancelled while a crowd waits. Their units are sold again, and no user gets a wrong answer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn returned_units_are_open_at_once() {
     let mut harness = Harness::new(options(shared().url())).await;
@@ -222,7 +224,7 @@ async fn returned_units_are_open_at_once() {
     harness.audit().await;
 }
 
-/// A node that is gone, with all places of a sale: as it has left them, or as if it were renewing them all the time.
+/// A dead node that has all permits of a sale, either left as they are or renewed all the time.
 struct DeadNode {
     stop: Arc<AtomicBool>,
     renewing: Option<std::thread::JoinHandle<()>>,
@@ -267,7 +269,7 @@ impl Drop for DeadNode {
     }
 }
 
-/// Two nodes, and what is between them and Redis.
+/// Two nodes with a proxy to Redis.
 async fn far_away() -> (Harness, FaultProxy) {
     let proxy = FaultProxy::start(shared().addr()).await;
     let far = Options {
@@ -277,18 +279,18 @@ async fn far_away() -> (Harness, FaultProxy) {
     (Harness::new(far).await, proxy)
 }
 
-/// Everybody is granted a unit, at the first attempt.
+/// Requires that every claim is granted at the first attempt.
 async fn all_granted(harness: &Harness, claims: Vec<Claim>) {
     let tickets = crowd(&harness.nodes, &claims);
     for (claim, ticket) in claims.into_iter().zip(tickets) {
         let answer = ticket.await;
         harness.record.note_claim(&claim, &answer);
         let granted = answer.as_ref().is_ok_and(|it| grant_of(it).is_some());
-        assert!(granted, "{claim:?} was answered {answer:?}");
+        assert!(granted, "{claim:?} got {answer:?}");
     }
 }
 
-/// A node that is gone holds all places: others sell one by one, and as before when its block has run out.
+/// A dead node holds all permits. Other nodes sell one by one, and as before once its block has expired.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dead_nodes_block_leaves_nothing_unsold() {
     let mut harness = Harness::new(options(shared().url())).await;
@@ -307,8 +309,8 @@ async fn a_dead_nodes_block_leaves_nothing_unsold() {
     harness.audit().await;
 }
 
-/// Fewer ask than are admitted, on three nodes, none of them ever gets a block, and what Redis says comes later than a
-/// block would last: they wait, and nobody is turned away.
+/// Fewer users claim than are admitted, on three nodes, but no node gets a block, and answers of Redis take longer than
+/// a block lasts. Claims wait, and no user is refused.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_is_turned_away_for_what_other_nodes_hold() {
     let (mut harness, proxy) = far_away().await;
@@ -322,8 +324,8 @@ async fn nobody_is_turned_away_for_what_other_nodes_hold() {
     harness.audit().await;
 }
 
-/// Fewer ask than are admitted, and Redis is so far away that claims wait for long in other queues: that is no reason
-/// to turn anybody away.
+/// Fewer users claim than are admitted, but Redis is so slow that claims wait long in other queues. No user is refused
+/// because of that.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_is_turned_away_for_the_time_that_redis_takes() {
     const CLAIMS: u32 = 8_000;
@@ -336,7 +338,7 @@ async fn nobody_is_turned_away_for_the_time_that_redis_takes() {
     harness.audit().await;
 }
 
-/// A sale of several parts sells to whoever comes to any of them.
+/// A sale of several shards sells to every user, whichever shard the user belongs to.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_is_turned_away_from_a_spread_sale() {
     let spread = Options {
@@ -356,27 +358,30 @@ async fn nobody_is_turned_away_from_a_spread_sale() {
     harness.audit().await;
 }
 
-/// Asks a node until its gate knows that a sale is sold out: what it loads is forgotten when it hears of an earlier
-/// change meanwhile.
+/// Claims on a node until its gate knows that the sale is sold out. The gate drops loaded data if it gets an older
+/// invalidation during the load.
 async fn know_it(node: &RedisEngine, target: Target) {
     let nobody = target.one("nobody");
     let sold_out = Outcome::SoldOut { remaining: 0 };
     let until = Instant::now() + Duration::from_secs(10);
     while node.peek(&nobody) != Some(sold_out) {
-        assert!(Instant::now() < until, "the gate does not know it");
+        assert!(
+            Instant::now() < until,
+            "the gate does not learn of the sell-out"
+        );
         let answer = node.claim(nobody.clone()).await;
         assert_eq!(answer.map(|claimed| claimed.outcome), Ok(sold_out));
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
 
-/// Waits until a node's gate has heard that units came back.
+/// Waits until a node's gate has learned of restocked units.
 async fn hear_of_it(node: &RedisEngine, target: Target) {
     let is_open = || node.peek(&target.one("nobody")).is_none();
-    wait_for("a node that has heard of units", is_open).await;
+    wait_for("a node to learn of restocked units", is_open).await;
 }
 
-/// A sale that both nodes know to be sold out, with all of its orders.
+/// A sale that both nodes know to be sold out, with all its orders.
 async fn sold_out(harness: &mut Harness) -> (Target, Vec<OrderId>) {
     let target = harness.open(sale(STOCK)).await;
     let claims = users(target, 3 * STOCK as usize);
@@ -391,8 +396,8 @@ async fn sold_out(harness: &mut Harness) -> (Target, Vec<OrderId>) {
     (target, orders)
 }
 
-/// Cancelled, returned and expired: whoever asks next gets the unit, on the same node at once, and on every other one
-/// when it has heard of it.
+/// Units of cancelled, returned and expired orders go to the next user. On the same node this happens at once, on other
+/// nodes as soon as they learn of the units.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_comes_back_is_open_at_once() {
     let clock = ManualClock::new(OPENS);

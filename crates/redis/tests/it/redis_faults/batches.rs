@@ -1,4 +1,4 @@
-//! Many claims of one user at once: in one batch, on two nodes, with and without keys.
+//! Many concurrent claims of one user: in one batch, on two nodes, with and without keys.
 
 use std::collections::HashSet;
 
@@ -14,11 +14,11 @@ use qiang_testkit::campaign::{Target, red_packet, sale};
 
 use crate::redis_faults::harness::{Answered, Harness, grant_of, name, open_now, options, shared};
 
-/// Claims of one user; they come to two batches or three.
+/// Claims of one user. They form two or three batches.
 const CLAIMS: usize = 600;
 const STOCK: u32 = 1_000;
 
-/// All claims at once on one node: the first goes alone, the others meet in the next batches.
+/// Claims concurrently on one node. The first claim goes alone, the others in the next batches.
 async fn at_once(harness: &Harness, node: &RedisEngine, claims: Vec<Claim>) -> Vec<Answered> {
     let tickets: Vec<_> = claims
         .iter()
@@ -33,7 +33,7 @@ async fn at_once(harness: &Harness, node: &RedisEngine, claims: Vec<Claim>) -> V
     answers
 }
 
-/// How many grants were made, how many were replayed, how many claims were refused for the limit.
+/// Numbers of new grants, replays, and claims refused by the limit.
 fn count(answers: &[Answered]) -> [usize; 3] {
     let of = |wanted: fn(&Outcome) -> bool| {
         answers
@@ -77,7 +77,7 @@ async fn one_user_many_times_in_a_batch_has_one_grant() {
         harness.open(open_now(sale(STOCK))).await,
     ];
     for target in targets {
-        // Two users, in turn, so that each has duplicates in the midst of others.
+        // Two users in turn, so that duplicates of each are mixed.
         let answers = at_once(
             &harness,
             &harness.nodes[0],
@@ -86,7 +86,7 @@ async fn one_user_many_times_in_a_batch_has_one_grant() {
         .await;
         assert_eq!(count(&answers), [2, CLAIMS - 2, 0]);
         assert_eq!(numbers(&answers).len(), 2);
-        // With keys: any of them means the share, and one alone the order.
+        // With keys: every key replays a share, but only its own key replays an order.
         let keyed = |n: usize| target.keyed("keyed", 1, &format!("key-{}", n % 3));
         let answers = at_once(
             &harness,
@@ -123,7 +123,7 @@ async fn one_key_many_times_in_a_batch_is_one_order() {
 async fn keys_in_a_batch_are_an_order_each_up_to_the_limit() {
     let mut harness = harness().await;
     let target = harness.open(open_now(sale(STOCK)).limit(100)).await;
-    // Sixty keys ten times each, two units a key: fifty orders reach the limit.
+    // Sixty keys ten times each, two units per key: fifty orders reach the limit.
     let keyed = |n: usize| target.keyed("user", 2, &format!("key-{}", n % 60));
     let answers = at_once(
         &harness,
@@ -151,7 +151,7 @@ async fn requests_without_a_key_in_a_batch_are_an_order_each_up_to_the_limit() {
     harness.audit().await;
 }
 
-/// Claims of one user from both nodes at once.
+/// Claims of one user on both nodes concurrently.
 async fn hammer(harness: &Harness, claim: impl Fn(usize) -> Claim) -> Vec<Answered> {
     let claims = || (0..CLAIMS).map(&claim).collect();
     let [one, other] = &harness.nodes[..] else {

@@ -1,4 +1,4 @@
-//! What one call makes Redis do is bounded, however many orders a campaign and a buyer have.
+//! Bounds of the work that one call makes Redis do, for any number of orders of a campaign or a buyer.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,18 +19,18 @@ use qiang_testkit::{
 
 use crate::redis_faults::harness::{Harness, blocking, name, options, wait_for};
 
-/// Orders that a call might have to step past.
+/// Orders that a call might have to skip.
 const ORDERS: u32 = 100_000;
-/// Claims that are under way at a time.
+/// Maximum claims in flight.
 const AT_ONCE: usize = 10_000;
-/// Steps of one call, at most: `STEPS_MAX` of tick.lua.
+/// Maximum steps of one call: `STEPS_MAX` of tick.lua.
 const STEPS_MAX: u64 = 5_000;
-/// Commands that a payment or a cancellation carries out, at most, with those of presence calls and ticks that fall in
-/// between: on a busy machine these are more than its own. A walk past the orders would be a hundred thousand.
+/// Maximum commands of a payment or a cancellation, including presence calls and ticks in between. On a busy machine
+/// these exceed its own commands. A walk over the orders would need a hundred thousand.
 const COMMANDS_MAX: u64 = 1_000;
 /// Keys of one buyer.
 const KEYS: usize = 5_000;
-/// How long a buyer's row is, at most: `KEYS_BYTES_MAX` of claim_sale.lua and the rest of the row.
+/// Maximum bytes of a buyer's row: `KEYS_BYTES_MAX` of claim_sale.lua and the rest of the row.
 const ROW_BYTES_MAX: i64 = 1_024 + 64;
 
 /// Calls of a command so far.
@@ -43,13 +43,13 @@ fn calls(server: &Server, command: &str) -> u64 {
     calls.unwrap_or(0)
 }
 
-/// Commands on hashes so far: what scripts look at orders and buyers with.
+/// Hash commands so far. Scripts read orders and buyers with them.
 fn on_hashes(server: &Server) -> u64 {
     let commands = ["hget", "hmget", "hset"];
     commands.map(|command| calls(server, command)).iter().sum()
 }
 
-/// A sale with [`ORDERS`] orders, of which all but the first are paid.
+/// A sale with [`ORDERS`] orders. All but the first are paid.
 struct Long {
     server: Standalone,
     clock: Arc<ManualClock>,
@@ -86,7 +86,7 @@ impl Long {
         long
     }
 
-    /// Has Redis as so many payments leave it, without waiting for them one by one.
+    /// Marks all orders but the first as paid directly in Redis, which is faster than that many payments.
     fn pay_behind_the_first(&self) {
         const PAID: &str = "for n = ARGV[1], ARGV[2] do
             local order = redis.call('HGET', KEYS[1], n)
@@ -111,7 +111,7 @@ impl Long {
         self.target.order(1)
     }
 
-    /// The campaign's position among its holds, and how often a tick has said when the next one is due.
+    /// The campaign's position among its holds, and the number of ticks that set the next due time.
     fn position(&self) -> (u64, u64) {
         blocking(|| {
             let server = self.server.primary();
@@ -136,7 +136,7 @@ async fn claim_all(harness: &Harness, claims: &[Claim]) -> Vec<Grant> {
     for ticket in tickets {
         match ticket.await.map(|claimed| claimed.outcome) {
             Ok(Outcome::Granted(grant) | Outcome::AlreadyGranted(grant)) => grants.push(grant),
-            other => panic!("a claim was answered {other:?}"),
+            other => panic!("a claim got {other:?}"),
         }
     }
     grants
@@ -151,7 +151,7 @@ async fn the_oldest_hold_expires_without_a_walk_past_all_orders() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     let expired = long.position();
-    wait_for("all orders to be stepped past", || {
+    wait_for("the ticks to skip all orders", || {
         long.position().0 > u64::from(ORDERS)
     })
     .await;
@@ -160,7 +160,7 @@ async fn the_oldest_hold_expires_without_a_walk_past_all_orders() {
         let (steps, ticks) = (first - before.0, ticks - before.1);
         assert!(steps <= STEPS_MAX * ticks, "{steps} steps in {ticks} ticks");
     }
-    // Nobody else's hold ran out, and the unit can be had again.
+    // No other user's hold expired, and the unit is in stock again.
     let tally = long.harness.nodes[0].tally(long.target.id).await.unwrap();
     assert_eq!(tally.unwrap().granted, u64::from(ORDERS - 1));
     claim_all(&long.harness, &[long.target.one("next")]).await;
@@ -185,7 +185,7 @@ async fn a_payment_and_a_cancellation_look_at_one_order() {
         let commands = blocking(|| on_hashes(long.server.primary())) - before;
         assert!(commands <= COMMANDS_MAX, "{commands} commands");
     }
-    // What is not held any more does not expire.
+    // Orders that are not held do not expire.
     long.clock.advance(2 * HOLD_MS);
     let events_max = 1;
     let ticked = || long.harness.nodes[0].submit(Command::Tick { events_max });
@@ -195,14 +195,14 @@ async fn a_payment_and_a_cancellation_look_at_one_order() {
     assert_eq!(long.state(long.target.order(2)).await, OrderState::Paid);
 }
 
-/// The bytes that Redis has of a buyer beside the orders.
+/// Size of a buyer's row in Redis, without the orders.
 fn row_bytes(harness: &Harness, server: &Server, target: Target, user: &str) -> i64 {
     let users = format!("{}:{{p00}}:c:{}:users", harness.options.prefix, target.id);
     let reply = blocking(|| server.call(&["HSTRLEN", &users, user]).unwrap());
     reply.integer().unwrap()
 }
 
-/// A server, two nodes and a sale of which one buyer may have everything.
+/// A server, two nodes, and a sale with a limit that allows one buyer everything.
 async fn one_buyer() -> (Standalone, Harness, Target) {
     let server = blocking(|| Standalone::start(&ServerOptions::new()));
     let options = Options {
@@ -229,10 +229,14 @@ async fn a_buyer_with_many_keys_has_a_short_row_and_every_replay() {
         assert_eq!(grant.number, numbers[key], "key {key}");
         assert_eq!(grant.quantity, 1 + key as u32 % 3);
     }
-    assert_eq!(numbers.iter().max(), Some(&(KEYS as u32)), "an order a key");
+    assert_eq!(
+        numbers.iter().max(),
+        Some(&(KEYS as u32)),
+        "one order per key"
+    );
     let bytes = row_bytes(&harness, server.primary(), target, "buyer");
     assert!(bytes <= ROW_BYTES_MAX, "a row of {bytes} bytes");
-    // A key stands for its request, at another node as well.
+    // A key identifies its request on another node too.
     for n in [0, KEYS / 2, KEYS - 1] {
         let other = target.keyed("buyer", 1 + (n as u32 + 1) % 3, &format!("key-{n}"));
         let refused = harness.nodes[1].claim(other).await;
@@ -241,7 +245,7 @@ async fn a_buyer_with_many_keys_has_a_short_row_and_every_replay() {
             "{refused:?}"
         );
     }
-    // A key whose order was given back still means that order.
+    // The key of a cancelled order still identifies that order.
     let order = target.order(numbers[KEYS - 1]);
     harness.nodes[0]
         .submit(Command::Cancel { order })
@@ -249,7 +253,7 @@ async fn a_buyer_with_many_keys_has_a_short_row_and_every_replay() {
         .unwrap();
     let again = claim_all(&harness, &[claim(KEYS - 1)]).await[0];
     assert_eq!(again.order.unwrap().state, OrderState::Cancelled);
-    // The numbers of another buyer with the same keys are others.
+    // Another buyer with the same keys gets new orders.
     let others = claim_all(&harness, &[target.keyed("other", 1, "key-0")]).await;
     assert_eq!(others[0].number, 1 + KEYS as u32);
 }

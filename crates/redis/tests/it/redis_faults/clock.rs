@@ -1,4 +1,4 @@
-//! Redis' clock alone decides when a campaign is open: engines that are given none agree to the millisecond.
+//! Redis' clock alone decides when a campaign is open. Engines without a clock of their own agree to the millisecond.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,14 +22,14 @@ const OPENS_IN_MS: i64 = 300;
 const OPEN_MS: i64 = 700;
 const WORKERS: usize = 8;
 
-/// What time it is at Redis.
+/// The time of Redis.
 fn time(server: &Server) -> Timestamp {
     let reply = blocking(|| server.call(&["TIME"]).unwrap());
     let word = |n: usize| reply.array()[n].text().unwrap().parse::<i64>().unwrap();
     Timestamp::from_millis(1_000 * word(0) + word(1) / 1_000)
 }
 
-/// Somebody new asks this node at every moment, gate and all, from before the start until after the end.
+/// New users claim on this node at every moment, gate included, from before the start until after the end.
 async fn ask_on(
     node: RedisEngine,
     record: Arc<Record>,
@@ -78,7 +78,7 @@ async fn the_window_opens_and_ends_by_the_clock_of_redis() {
     }
     let mut seen = [0; 3];
     for (before, (claim, claimed), after) in answers {
-        // Redis decided at some moment between.
+        // Redis decided at some moment between `before` and `after`.
         let could = match claimed.outcome {
             Outcome::NotStarted { starts_at } => {
                 seen[0] += 1;

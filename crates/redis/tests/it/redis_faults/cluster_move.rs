@@ -1,5 +1,5 @@
-//! A partition's slot moves to another server of the Cluster and back while two nodes claim: nothing is lost, nothing
-//! is granted twice, and everybody is answered in the end.
+//! A partition's slot moves to another server of the Cluster and back while two nodes claim. No grant is lost or made
+//! twice, and every user gets an answer.
 
 use std::time::Duration;
 
@@ -20,10 +20,10 @@ use crate::redis_faults::harness::{
     Harness, SHORT_PAUSE, blocking, calls_of, grant_of, name, open_now, options, wait_for, winners,
 };
 
-/// The partition whose slot moves.
+/// Partition of the moving slot.
 const PARTITION: PartitionId = PartitionId(3);
 const STOCK: u32 = 1_000_000;
-/// Between the moves of a few keys: long enough for calls to meet every stage.
+/// Pause between moves of a few keys, long enough for calls to meet every stage.
 const PAUSE: Duration = Duration::from_millis(30);
 const MOVES: usize = 4;
 
@@ -56,7 +56,7 @@ async fn moves(spread: bool) {
         load.more(200).await;
     }
     let answers = load.stop().await;
-    // What was granted on the way is known wherever it is now.
+    // Grants made during the moves are known wherever the slot is now.
     let grants: Vec<_> = answers
         .iter()
         .filter_map(|(_, claimed)| grant_of(claimed))
@@ -93,14 +93,14 @@ async fn a_slot_moves_while_units_move_between_parts() {
     moves(true).await;
 }
 
-/// Times that a node was asked for keys of a slot that is not its own yet.
+/// Number of redirected requests for keys of a slot that the node does not own yet.
 fn asked(node: &Server) -> u64 {
     blocking(|| calls_of(node, "asking"))
 }
 
-/// A move that stands still when the keys are at their new place and the slot is not: its old node redirects by `ASK`,
-/// and nothing else tells where the keys are. What needs one key is answered from there; scripts need keys that do not
-/// exist, which Redis calls to be in between, and wait. Nothing is lost, and nobody is refused.
+/// A move stops when the keys have moved but the slot has not. The old node redirects with `ASK`, and no other node
+/// knows the new place. Commands with one key are redirected there. Scripts also use keys that do not exist, which
+/// Redis answers with `TRYAGAIN`, so they wait. No grant is lost, and no user is refused.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slot_whose_keys_have_moved_is_asked_for_elsewhere() {
     const CLAIMS: usize = 100;
@@ -134,7 +134,7 @@ async fn a_slot_whose_keys_have_moved_is_asked_for_elsewhere() {
         slots.map(|slot| cluster.primary_of_slot(slot)).into()
     });
     blocking(|| cluster.begin_move(slot_of_partition(3, 4), from, to));
-    // Some keys are on either side at first.
+    // At first, some keys are on either side.
     let load = harness.start(
         {
             let claims: Vec<_> = claims(CLAIMS);
@@ -148,20 +148,20 @@ async fn a_slot_whose_keys_have_moved_is_asked_for_elsewhere() {
     let mut last = head;
     for _ in 0..READS {
         let now = node.head(PARTITION).await.unwrap();
-        assert!(
-            now >= last,
-            "the log is shorter than it was: {now} after {last}"
-        );
+        assert!(now >= last, "the log became shorter: {now} after {last}");
         last = now;
     }
-    assert!(asked(to) >= before + READS, "the keys were not asked for");
-    // Claims are on their way, and ask as well.
+    assert!(
+        asked(to) >= before + READS,
+        "the keys were not requested from the new node"
+    );
+    // Claims are in flight and are redirected too.
     let before = asked(to);
-    wait_for("claims to ask", || asked(to) > before).await;
+    wait_for("claims to be redirected", || asked(to) > before).await;
     blocking(|| cluster.end_move(slot_of_partition(3, 4), from, to));
     answers.extend(load.join().await);
     assert_eq!(winners(&answers), 2 * CLAIMS);
-    assert_eq!(harness.record.errors(), 0, "somebody was refused");
+    assert_eq!(harness.record.errors(), 0, "a user was refused");
     assert_eq!(
         node.head(PARTITION).await.unwrap(),
         head + CLAIMS as u64,

@@ -1,5 +1,5 @@
-//! Holds stand still while no node serves their partition, and only then: what is known of downtimes may be lost, held
-//! against a clock that jumps, or looked at by those who serve nobody.
+//! Holds pause only while no node serves their partition. Records of downtimes may be lost, compared with a jumping
+//! clock, or read by processes that serve no users.
 
 use std::{
     sync::Arc,
@@ -40,7 +40,7 @@ const HOUR_MS: i64 = 3_600_000;
 const TAGS: [&str; 2] = ["p00", "p01"];
 const EVENTS_MAX: usize = 1_000;
 
-/// A sale on two nodes by a clock that is moved by hand.
+/// A sale on two nodes with a clock that the test sets.
 struct World {
     harness: Harness,
     clock: Arc<ManualClock>,
@@ -71,7 +71,7 @@ impl World {
         }
     }
 
-    /// The orders of so many users.
+    /// Orders of these users.
     async fn orders(&self, users: &[&str]) -> Vec<OrderId> {
         let mut orders = Vec::new();
         for user in users {
@@ -82,7 +82,7 @@ impl World {
         orders
     }
 
-    /// Every node is gone until then.
+    /// Stops all nodes, and starts them again at that time.
     async fn down_until(&mut self, up: Timestamp) {
         self.stop().await;
         self.clock.set(up);
@@ -100,7 +100,7 @@ impl World {
         self.harness.nodes = vec![node(options, &[]).await, node(options, &[]).await];
     }
 
-    /// Has a node do what is due by now.
+    /// Sets the clock and lets a node do due work.
     async fn at(&self, now: Timestamp) {
         self.clock.set(now);
         tick(&self.harness.nodes[0]).await;
@@ -127,7 +127,7 @@ impl World {
         format!("{}:{{{tag}}}:partition", self.harness.options.prefix)
     }
 
-    /// Waits until some node has said that it serves both partitions now.
+    /// Waits until a node has recorded that it serves both partitions now.
     async fn served_now(&self) {
         let now = qiang_core::ports::Clock::now(&*self.clock);
         let now = Some(now.as_millis().to_string());
@@ -136,7 +136,7 @@ impl World {
                 .iter()
                 .all(|up| *up == now)
         };
-        wait_for("a node that serves", is_noted).await;
+        wait_for("a node to record that it serves", is_noted).await;
     }
 }
 
@@ -166,7 +166,7 @@ async fn state(node: &RedisEngine, order: OrderId) -> OrderState {
     view.unwrap().grant.order.unwrap().state
 }
 
-/// One node stops for an hour, and comes back: the other one has been there.
+/// One node stops for an hour and starts again. The other one has served all the time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_of_two_nodes_is_enough() {
     let mut world = World::new(shared()).await;
@@ -183,7 +183,7 @@ async fn one_of_two_nodes_is_enough() {
     world.harness.audit().await;
 }
 
-/// Nodes that are given no time: the time between two signs of them is Redis'.
+/// Nodes without a clock of their own: the time between two uptime records is measured by Redis.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_gap_by_the_clock_of_redis_is_a_downtime() {
     let reply = blocking(|| shared().primary().call(&["TIME"]).unwrap());
@@ -205,7 +205,8 @@ async fn a_gap_by_the_clock_of_redis_is_a_downtime() {
     world.harness.audit().await;
 }
 
-/// A tick waits for a ledger that says nothing, for twice as long as nobody may have served a partition. It was served.
+/// A tick waits for a ledger that does not answer, for twice the time that counts as a downtime. The partition was
+/// served during the wait.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tick_that_waits_is_no_downtime() {
     const LONGER_MS: i64 = 6_000;
@@ -218,14 +219,14 @@ async fn a_tick_that_waits_is_no_downtime() {
     node.recall_from(Arc::new(ledger));
     let call = |words: &[&str]| blocking(|| shared().primary().call(words).unwrap());
     let key = |rest: &str| format!("{}:{{p00}}:{rest}", options.prefix);
-    // It may have left.
+    // The campaign may have been evicted, so the call needs the ledger.
     let order = OrderId {
         campaign: id(1),
         number: 1,
     };
     call(&["ZADD", &key("agenda"), "0", &order.campaign.to_string()]);
     let asked = tokio::time::timeout(Duration::from_secs(1), node.order(order)).await;
-    assert!(asked.is_err(), "the ledger answers: {asked:?}");
+    assert!(asked.is_err(), "the ledger must not answer: {asked:?}");
     let partition = key("partition");
     let up = || -> i64 {
         let up = call(&["HGET", &partition, "up"]);
@@ -233,21 +234,22 @@ async fn a_tick_that_waits_is_no_downtime() {
     };
     let (before, until) = (up(), Instant::now() + INSIST_MAX);
     while up() < before + LONGER_MS {
-        assert!(Instant::now() < until, "nobody serves");
+        assert!(Instant::now() < until, "no node records that it serves");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     assert_eq!(call(&["HGET", &partition, "downs"]).text(), None);
     node.close().await;
 }
 
-/// A process that settles, and serves nobody, does what is due, and ends no hold. Who is told to do what is due does.
+/// A process that settles but serves no users does due work, but ends no hold. A node that gets an explicit tick ends
+/// it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_can_pay_a_worker() {
     let mut world = World::new(shared()).await;
     let orders = world.orders(&["a", "b", "c"]).await;
     world.served_now().await;
     world.stop().await;
-    // The window is over as well.
+    // The window has ended too.
     let up = OPENS.plus_millis(2 * HOUR_MS);
     world.clock.set(up);
     let alone = Options {
@@ -261,13 +263,13 @@ async fn nobody_can_pay_a_worker() {
     };
     let until = Instant::now() + INSIST_MAX;
     while !is_closed().await {
-        assert!(Instant::now() < until, "the worker does nothing");
+        assert!(Instant::now() < until, "the worker does no due work");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     for order in &orders {
         assert_eq!(state(&worker, *order).await, OrderState::Held);
     }
-    // A node that has not said yet that it serves takes a payment as it will when it has.
+    // A node that has not recorded its first uptime yet already accepts a payment.
     let paid = pay(&worker, orders[2]).await;
     assert_eq!(paid, PaymentOutcome::Paid);
     let began = Some(OPENS.as_millis().to_string());
@@ -288,8 +290,8 @@ async fn nobody_can_pay_a_worker() {
     world.harness.audit().await;
 }
 
-/// A node that starts while the clock is an hour ahead takes the hour for a downtime. It is none once the clock is
-/// back.
+/// A node starts while the clock is an hour ahead, and counts the hour as a downtime. When the clock is right again,
+/// the downtime is removed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_clock_that_was_ahead_leaves_no_downtime() {
     let mut world = World::new(shared()).await;
@@ -313,7 +315,7 @@ async fn a_clock_that_was_ahead_leaves_no_downtime() {
     world.harness.audit().await;
 }
 
-/// Redis comes back as it was before it noted a downtime: what lies behind counts as one, and no hold is shorter.
+/// Redis loses the record of a downtime. The time after its last record counts as one, and no hold is shorter.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_downtime_that_is_forgotten_is_found_again() {
     let mut world = World::new(shared()).await;
@@ -342,7 +344,7 @@ async fn a_downtime_that_is_forgotten_is_found_again() {
     world.harness.audit().await;
 }
 
-/// Of many downtimes the newest are kept apart, and no hold is shorter for it.
+/// Only the newest of many downtimes are kept apart, and no hold is shorter because of that.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn as_many_downtimes_are_known_as_there_is_room_for() {
     let mut world = World::new(shared()).await;
@@ -372,7 +374,7 @@ async fn as_many_downtimes_are_known_as_there_is_room_for() {
     let (_, ended) = known[1].split_once(':').unwrap();
     assert_eq!(noted[0], format!("{began}:{ended}"));
     assert_eq!(noted[63], format!("{}:{}", up.as_millis(), now.as_millis()));
-    // Up for a second, and a tenth of one 63 times, of which the first counts as down by now.
+    // Up for one second, and 63 times for a tenth of one. The first of these now counts as down.
     let end = now.plus_millis(HOLD_MS - 1_000 - 63 * 100);
     world.at(end.plus_millis(-1)).await;
     assert_eq!(world.state(orders[0]).await, OrderState::Held);
@@ -381,7 +383,7 @@ async fn as_many_downtimes_are_known_as_there_is_room_for() {
     world.harness.audit().await;
 }
 
-/// One partition was away, and the other one was served all the time: holds of a spread sale end part by part.
+/// One partition was down and the other was served all the time. Holds of a spread sale end shard by shard.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_part_of_a_sale_has_its_own_downtimes() {
     let options = Options {
@@ -419,7 +421,7 @@ async fn each_part_of_a_sale_has_its_own_downtimes() {
     world.harness.audit().await;
 }
 
-/// Redis has nothing any more, and the partition is rebuilt: nobody knows when it was down, so holds begin anew.
+/// Redis loses everything and the partition is rebuilt. Its downtimes are unknown, so holds start again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn holds_begin_anew_where_redis_has_lost_everything() {
     let server = blocking(|| Standalone::start(&ServerOptions::new()));

@@ -1,5 +1,5 @@
-//! A Redis that comes back empty, once or several times, with and without load: the repair may stop at every step, and
-//! may be repeated and raced. In the end all units are there again, each once, and all partitions grant.
+//! Redis restarts empty, once or several times, with and without load. A repair may stop at every step, be repeated,
+//! and race with another. At the end every unit exists exactly once, and all partitions grant.
 
 mod stopped;
 
@@ -36,13 +36,13 @@ use crate::redis_faults::harness::{
 
 /// Units of the large sale.
 const MANY: u32 = 1_200_000;
-/// Units of the sale whose repair is stopped at every step.
+/// Units of the sale with a repair that stops at every step.
 const SOME: u32 = 1_000;
 /// Claims between two faults.
 const CLAIMS: usize = 300;
-/// Entries that no node can name are those whose answers were under way when Redis lost them.
+/// Maximum entries that no node can name: answers in flight when Redis lost them.
 const UNKNOWN_MAX: u64 = 500;
-/// Claims of a round that the ledger has when Redis is emptied, and claims that it does not have.
+/// Claims per round that are settled before Redis is emptied, and claims that are not.
 const SETTLED: usize = 4;
 const UNSETTLED: usize = 6;
 const PAUSE: Duration = Duration::from_millis(20);
@@ -79,7 +79,7 @@ impl World {
         self.harness.open(builder).await
     }
 
-    /// All nodes repair, and one settles and tells the others of it, as processes do.
+    /// Starts all nodes' repairs. One node settles and reports positions to the others, as processes do.
     fn run(&mut self) {
         for node in &self.harness.nodes {
             let host = Host::new("monitor");
@@ -92,7 +92,7 @@ impl World {
         self.settling = Some(tokio::spawn(async move {
             loop {
                 for partition in nodes[1].partitions() {
-                    // What fails is done the next time.
+                    // A failure is retried in the next round.
                     let _ = settle_once(&nodes[1], &*ledger, partition, 4_096).await;
                 }
                 tell(&nodes, &ledger).await;
@@ -155,12 +155,12 @@ impl World {
         self.harness.nodes.iter().all(open)
     }
 
-    /// Waits until as many nodes have offered to each partition what they have answered of its loss.
+    /// Waits until this many nodes have offered their answers of the loss to each partition.
     async fn all_offered(&self, nodes: usize) {
         wait_for("the offers", || (0..2).all(|id| self.offers(id) >= nodes)).await;
     }
 
-    /// Nodes that have offered all that they have answered of a partition's present loss.
+    /// Number of nodes that have offered all their answers of a partition's current loss.
     fn offers(&self, partition: u16) -> usize {
         let key = self.key(partition);
         let answers = key.replace(":partition", ":answers");
@@ -171,7 +171,7 @@ impl World {
             let loss = loss.join("-");
             let offers = self.redis().call(&["HVALS", &answers]).unwrap();
             let texts = offers.array().iter().filter_map(|it| it.text());
-            // LOSS ATTEMPT ALL-FROM, once the last chunk is there.
+            // The value is `LOSS ATTEMPT ALL-FROM` once the last chunk is there.
             texts
                 .map(|it| it.split(' ').collect::<Vec<_>>())
                 .filter(|words| words.len() == 3 && words[0] == loss)
@@ -183,7 +183,7 @@ impl World {
         wait_for("all partitions", || self.is_open()).await;
     }
 
-    /// Units that repairs have withheld of a campaign, as the ledger has it.
+    /// Units of a campaign that repairs have withheld, from the ledger.
     async fn withheld(&self, campaign: CampaignId) -> u64 {
         let mut units = 0;
         for partition in self.harness.nodes[0].partitions() {
@@ -194,7 +194,7 @@ impl World {
         units
     }
 
-    /// All units are there, and no more than this many are withheld.
+    /// Checks that no unit is missing and at most this many are withheld.
     async fn check(&self, target: Target, units: u32, withheld_max: u64) {
         self.settle_all().await;
         let withheld = self.withheld(target.id).await;
@@ -227,7 +227,7 @@ impl Drop for World {
     }
 }
 
-/// Tells nodes up to where the ledger has their partitions.
+/// Reports the ledger's positions to the nodes.
 async fn tell(nodes: &[RedisEngine], ledger: &SqliteLedger) {
     let positions = ledger.positions().await.unwrap();
     for node in nodes {
@@ -238,18 +238,18 @@ async fn tell(nodes: &[RedisEngine], ledger: &SqliteLedger) {
     }
 }
 
-/// When Redis is emptied after the first time.
+/// Time of a second loss.
 #[derive(Debug, Clone, Copy)]
 enum Again {
-    /// While nodes say what they have answered.
+    /// While nodes offer their answers.
     Waiting,
-    /// When a repair has begun to move positions.
+    /// When a repair has started to move positions.
     Repairing,
     /// When all partitions grant again.
     Repaired,
 }
 
-/// A large sale that is spread and a small one, under load.
+/// A large spread sale and a small sale, under load.
 async fn is_emptied(again: &[Again]) {
     let mut world = World::new(|url| Options {
         partitions: 8,
@@ -301,7 +301,8 @@ async fn a_redis_that_is_emptied_again_and_again_grants_again() {
     is_emptied(&[Again::Waiting, Again::Repairing, Again::Repaired]).await;
 }
 
-/// A partition that has lost everything is repaired while Redis has no memory left, also from a part that has not.
+/// A partition that has lost everything is repaired while Redis has no free memory, also from a shard that lost
+/// nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_partition_is_repaired_without_memory() {
     let mut world = World::new(|url| Options {
@@ -330,7 +331,7 @@ async fn a_partition_is_repaired_without_memory() {
     world.harness.replay(&answers).await;
 }
 
-/// Orders that cost nothing stay paid, also those that only nodes know of, and no unit is withheld for them.
+/// Free orders stay paid, also if only nodes know them, and no unit is withheld for them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn free_orders_stay_paid_when_redis_is_emptied() {
     let mut world = World::new(options).await;

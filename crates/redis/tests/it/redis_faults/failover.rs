@@ -1,4 +1,4 @@
-//! The primary is killed under load: what was acknowledged by a replica is kept, and the nodes go on by themselves.
+//! The primary is killed under load. Entries that a replica acknowledged survive, and the nodes continue automatically.
 
 use std::time::Duration;
 
@@ -14,17 +14,17 @@ use crate::redis_faults::harness::{
     wait_for,
 };
 
-/// Between two claims of one worker: the load must last for the whole failover.
+/// Pause between two claims of one worker, so that the load lasts for the whole failover.
 const PAUSE: Duration = Duration::from_millis(30);
 /// Claims before the fault, and after it.
 const CLAIMS: usize = 500;
-/// Claims that are answered with an error because replicas do not confirm them, before the primary is killed.
+/// Claims that end in an error because no replica confirms them, before the primary is killed.
 const UNCONFIRMED: usize = 100;
-/// Longer than a replica takes, by far.
+/// Much longer than a replica needs.
 const REPLICA_TIMEOUT: Duration = Duration::from_millis(200);
 const SUPPLY: u32 = 50_000;
 
-/// A load on a sale and a packet at once, which goes on until `fault` is over and some more claims were made.
+/// Claims on a sale and a packet until `fault` has ended and some more claims were made.
 async fn under_load(harness: &mut Harness, fault: impl AsyncFnOnce(&Record)) {
     let on_sale = harness
         .open(open_now(sale(SUPPLY)).ack(AckLevel::Replica))
@@ -33,7 +33,7 @@ async fn under_load(harness: &mut Harness, fault: impl AsyncFnOnce(&Record)) {
     let packet = harness
         .open(open_now(red_packet(100 * i64::from(SUPPLY), SUPPLY, equal)).ack(AckLevel::Replica))
         .await;
-    // Everybody asks twice.
+    // Every user claims twice.
     let made = move |n: usize| Some(if n % 4 < 2 { &on_sale } else { &packet }.one(&name(n / 4)));
     let load = harness.start(made, PAUSE);
     load.more(CLAIMS).await;
@@ -45,7 +45,7 @@ async fn under_load(harness: &mut Harness, fault: impl AsyncFnOnce(&Record)) {
     replay_confirmed(harness, &answers).await;
 }
 
-/// Everybody asks each node again, until replicas confirm that, and gets the very same grant.
+/// Every user claims again on each node, until replicas confirm the answer, and gets the same grant.
 async fn replay_confirmed(harness: &Harness, answers: &[Answered]) {
     for node in &harness.nodes {
         let node = std::slice::from_ref(node);
@@ -71,7 +71,7 @@ async fn kill_ahead_of_replicas(primary: &Server, record: &Record) {
     blocking(|| primary.kill());
 }
 
-/// Supply suffices for all, so every claim is granted, at the level that was asked for.
+/// The supply suffices for all users, so every claim must be granted at the required level.
 fn every_one_granted(answers: &[Answered]) {
     for (claim, claimed) in answers {
         assert!(grant_of(claimed).is_some(), "{claim:?}: {claimed:?}");
@@ -115,13 +115,13 @@ async fn a_killed_primary_of_a_cluster_loses_nothing_that_was_acknowledged() {
     };
     let mut harness = Harness::new(options).await;
     under_load(&mut harness, async |record| {
-        // The two campaigns live in these partitions, which are not on the same primary.
+        // The two campaigns are on these partitions, which have different primaries.
         for slot in [slot_of_partition(1, 4), slot_of_partition(2, 4)] {
             let old = blocking(|| cluster.primary_of_slot(slot));
             kill_ahead_of_replicas(old, record).await;
             blocking(|| {
                 cluster.wait_for_failover(slot, old);
-                // Without a replica, nothing can be acknowledged by one.
+                // Without a replica, no grant can be acknowledged by one.
                 old.start_again();
                 cluster.wait_until_whole();
             });

@@ -1,4 +1,4 @@
-//! The script cache is flushed all the time, and no client notices.
+//! The script cache is flushed continuously, and no client notices.
 
 use std::sync::{
     Arc,
@@ -15,14 +15,14 @@ use crate::redis_faults::harness::{
     Harness, SHORT_PAUSE, blocking, name, open_now, patient, wait_for, winners,
 };
 
-/// Flushes on one connection.
+/// Flushes per connection.
 const RUN: usize = 50;
-/// Flushes and claims at least.
+/// Minimum flushes, and minimum claims.
 const FLUSHES: usize = 2_000;
 const CLAIMS: usize = 3_000;
 const STOCK: u32 = 2_000;
 
-/// Somebody who flushes the script cache until dropped.
+/// A thread that flushes the script cache until this is dropped.
 struct Flushing {
     count: Arc<AtomicUsize>,
     stop: Arc<AtomicBool>,
@@ -34,7 +34,7 @@ impl Flushing {
         let (server, counted, stopped) =
             (Arc::clone(server), Arc::clone(&count), Arc::clone(&stop));
         tokio::task::spawn_blocking(move || {
-            // Without a pause on one connection: a call meets several of them.
+            // Many flushes on one connection without a pause, so that one call meets several.
             let flush: &[&str] = &["SCRIPT", "FLUSH"];
             while !stopped.load(Ordering::Acquire) {
                 server.primary().calls(&[flush; RUN]).unwrap();

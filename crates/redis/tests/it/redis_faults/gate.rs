@@ -1,5 +1,5 @@
-//! After the sell-out, a node's losers do not reach Redis, winners still do, and a returned unit can be claimed at
-//! once.
+//! After a sell-out, claims of losers on a node do not reach Redis, but those of winners do. A returned unit can be
+//! claimed at once.
 
 use std::time::{Duration, Instant};
 
@@ -26,13 +26,14 @@ use crate::redis_faults::harness::{
 
 const STOCK: u32 = 100;
 const LOSERS: usize = 1_000;
-/// Polling comes every second; what is pushed comes well before, if not each time on a busy machine.
+/// The gate polls every second. A pushed invalidation usually arrives well before that, even on a busy machine.
 const PUSHED_MAX: Duration = Duration::from_millis(300);
-/// What is polled comes that early in seven of ten cases not: of seven times in a row, most would be late.
+/// Minimum invalidations of seven within `PUSHED_MAX`. A poll is that early in three of ten cases, so most of seven
+/// polls would be late.
 const PUSHED_MIN: usize = 5;
 const POLLED_MAX: Duration = Duration::from_secs(5);
 
-/// A claim as the service makes it: the gate first.
+/// A claim as the service makes it: on the gate first.
 async fn knock(node: &RedisEngine, claim: &Claim) -> Outcome {
     match node.peek(claim) {
         Some(outcome) => outcome,
@@ -40,7 +41,7 @@ async fn knock(node: &RedisEngine, claim: &Claim) -> Outcome {
     }
 }
 
-/// Calls of campaigns' scripts so far; a poll is sent whole.
+/// Script calls so far. A poll sends the script's text, so it is not counted.
 fn calls(server: &Server) -> u64 {
     calls_of(server, "evalsha")
 }
@@ -58,23 +59,25 @@ async fn sold_out(harness: &mut Harness) -> (Target, Vec<Answered>) {
     (target, answers)
 }
 
-/// Has the gate of a node learn that the sale is sold out.
+/// Waits until a node's gate knows that the sale is sold out.
 async fn know(node: &RedisEngine, target: Target) {
     learn(node, target, Outcome::SoldOut { remaining: 0 }).await;
 }
 
-/// Has the gate of a node learn how losers are answered: a claim is decided by Redis, the next ones by the gate.
+/// Waits until a node's gate answers losers. Redis decides one claim, and the gate the next ones.
 async fn learn(node: &RedisEngine, target: Target, answer: Outcome) {
     let until = Instant::now() + POLLED_MAX;
     while node.peek(&target.one("loser")).is_none() {
         assert_eq!(knock(node, &target.one("loser")).await, answer);
-        assert!(Instant::now() < until, "the gate never learns");
+        assert!(
+            Instant::now() < until,
+            "the gate does not learn the answer in time"
+        );
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
-/// Returns a unit on one node, and measures how long it takes until the gate of another node opens; `next` gets the
-/// unit there.
+/// Returns a unit on one node, and measures the time until the gate of another node opens. `next` gets the unit there.
 async fn returned(
     harness: &Harness,
     here: &RedisEngine,
@@ -114,7 +117,7 @@ async fn losers_are_answered_by_their_node() {
         before,
         "losers reached Redis"
     );
-    // Winners do: they have their grant.
+    // Winners do: they get their grant.
     for (claim, claimed) in &answers {
         if let Some(grant) = grant_of(claimed) {
             assert_eq!(
@@ -125,7 +128,7 @@ async fn losers_are_answered_by_their_node() {
     }
     assert!(
         blocking(|| calls(server.primary())) > before,
-        "the count sees script calls"
+        "the counter counts script calls"
     );
 
     let orders: Vec<_> = answers
@@ -148,14 +151,14 @@ async fn losers_are_answered_by_their_node() {
             know(node, target).await;
         }
     }
-    // A pause and a close invalidate as well.
+    // A pause and a close invalidate too.
     let campaign = target.id;
     let mut known = Outcome::SoldOut { remaining: 0 };
     for (action, answer) in [
         (CampaignAction::Pause, Outcome::Paused),
         (CampaignAction::Close, Outcome::Ended),
     ] {
-        // A gate that knows nothing yet would have nothing to forget.
+        // The gate must first know an answer to be invalidated.
         learn(other, target, known).await;
         let reply = one.submit(Command::Act { campaign, action }).await;
         assert!(matches!(reply, Ok(Reply::Acted(_))), "{reply:?}");
@@ -163,7 +166,7 @@ async fn losers_are_answered_by_their_node() {
             .record
             .note(Command::Act { campaign, action }, reply);
         let started = Instant::now();
-        wait_for("the gate to hear", || {
+        wait_for("the gate to get the invalidation", || {
             other.peek(&target.one("loser")) != Some(known)
         })
         .await;
@@ -172,12 +175,12 @@ async fn losers_are_answered_by_their_node() {
         known = answer;
     }
     let pushed = took_each.iter().filter(|took| **took < PUSHED_MAX).count();
-    assert!(pushed >= PUSHED_MIN, "news took {took_each:?}");
+    assert!(pushed >= PUSHED_MIN, "invalidations took {took_each:?}");
     harness.audit().await;
 }
 
-/// A node that did not run for a moment has not read what came meanwhile: whoever was granted something elsewhere is
-/// not refused by it.
+/// A node that was stopped for a moment missed invalidations. It must not refuse a user who got a grant on another
+/// node.
 #[test]
 fn a_node_that_was_stopped_compares_before_it_answers() {
     const PAUSE: Duration = Duration::from_millis(800);
@@ -189,7 +192,7 @@ fn a_node_that_was_stopped_compares_before_it_answers() {
         know(&there, target).await;
         there
     });
-    // Nothing runs on the other runtime meanwhile.
+    // Nothing runs on the other runtime during this time.
     let stopped = Instant::now();
     let next = target.one("next");
     running.block_on(async {
@@ -209,7 +212,7 @@ fn a_node_that_was_stopped_compares_before_it_answers() {
     stopping.block_on(async {
         let again = knock(&there, &next).await;
         assert!(matches!(again, Outcome::AlreadyGranted(_)), "{again:?}");
-        // It answers by itself again, what is true.
+        // The gate then answers again, correctly.
         know(&there, target).await;
         assert_eq!(there.peek(&next), None);
     });
@@ -221,7 +224,7 @@ fn runtime(builder: &mut Builder) -> Runtime {
     builder.enable_all().build().unwrap()
 }
 
-/// A sale that is sold out, and one of its orders.
+/// A sold-out sale and one of its orders.
 async fn running_sold_out() -> (Standalone, Harness, Target, OrderId) {
     let server = blocking(|| Standalone::start(&ServerOptions::new()));
     let mut harness = Harness::new(options(server.url())).await;
@@ -233,14 +236,14 @@ async fn running_sold_out() -> (Standalone, Harness, Target, OrderId) {
     (server, harness, target, order)
 }
 
-/// The connection with the invalidations is half open: nothing arrives, and no error either.
+/// The connection for invalidations is half open: it delivers neither data nor an error.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_gate_without_invalidations_polls() {
     let server = blocking(|| Standalone::start(&ServerOptions::new()));
     let mut harness = Harness::new(options(server.url())).await;
     let (target, answers) = sold_out(&mut harness).await;
     let proxy = FaultProxy::start(server.addr()).await;
-    // Invalidations come through the first address alone; everything else may take the second.
+    // Invalidations use the first address only. All other calls may use the second.
     let deaf = Options {
         urls: vec![format!("redis://{}", proxy.addr()), server.url()],
         ..harness.options.clone()
@@ -260,7 +263,7 @@ async fn a_gate_without_invalidations_polls() {
         target.one("next"),
     )
     .await;
-    assert!(took < POLLED_MAX, "looking took {took:?}");
+    assert!(took < POLLED_MAX, "the poll took {took:?}");
     harness.audit().await;
 }
 
@@ -283,12 +286,12 @@ async fn invalidations_that_were_cut_off_are_not_missed() {
         });
         let next = target.one(&format!("next-{n}"));
         let took = returned(&harness, &harness.nodes[0], &harness.nodes[1], order, next).await;
-        assert!(took < POLLED_MAX, "looking took {took:?}");
+        assert!(took < POLLED_MAX, "the poll took {took:?}");
     }
     harness.audit().await;
 }
 
-/// The gate keeps whom it knows: a campaign that sells out again and again is not read from the beginning each time.
+/// The gate keeps the users that it has read: a campaign that sells out again is not read from the start.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_second_sell_out_is_about_the_orders_made_meanwhile() {
     const MANY: u32 = 20_000;
@@ -304,7 +307,7 @@ async fn a_second_sell_out_is_about_the_orders_made_meanwhile() {
     }
     let scans = || blocking(|| calls_of(server.primary(), "hscan"));
     let before = scans();
-    assert!(before > 0, "the first time it is read whole");
+    assert!(before > 0, "the first sell-out reads all users");
     for n in 0..5 {
         let order = target.order(1 + n);
         let next = target.one(&format!("next-{n}"));
@@ -319,7 +322,7 @@ async fn a_second_sell_out_is_about_the_orders_made_meanwhile() {
     harness.audit().await;
 }
 
-/// Nobody may publish, so only the poll tells, and every answer takes its time.
+/// No user may publish, so only polls carry the news, and every answer is slow.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_campaigns_are_polled_as_fast_as_one() {
     const CAMPAIGNS: usize = 200;
@@ -363,8 +366,8 @@ async fn many_campaigns_are_polled_as_fast_as_one() {
     harness.audit().await;
 }
 
-/// What a node learnt before the start is no answer for those who were granted something since, wherever the clock of
-/// Redis is set: back before the start, forth, and back again.
+/// Answers that a node learned before the start must not reach users that were granted since. Redis' clock is set back
+/// before the start, forward, and back again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_has_a_grant_gets_it_wherever_the_clock_is_set() {
     let server = blocking(|| Standalone::start(&ServerOptions::new()));
@@ -390,7 +393,7 @@ async fn whoever_has_a_grant_gets_it_wherever_the_clock_is_set() {
     for round in 0..3 {
         clock.set(OPENS);
         for target in targets {
-            // There, the gate has not learnt of anything but the clock.
+            // On the other node, the gate has only learned of the clock.
             let claim = target.keyed(&name(round), 1, "key");
             let claimed = harness.record.ask(&here, &claim).await.unwrap();
             assert!(
@@ -415,12 +418,15 @@ async fn whoever_has_a_grant_gets_it_wherever_the_clock_is_set() {
     harness.audit().await;
 }
 
-/// Asks until the gate of a node gives such an answer by itself.
+/// Claims until the gate of a node gives such an answer.
 async fn wait_for_knock(node: &RedisEngine, claim: &Claim, such: impl Fn(&Outcome) -> bool) {
     let until = Instant::now() + POLLED_MAX;
     while node.peek(claim).is_none() {
         assert!(such(&knock(node, claim).await));
-        assert!(Instant::now() < until, "the gate never learns");
+        assert!(
+            Instant::now() < until,
+            "the gate does not learn the answer in time"
+        );
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert!(such(&knock(node, claim).await));

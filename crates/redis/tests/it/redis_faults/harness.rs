@@ -1,5 +1,5 @@
-//! Engine handles ("nodes") on one Redis, concurrent users who ask until they are answered, and the audit of all
-//! answers.
+//! Harness: engine handles ("nodes") on one Redis, concurrent users that claim until they get an answer, and the audit
+//! of all answers.
 
 use std::{
     collections::HashMap,
@@ -25,20 +25,20 @@ use qiang_testkit::{
     servers::redis::{Options as ServerOptions, Server, Standalone},
 };
 
-/// Claims that wait at a time.
+/// Maximum concurrent claims.
 const WORKERS: usize = 48;
-/// For how long a user asks again before it counts as no answer.
+/// Maximum time of a user's retries. After it, the test fails.
 pub(crate) const INSIST_MAX: Duration = Duration::from_secs(60);
-/// Between two attempts of one user.
+/// Pause between two attempts of one user.
 const AGAIN_AFTER: Duration = Duration::from_millis(20);
-/// Between two claims of one worker, where a load is to last for a while.
+/// Pause between two claims of one worker, for a load that must last.
 pub(crate) const SHORT_PAUSE: Duration = Duration::from_millis(10);
-/// How long the log may take to be kept by replicas.
+/// Maximum time until replicas have the log.
 const LOG_MAX: Duration = Duration::from_secs(30);
 /// Entries read from a log at a time.
 const READ_MAX: usize = 1_000;
 
-/// A window that is open whatever the clock of Redis says: 20 years from 2020 on.
+/// Sets a window that is open for any usual time of Redis: 20 years from 2020.
 pub(crate) fn open_now(builder: Builder) -> Builder {
     builder.window(Timestamp::from_millis(1_577_836_800_000), 631_152_000_000)
 }
@@ -49,13 +49,13 @@ pub(crate) fn shared() -> &'static Standalone {
     SERVER.get_or_init(|| Standalone::start(&ServerOptions::new()))
 }
 
-/// Keys of its own.
+/// A prefix for keys that no other test uses.
 pub(crate) fn prefix() -> String {
     static HARNESSES: AtomicU64 = AtomicU64::new(0);
     format!("faults{}", HARNESSES.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Two partitions on one server, short patience with connections.
+/// Options for two partitions on one server, with short timeouts for connections.
 pub(crate) fn options(url: String) -> Options {
     Options {
         urls: vec![url],
@@ -66,7 +66,7 @@ pub(crate) fn options(url: String) -> Options {
     }
 }
 
-/// The same, for tests in which no request may fail: on a busy machine one may take longer than the default allows.
+/// Options for tests in which no request may fail. On a busy machine a request may take longer than the default allows.
 pub(crate) fn patient(url: String) -> Options {
     Options {
         try_for: Duration::from_secs(50),
@@ -79,7 +79,7 @@ pub(crate) async fn node(options: &Options, settled: &[(PartitionId, Seq)]) -> R
     connected.unwrap_or_else(|error| panic!("{error:?}"))
 }
 
-/// Takes every partition through the way of a grant.
+/// Probes every partition on the path of a grant.
 pub(crate) async fn probe(node: &RedisEngine) -> Result<(), EngineError> {
     for partition in node.partitions() {
         node.probe(partition).await?;
@@ -95,7 +95,7 @@ pub(crate) fn name(n: usize) -> String {
 /// A claim and its answer.
 pub(crate) type Answered = (Claim, Claimed);
 
-/// Everything that was asked and answered.
+/// All requests and answers.
 #[derive(Default)]
 pub(crate) struct Record {
     exchanges: Mutex<Vec<Exchange>>,
@@ -109,7 +109,7 @@ impl Record {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Errors that reached clients.
+    /// Number of errors that reached clients.
     pub(crate) fn errors(&self) -> usize {
         self.errors.load(Ordering::Relaxed)
     }
@@ -130,7 +130,7 @@ impl Record {
             .push(Exchange::Claim(claim.clone(), outcome));
     }
 
-    /// One attempt.
+    /// Makes one attempt.
     pub(crate) async fn ask(
         &self,
         node: &RedisEngine,
@@ -141,7 +141,7 @@ impl Record {
         answer
     }
 
-    /// Asks one node after the other until one decides.
+    /// Claims on one node after the other until one decides.
     pub(crate) async fn insist(
         &self,
         nodes: &[RedisEngine],
@@ -155,7 +155,7 @@ impl Record {
                 Err(error) => error,
             };
             assert!(!matches!(error, EngineError::Refused(_)), "{error:?}");
-            assert!(Instant::now() < until, "no answer in a minute: {error}");
+            assert!(Instant::now() < until, "no decision in a minute: {error}");
             tokio::time::sleep(AGAIN_AFTER).await;
         }
         unreachable!("attempts do not end")
@@ -170,7 +170,7 @@ pub(crate) struct Harness {
 }
 
 impl Harness {
-    /// Two nodes.
+    /// Creates two nodes.
     pub(crate) async fn new(options: Options) -> Self {
         let nodes = vec![node(&options, &[]).await, node(&options, &[]).await];
         Self {
@@ -181,7 +181,7 @@ impl Harness {
         }
     }
 
-    /// Opens a campaign. It is open already, unless it has a window of its own.
+    /// Opens a campaign. It is open at once, unless it has its own window.
     pub(crate) async fn open(&mut self, builder: Builder) -> Target {
         let setup = builder.setup(self.setups.len() as u64 + 1);
         self.setups.push(setup.clone());
@@ -192,14 +192,14 @@ impl Harness {
         Target::of(&setup)
     }
 
-    /// A command, recorded.
+    /// Submits a command and records it.
     pub(crate) async fn submit(&self, node: usize, command: Command) -> Result<Reply, EngineError> {
         let reply = self.nodes[node].submit(command.clone()).await;
         self.record.note(command, reply.clone());
         reply
     }
 
-    /// All users ask, some at a time, on both nodes, until they are answered.
+    /// All users claim, a bounded number at a time, on both nodes, until they get an answer.
     pub(crate) async fn ask_all(&self, claims: Vec<Claim>) -> Vec<Answered> {
         let count = claims.len();
         let claims = Arc::new(claims);
@@ -209,7 +209,7 @@ impl Harness {
         answers
     }
 
-    /// The same, but each user asks once, and gives up at an error.
+    /// The same, but each user claims once and gives up at an error.
     pub(crate) fn start_once(
         &self,
         made: impl Fn(usize) -> Option<Claim> + Send + Sync + 'static,
@@ -217,8 +217,8 @@ impl Harness {
         self.start_with(made, SHORT_PAUSE, false)
     }
 
-    /// Starts a load: the n-th user claims `made(n)`, until that is nothing or the load is stopped. Each of a
-    /// bounded number of workers pauses between two claims.
+    /// Starts a load: the n-th user claims `made(n)`, until that is `None` or the load is stopped. Each of a bounded
+    /// number of workers pauses between two claims.
     pub(crate) fn start(
         &self,
         made: impl Fn(usize) -> Option<Claim> + Send + Sync + 'static,
@@ -274,7 +274,7 @@ impl Harness {
             let head = self.nodes[0].head(partition).await.unwrap();
             while log.len() < head as usize {
                 let after = log.last().map_or(0, |entry| entry.seq);
-                // What replicas do not have yet is not shown.
+                // Entries that replicas do not have yet are not shown.
                 log.extend(
                     self.nodes[0]
                         .read(partition, after, READ_MAX)
@@ -288,7 +288,7 @@ impl Harness {
         logs
     }
 
-    /// Audits the history, and checks that every grant was answered to its user.
+    /// Audits the history, and checks that every grant is in an answer to its user.
     pub(crate) async fn audit(&self) -> ExpectedLedger {
         let logs = self.logs().await;
         self.audit_logs(logs, true).await
@@ -312,15 +312,15 @@ impl Harness {
         for (id, account) in &expected.accounts {
             for (number, row) in &account.rows {
                 let known = answers.get(&(*id, *number));
-                let known =
-                    known.unwrap_or_else(|| panic!("{:?} was not answered {number}", row.user));
+                let known = known
+                    .unwrap_or_else(|| panic!("{:?} got no answer with grant {number}", row.user));
                 assert_eq!(known.0, row.user.as_str());
             }
         }
         expected
     }
 
-    /// Every grant that was answered, and to whom: the same every time.
+    /// All answered grants with their users. A grant must be the same in every answer.
     pub(crate) fn grants(&self) -> HashMap<(CampaignId, u32), (String, Grant)> {
         let mut answers: HashMap<_, (String, Grant)> = HashMap::new();
         for exchange in self.record.exchanges().iter() {
@@ -331,19 +331,19 @@ impl Harness {
                 let this = (claim.user.as_str().to_owned(), *grant);
                 let key = (grant.campaign, grant.number);
                 let known = answers.entry(key).or_insert_with(|| this.clone());
-                assert_eq!(*known, this, "one grant, answered in two ways");
+                assert_eq!(*known, this, "one grant has two different answers");
             }
         }
         answers
     }
 
-    /// Everybody who was granted asks again on both nodes, and gets the very same grant.
+    /// Every user with a grant claims again on both nodes, and gets the same grant.
     pub(crate) async fn replay(&self, answers: &[Answered]) {
         let granted: Vec<_> = answers
             .iter()
             .filter_map(|(claim, claimed)| Some((claim, grant_of(claimed)?)))
             .collect();
-        assert!(!granted.is_empty(), "nobody was granted anything");
+        assert!(!granted.is_empty(), "no claim was granted");
         for node in &self.nodes {
             let tickets: Vec<_> = granted
                 .iter()
@@ -357,7 +357,7 @@ impl Harness {
     }
 }
 
-/// The grant that a claim ended in.
+/// The grant of an outcome, if there is one.
 pub(crate) fn grant_of(claimed: &Claimed) -> Option<Grant> {
     match claimed.outcome {
         Outcome::Granted(grant) | Outcome::AlreadyGranted(grant) => Some(grant),
@@ -365,7 +365,7 @@ pub(crate) fn grant_of(claimed: &Claimed) -> Option<Grant> {
     }
 }
 
-/// How many claims ended in a grant.
+/// Number of claims with a grant.
 pub(crate) fn winners(answers: &[Answered]) -> usize {
     answers
         .iter()
@@ -373,7 +373,7 @@ pub(crate) fn winners(answers: &[Answered]) -> usize {
         .count()
 }
 
-/// Users who ask in the background, each until answered.
+/// Users that claim in the background, each until answered.
 pub(crate) struct Load {
     next: Arc<AtomicUsize>,
     stop: Arc<AtomicBool>,
@@ -386,19 +386,19 @@ impl Load {
         self.next.load(Ordering::Relaxed)
     }
 
-    /// Waits for so many more claims.
+    /// Waits for this many more claims.
     pub(crate) async fn more(&self, count: usize) {
         let from = self.size();
         wait_for("more claims", || self.size() >= from + count).await;
     }
 
-    /// Starts no more claims, and waits until all are answered.
+    /// Stops new claims, and waits for all answers.
     pub(crate) async fn stop(self) -> Vec<Answered> {
         self.stop.store(true, Ordering::Release);
         self.join().await
     }
 
-    /// Waits until all are answered.
+    /// Waits for all answers.
     pub(crate) async fn join(self) -> Vec<Answered> {
         let mut answers = Vec::new();
         for worker in self.workers {
@@ -408,8 +408,8 @@ impl Load {
     }
 }
 
-/// A runtime with one thread for what blocks, which is busy for as long as this is there: a ledger in a file that is
-/// asked on it says nothing, and everything else goes on.
+/// A runtime with one thread for blocking work, which is busy until `go_on`. A ledger in a file on it does not answer,
+/// and everything else continues.
 pub(crate) struct Stuck {
     runtime: Option<tokio::runtime::Runtime>,
     busy: Option<std::sync::mpsc::Sender<()>>,
@@ -428,14 +428,14 @@ impl Stuck {
         }
     }
 
-    /// A node on it.
+    /// A node on this runtime.
     pub(crate) async fn node(&self, options: &Options) -> RedisEngine {
         let (runtime, options) = (self.runtime.as_ref().unwrap(), options.clone());
         let connecting = runtime.spawn(async move { node(&options, &[]).await });
         connecting.await.unwrap()
     }
 
-    /// From now on what blocks gets its turn.
+    /// Lets blocking work run from now on.
     pub(crate) fn go_on(&mut self) {
         self.busy = None;
     }
@@ -449,7 +449,7 @@ impl Drop for Stuck {
     }
 }
 
-/// Looks until something is so, within a bound.
+/// Polls until a condition holds, for a bounded time.
 pub(crate) async fn wait_for(what: &str, mut look: impl FnMut() -> bool) {
     let until = Instant::now() + INSIST_MAX;
     while !look() {
@@ -458,8 +458,8 @@ pub(crate) async fn wait_for(what: &str, mut look: impl FnMut() -> bool) {
     }
 }
 
-/// From here on the primary's replicas get nothing from it, and cannot reconnect. Sentinels and other nodes still reach
-/// it.
+/// Stops replication from the primary and prevents reconnections of its replicas. Sentinels and other nodes still reach
+/// the primary.
 pub(crate) fn detach_replicas(primary: &Server) {
     blocking(|| {
         let denied = ["ACL", "SETUSER", "default", "-psync", "-sync"];
@@ -480,7 +480,7 @@ pub(crate) fn calls_of(server: &Server, command: &str) -> u64 {
     calls.map_or(0, |calls| calls.parse().unwrap())
 }
 
-/// For fixtures, which are synchronous.
+/// Runs a synchronous fixture.
 pub(crate) fn blocking<T>(work: impl FnOnce() -> T) -> T {
     tokio::task::block_in_place(work)
 }

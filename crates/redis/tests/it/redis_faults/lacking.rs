@@ -1,4 +1,4 @@
-//! A campaign that the ledger does not have: all its rows differ, and nothing is done that would lose them.
+//! A campaign that is missing in the ledger: all its rows differ, and no action loses them.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ async fn a_partition_is_not_united_past_entries_of_a_campaign_that_the_ledger_la
         let kinds: Vec<_> = found.unwrap().iter().map(|it| it.kind).collect();
         kinds
     };
-    // Its entries will not be settled, although they are in the log.
+    // Its entries will not be settled although they are in the log.
     assert_eq!(
         found(lacked).await,
         [DifferenceKind::MissingInLedger; CLAIMS]
@@ -97,8 +97,8 @@ async fn a_partition_is_not_united_past_entries_of_a_campaign_that_the_ledger_la
     ledger.close();
 }
 
-/// The log has entries behind one that is gone, of a campaign that the ledger lacks, of one that Redis has lost and of
-/// one that both have. Neither a repair after a loss nor a resume passes over them.
+/// The log has entries after a gap: of a campaign missing in the ledger, of one missing in Redis, and of one that both
+/// have. Neither a repair after a loss nor a resume skips them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn entries_behind_a_gap_are_settled_or_quarantined() {
     for is_loss in [true, false] {
@@ -159,7 +159,7 @@ async fn entries_behind_a_gap_are_settled_or_quarantined() {
             let record = ledger.campaign(target.id).await.unwrap().unwrap();
             record.granted as usize
         };
-        // What is gone from the log is united with the ledger by a repair alone.
+        // Only a repair unites entries lost from the log with the ledger.
         let found = (granted(gone).await, granted(known).await);
         assert_eq!(found, (CLAIMS, CLAIMS + usize::from(is_loss)), "{is_loss}");
         let waiting = ledger.list_quarantined(None, 100).await.unwrap();

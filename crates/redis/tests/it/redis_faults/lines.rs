@@ -1,4 +1,4 @@
-//! The lines of waiting rooms, whose scripts are called by hand: what they count is what is there.
+//! Queues of waiting rooms. Their scripts are called directly, and their counts must match the queues.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,20 +11,20 @@ const RECORD: &str = include_str!("../../../src/lua/queue/record.lua");
 
 const CAMPAIGNS: u64 = 5;
 const USERS: u64 = 12;
-/// Places at most in a line, and in the partition.
+/// Maximum entries per queue, and per partition.
 const PLACES_MAX: usize = 8;
 const ALL_MAX: usize = 25;
 const STEPS: usize = 1_000;
 
-/// The lines of a partition of its own, and who waits there.
+/// Queues of a partition that no other test uses, with the expected queue entries.
 struct Lines {
     prefix: String,
     waiting: BTreeMap<u64, BTreeSet<String>>,
-    /// What is kept of each place.
+    /// Stored value of each queue entry.
     places: BTreeMap<(u64, String), String>,
 }
 
-/// Numbers that look random, the same ones in each run: SplitMix64.
+/// Reproducible pseudo-random numbers: SplitMix64.
 struct Numbers(u64);
 
 impl Numbers {
@@ -118,7 +118,7 @@ impl Lines {
         assert_eq!(Self::call(&words).integer(), Some(gone));
     }
 
-    /// What scripts have counted is what is in the lines.
+    /// Checks that the scripts' counts equal the sizes of the queues.
     fn check(&self) {
         let get = |words: &[&str]| shared().primary().call(words).unwrap();
         let counts = get(&["HVALS", &self.key("waiting")]);
@@ -154,7 +154,7 @@ async fn one_number_counts_those_who_wait_in_all_lines() {
             match numbers.below(8) {
                 0..4 => lines.enter(campaign, &users),
                 4..7 => lines.record(campaign, &users),
-                // As when it has expired.
+                // The key is deleted, as after its expiry.
                 _ => {
                     let key = lines.key("waiting_all");
                     Lines::call(&["DEL".to_owned(), key]);
@@ -164,6 +164,6 @@ async fn one_number_counts_those_who_wait_in_all_lines() {
             lines.check();
             assert!(lines.size() <= ALL_MAX, "step {step}");
         }
-        assert_eq!(fullest, ALL_MAX, "the limit was reached");
+        assert_eq!(fullest, ALL_MAX, "the limit must be reached");
     });
 }

@@ -1,4 +1,4 @@
-//! The log reads the same however it is read: at once, in runs of any length, slowly, and after it was trimmed.
+//! Reads of the log: the result is the same at once, in runs of any length, slowly, and after the log was trimmed.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -50,7 +50,7 @@ async fn runs_of_any_length_are_the_log() {
         })
     };
     let load = harness.start(made, SHORT_PAUSE / 10);
-    // A reader that stalls in the midst of it, and one that keeps up.
+    // One reader stalls in the middle of the log, and one keeps up.
     let mut stalled: Vec<(PartitionId, Vec<Entry>)> = Vec::new();
     for partition in harness.nodes[0].partitions() {
         load.more(CLAIMS).await;
@@ -79,9 +79,9 @@ async fn runs_of_any_length_are_the_log() {
         }
         let after = begun.last().map_or(0, |entry| entry.seq);
         begun.extend(in_runs(&harness.nodes[1], partition, after, &[500]).await);
-        assert!(begun == whole, "the stalled reader has another log");
+        assert!(begun == whole, "the stalled reader got another log");
 
-        // What is settled may go, at any place, also in the middle of a record: nothing else does.
+        // Settled entries may be removed at any position, also in the middle of a record. No others are removed.
         for settled in [1, head / 3, head / 2 + 1, head - 1, head] {
             node.release(partition, settled).await.unwrap();
             let rest = in_runs(node, partition, settled, &[97]).await;
@@ -101,7 +101,7 @@ async fn runs_of_any_length_are_the_log() {
     }
 }
 
-/// Settlement that keeps up comes to the end of the log all the time, while grants go on: that is no loss.
+/// Settlement that keeps up often reaches the end of the log while grants continue. That does not count as a loss.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reader_at_the_end_stops_nothing() {
     let mut harness = Harness::new(patient(shared().url())).await;

@@ -1,4 +1,4 @@
-//! A Redis that has lost what it had acknowledged grants nothing any more, on no node, until it is repaired.
+//! A Redis that has lost acknowledged data grants nothing on any node until it is repaired.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ use crate::redis_faults::harness::{
 const CLAIMS: usize = 500;
 const SUPPLY: u32 = 50_000;
 
-/// Settles everything that is in the logs into a ledger, and returns the positions it has reached.
+/// Settles all logs into a ledger, and returns the positions reached.
 async fn settle(harness: &Harness) -> Vec<(PartitionId, Seq)> {
     let folder = tempfile::tempdir().unwrap();
     let clock = ManualClock::new(OPENS);
@@ -47,7 +47,7 @@ async fn settle(harness: &Harness) -> Vec<(PartitionId, Seq)> {
     positions
 }
 
-/// Neither a claim nor anything else is answered by this node.
+/// Requires that this node answers neither a claim nor any other call.
 async fn is_stopped(node: &RedisEngine, target: Target, because: &str) {
     for n in [0, 1_000_000] {
         let answer = node.claim(target.one(&name(n))).await;
@@ -85,7 +85,7 @@ async fn a_redis_that_comes_back_empty_grants_nothing() {
     users.dedup();
     assert_eq!(users.len(), grants);
     assert!(grants >= CLAIMS / 2 && answers.len() >= grants);
-    // Nothing has been granted since.
+    // No unit has been granted since.
     for partition in ["p00", "p01"] {
         let log = format!("{}:{{{partition}}}:log", harness.options.prefix);
         assert_eq!(
@@ -146,7 +146,7 @@ async fn a_failover_that_lost_grants_stops_the_partition() {
     load.more(CLAIMS).await;
     load.stop().await;
 
-    // Every user was answered at most one grant, and no two users the same one.
+    // Every user got at most one grant, and no two users got the same one.
     harness.grants();
     let log = format!("{}:{{p01}}:log", harness.options.prefix);
     let kept = new.call(&["XINFO", "STREAM", &log]).unwrap();
@@ -162,7 +162,7 @@ async fn a_failover_that_lost_grants_stops_the_partition() {
         .map(|(_, number)| number)
         .max()
         .unwrap();
-    // The log begins with the entry that the campaign was opened.
+    // The first entry of the log is the campaign's opening.
     let last: u32 = last.split('-').next().unwrap().parse().unwrap();
     assert!(last - 1 < most, "nothing was lost: {last} of {most}");
     for known in harness.nodes.iter().chain([&bystander]) {
@@ -176,7 +176,7 @@ async fn a_failover_that_lost_grants_stops_the_partition() {
     .await;
 }
 
-/// A primary and a replica, which is detached from it; both are in the options.
+/// Creates a primary and a detached replica. The options contain both.
 async fn behind() -> (Standalone, Harness, Target) {
     let servers = blocking(|| Standalone::start(&ServerOptions::new().replicas(1)));
     let urls = vec![servers.url(), servers.replica(0).url()];
@@ -197,7 +197,7 @@ async fn behind() -> (Standalone, Harness, Target) {
     (servers, harness, target)
 }
 
-/// The primary is gone for good, and the replica takes its place as it is.
+/// Kills the primary for good and promotes the replica with its older data.
 fn promote(servers: &Standalone) {
     blocking(|| {
         servers.kill();

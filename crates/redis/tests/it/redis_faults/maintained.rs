@@ -1,5 +1,5 @@
-//! What operators and repairs do to partitions, once each: for the test of the access list. They must get by with what
-//! a node may do.
+//! Each operation of operators and repairs on partitions, once, for the test of the access list. They must work with
+//! the permissions of a node.
 
 use std::time::Duration;
 
@@ -28,10 +28,10 @@ use crate::redis_faults::harness::{Harness, blocking, name, open_now, wait_for};
 const HOLD_MS: i64 = 3_600_000;
 const LEASE: Duration = Duration::from_secs(1);
 const ENTRIES_MAX: usize = 4_096;
-/// What a loss takes that nobody can name.
+/// Entries of a loss that no node can name.
 const UNNAMED: u64 = 3;
 
-/// Campaigns of `spread_from` units, which are spread, and smaller ones, which are not.
+/// Opens campaigns of `spread_from` units, which are spread, and smaller ones, which are not.
 async fn open(harness: &mut Harness, ledger: &SqliteLedger) -> [Target; 4] {
     let total = Money::new(1_000_000, currency());
     let id = uuid::Uuid::from_u128(1);
@@ -69,7 +69,7 @@ fn key(harness: &Harness, partition: PartitionId, rest: &str) -> String {
     format!("{}:{{p{:02}}}:{rest}", harness.options.prefix, partition.0)
 }
 
-/// Redis loses a part of a campaign. Not by a command that a node may need: those are counted.
+/// Removes a campaign's shard from Redis. It uses no command that a node may need, because those are counted.
 fn lose(harness: &Harness, server: &Server, partition: PartitionId, campaign: CampaignId) {
     for rest in [
         "",
@@ -93,7 +93,7 @@ async fn differing(node: &RedisEngine, ledger: &SqliteLedger, partition: Partiti
             .iter()
             .filter(|it| it.kind != DifferenceKind::InFlight);
         found += real.count();
-        // The walk that nodes make all the time.
+        // The continuous walk of a node.
         let cursor = SampleCursor::default();
         let sample = node.sample(partition, campaign, ledger, &cursor, 100);
         sample.await.unwrap();
@@ -107,8 +107,8 @@ async fn grants_again(harness: &Harness, partition: PartitionId) {
     wait_for("the partition", || harness.nodes.iter().all(open)).await;
 }
 
-/// Loses parts of campaigns and unites them with the ledger, loses entries that nobody can name and repairs that, gives
-/// back what is withheld, and ends a halt as it is.
+/// Loses shards of campaigns and unites them with the ledger. Loses entries that no node can name and repairs that,
+/// releases withheld units, and resumes a halted partition unchanged.
 pub(crate) async fn maintain(harness: &mut Harness, server: &Server) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ledger.db");
@@ -119,7 +119,7 @@ pub(crate) async fn maintain(harness: &mut Harness, server: &Server) {
     let node = harness.nodes[0].clone();
     settle(&node, &ledger).await;
 
-    // A part of the spread sale, and the packet that is in one place.
+    // A shard of the spread sale, and the packet, which is on one partition.
     for target in [targets[0], targets[3]] {
         let mut lost = None;
         for partition in node.partitions() {
@@ -137,7 +137,7 @@ pub(crate) async fn maintain(harness: &mut Harness, server: &Server) {
         let united = node.unite(partition, &ledger).await;
         assert!(
             matches!(united, Ok(RepairState::Repaired(_))),
-            "{partition:?} is not united: {united:?}"
+            "{partition:?} is not united with the ledger: {united:?}"
         );
         assert_eq!(differing(&node, &ledger, partition).await, 0);
         grants_again(harness, partition).await;
@@ -147,8 +147,8 @@ pub(crate) async fn maintain(harness: &mut Harness, server: &Server) {
 
     for partition in node.partitions() {
         let repairs = node.inspect(partition).await.unwrap().repairs.len();
-        assert!(repairs > 0, "{partition:?} was not united");
-        // A node that is gone had observed more than the log has.
+        assert!(repairs > 0, "{partition:?} was not united with the ledger");
+        // A dead node had observed more entries than the log has.
         let head = node.head(partition).await.unwrap();
         node.halt(partition, "entries are lost").await.unwrap();
         let (from, to) = ((head + 1).to_string(), (head + UNNAMED).to_string());

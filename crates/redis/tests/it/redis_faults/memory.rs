@@ -1,4 +1,4 @@
-//! A server that has reached its `maxmemory`: nothing new is granted, and whatever frees memory goes on.
+//! A server at its `maxmemory`: it makes no new grants, but calls that free memory continue.
 
 use std::{
     sync::Arc,
@@ -26,17 +26,17 @@ use qiang_worker::settlement::PartitionConsumer;
 use crate::redis_faults::harness::{Harness, blocking, name, options};
 
 const PARTITION: PartitionId = PartitionId(0);
-/// What is filled.
+/// Memory to fill, in bytes.
 const ROOM_BYTES: i64 = 2_000_000;
-/// How far Redis may go past its limit: a call is refused before it begins, and what it has begun it finishes.
+/// Maximum bytes above Redis' limit. Redis refuses a call before it starts, and finishes a started one.
 const PAST_BYTES_MAX: i64 = 500_000;
-/// More claims than there is room for.
+/// More claims than fit in the memory.
 const CLAIMS_MAX: usize = 200_000;
 const AT_ONCE: usize = 400;
 const HELD: u32 = 10;
 const SETTLE_MAX: Duration = Duration::from_secs(20);
 
-/// Bytes that Redis holds against its limit.
+/// Bytes that Redis counts toward its limit.
 fn used(server: &Server) -> i64 {
     blocking(|| {
         let number = |field: &str| -> i64 {
@@ -54,12 +54,12 @@ fn limit(server: &Server, bytes: i64) {
     });
 }
 
-/// Less than is used, however much that is.
+/// Sets the limit below the memory in use.
 fn leave_no_room(server: &Server) {
     limit(server, used(server) - 50_000);
 }
 
-/// Claims until Redis refuses, and returns why.
+/// Claims until Redis refuses, and returns the error.
 async fn fill(harness: &Harness, made: impl Fn(usize) -> Claim) -> EngineError {
     for from in (0..CLAIMS_MAX).step_by(AT_ONCE) {
         let claims: Vec<_> = (from..from + AT_ONCE).map(&made).collect();
@@ -75,16 +75,16 @@ async fn fill(harness: &Harness, made: impl Fn(usize) -> Claim) -> EngineError {
             return error;
         }
     }
-    panic!("memory never ends");
+    panic!("Redis did not reach its limit");
 }
 
-/// Nothing is uncertain, and whoever asks may ask again.
+/// Checks that the outcome is certain, so that a user may retry.
 #[track_caller]
 fn check_overloaded(error: &EngineError) {
     assert_eq!(*error, EngineError::Overloaded);
 }
 
-/// The partition serves, and says why it grants nothing.
+/// Checks that the partition is up and reports why it grants nothing.
 #[track_caller]
 fn check_degraded(probed: Result<Probed, EngineError>) {
     let Ok(Probed::Degraded { reason }) = probed else {
@@ -103,8 +103,8 @@ struct Full {
 }
 
 impl Full {
-    /// A server without room, with held orders of one campaign, a packet with shares, and a sale with units left.
-    /// `before` comes while there is room.
+    /// A full server with held orders of one campaign, a packet with shares, and a sale with units left. `before` runs
+    /// while there is memory.
     async fn new(replicas: u32, before: impl AsyncFnOnce(&Options)) -> Self {
         let with = ServerOptions::new().replicas(replicas as usize);
         let server = blocking(|| Standalone::start(&with.line("maxmemory-policy noeviction")));
@@ -141,7 +141,7 @@ impl Full {
         }
     }
 
-    /// Who has a grant is told so, and what has begun is finished.
+    /// Checks that grants are replayed and started work is finished.
     async fn finish_what_has_begun(&self) {
         let (harness, held) = (&self.harness, self.held);
         let node = &harness.nodes[0];
@@ -179,7 +179,10 @@ impl Full {
                 if view.grant.order.unwrap().state == OrderState::Expired {
                     break;
                 }
-                assert!(Instant::now() < until, "order {number} does not expire");
+                assert!(
+                    Instant::now() < until,
+                    "order {number} does not expire in time"
+                );
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         }
@@ -196,7 +199,7 @@ impl Full {
         leave_no_room(self.server.primary());
     }
 
-    /// Settles everything through a worker that has just started, or from the log itself.
+    /// Settles everything through a worker that has just started, or directly from the log.
     async fn drain(&self, transport: Option<TransportKind>) -> Vec<Entry> {
         let node = &self.harness.nodes[0];
         let mut settled: Vec<Entry> = Vec::new();
@@ -223,7 +226,7 @@ impl Full {
         settled
     }
 
-    /// There is room again, and nothing was lost or half done.
+    /// Frees memory, and checks that nothing was lost or left half done.
     async fn go_on(self, mut settled: Vec<Entry>) {
         let harness = &self.harness;
         for target in [self.big, self.packet] {
@@ -231,7 +234,7 @@ impl Full {
             let claim = target.one("late");
             while let Err(error) = harness.record.ask(&harness.nodes[0], &claim).await {
                 check_overloaded(&error);
-                assert!(Instant::now() < until, "claims do not go on");
+                assert!(Instant::now() < until, "claims are still refused");
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         }
@@ -255,7 +258,7 @@ fn worker(options: &Options, kind: TransportKind, name: &str) -> Arc<dyn Transpo
     Arc::new(RedisTransport::new(options.clone(), transport_options).unwrap())
 }
 
-/// A worker that dies before the memory ends.
+/// Starts a worker that dies before the memory is full.
 async fn select(options: &Options, kind: TransportKind) {
     let first = worker(options, kind, "first");
     let received = first.receive(PARTITION, 0, 10, Duration::from_millis(10));
@@ -288,7 +291,7 @@ async fn a_full_server_drains_through_a_list() {
     full.go_on(settled).await;
 }
 
-/// As for RabbitMQ, whose relay reads the log.
+/// Drains from the log, as RabbitMQ's relay does.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_server_drains_by_its_log() {
     let full = Full::new(0, async |_| ()).await;
@@ -297,7 +300,7 @@ async fn a_full_server_drains_by_its_log() {
     full.go_on(settled).await;
 }
 
-/// Nothing is settled that the replica does not have: that has to be found out as well.
+/// Only entries that the replica has are settled. The worker must find out which ones without memory.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_server_with_a_replica_drains() {
     let before = async |options: &Options| select(options, TransportKind::Stream).await;

@@ -1,7 +1,7 @@
-//! The Redis engine under faults: what concurrent users of two nodes are answered must agree with the log, whatever
-//! breaks.
+//! The Redis engine under faults: the answers to concurrent users of two nodes must agree with the log
+//! after every fault.
 //!
-//! One file a theme. Tests share servers where they break nothing; each has keys of its own.
+//! Each file has one theme. Tests that break nothing share servers; each has its own keys.
 
 mod access;
 mod actions;

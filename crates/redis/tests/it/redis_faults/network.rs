@@ -1,6 +1,7 @@
-//! A slow, half-open or lossy connection: each request is decided exactly once, though many are sent again.
+//! A slow, half-open or lossy connection: each request is decided exactly once, even if it is sent several times.
 //!
-//! Users of a sale with a limit above one have nothing but the call's own number to tell a repetition by: requests
+//! On a sale with a limit above one, requests without a key differ only by the call's number. So the test can compare
+//! the numbers of orders and requests.
 //! without a key, and as many orders as requests.
 
 use std::{collections::HashMap, time::Duration};
@@ -17,16 +18,16 @@ use crate::redis_faults::harness::{
     Harness, SHORT_PAUSE, blocking, grant_of, name, open_now, options, patient, probe, shared,
 };
 
-/// How long a call may take before it is sent again; faults last for several of these.
+/// Time limit of a call before it is sent again. Faults last for several of these.
 const CALL_TIMEOUT: Duration = Duration::from_millis(200);
 const FAULT: Duration = Duration::from_millis(500);
 /// Claims between two faults.
 const CLAIMS: usize = 200;
-/// Few, so that each of them asks many times.
+/// Few users, so that each of them claims many times.
 const USERS: usize = 50;
 const STOCK: u32 = 50_000;
 
-/// A load behind a proxy, during a fault and some time after it.
+/// Claims through a proxy during a fault and some time after it.
 async fn through(fault: impl AsyncFnOnce(&FaultProxy)) {
     let proxy = FaultProxy::start(shared().addr()).await;
     let mut harness = Harness::new(Options {
@@ -59,7 +60,7 @@ async fn through(fault: impl AsyncFnOnce(&FaultProxy)) {
             .iter()
             .all(|(_, claimed)| grant_of(claimed).is_some())
     );
-    // Whatever is still on its way arrives before the log is read.
+    // Packets in flight arrive before the log is read.
     tokio::time::sleep(3 * FAULT).await;
     harness.audit().await;
     let mut asked: HashMap<String, usize> = HashMap::new();
@@ -146,8 +147,8 @@ async fn cut_connections_are_made_again() {
     .await;
 }
 
-/// The call is given up and sent again on another connection, is answered, others follow it; then the first packet
-/// arrives.
+/// The call times out and is sent again on another connection. It gets an answer, other calls follow, and then the
+/// first packet arrives.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_packet_that_arrives_after_its_repetition_decides_nothing() {
     through(async |proxy| {
@@ -161,7 +162,7 @@ async fn a_packet_that_arrives_after_its_repetition_decides_nothing() {
     .await;
 }
 
-/// Somebody's script takes its time, and the server tells everybody else so.
+/// A slow script runs, and the server refuses all other calls as busy.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_is_busy_with_a_script_is_waited_for() {
     const BUSY: &str = "for _ = 1, 20000000 do end";
@@ -170,7 +171,7 @@ async fn a_server_that_is_busy_with_a_script_is_waited_for() {
     let mut harness = Harness::new(options(server.url())).await;
     let target = harness.open(open_now(sale(STOCK))).await;
     let answers = std::thread::scope(|scope| {
-        // It may take longer than this waits for the answer.
+        // The script may run longer than the wait for its answer.
         scope.spawn(|| drop(server.primary().call(&["EVAL", BUSY, "0"])));
         blocking(|| {
             let refused = || server.primary().call(&["PING"]).is_err().then_some(());

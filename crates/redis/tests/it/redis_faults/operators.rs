@@ -1,5 +1,5 @@
-//! Commands that operators give to a live Redis, under load: each user ends with one answer, nothing is lost or
-//! doubled, and granting resumes as soon as the cause is gone.
+//! Commands of operators on a live Redis, under load. Each user gets one final answer, nothing is lost or doubled, and
+//! grants resume when the cause is gone.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::redis_faults::harness::{
 const CLAIMS: usize = 200;
 const USERS: usize = 50;
 const STOCK: u32 = 50_000;
-/// How long a mistake lasts: longer than a call is tried.
+/// Duration of a mistake: longer than the retries of a call.
 const MISTAKE: Duration = Duration::from_millis(1_500);
 
 struct Live {
@@ -36,12 +36,12 @@ impl Live {
         self.call(&["CONFIG", "SET", name, value]);
     }
 
-    /// Has all clients connect anew.
+    /// Disconnects all clients, so that they connect again.
     fn kill_clients(&self) {
         self.call(&["CLIENT", "KILL", "TYPE", "normal"]);
     }
 
-    /// Waits until all partitions of both nodes say why they grant nothing.
+    /// Waits until all partitions of both nodes report why they grant nothing.
     async fn until_unreachable(&self, why: &str) {
         for node in &self.harness.nodes {
             for partition in node.partitions() {
@@ -59,7 +59,7 @@ async fn lasts() {
     tokio::time::sleep(MISTAKE).await;
 }
 
-/// A load, a mistake, and more load, with claims for packets and orders; all of them are granted in the end.
+/// Claims packets and orders before, during and after a mistake. All claims are granted in the end.
 async fn under_load(servers: ServerOptions, mistake: impl AsyncFnOnce(&Live)) {
     let server = blocking(|| Standalone::start(&servers));
     let harness = Harness::new(options(server.url())).await;
@@ -118,7 +118,7 @@ async fn a_server_that_sleeps_is_waited_for() {
     .await;
 }
 
-/// Redis closes what is idle for a second: the next call connects again.
+/// Redis closes connections that are idle for a second. The next call connects again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn idle_connections_that_redis_closes_are_made_again() {
     under_load(plain(), async |live| {
@@ -149,7 +149,7 @@ async fn a_password_that_is_set_live_is_named() {
     .await;
 }
 
-/// A command that the nodes need is taken from their user, and given back.
+/// The nodes' user loses the permission for a command and gets it again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_right_that_is_taken_and_given_back_loses_nothing() {
     for right in ["evalsha", "info", "time"] {
@@ -166,7 +166,7 @@ async fn a_right_that_is_taken_and_given_back_loses_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn connections_that_are_refused_are_tried_again() {
     under_load(plain(), async |live| {
-        // One connection, which is the only one for a while.
+        // One connection, which for a while is the only one.
         let words: [&[&str]; 4] = [
             &["CONFIG", "SET", "maxclients", "1"],
             &["CLIENT", "KILL", "TYPE", "normal"],
@@ -178,7 +178,7 @@ async fn connections_that_are_refused_are_tried_again() {
     .await;
 }
 
-/// Writes wait for a replica that is not there.
+/// Writes wait for a replica that does not exist.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writes_go_on_when_replicas_are_no_longer_asked_for() {
     under_load(plain(), async |live| {
@@ -189,7 +189,7 @@ async fn writes_go_on_when_replicas_are_no_longer_asked_for() {
     .await;
 }
 
-/// An operator makes the primary a replica of a server that is not there, and undoes that.
+/// An operator makes the primary a replica of a server that does not exist, and undoes that.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_primary_that_was_made_a_replica_by_mistake_goes_on() {
     under_load(plain(), async |live| {
@@ -200,7 +200,7 @@ async fn a_primary_that_was_made_a_replica_by_mistake_goes_on() {
     .await;
 }
 
-/// Limits of a server that are far too low for a batch, and are raised again.
+/// Limits of a server are far too low for a batch, and are raised again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn limits_of_buffers_lose_nothing() {
     under_load(plain(), async |live| {
@@ -215,12 +215,12 @@ async fn limits_of_buffers_lose_nothing() {
     .await;
 }
 
-/// Scripts are killed all the time: one that has written is not.
+/// Scripts are killed all the time. Redis does not kill one that has written.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_scripts_are_called_again() {
     under_load(plain(), async |live| {
         for _ in 0..200 {
-            // Mostly none is running.
+            // Usually, no script is running.
             drop(blocking(|| live.server.primary().call(&["SCRIPT", "KILL"])));
             tokio::time::sleep(MISTAKE / 200).await;
         }
@@ -228,11 +228,11 @@ async fn killed_scripts_are_called_again() {
     .await;
 }
 
-/// `SHUTDOWN NOSAVE` by hand, and a supervisor that starts the server again: its append-only file has everything.
+/// An operator runs `SHUTDOWN NOSAVE`, and a supervisor starts the server again. Its append-only file has everything.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_was_shut_down_by_hand_goes_on() {
     under_load(plain().fsync_always(), async |live| {
-        // The connection ends before an answer.
+        // The connection ends without an answer.
         drop(blocking(|| {
             live.server.primary().call(&["SHUTDOWN", "NOSAVE"])
         }));
@@ -253,8 +253,8 @@ async fn an_append_only_file_may_be_switched() {
     .await;
 }
 
-/// Nodes do without `EVALSHA`. Where another command that they need has another name, its partitions grant nothing and
-/// say which command that is.
+/// Nodes work without `EVALSHA`. If another command that they need is renamed, its partitions grant nothing and report
+/// that command.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_renamed_command_is_named() {
     for (command, named) in [
@@ -277,7 +277,7 @@ async fn a_renamed_command_is_named() {
     }
 }
 
-/// `SWAPDB` puts an empty database in the place of the nodes', and is undone.
+/// `SWAPDB` replaces the nodes' database by an empty one, and is undone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn databases_that_were_swapped_grant_nothing_until_they_are_swapped_back() {
     under_load(plain(), async |live| {

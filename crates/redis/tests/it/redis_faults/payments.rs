@@ -1,4 +1,4 @@
-//! Payments that are reported late count by when they were made, and units wait for them.
+//! Payments that are reported late count by their own time, and units wait for them.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,7 +20,7 @@ use crate::redis_faults::harness::{Harness, grant_of, node, options, shared};
 
 const HOLD_MS: i64 = 60_000;
 const GRACE_MS: i64 = 10_000;
-/// Nodes tick a few times in it.
+/// Time for several ticks of the nodes.
 const TICKS: Duration = Duration::from_millis(800);
 
 struct World {
@@ -29,16 +29,16 @@ struct World {
 }
 
 impl World {
-    /// A sale of so many units on two nodes.
+    /// Starts a sale of this many units on two nodes.
     async fn start(options: &Options, units: u32) -> Self {
         let mut harness = Harness::new(options.clone()).await;
         let target = harness.open(sale(units).hold_ms(HOLD_MS)).await;
-        // Nodes know since when reports are taken from their first tick.
+        // At their first tick, nodes learn from when on they accept reports.
         tokio::time::sleep(TICKS).await;
         Self { harness, target }
     }
 
-    /// The service is down until then.
+    /// Stops the service and starts it again at that time.
     async fn restart(&mut self, options: &Options, clock: &ManualClock, until: Timestamp) {
         for node in &self.harness.nodes {
             node.abort();
@@ -73,7 +73,10 @@ impl World {
                 reply => panic!("{reply:?}"),
             }
         }
-        assert_eq!(outcomes[0], outcomes[1], "the same again is the same");
+        assert_eq!(
+            outcomes[0], outcomes[1],
+            "the repeated report gets the same outcome"
+        );
         outcomes[0]
     }
 }
@@ -119,7 +122,7 @@ async fn units_wait_for_payments_that_were_made_in_time() {
         PaymentOutcome::RefundDue
     );
 
-    // The service is down while the hold ends: what was paid meanwhile is reported afterwards.
+    // The service is down when the hold ends. Payments made during that time are reported afterwards.
     let up_again = end.plus_millis(10 * HOLD_MS);
     world.restart(&options, &clock, up_again).await;
     clock.set(up_again.plus_millis(GRACE_MS - 1));

@@ -1,4 +1,4 @@
-//! Failures stay where they are: what one partition cannot do holds up neither clients for long nor other partitions.
+//! Isolation of failures: a failed partition delays neither clients for long nor other partitions.
 
 use std::{
     collections::BTreeMap,
@@ -22,10 +22,10 @@ use crate::redis_faults::harness::{Harness, blocking, name, open_now, options, s
 
 const STOCK: u32 = 1_000;
 const CLAIMS: usize = 100;
-/// For how long a claim is tried, where servers do not answer.
+/// Time that a claim is tried if servers do not answer.
 const TRY_FOR: Duration = Duration::from_secs(6);
 const CALL_TIMEOUT: Duration = Duration::from_millis(300);
-/// What an answer without a decision may take beyond the time that a claim has.
+/// Maximum extra time of an answer without a decision.
 const SLACK: Duration = Duration::from_secs(3);
 
 fn impatient(url: String) -> Options {
@@ -45,7 +45,7 @@ fn submit(node: &RedisEngine, claims: impl Iterator<Item = Claim>) -> Vec<Ticket
     claims.map(|claim| node.claim(claim)).collect()
 }
 
-/// Asks until there is a grant.
+/// Claims until there is a grant.
 async fn granted(node: &RedisEngine, claim: &Claim) {
     let until = Instant::now() + Duration::from_secs(30);
     loop {
@@ -73,7 +73,7 @@ async fn a_claim_whose_client_has_gone_is_not_sent() {
         .await;
     let mut sent = Vec::new();
     for n in 0..2 {
-        // Each connection is busy with one.
+        // Each connection is busy with one claim.
         sent.extend(submit(node, [target.one(&name(n))].into_iter()));
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
@@ -87,11 +87,11 @@ async fn a_claim_whose_client_has_gone_is_not_sent() {
     wait_for("an empty queue", || node.queued() == 0).await;
     granted(node, &target.one("late")).await;
     let tally = node.tally(target.id).await.unwrap().unwrap();
-    // The first, the last, and those that were sent.
+    // The first claim, the last one, and the sent ones.
     assert_eq!(tally.granted, 4);
 }
 
-/// Campaigns take turns on the connections of their partition. A server that has stopped must not make the last one
+/// Campaigns take turns on the connections of their partition. If the server has stopped, the last campaign must not
 /// wait for all turns.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_claim_waits_no_longer_than_it_is_tried() {
@@ -116,15 +116,15 @@ async fn a_claim_waits_no_longer_than_it_is_tried() {
         match ticket.await {
             Err(EngineError::Unavailable { .. }) => unsent += 1,
             Err(EngineError::Uncertain { .. }) => {}
-            other => panic!("a stopped server has decided: {other:?}"),
+            other => panic!("a stopped server decided a claim: {other:?}"),
         }
     }
     let took = began.elapsed();
     assert!(took < TRY_FOR + CALL_TIMEOUT + SLACK, "{took:?}");
-    // Two calls were under way.
+    // Two calls were in flight.
     assert!(unsent >= 6 * 20, "{unsent} were not sent");
 
-    // From here on claims are refused at once.
+    // From here on, claims are refused at once.
     let began = Instant::now();
     let answer = node.claim(targets[0].one("refused")).await;
     assert!(
@@ -140,9 +140,9 @@ async fn a_claim_waits_no_longer_than_it_is_tried() {
     assert_eq!(node.stopped(), None);
 }
 
-/// The nodes of a cluster that have `p01`. `p02` and `p03` are elsewhere.
+/// Nodes of the cluster with `p01`. `p02` and `p03` are on other nodes.
 const NODES_OF_P01: [usize; 2] = [2, 5];
-/// More than a node lets wait: a dead partition may not take all of it.
+/// More claims than may wait on a node. A dead partition must not take all of that room.
 const MANY: usize = 140_000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -160,7 +160,7 @@ async fn a_dead_partition_takes_nothing_from_the_others() {
     for _ in 0..2 {
         harness.open(open_now(sale(STOCK))).await; // those are where the dead one is
     }
-    // It is over soon, which a tick enters in the log.
+    // The sale ends soon, and a tick writes that to the log.
     let ends_ms = 4_000;
     let ending = harness.open(sale(STOCK).window(now(), ends_ms)).await;
     let (node, other) = (&harness.nodes[0], &harness.nodes[1]);
@@ -175,7 +175,7 @@ async fn a_dead_partition_takes_nothing_from_the_others() {
     let many = submit(node, (0..MANY).map(|n| dead.one(&name(n))));
     assert!(
         node.queued() < MANY,
-        "one partition takes all that may wait"
+        "one partition fills the node's whole queue"
     );
     let began = Instant::now();
     for n in 0..CLAIMS {
@@ -187,15 +187,15 @@ async fn a_dead_partition_takes_nothing_from_the_others() {
     }
     assert!(began.elapsed() < SLACK, "{:?}", began.elapsed());
     let before = node.head(last).await.unwrap();
-    // A probe of the other partition is answered, and one of this is not.
+    // A probe of the other partition is answered, and a probe of this one fails.
     assert_eq!(node.probe(there).await, Ok(Probed::Ready));
     assert!(node.probe(here).await.is_err());
-    // What is due elsewhere is done, though a tick here fails.
+    // Due work on other partitions is done, although a tick fails on this one.
     while node.head(last).await.unwrap() == before {
         let late = Duration::from_millis(ends_ms as u64) + SLACK;
         assert!(
             stopped.elapsed() < late,
-            "nothing ticks beside a dead partition"
+            "other partitions do not tick during the failure"
         );
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
@@ -211,7 +211,7 @@ async fn a_dead_partition_takes_nothing_from_the_others() {
     granted(node, &dead.one("again")).await;
 }
 
-/// How long a probe waits for a replica that stalls.
+/// Time that a probe waits for a stalled replica.
 const REPLICA_TIMEOUT: Duration = Duration::from_secs(1);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -241,7 +241,7 @@ async fn a_replica_that_stalls_leaves_partitions_degraded() {
         };
         assert!(reason.contains("replicas"), "{reason}");
     }
-    // One after the other they would have waited eight times.
+    // Probes one after the other would have waited eight times as long.
     let took = began.elapsed();
     assert!(took < 4 * REPLICA_TIMEOUT, "{took:?}");
     granted(node, &target.one("user")).await;
@@ -251,7 +251,8 @@ async fn a_replica_that_stalls_leaves_partitions_degraded() {
 
 const PARTS: u16 = 4;
 
-/// A part that runs dry pulls from those that decide something. What a halted one has is neither given nor denied.
+/// A shard that runs out of units pulls from shards of working partitions. A halted shard neither sends units nor
+/// counts as empty.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pull_passes_over_a_halted_partition() {
     let options = Options {
@@ -269,7 +270,7 @@ async fn a_pull_passes_over_a_halted_partition() {
         let claim = target.one(&name(n));
         users[usize::from(node.partition_of(&claim).0)].push(claim);
     }
-    // The last one has most from here on.
+    // The last shard has the most units from here on.
     for part in &users[..3] {
         for claim in &part[..20] {
             granted(node, claim).await;

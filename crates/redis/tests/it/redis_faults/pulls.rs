@@ -1,4 +1,5 @@
-//! Claims that wait for units of another partition are bounded: a partition that does not answer must not fill a node.
+//! Claims that wait for units of another partition are limited, so that a partition that does not answer cannot fill a
+//! node.
 
 use std::{ops::Range, sync::Arc, time::Duration};
 
@@ -12,14 +13,14 @@ use qiang_testkit::{
 use crate::redis_faults::harness::{Harness, blocking, name, open_now, options};
 
 const STOCK: u32 = 1_000;
-/// About half of them belong to the part in `p02`: more than may wait there.
+/// About half of the claims belong to the shard on `p02`, which is more than may wait there.
 const CLAIMS: usize = 45_000;
-/// Not too many.
+/// A number of claims within the limit.
 const FEW: usize = 5_000;
-/// How many of one part may wait: `WAITING_PART_MAX` of transfer.rs, and those that its own units were for.
+/// Maximum claims of one shard that wait: `WAITING_PART_MAX` of transfer.rs, and those served from its own units.
 const WAITING_MAX: usize = 16_384 + STOCK as usize;
 
-/// These users ask once, all at a time; returns how many were turned away as overload.
+/// Claims once for each of these users, concurrently. Returns the number of claims refused as overload.
 async fn ask_once(harness: &Harness, target: Target, users: Range<usize>) -> usize {
     let claims: Vec<_> = users.map(|n| target.one(&name(n))).collect();
     let tickets: Vec<_> = claims
@@ -48,22 +49,25 @@ async fn claims_that_wait_for_a_silent_part_are_bounded() {
         ..options(String::new())
     })
     .await;
-    // The second campaign has its parts in p02 and p03.
+    // The second campaign has its shards on p02 and p03.
     harness.open(open_now(sale(1))).await;
     let target = harness.open(open_now(sale(STOCK))).await;
     let giver = blocking(|| cluster.primary_of_slot(slot_of_partition(3, 4)));
     blocking(|| giver.pause());
     let overloaded = ask_once(&harness, target, 0..CLAIMS).await;
     let fewest = CLAIMS * 4 / 10 - WAITING_MAX;
-    assert!(overloaded >= fewest, "{overloaded} claims were turned away");
+    assert!(
+        overloaded >= fewest,
+        "only {overloaded} claims were refused"
+    );
     blocking(|| {
         giver.resume();
         cluster.wait_until_whole();
     });
-    // Whoever was turned away may ask again.
+    // Refused users may retry.
     for from in (0..CLAIMS).step_by(FEW) {
         let overloaded = ask_once(&harness, target, from..from + FEW).await;
-        assert_eq!(overloaded, 0, "that is not too many");
+        assert_eq!(overloaded, 0, "this number of claims is within the limit");
     }
     let tally = harness.nodes[0].tally(target.id).await.unwrap().unwrap();
     assert_eq!((tally.granted, tally.remaining), (STOCK.into(), 0));

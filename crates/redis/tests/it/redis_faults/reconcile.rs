@@ -1,5 +1,5 @@
-//! Engine and ledger, held against each other while users claim: what was planted is counted, each kind by its name,
-//! and nothing else is.
+//! Comparison of engine and ledger while users claim. Each planted difference is counted under its kind, and no other
+//! difference is reported.
 
 mod campaigns;
 mod withheld;
@@ -40,10 +40,10 @@ use crate::redis_faults::{
 
 const USERS: usize = 150;
 const STOCK: u32 = 50_000;
-/// Few, so that a walk takes many steps.
+/// Rows per step; few, so that a walk takes many steps.
 const ROWS_MAX: u32 = 64;
 const PASS_MAX: Duration = Duration::from_secs(300);
-/// Between two claims of a worker: what is to be walked through grows by some hundred rows a second.
+/// Pause between two claims of a worker, so that the rows to walk grow by some hundred per second.
 const LOAD_PAUSE: Duration = Duration::from_millis(100);
 
 /// Counts by kind, in the order of [`DifferenceKind::FAULTS`].
@@ -75,7 +75,7 @@ impl World {
         }
     }
 
-    /// A campaign that both sides know, with grants, all of which are settled.
+    /// Creates a campaign in the engine and the ledger, with settled grants.
     async fn campaign(&mut self, builder: qiang_testkit::campaign::Builder) -> Target {
         let target = self.harness.open(open_now(builder)).await;
         self.books.create(self.harness.setups.last().unwrap()).await;
@@ -89,13 +89,13 @@ impl World {
         self.books.settle_all(&self.harness.nodes[0]).await;
     }
 
-    /// Goes through everything, from the beginning, and returns what differs.
+    /// Walks through everything from the start, and returns the differences.
     async fn pass(&mut self) -> Counts {
         self.reconciliation = reconciliation(&self.harness, 0, &self.books, &self.monitor);
         let before = passed_at(&self.monitor);
         let until = Instant::now() + PASS_MAX;
         loop {
-            // A server that does not answer in time is asked again.
+            // A server that does not answer in time is asked again in the next step.
             let walked = self.reconciliation.reconcile().await;
             let now = passed_at(&self.monitor);
             if now.len() == 2 && now.iter().all(|at| at.is_some() && !before.contains(at)) {
@@ -144,7 +144,7 @@ fn one(kind: DifferenceKind, count: u64) -> Counts {
     DifferenceKind::FAULTS.map(|other| if other == kind { count } else { 0 })
 }
 
-/// What a key of a campaign's part is called.
+/// Key of a campaign's shard.
 fn key(harness: &Harness, partition: PartitionId, target: Target, rest: &str) -> String {
     let prefix = &harness.options.prefix;
     format!("{prefix}:{{p{:02}}}:c:{}{rest}", partition.0, target.id)
@@ -154,7 +154,7 @@ fn call(server: &Server, words: &[&str]) -> Option<String> {
     blocking(|| server.call(words).unwrap().text().map(str::to_owned))
 }
 
-/// A plant, and the field that is as it was when it is undone.
+/// A planted difference, with the field's former value to undo it.
 struct Plant {
     key: String,
     field: String,
@@ -162,7 +162,7 @@ struct Plant {
 }
 
 impl Plant {
-    /// Writes a field of a hash, or takes it out.
+    /// Sets a field of a hash, or removes it.
     fn new(key: String, field: &str, becomes: impl FnOnce(Option<&str>) -> Option<String>) -> Self {
         let server = shared().primary();
         let was = call(server, &["HGET", &key, field]);
@@ -188,7 +188,7 @@ impl Plant {
     }
 }
 
-/// Replaces the n-th field of a text with tabs between.
+/// Replaces the n-th tab-separated field of a text.
 fn with(text: &str, n: usize, value: &str) -> String {
     let mut parts: Vec<&str> = text.split('\t').collect();
     parts[n] = value;
@@ -220,11 +220,15 @@ async fn what_differs_is_counted_by_its_kind() {
             assert!(matches!(paid, Ok(Reply::Payment(..))), "{paid:?}");
         }
         world.settle().await;
-        assert_eq!(world.pass().await, Counts::default(), "nothing differs yet");
+        assert_eq!(
+            world.pass().await,
+            Counts::default(),
+            "there are no differences yet"
+        );
 
         let harness = &world.harness;
         let node = &harness.nodes[0];
-        // The part with order 3, and the one with the share of the first user.
+        // The shards with order 3 and with the share of the first user.
         let partitions = node.partitions();
         let owner = |target: Target, field: &str, rest: &str| {
             let has = |partition: &&PartitionId| {
@@ -278,7 +282,7 @@ async fn what_differs_is_counted_by_its_kind() {
                 "3".to_owned(),
                 in_engine(0, "c"),
             ),
-            // A payment that the ledger does not have, and one that the engine does not.
+            // A payment that only the engine has, and one that only the ledger has.
             (
                 DifferenceKind::StateDiffers,
                 1,
@@ -312,7 +316,7 @@ async fn what_differs_is_counted_by_its_kind() {
                     Some(with(text, 0, &format!("{number}999999")))
                 }),
             ),
-            // Nobody has the last share of a thousand: 999 in base 36 is `rr`.
+            // No user has the last of a thousand shares: 999 in base 36 is `rr`.
             (
                 DifferenceKind::MissingInLedger,
                 1,
@@ -326,7 +330,7 @@ async fn what_differs_is_counted_by_its_kind() {
             let found = world.pass().await;
             assert_eq!(found, one(kind, count), "{field} (spread: {spread})");
             plant.undo();
-            // What is mended is not counted any more.
+            // Mended differences no longer count.
             assert_eq!(world.pass().await, Counts::default(), "{field}");
         }
     }
@@ -347,7 +351,7 @@ async fn what_is_in_flight_or_just_settled_is_no_difference() {
         },
         LOAD_PAUSE,
     );
-    // Settlement comes and goes, as fast as it can, while orders are paid and cancelled.
+    // Settlement runs repeatedly, as fast as it can, while orders are paid and cancelled.
     let (books, node) = (Arc::clone(&world.books), world.harness.nodes[1].clone());
     let settling = tokio::spawn(async move {
         loop {
@@ -374,7 +378,7 @@ async fn what_is_in_flight_or_just_settled_is_no_difference() {
                     .await
                 }
             };
-            // There may be no such order yet.
+            // The order may not exist yet.
             drop(done);
             tokio::time::sleep(SHORT_PAUSE).await;
         }
@@ -390,7 +394,7 @@ async fn what_is_in_flight_or_just_settled_is_no_difference() {
     paying.abort();
 }
 
-/// The part with fewer orders is walked through to its end, however fast the other part grows.
+/// The shard with fewer orders is walked to its end, however fast the other shard grows.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_walk_ends_while_another_part_grows() {
     const STEPS_MAX: usize = 30;
@@ -423,7 +427,7 @@ async fn a_walk_ends_while_another_part_grows() {
     panic!("the walk does not end: {cursor:?}");
 }
 
-/// Of several processes one reconciles a partition, and another one when that is gone.
+/// Only one of several processes reconciles a partition. When it is gone, another one does.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_process_reconciles_a_partition() {
     let mut world = World::new(false).await;
@@ -433,8 +437,8 @@ async fn one_process_reconciles_a_partition() {
     let mut beside = reconciliation(&world.harness, 1, &world.books, &other);
     assert_eq!(world.pass().await, Counts::default());
     beside.reconcile().await.unwrap();
-    assert!(other.findings().is_empty(), "two reconcile");
-    // It is gone, and its lease with it.
+    assert!(other.findings().is_empty(), "two processes reconcile");
+    // The process is gone, and its lease too.
     for partition in 0..2 {
         let prefix = &world.harness.options.prefix;
         let key = format!("{prefix}:{{p{partition:02}}}:reconciler");
@@ -443,7 +447,10 @@ async fn one_process_reconciles_a_partition() {
         call(server, &["DEL", &key]);
     }
     beside.reconcile().await.unwrap();
-    wait_for("the other", || other.findings().len() == 2).await;
+    wait_for("the other process", || other.findings().len() == 2).await;
     world.reconciliation.reconcile().await.unwrap();
-    assert!(world.monitor.findings().is_empty(), "two reconcile");
+    assert!(
+        world.monitor.findings().is_empty(),
+        "two processes reconcile"
+    );
 }

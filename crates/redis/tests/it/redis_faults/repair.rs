@@ -1,5 +1,5 @@
-//! A partition that has lost something is repaired by itself: it grants again without a restart, whoever was answered
-//! has what he was told, and nothing is handed out twice.
+//! Automatic repair of a partition that has lost data. It grants again without a restart, users keep their answered
+//! grants, and no unit is granted twice.
 
 mod closed;
 mod damage;
@@ -51,10 +51,10 @@ const TAGS: [&str; 2] = ["p00", "p01"];
 const CLAIMS: usize = 400;
 const SUPPLY: u32 = 20_000;
 const ENTRIES_MAX: usize = 4_096;
-/// How soon a partition grants again.
+/// Maximum time until a partition grants again.
 const REPAIRED_MAX: Duration = Duration::from_secs(20);
 
-/// Two nodes on a primary, a replica that may take its place, and a ledger; nodes repair.
+/// Two nodes on a primary, a replica that may replace it, and a ledger. The nodes repair.
 struct World {
     servers: Standalone,
     harness: Harness,
@@ -62,7 +62,7 @@ struct World {
     sale: Target,
     packet: Target,
     repairs: Vec<Host>,
-    /// Tags of the partitions that have lost something.
+    /// Tags of the partitions that have lost data.
     lost: Mutex<Vec<&'static str>>,
     _folder: tempfile::TempDir,
 }
@@ -72,7 +72,7 @@ impl World {
         Self::with(options(String::new())).await
     }
 
-    /// The same, with options of its own.
+    /// The same with other options.
     async fn with(options: Options) -> Self {
         let servers = blocking(|| Standalone::start(&ServerOptions::new().replicas(1)));
         let urls = vec![servers.url(), servers.replica(0).url()];
@@ -111,7 +111,7 @@ impl World {
         world
     }
 
-    /// Users `from` to `upto` claim from both campaigns.
+    /// Claims of users `from` to `upto` on both campaigns.
     async fn grant(&self, from: usize, upto: usize) -> Vec<Answered> {
         let targets = [self.sale, self.packet];
         let claims = (from..upto).flat_map(|n| targets.map(|target| target.one(&name(n))));
@@ -123,7 +123,10 @@ impl World {
         let until = Instant::now() + REPAIRED_MAX;
         for partition in self.harness.nodes[1].partitions() {
             loop {
-                assert!(Instant::now() < until, "not all is settled");
+                assert!(
+                    Instant::now() < until,
+                    "not all entries are settled in time"
+                );
                 let node = &self.harness.nodes[1];
                 match settle_once(node, &*self.ledger, partition, ENTRIES_MAX).await {
                     Ok(step) if step.settled == step.head => break,
@@ -133,7 +136,7 @@ impl World {
         }
     }
 
-    /// The primary is gone for good, and the replica takes its place as it is.
+    /// Kills the primary for good and promotes the replica with its older data.
     fn fail_over(&self) {
         blocking(|| {
             let (primary, replica) = (self.servers.primary(), self.servers.replica(0));
@@ -152,7 +155,7 @@ impl World {
         reply.text().unwrap().parse().unwrap()
     }
 
-    /// The primary's successor, or the primary.
+    /// The promoted replica, or the primary.
     fn server(&self) -> &Server {
         let replica = self.servers.replica(0);
         match replica.info("replication", "role").as_deref() {
@@ -161,7 +164,7 @@ impl World {
         }
     }
 
-    /// Waits until all that has lost something is repaired, and returns how long that took.
+    /// Waits until all lost partitions are repaired, and returns the time that this took.
     async fn repaired(&self, from: Instant) -> Duration {
         let lost = self.lost.lock().unwrap().clone();
         assert!(!lost.is_empty());
@@ -182,7 +185,7 @@ impl World {
         from.elapsed()
     }
 
-    /// What the engine has withheld of a campaign.
+    /// Units of a campaign withheld in the engine.
     fn withheld(&self, target: Target) -> i64 {
         let field = |tag: &str| {
             let key = format!("{}:{{{tag}}}:c:{}", self.harness.options.prefix, target.id);
@@ -192,7 +195,7 @@ impl World {
         blocking(|| field("p00") + field("p01"))
     }
 
-    /// What the ledger has written down of repairs is what is withheld, and the numbers that nobody has.
+    /// Checks that the ledger's record of repairs equals the withheld units and the unused numbers.
     async fn check_record(&self, target: Target) {
         let (mut units, mut numbers) = (0, BTreeSet::new());
         for partition in self.harness.nodes[0].partitions() {
@@ -216,12 +219,12 @@ impl World {
         let gaps: BTreeSet<u32> = (1..=last).filter(|n| !granted.contains(n)).collect();
         assert!(!gaps.is_empty());
         let recorded: BTreeSet<u32> = numbers.iter().copied().filter(|n| *n <= last).collect();
-        // A packet's shares that were given back are granted as any others.
+        // Released shares of a packet are granted like others.
         let recorded = recorded.difference(&granted).copied().collect();
         assert_eq!(gaps, recorded);
     }
 
-    /// Nothing was handed out twice, the sides agree, and units and money are all there.
+    /// Checks that no unit was granted twice, engine and ledger agree, and all units and money are there.
     async fn check(&self) {
         let mut users = BTreeMap::new();
         for ((campaign, number), (user, _)) in self.harness.grants() {
@@ -254,7 +257,7 @@ impl World {
         }
     }
 
-    /// Closes both campaigns: all units and all money are accounted for.
+    /// Closes both campaigns and checks that all units and all money are accounted for.
     async fn close(&self) {
         for target in [self.sale, self.packet] {
             let campaign = target.id;
@@ -284,7 +287,8 @@ fn repairing(node: &RedisEngine, ledger: &Arc<SqliteLedger>) -> Host {
     host
 }
 
-/// A failover loses so many entries of each campaign, while the ledger has settled nothing, or all before, or all.
+/// Loses this many entries of each campaign by a failover. The ledger has settled none, all earlier ones, or all
+/// entries.
 async fn lose(lost: usize, settle_before: bool, settle_lost: bool) {
     let world = World::new().await;
     let mut answers = world.grant(0, CLAIMS).await;
@@ -327,7 +331,7 @@ async fn a_ledger_that_is_ahead_gives_back_what_redis_has_lost() {
     lose(500, false, true).await;
 }
 
-/// A node dies with the server: what it had answered nobody can name, and as much is withheld until the close.
+/// A node dies with the server. No other node can name its answers, so as many units are withheld until the close.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_nobody_can_name_is_withheld() {
     let world = World::new().await;
@@ -335,7 +339,7 @@ async fn what_nobody_can_name_is_withheld() {
     blocking(|| world.servers.wait_for_replicas());
     detach_replicas(world.servers.primary());
     world.grant(CLAIMS, 2 * CLAIMS).await;
-    // What only the node that dies has observed would be unknown to everybody: the other one has seen more.
+    // No node would know of entries that only the dead node has observed. So the other node must have observed more.
     for target in [world.sale, world.packet] {
         let claim = target.one("last");
         world
@@ -367,7 +371,7 @@ async fn what_nobody_can_name_is_withheld() {
         world.check_record(target).await;
     }
 
-    // Redis is lost as a whole. What was withheld is in the ledger alone.
+    // Redis loses everything. Only the ledger knows the withheld units.
     let from = Instant::now();
     blocking(|| world.server().call(&["FLUSHALL"]).unwrap());
     world.repaired(from).await;
@@ -393,7 +397,7 @@ async fn what_nobody_can_name_is_withheld() {
     world.close().await;
 }
 
-/// Redis comes back empty. The ledger has most, nodes have the rest.
+/// Redis restarts empty. The ledger has most entries, and nodes have the rest.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_redis_that_is_lost_is_made_again() {
     let world = World::new().await;
@@ -411,7 +415,7 @@ async fn a_redis_that_is_lost_is_made_again() {
     world.close().await;
 }
 
-/// Planted differences of every kind are found, and nothing else.
+/// Planted differences of every kind are found, and no others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn differences_are_found() {
     let world = World::new().await;

@@ -1,5 +1,5 @@
-//! Spread campaigns whose parts have lost something: the part is repaired from what the other one has, all units are
-//! there again, and each once.
+//! Repair of spread campaigns. A lost shard is repaired with the data of the other one, and every unit exists exactly
+//! once.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -32,11 +32,11 @@ use crate::redis_faults::harness::{
     Harness, blocking, detach_replicas, grant_of, name, open_now, options, wait_for, winners,
 };
 
-/// Units of a campaign, and half of them, which one part has.
+/// Units of a campaign, and the half on one shard.
 const FEW: u32 = 20;
 const HALF: usize = FEW as usize / 2;
 const SHARE_MINOR: i64 = 100;
-/// All nodes live: however slow they are, what they say is waited for.
+/// Grace for answers of nodes, long enough for slow nodes. All nodes are alive.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Nodes that repair, with a ledger.
@@ -74,14 +74,14 @@ impl World {
         }
     }
 
-    /// Opens a campaign that the ledger knows.
+    /// Opens a campaign that is also in the ledger.
     async fn open(&mut self, builder: Builder) -> Target {
         let setup = builder.setup(self.harness.setups.len() as u64 + 1);
         self.ledger.create(&setup).await.unwrap();
         self.harness.open(builder).await
     }
 
-    /// Users whom a campaign of two parts serves in its first part, and in its second: orders are numbered in turn.
+    /// Users of the first and of the second shard of a campaign. The shards number their orders in turn.
     async fn by_part(&mut self) -> [Vec<String>; 2] {
         let probe = self.open(open_now(sale(8 * FEW))).await;
         let claims = (0..4 * FEW as usize).map(|n| probe.one(&name(n)));
@@ -94,7 +94,7 @@ impl World {
         users
     }
 
-    /// Waits until this server says that the partition was repaired, and all nodes grant.
+    /// Waits until this server has recorded the partition's repair and all nodes grant.
     async fn repaired(&self, server: &Server, tag: &str) {
         let key = format!("{}:{{{tag}}}:repairs", self.harness.options.prefix);
         let open = |node: &RedisEngine| {
@@ -125,8 +125,7 @@ impl World {
         }
     }
 
-    /// Everybody claims: as many get something as there are units. Then the campaign is closed, and the ledger has it
-    /// all.
+    /// All users claim, and as many are granted as there are units. Then the campaign is closed and completely settled.
     async fn sell_out(&self, target: Target, users: &[Vec<String>; 2], withholds: bool) {
         let tally = self.harness.nodes[0]
             .tally(target.id)
@@ -183,7 +182,7 @@ impl World {
     }
 }
 
-/// Whether all nodes have put there what they have answered of what is lost, as far as it is known to be lost.
+/// Whether all nodes have offered all their answers of the loss, as far as the loss is known.
 fn has_offers(server: &Server, prefix: &str, tag: &str) -> bool {
     let texts = |words: &[&str]| -> Vec<String> {
         let Reply::Array(items) = server.call(words).unwrap() else {
@@ -209,18 +208,19 @@ fn builders() -> [Builder; 2] {
     [packet(), open_now(sale(FEW))].map(|builder| builder.ack(AckLevel::Memory))
 }
 
-/// What the primary of the second part loses.
+/// Data that the primary of the second shard loses.
 #[derive(Clone, Copy, PartialEq)]
 enum Lost {
-    /// The step by which units left it.
+    /// The transfer that sent units away.
     Out,
-    /// The step by which units came to it, and a grant of them.
+    /// The transfer that received units, and a grant of them.
     In,
-    /// That the campaign was ever opened there.
+    /// The opening of the campaign.
     Part,
 }
 
-/// The primary of a campaign's second part dies without what its replica did not get; that of the first one lives on.
+/// The primary of a campaign's second shard dies, and its replica lacks the last entries. The primary of the first
+/// shard lives.
 async fn second_part_loses(lost: Lost, builder: Builder) {
     let cluster = blocking(|| Cluster::start(&ServerOptions::new()));
     let mut world = World::new(Options {
@@ -244,7 +244,7 @@ async fn second_part_loses(lost: Lost, builder: Builder) {
     if lost == Lost::Part {
         detach_replicas(primary);
     }
-    // The second campaign is in p02 and p03.
+    // The second campaign is on p02 and p03.
     let target = world.open(builder).await;
     let claims = |part: usize, count: usize| -> Vec<_> {
         let users = users[part][..count].iter();
@@ -260,7 +260,7 @@ async fn second_part_loses(lost: Lost, builder: Builder) {
     if lost != Lost::Part {
         until_kept().await;
         detach_replicas(primary);
-        // The part is dry: units come from the other one.
+        // The shard has no units left, so they are pulled from the other one.
         let one_more = target.one(&users[dry][count]);
         let claimed = world
             .harness
@@ -302,8 +302,8 @@ async fn a_part_of_a_new_campaign_is_made_again() {
     }
 }
 
-/// Both parts are on one server, and lose both sides of a transfer, or everything: then nobody knows any more which
-/// nodes there were, and what may have been told by another one is withheld.
+/// Both shards are on one server and lose both sides of a transfer, or everything. After a total loss, no node knows
+/// which other nodes existed. So units that another node may have answered are withheld.
 async fn both_parts_lose(is_empty: bool, builder: Builder) {
     let servers = blocking(|| Standalone::start(&ServerOptions::new().replicas(1)));
     let mut world = World::new(Options {
@@ -362,7 +362,7 @@ async fn all_parts_of_a_new_campaign_are_lost() {
     }
 }
 
-/// Redis is emptied twice. Numbers that the first repair withheld are granted to no user after the second one.
+/// Redis is emptied twice. No user is granted numbers that the first repair withheld.
 async fn is_emptied_twice(builder: Builder) {
     let servers = blocking(|| Standalone::start(&ServerOptions::new()));
     let mut world = World::new(Options {
@@ -376,7 +376,7 @@ async fn is_emptied_twice(builder: Builder) {
     world.repair();
     let users = world.by_part().await;
     let target = world.open(builder).await;
-    // The first part grants units that came from the second one.
+    // The first shard grants units that came from the second one.
     let claims = users[0][..HALF + 2].iter().map(|user| target.one(user));
     let answers = world.harness.ask_all(claims.collect()).await;
     assert_eq!(winners(&answers), HALF + 2);
@@ -411,7 +411,8 @@ async fn withheld_numbers_are_granted_to_no_user_after_a_second_loss() {
     }
 }
 
-/// While a partition is repaired, its server dies, and the next one has only a part of the repair: it begins again.
+/// The server dies during a repair of a partition, and its successor has only a part of the repair. The repair starts
+/// again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failover_in_the_middle_of_a_repair() {
     let servers = blocking(|| Standalone::start(&ServerOptions::new().replicas(2)));
@@ -448,12 +449,12 @@ async fn a_failover_in_the_middle_of_a_repair() {
     wait_for("the loss", || world.harness.nodes.iter().all(is_halted)).await;
     let follows = || blocking(|| second.is_synced_replica() && first.is_acknowledged_by(1));
     wait_for("the second replica", follows).await;
-    // An attempt that does not wait for what nodes have answered withholds what it does not know.
+    // An attempt that does not wait for the nodes' answers withholds the units of unknown entries.
     for tag in ["p00", "p01"] {
         let all = || blocking(|| has_offers(first, &world.harness.options.prefix, tag));
-        wait_for("what nodes have answered", all).await;
+        wait_for("the nodes' offers", all).await;
     }
-    // Broken off at ever later steps, until it has put something there; the last one has no replica.
+    // The repair is stopped at later and later steps, until it has written data. The last server has no replica.
     let key = format!("{}:{{p00}}:partition", world.harness.options.prefix);
     for millis in 1..40 {
         let attempt = node.repair(node.partitions()[0], &*world.ledger, true);
@@ -463,7 +464,7 @@ async fn a_failover_in_the_middle_of_a_repair() {
             break;
         }
         blocking(|| {
-            // As if the time that a repair belongs to a dead repairer were over.
+            // Simulates the expiry of the dead repairer's lease.
             for tag in ["p00", "p01"] {
                 let key = key.replace("p00", tag);
                 first.call(&["HDEL", &key, "repairer"]).unwrap();

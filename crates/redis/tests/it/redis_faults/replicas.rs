@@ -1,5 +1,5 @@
-//! The acknowledgement level that was reached is the one that is answered, and a campaign that asks for more is not
-//! answered with less.
+//! Acknowledgement levels: an answer names the level that was reached. A campaign with a higher level gets no weaker
+//! answer.
 
 use std::time::{Duration, Instant};
 
@@ -58,7 +58,7 @@ async fn a_replica_that_does_not_answer_is_not_claimed_to_have_it() {
         [AckLevel::Memory, AckLevel::Replica]
     );
 
-    // With a replica that answers.
+    // The replica answers.
     let ack = |answer: Result<Claimed, EngineError>| answer.unwrap().ack;
     assert_eq!(
         ack(ask(&harness, &harness.nodes[0], strict.one("early")).await),
@@ -73,7 +73,7 @@ async fn a_replica_that_does_not_answer_is_not_claimed_to_have_it() {
         AckLevel::Replica
     );
 
-    // With one that does not.
+    // The replica does not answer.
     blocking(|| servers.replica(0).pause());
     assert_eq!(
         ack(ask(&harness, &harness.nodes[0], relaxed.one("late")).await),
@@ -84,7 +84,7 @@ async fn a_replica_that_does_not_answer_is_not_claimed_to_have_it() {
         AckLevel::Memory
     );
     for attempt in 0..3 {
-        // A grant at first, a replay then: neither is kept as it must be.
+        // First a grant, then its replay. Neither is confirmed by the replica.
         let answer = ask(&harness, &harness.nodes[attempt % 2], strict.one("late")).await;
         assert!(
             matches!(answer, Err(EngineError::Uncertain { .. })),
@@ -96,12 +96,12 @@ async fn a_replica_that_does_not_answer_is_not_claimed_to_have_it() {
         matches!(answer, Err(EngineError::Uncertain { .. })),
         "{answer:?}"
     );
-    // Nor does settlement see it.
+    // Settlement does not see it either.
     for partition in harness.nodes[0].partitions() {
         assert_eq!(harness.nodes[0].read(partition, 0, 10).await.unwrap(), []);
     }
 
-    // Others claim meanwhile; afterwards every user has the same grant as before.
+    // Other users claim during this time. Afterwards, every user has the same grant as before.
     let hoped: Vec<_> = (0..CLAIMS).map(|n| strict.one(&name(n))).collect();
     let waiting: Vec<_> = hoped
         .iter()
@@ -137,8 +137,8 @@ async fn a_replica_that_does_not_answer_is_not_claimed_to_have_it() {
 /// Payments that wait for one stalled replica.
 const PAYMENTS: u32 = 59;
 
-/// Commands that wait for a stalled replica delay no read, and no command that waits for none. They wait together: the
-/// first alone, and all that were decided meanwhile after it.
+/// Commands that wait for a stalled replica delay neither reads nor commands without replicas. They share waits: the
+/// first waits alone, and all that were decided in the meantime wait together.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stalled_replica_delays_only_commands_that_wait_for_it() {
     let servers = blocking(|| Standalone::start(&ServerOptions::new().replicas(1)));
@@ -181,7 +181,10 @@ async fn a_stalled_replica_delays_only_commands_that_wait_for_it() {
         "{paid:?}"
     );
     let ended = confirmed.iter().filter(|it| it.is_finished()).count();
-    assert!(ended < PAYMENTS as usize / 2, "{ended} were waited for");
+    assert!(
+        ended < PAYMENTS as usize / 2,
+        "{ended} payments ended before the read"
+    );
     for payment in confirmed {
         let answer = payment.await.unwrap();
         assert!(
@@ -194,8 +197,8 @@ async fn a_stalled_replica_delays_only_commands_that_wait_for_it() {
     blocking(|| servers.replica(0).resume());
 }
 
-/// Without the replicas that a grant waits for, no claim of the level `replica` is decided. Every other claim is, and
-/// the node names what is missing.
+/// If the required replicas are missing, no claim of the level `replica` is decided. All other claims are, and the node
+/// reports what is missing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn claims_are_refused_before_they_are_decided_while_replicas_are_missing() {
     let servers = blocking(|| Standalone::start(&ServerOptions::new().replicas(1)));
@@ -220,14 +223,14 @@ async fn claims_are_refused_before_they_are_decided_while_replicas_are_missing()
     ask(&harness, &node, strict.one("early")).await.unwrap();
 
     blocking(|| servers.replica(0).kill());
-    wait_for("the replica to be missed", || missing(1)).await;
+    wait_for("the node to notice the missing replica", || missing(1)).await;
     let refused = ask(&harness, &node, strict.one("late")).await;
     let Err(EngineError::Unavailable { reason }) = &refused else {
         panic!("{refused:?}");
     };
     assert!(reason.contains("the primary has 0 of 1"), "{reason}");
     let tally = node.tally(strict.id).await.unwrap().unwrap();
-    assert_eq!(tally.grants, 1, "nothing was decided");
+    assert_eq!(tally.grants, 1, "no claim was decided");
     let other = ask(&harness, &node, relaxed.one("late")).await.unwrap();
     assert_eq!(other.ack, AckLevel::Memory);
     for partition in node.partitions() {
@@ -242,18 +245,18 @@ async fn claims_are_refused_before_they_are_decided_while_replicas_are_missing()
         servers.replica(0).start_again();
         servers.wait_for_replicas();
     });
-    // The next claim finds the replica, whatever the last presence call has found.
+    // The next claim finds the replica, even if the last presence call did not.
     let granted = ask(&harness, &node, strict.one("late")).await.unwrap();
     assert!(
         matches!(granted.outcome, Outcome::Granted(_)),
         "{granted:?}"
     );
     assert_eq!(granted.ack, AckLevel::Replica);
-    wait_for("the replica to be found", || missing(0)).await;
+    wait_for("the node to notice the replica", || missing(0)).await;
     harness.audit().await;
 }
 
-/// One `WAIT` per batch: many claims do not wait one by one.
+/// Each batch waits once: many claims do not wait one by one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_batch_waits_once() {
     let servers = blocking(|| Standalone::start(&ServerOptions::new().replicas(1)));

@@ -1,5 +1,5 @@
-//! Closed campaigns leave Redis once they are settled, and nobody can tell: whoever asks later gets what he got before,
-//! and nothing is granted twice.
+//! Eviction of closed, settled campaigns from Redis. Users notice nothing: they get the same answers as before, and no
+//! unit is granted twice.
 
 mod full;
 mod ledgers;
@@ -52,7 +52,7 @@ struct Scene {
     folder: tempfile::TempDir,
 }
 
-/// A ledger with nothing but money.
+/// A ledger that contains only the owner's money.
 async fn new_ledger(path: &Path) -> Arc<SqliteLedger> {
     let ledger = SqliteLedger::open(path, ManualClock::new(OPENS)).unwrap();
     let total = Money::new(1_000_000, currency());
@@ -68,7 +68,7 @@ impl Scene {
         let options = Options {
             spread_from: STOCK,
             spread_over: 2,
-            // Logs are read at the end.
+            // Tests read the logs at the end.
             retain: Duration::from_secs(3_600),
             ..options
         };
@@ -115,7 +115,7 @@ impl Scene {
         self.folder.path().join(name)
     }
 
-    /// Another ledger that has what has happened so far, and gets no more.
+    /// Another ledger with all entries so far, which gets none later.
     async fn ledger_as_of_now(&self, name: &str) -> Arc<SqliteLedger> {
         let ledger = new_ledger(&self.path(name)).await;
         for setup in &self.harness.setups {
@@ -133,8 +133,8 @@ impl Scene {
         }
     }
 
-    /// Has whatever can leave do so, by this node; how many parts have left. The first part of a spread campaign leaves
-    /// when it is looked at behind the others.
+    /// Evicts everything that can leave, through this node, and returns the number of evicted shards. The first shard
+    /// of a spread campaign leaves in the round after the others.
     async fn retire(&self, node: usize) -> u64 {
         let node = &self.harness.nodes[node];
         let mut count = 0;
@@ -152,7 +152,7 @@ impl Scene {
         count
     }
 
-    /// The partition of a campaign's first part, and the other one.
+    /// The partition of a campaign's first shard, and the other one.
     fn home_and_other(&self, target: Target) -> [PartitionId; 2] {
         let (home, _) = self.harness.nodes[0].home_position(target.id);
         [home, PartitionId(1 - home.0)]
@@ -164,7 +164,7 @@ impl Scene {
         format!("{prefix}:{{p{:02}}}:{rest}", partition.0)
     }
 
-    /// Has closed campaigns be looked at again at once that could not leave.
+    /// Makes the next round check closed campaigns that could not leave before.
     fn look_again(&self, server: &Server, target: Target) {
         for partition in self.harness.nodes[0].partitions() {
             let key = self.key(partition, "closed");
@@ -236,7 +236,7 @@ fn close(target: Target) -> Command {
     Command::Act { campaign, action }
 }
 
-/// Closed campaigns leave at once.
+/// Options that evict closed campaigns at once.
 fn here() -> Options {
     Options {
         keep_closed: Duration::ZERO,
@@ -244,8 +244,8 @@ fn here() -> Options {
     }
 }
 
-/// A sale: what was answered stands, late payments are owed back, a paid order can be returned, and all of it is
-/// settled like any other entry.
+/// A sale: all answers stay the same, late payments become refunds due, and paid orders can be returned. All of it is
+/// settled like other entries.
 async fn a_sale_is_over(stock: u32) {
     let mut scene = Scene::new(here()).await;
     let target = scene.open(sale(stock).hold_ms(HOLD_MS)).await;
@@ -255,7 +255,7 @@ async fn a_sale_is_over(stock: u32) {
         scene.tally(target).await,
         scene.orders(target, &granted).await,
     );
-    assert_eq!(scene.retire(0).await, 0, "it is not settled");
+    assert_eq!(scene.retire(0).await, 0, "the sale is not settled");
     scene.settle().await;
     scene.look_again(shared().primary(), target);
     assert!(scene.retire(0).await > 0);
@@ -319,7 +319,7 @@ async fn a_sale_is_over(stock: u32) {
     );
 }
 
-/// What claims are answered once their orders stand like this: a cancelled order is not replayed without a key.
+/// Answers to claims once their orders have these states: a cancelled order is not replayed without a key.
 fn replayed(answers: &[Answered], orders: &[OrderView]) -> Vec<Answered> {
     let paid = |view: &&OrderView| view.grant.order.unwrap().state == OrderState::Paid;
     let paid: Vec<_> = orders.iter().filter(paid).collect();
@@ -369,7 +369,7 @@ async fn packets_that_have_left_answer_as_before() {
     scene.harness.audit().await;
 }
 
-/// What may still happen by itself keeps a campaign here, and so does what the ledger does not have.
+/// A campaign with pending automatic steps is not evicted, nor is one with unsettled entries.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_not_over_stays() {
     let mut scene = Scene::new(here()).await;
@@ -399,7 +399,7 @@ async fn what_is_not_over_stays() {
         .unwrap();
     assert_eq!(scene.retire(0).await, 0, "the payment is not settled");
     scene.settle().await;
-    // It is looked at again after a minute.
+    // The next check is a minute later.
     let agenda = closed_keys(&scene);
     for key in agenda {
         let id = held.id.to_string();
@@ -422,7 +422,7 @@ fn closed_keys(scene: &Scene) -> Vec<String> {
         .collect()
 }
 
-/// A campaign that a repair has closed leaves like the others.
+/// A campaign closed by a repair is evicted like others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_repair_has_closed_leaves() {
     let mut scene = Scene::new(here()).await;
@@ -432,10 +432,10 @@ async fn what_a_repair_has_closed_leaves() {
     let server = shared().primary();
     let hash = scene.keys_of(server, target);
     let hash = hash.iter().min_by_key(|key| key.len()).unwrap();
-    // As repair_part.lua leaves it.
+    // The state after repair_part.lua.
     blocking(|| server.call(&["HDEL", hash, "touched"]).unwrap());
     scene.look_again(server, target);
-    // Whatever a tick was to do.
+    // The agenda entry simulates pending work of a tick.
     let [home, _] = scene.home_and_other(target);
     let (agenda, id) = (scene.key(home, "agenda"), target.id.to_string());
     blocking(|| {
@@ -443,7 +443,7 @@ async fn what_a_repair_has_closed_leaves() {
             .call(&["ZADD", &agenda, "9000000000000", &id])
             .unwrap()
     });
-    // It is found to have no entry of its own; a minute later it leaves.
+    // The first check finds that the campaign has no entry of its own. It leaves a minute later.
     let mut left = 0;
     for _ in 0..3 {
         left += scene.retire(0).await;
@@ -455,7 +455,7 @@ async fn what_a_repair_has_closed_leaves() {
     assert_eq!(due.text(), None);
 }
 
-/// Who opens drafts may have read them long ago: what has been open, is over and has left is not opened again.
+/// A process may open drafts that it has read long ago. A campaign that ended and was evicted is not opened again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_has_left_is_not_opened_again() {
     let mut scene = Scene::new(here()).await;
@@ -484,7 +484,7 @@ async fn what_has_left_is_not_opened_again() {
             scene.harness.replay(&answers).await;
         }
     }
-    // One that was never open is, however old it is.
+    // A campaign of any age that was never open is opened.
     let draft = scene.open(sale(3)).await;
     let answers = scene.harness.ask_all(vec![draft.one("ann")]).await;
     assert_eq!(numbers(&answers), [1]);

@@ -1,5 +1,4 @@
-//! The scripts that look after a partition, called by hand: what they make of a state that takes a rare history to come
-//! about.
+//! Direct calls of the scripts that maintain a partition, in states that otherwise need a rare history.
 
 use std::collections::BTreeMap;
 
@@ -13,22 +12,22 @@ const OFFER: &str = include_str!("../../../src/lua/repair_offer.lua");
 const BEGIN: &str = include_str!("../../../src/lua/repair_begin.lua");
 
 const GRACE_MS: u64 = 2_000;
-/// Two repairers.
+/// Tokens of two repairers.
 const ONE: &str = "1";
 const TWO: &str = "2";
 
-/// A partition of its own on a server that all tests share.
+/// A partition that no other test uses, on a shared server.
 struct Keys {
     partition: String,
     nodes: String,
     answers: String,
 }
 
-/// What a node says of itself.
+/// Report of a node in a presence call.
 struct Said<'a> {
     epoch: &'a str,
     number: u64,
-    /// The epoch and the number of the earlier term in which it has observed what it says, and where that began.
+    /// An earlier term with observed entries: its epoch, its number, and the position where it began.
     before: (&'a str, u64, u64),
     observed: u64,
     stale_ms: u64,
@@ -68,13 +67,13 @@ impl Keys {
             .collect()
     }
 
-    /// A presence call: the reply's words.
+    /// A presence call. Returns the words of the reply.
     fn presence(&self, node: &str, said: &Said<'_>) -> Vec<String> {
-        // No installation: any engine's partition will do.
+        // Without an installation, any engine's partition is accepted.
         self.presence_of(node, said, ["", "", ""])
     }
 
-    /// The same, with installation, engine, and where the partition may be made that engine's.
+    /// The same, with an installation, an engine, and the server to mark the partition on.
     fn presence_of(&self, node: &str, said: &Said<'_>, identity: [&str; 3]) -> Vec<String> {
         let (number, observed) = (said.number.to_string(), said.observed.to_string());
         let (epoch, before, began) = said.before;
@@ -109,7 +108,7 @@ impl Keys {
         words.map(str::to_owned).collect()
     }
 
-    /// The reply of `repair_begin`: its first word, and the milliseconds.
+    /// First word of `repair_begin`'s reply, and its milliseconds.
     fn begin(&self, token: &str, millis: u64) -> (String, Option<u64>) {
         let millis = millis.to_string();
         let reply = self.call(&["EVAL", BEGIN, "1", &self.partition, token, &millis]);
@@ -161,8 +160,8 @@ impl Keys {
     }
 }
 
-/// A server that is halted in an earlier term than nodes know: the end of the halt, or everything since, is lost. The
-/// nodes get there by a term that is later than the one they know, which does not open.
+/// A server is halted in an earlier term than nodes know: the end of the halt, or all later data, is lost. Nodes move
+/// it to a term later than the one they know, without opening it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nodes_reach_a_server_that_is_halted_in_an_earlier_term() {
     blocking(|| {
@@ -186,7 +185,7 @@ async fn nodes_reach_a_server_that_is_halted_in_an_earlier_term() {
             observed: 160,
             stale_ms: 0,
         };
-        // At first the server may be the wrong one.
+        // At first, the server may be the wrong one.
         for stale_ms in [0, GRACE_MS / 2 - 1] {
             said.stale_ms = stale_ms;
             assert_eq!(keys.presence("a", &said)[2], "4");
@@ -194,7 +193,7 @@ async fn nodes_reach_a_server_that_is_halted_in_an_earlier_term() {
         said.stale_ms = GRACE_MS / 2;
         let words = keys.presence("a", &said);
         assert_eq!((words[2].as_str(), words[5].as_str()), ("6", "halted"));
-        // In the new term the node says what it has observed in the one that is lost.
+        // In the new term, the node reports its observations of the lost term.
         let said = Said {
             epoch: "e1",
             number: 6,
@@ -209,7 +208,7 @@ async fn nodes_reach_a_server_that_is_halted_in_an_earlier_term() {
         assert!(!state.contains_key("open"), "{state:?}");
         assert_eq!(state["terms"].split(' ').count(), 2, "{state:?}");
         assert_eq!(state["past"], "e2:?");
-        // Nodes that know no later term change nothing, however long they have looked.
+        // Nodes that know no later term change nothing, however long they have waited.
         let said = Said {
             epoch: "e1",
             number: 6,
@@ -221,7 +220,7 @@ async fn nodes_reach_a_server_that_is_halted_in_an_earlier_term() {
     });
 }
 
-/// However often a node's chunks come, and in whatever order, what is kept is one of its attempts.
+/// A node's chunks may arrive repeatedly and in any order. The stored ones are those of one attempt.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn answers_that_are_offered_again_are_kept_once() {
     blocking(|| {
@@ -240,7 +239,7 @@ async fn answers_that_are_offered_again_are_kept_once() {
             pairs
         };
         assert_eq!(keys.offer("b", (7, 0), "other", "5"), "ok");
-        // The answer to a chunk was lost, again and again.
+        // The answer to a chunk was lost several times.
         for _ in 0..3 {
             assert_eq!(keys.offer("a", (1, 0), "one", ""), "ok");
         }
@@ -251,7 +250,7 @@ async fn answers_that_are_offered_again_are_kept_once() {
         }
         let whole = ["a 0: one", "a 1: two", "a: 101-110 1 3", other[0], other[1]];
         assert_eq!(kept(), whole);
-        // The next attempt has less, because some of it is settled. What is left of the first one comes late.
+        // The next attempt has fewer entries, because some are settled. The rest of the first attempt arrives late.
         assert_eq!(keys.offer("a", (2, 0), "two", "4"), "ok");
         let next = ["a 0: two", "a: 101-110 2 4", other[0], other[1]];
         assert_eq!(kept(), next);
@@ -259,13 +258,13 @@ async fn answers_that_are_offered_again_are_kept_once() {
             assert_eq!(keys.offer("a", (1, chunk), "late", "3"), "over");
         }
         assert_eq!(kept(), next);
-        // Where Redis has lost a chunk, the offer is not whole.
+        // If Redis has lost a chunk, the offer is incomplete.
         assert_eq!(keys.offer("a", (3, 1), "two", "4"), "gap");
         assert_eq!(kept(), ["a 1: two", "a: 101-110 3", other[0], other[1]]);
     });
 }
 
-/// Entries of crashed processes go, a few in each call; a clock that jumps does not make any go, nor does a halt.
+/// Records of crashed processes are deleted, a few per call. Neither a jumping clock nor a halt deletes any.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nodes_that_have_crashed_are_forgotten() {
     const HOUR_MS: u64 = 3_600_000;
@@ -307,21 +306,21 @@ async fn nodes_that_have_crashed_are_forgotten() {
             ("open", &format!("e1.4.{}", &own[..8])),
         ]);
         let (old, marked) = (now - 3 * HOUR_MS, now - 2 * HOUR_MS);
-        // As all entries are once a clock has jumped.
+        // The state of all records after a jump of the clock.
         nodes(&format!("{old} 4 7"));
         present(100);
         assert_eq!(all(), CRASHED + 2);
         let entries = keys.call(&["HVALS", &keys.nodes]);
         let is_marked = |it: &&Reply| it.text().is_some_and(|it| it.split(' ').count() == 4);
         assert!(entries.array().iter().filter(is_marked).count() > 0);
-        // One that comes again is as new as any.
+        // A node that calls again has a fresh record.
         keys.call(&["HSET", &keys.nodes, "a", &format!("{old} 4 7 {marked}")]);
         present(2);
         let own_entry = keys.call(&["HGET", &keys.nodes, "a"]);
         assert_eq!(own_entry.text().unwrap().split(' ').count(), 3);
 
         nodes(&format!("{old} 4 7 {marked}"));
-        // A repair waits for all that the partition knows.
+        // A repair waits for all nodes that the partition knows.
         keys.set(&[("halted", "by hand")]);
         keys.call(&["HDEL", &keys.partition, "open"]);
         present(100);
@@ -337,7 +336,7 @@ async fn nodes_that_have_crashed_are_forgotten() {
     });
 }
 
-/// A partition that has lost its data becomes the engine's on the server that was named, and on no other.
+/// A partition that has lost its data is assigned to the engine on the named server only.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_partition_is_marked_on_the_named_server_alone() {
     blocking(|| {
@@ -364,7 +363,7 @@ async fn a_partition_is_marked_on_the_named_server_alone() {
     });
 }
 
-/// What a repair has written down belongs to its loss: nothing of it is left when the partition goes on.
+/// Data of a repair belongs to its loss, and is deleted when the partition continues.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_resumed_partition_keeps_nothing_of_a_repair() {
     blocking(|| {
@@ -394,7 +393,7 @@ async fn a_resumed_partition_keeps_nothing_of_a_repair() {
     });
 }
 
-/// Times of a repair may have been written by a server whose clock was ahead: nobody waits for that.
+/// Times of a repair may be from a server with a clock that was ahead. No repairer waits for them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_repair_does_not_wait_for_a_clock_that_was_ahead() {
     blocking(|| {
@@ -417,12 +416,12 @@ async fn a_repair_does_not_wait_for_a_clock_that_was_ahead() {
         assert!(until <= keys.now() + 60_000, "{state:?}");
         let (_, since) = state["repair_since"].split_once(' ').unwrap();
         assert!(since.parse::<u64>().unwrap() <= keys.now(), "{state:?}");
-        // The one who has it keeps it.
+        // The first repairer keeps the repair.
         assert_eq!(keys.begin(ONE, 60_000).0, "ok");
     });
 }
 
-/// Nodes have the whole grace to say what they have answered of a loss, also of one that has grown.
+/// Nodes have the whole grace to offer their answers of a loss, also of a loss that has grown.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_grace_of_a_repair_is_that_of_its_loss() {
     blocking(|| {

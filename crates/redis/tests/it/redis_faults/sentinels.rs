@@ -1,4 +1,4 @@
-//! A Sentinel that names the wrong primary: nodes take what most Sentinels say, and one that lies moves nobody.
+//! A Sentinel that names the wrong primary. Nodes follow the majority of Sentinels, so a single liar has no effect.
 
 use std::{
     net::SocketAddr,
@@ -29,7 +29,7 @@ const CLAIMS: usize = 100;
 const STOCK: u32 = 50_000;
 const SYNC_MAX: Duration = Duration::from_secs(30);
 
-/// Speaks as a Sentinel, as far as nodes ask one, and names whom it is told to.
+/// Answers nodes like a Sentinel and names the server that the test sets.
 struct Liar {
     addr: SocketAddr,
     named: Arc<Mutex<SocketAddr>>,
@@ -70,15 +70,15 @@ impl Liar {
         *self.asked.lock().unwrap()
     }
 
-    /// It names somebody else from here on, and has been asked by every node since.
+    /// Names another server from here on, and waits until every node has asked since.
     async fn name(&self, whom: SocketAddr) {
         *self.named.lock().unwrap() = whom;
         let before = self.asked();
-        wait_for("nodes to ask the liar", || self.asked() >= before + 6).await;
+        wait_for("all nodes to query the liar", || self.asked() >= before + 6).await;
     }
 }
 
-/// Answers the commands of one connection: each is an array of texts.
+/// Answers the commands of one connection. Each command is an array of texts.
 async fn lie(mut stream: TcpStream, named: Arc<Mutex<SocketAddr>>, asked: Arc<Mutex<usize>>) {
     let mut read = Vec::new();
     let mut buffer = [0; 4_096];
@@ -111,7 +111,7 @@ async fn lie(mut stream: TcpStream, named: Arc<Mutex<SocketAddr>>, asked: Arc<Mu
     }
 }
 
-/// The first command of what was read, and how many bytes it takes; none while it is not complete.
+/// The first command in `read` with its length in bytes; `None` while it is incomplete.
 fn command(read: &[u8]) -> Option<(Vec<String>, usize)> {
     let line = |from: usize| -> Option<(&str, usize)> {
         let end = read[from..].windows(2).position(|pair| pair == b"\r\n")?;
@@ -134,12 +134,12 @@ fn command(read: &[u8]) -> Option<(Vec<String>, usize)> {
     Some((words, at))
 }
 
-/// Script calls that a server has had from nodes.
+/// Script calls of nodes on a server so far.
 fn scripts(server: &Server) -> u64 {
     blocking(|| calls_of(server, "evalsha") + calls_of(server, "eval"))
 }
 
-/// A server with all that the primary has, of which the Sentinels do not know, and which takes itself for the primary.
+/// A server with all data of the primary that reports itself as a primary and is unknown to the Sentinels.
 fn former_primary(set: &SentinelSet) -> Standalone {
     let server = Standalone::start(&ServerOptions::new());
     let of = set
@@ -150,7 +150,7 @@ fn former_primary(set: &SentinelSet) -> Standalone {
         let addr = of.unwrap().addr();
         (addr.ip().to_string(), addr.port().to_string())
     };
-    // A replica's replica is in nobody's list.
+    // A replica's replica is in no list.
     server.primary().call(&["REPLICAOF", &host, &port]).unwrap();
     wait_blocking("a copy of the primary", SYNC_MAX, || {
         let up = server.primary().info("replication", "master_link_status");
@@ -170,7 +170,7 @@ async fn a_sentinel_that_lies_moves_nobody_and_halts_nothing() {
         .find(|one| one.addr() != primary.addr())
         .unwrap();
     let liar = Liar::start(primary.addr()).await;
-    // Two that tell the truth, and one that does not.
+    // Two Sentinels tell the truth, and one does not.
     let mut urls = vec![liar.url()];
     urls.extend(set.sentinel_urls().into_iter().take(2));
     let mut harness = Harness::new(Options {
@@ -193,7 +193,7 @@ async fn a_sentinel_that_lies_moves_nobody_and_halts_nothing() {
         };
         nodes.iter().all(open)
     };
-    // A replica of the set, then a primary of before that still answers and has everything.
+    // First a replica of the set, then a former primary that still answers and has all data.
     let former = blocking(|| former_primary(&set));
     let terms = |harness: &Harness| {
         let key = |n: u16| format!("{}:{{p{n:02}}}:partition", harness.options.prefix);
@@ -205,7 +205,7 @@ async fn a_sentinel_that_lies_moves_nobody_and_halts_nothing() {
         let before = scripts(named);
         liar.name(named.addr()).await;
         load.more(CLAIMS).await;
-        // A node that looks for the primary for the first time is not moved either.
+        // A node that looks up the primary for the first time is not misled either.
         let late = node(&harness.options, &[]).await;
         let claimed = harness
             .record
@@ -214,20 +214,16 @@ async fn a_sentinel_that_lies_moves_nobody_and_halts_nothing() {
             .unwrap();
         assert!(grant_of(&claimed).is_some(), "{claimed:?}");
         late.close().await;
-        // Connections that are made anew go to the primary as well.
+        // New connections go to the primary too.
         blocking(|| primary.call(&["CLIENT", "KILL", "TYPE", "normal"]).unwrap());
         load.more(CLAIMS).await;
         wait_for("all partitions", || is_open(&harness.nodes)).await;
-        assert_eq!(
-            scripts(named),
-            before,
-            "somebody has asked the wrong server"
-        );
+        assert_eq!(scripts(named), before, "a node has called the wrong server");
     }
     answers.extend(load.stop().await);
     assert_eq!(winners(&answers), answers.len());
-    assert_eq!(harness.record.errors(), 0, "somebody was refused");
-    assert_eq!(terms(&harness), began, "a term has begun");
+    assert_eq!(harness.record.errors(), 0, "a user was refused");
+    assert_eq!(terms(&harness), began, "a new term has started");
     let head = harness.nodes[0].head(PartitionId(1)).await.unwrap();
     assert_eq!(head, 1 + answers.len() as u64, "each grant is one entry");
     harness.replay(&answers[..CLAIMS]).await;

@@ -1,4 +1,4 @@
-//! How servers are set up: what a node refuses, at its start and later.
+//! Configurations of servers that a node refuses, at its start and later.
 
 use qiang_core::ports::{Engine as _, EventLog as _};
 use qiang_redis::{ConnectError, Options, PartitionState, RedisEngine, Topology};
@@ -12,10 +12,10 @@ use crate::redis_faults::{
     terms::Books,
 };
 
-/// So many that every primary of a Cluster has one.
+/// Enough partitions for every primary of a Cluster.
 const PARTITIONS: u16 = 16;
 
-/// What the node says against this set-up, if it refuses it.
+/// The node's message about this configuration, if it refuses it.
 async fn refusal(options: &Options) -> Option<String> {
     match RedisEngine::connect(options.clone(), &[]).await {
         Ok(engine) => {
@@ -78,7 +78,7 @@ async fn every_primary_of_a_cluster_is_looked_at() {
     assert_eq!(refusal(&options).await, None);
 }
 
-/// A replica that evicts takes the primary's place: nothing is granted there until it does not any more.
+/// A replica that evicts keys becomes the primary. It grants nothing until its policy is changed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_new_primary_that_evicts_grants_nothing() {
     let servers = blocking(|| Standalone::start(&ServerOptions::new().replicas(1)));
@@ -115,8 +115,8 @@ async fn a_new_primary_that_evicts_grants_nothing() {
     assert!(grant_of(&claimed).is_some(), "{claimed:?}");
 }
 
-/// A policy that is changed under running nodes: no partition grants from their next presence calls on. Granting
-/// resumes with the policy, though the ledger has entries of the last term and one of the nodes is gone.
+/// The policy changes under running nodes, and no partition grants after their next presence calls. Grants resume with
+/// the right policy, although the ledger has entries of the last term and a node is gone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_primary_that_begins_to_evict_grants_nothing() {
     let server = blocking(|| Standalone::start(&ServerOptions::new()));

@@ -1,4 +1,4 @@
-//! A campaign that is spread over partitions sells out to the last unit, whichever node dies while units are moving.
+//! A spread campaign sells out to the last unit, whichever node dies during a transfer of units.
 
 use std::time::Duration;
 
@@ -23,9 +23,9 @@ use crate::redis_faults::harness::{
 
 const PARTITIONS: u16 = 4;
 const SUPPLY: u32 = 3_000;
-/// Campaigns of a few units for one transfer at a time.
+/// Units of a campaign, few enough for one transfer at a time.
 const FEW: u32 = 20;
-/// How late a node's responses are that is killed in the middle of a transfer.
+/// Delay of responses to a node that is killed during a transfer.
 const LATE: Duration = Duration::from_millis(200);
 
 fn spread(partitions: u16) -> Options {
@@ -42,7 +42,7 @@ fn packet(supply: u32) -> Builder {
     open_now(red_packet(1_000 * i64::from(supply), supply, split))
 }
 
-/// What is in the journals of a campaign's parts, and how many transfers have arrived: givers and takers.
+/// Entries in the journals of a campaign's shards, and the number of transfers that have arrived.
 fn transfers(harness: &Harness, id: CampaignId) -> (i64, i64) {
     let (mut standing, mut arrived) = (0, 0);
     for partition in 0..harness.options.partitions {
@@ -58,7 +58,7 @@ fn transfers(harness: &Harness, id: CampaignId) -> (i64, i64) {
     (standing, arrived)
 }
 
-/// Nothing is left, nothing is moving.
+/// Checks that no unit is left or in transfer.
 async fn sold_out(harness: &Harness, target: Target) {
     let tally = harness.nodes[0].tally(target.id).await.unwrap().unwrap();
     assert_eq!(
@@ -83,7 +83,7 @@ async fn a_spread_packet_has_a_share_for_each_claimant() {
     assert_eq!(harness.record.errors(), 0);
 }
 
-/// Claims of one to three units each, which come to the supply.
+/// Claims of one to three units each that together equal the supply.
 fn in_quantities(target: Target) -> Vec<qiang_core::book::Claim> {
     let mut claims = Vec::new();
     let mut left = SUPPLY;
@@ -110,11 +110,11 @@ async fn a_spread_sale_in_quantities_sells_its_stock() {
     assert_eq!(harness.record.errors(), 0);
 }
 
-/// More ask than there are units: as many losers as there must be.
+/// More users claim than there are units. Exactly the excess users lose.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn peak_load_on_a_spread_sale_leaves_no_unit() {
     let mut harness = Harness::new(spread(PARTITIONS)).await;
-    // No hold ends before all have asked, however slow the machine is.
+    // No hold ends before all users have claimed, however slow the machine is.
     let target = harness.open(open_now(sale(100)).hold_ms(3_600_000)).await;
     let answers = harness
         .ask_all(
@@ -141,9 +141,9 @@ async fn nodes_that_die_strand_no_unit() {
     let mut claims = in_quantities(on_sale);
     claims.extend((0..SUPPLY as usize).map(|n| packet.one(&name(n))));
     let count = claims.len();
-    // Both mixed; the last ones meet dry parts.
+    // Both kinds mixed. The last claims reach shards without units.
     let made = move |n: usize| claims.get((n * 7) % count).filter(|_| n < count).cloned();
-    assert_ne!(count % 7, 0, "the steps go through all");
+    assert_ne!(count % 7, 0, "the steps reach every claim");
     let load = harness.start(made, SHORT_PAUSE / 4);
     for n in (2..harness.nodes.len()).rev() {
         let dead = (harness.nodes.len() - n) * count / 5;
@@ -159,15 +159,14 @@ async fn nodes_that_die_strand_no_unit() {
     harness.audit().await;
 }
 
-/// At which step of a transfer a node dies.
+/// Step of a transfer after which a node dies.
 #[derive(Clone, Copy, PartialEq)]
 enum Step {
     Out,
     In,
 }
 
-/// A campaign with a transfer that its node did not finish: it was killed right after the step, while the response
-/// was on its way.
+/// A campaign with an unfinished transfer: its node was killed right after the step, while the response was in flight.
 async fn stranded(builder: Builder, step: Step) -> (Harness, Target) {
     let mut harness = Harness::new(spread(2)).await;
     let target = harness.open(builder).await;
@@ -228,7 +227,7 @@ async fn act(harness: &Harness, node: usize, target: Target, action: CampaignAct
         .await
     {
         Ok(Reply::Acted(tally)) => tally.phase,
-        other => panic!("{action:?} was answered {other:?}"),
+        other => panic!("{action:?} got the reply {other:?}"),
     }
 }
 
@@ -237,7 +236,7 @@ async fn a_close_returns_what_was_on_its_way() {
     for step in [Step::Out, Step::In] {
         for builder in [packet(FEW), open_now(sale(FEW))] {
             let (harness, target) = stranded(builder, step).await;
-            // Those who were answered, or would have been.
+            // Users that were answered, or would have been.
             let claims = (0..FEW as usize / 2).map(|n| target.one(&name(n)));
             harness.ask_all(claims.collect()).await;
             assert_eq!(
@@ -273,7 +272,7 @@ async fn a_pause_keeps_what_is_on_its_way() {
     everybody(&harness, target).await;
 }
 
-/// Pauses, resumptions and in the end the close come while parts run dry and pull from each other.
+/// Pauses, resumes, and finally the close happen while shards run out of units and pull from each other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn acting_while_units_move_loses_none() {
     let mut harness = Harness::new(spread(PARTITIONS)).await;
@@ -300,7 +299,7 @@ async fn acting_while_units_move_loses_none() {
     harness.audit().await;
 }
 
-/// Users whom a campaign of two parts serves in its first part, and in its second: orders are numbered in turn.
+/// Users of the first and of the second shard of a campaign. The shards number their orders in turn.
 async fn by_part(harness: &mut Harness) -> [Vec<String>; 2] {
     let probe = harness.open(open_now(sale(8 * FEW))).await;
     let answers = harness
@@ -314,7 +313,7 @@ async fn by_part(harness: &mut Harness) -> [Vec<String>; 2] {
     users
 }
 
-/// Units leave a part, and its primary dies before a replica has it: they have not arrived anywhere either.
+/// Units leave a shard, and its primary dies before a replica has that entry. They must not have arrived elsewhere.
 async fn never_left(ack: AckLevel) {
     let cluster = blocking(|| Cluster::start(&ServerOptions::new()));
     let mut harness = Harness::new(Options {
@@ -325,7 +324,7 @@ async fn never_left(ack: AckLevel) {
         ..spread(4)
     })
     .await;
-    // The second campaign lives in p02 and p03, which are not on the same primary.
+    // The second campaign is on p02 and p03, which have different primaries.
     harness.options.spread_over = 2;
     for node in &mut harness.nodes {
         node.close().await;
@@ -376,7 +375,7 @@ async fn units_of_a_campaign_in_memory_do_not_either() {
     never_left(AckLevel::Memory).await;
 }
 
-/// The giver has lost nothing but that units have left it: without replicas, they would be in two places.
+/// The sender has lost only the entry that units left. Without replicas, they would be in two places.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_transfer_that_a_failover_loses_is_noticed() {
     let servers = blocking(|| Standalone::start(&ServerOptions::new().replicas(1)));
@@ -394,7 +393,7 @@ async fn a_transfer_that_a_failover_loses_is_noticed() {
     assert_eq!(winners(&harness.ask_all(claims.collect()).await), half);
     blocking(|| servers.wait_for_replicas());
     detach_replicas(servers.primary());
-    // The part is dry: units come from the other one.
+    // The shard has no units left, so they are pulled from the other one.
     let one_more = target.one(&users[0][half]);
     let claimed = harness.record.ask(&harness.nodes[0], &one_more).await;
     assert!(grant_of(&claimed.unwrap()).is_some());
@@ -414,8 +413,8 @@ async fn a_transfer_that_a_failover_loses_is_noticed() {
     }
 }
 
-/// The stock of a spread sale is changed in its first part. Units that come are sold by whatever part is asked; units
-/// that go are fetched from wherever they are, also in a pause; and what users have stays theirs.
+/// The stock of a spread sale is changed in its first shard. New units are sold by any shard. Removed units are pulled
+/// from any shard, also in a pause. Users keep their units.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_stock_of_a_spread_sale_is_changed_as_a_whole() {
     let mut harness = Harness::new(spread(PARTITIONS)).await;
@@ -434,7 +433,7 @@ async fn the_stock_of_a_spread_sale_is_changed_as_a_whole() {
             other => panic!("{other:?}"),
         }
     };
-    // No part alone has 290 units that nobody has.
+    // No single shard has 290 free units.
     assert_eq!(set(110).await, Ok((110, 10)));
     assert_eq!(set(110).await, Ok((110, 10)));
     assert_eq!(set(99).await, Err(Refusal::StockGranted { least: 100 }));
@@ -449,7 +448,7 @@ async fn the_stock_of_a_spread_sale_is_changed_as_a_whole() {
     assert_eq!(set(900).await, Ok((900, 800)));
     assert_eq!(set(105).await, Ok((105, 5)));
     act(CampaignAction::Resume).await;
-    // Both at once come to one of the two.
+    // Two concurrent changes result in one of the two.
     let (more, less) = tokio::join!(set(300), set(130));
     assert!(more.is_ok() && less.is_ok(), "{more:?} {less:?}");
     let tally = harness.nodes[0].tally(target.id).await.unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! The stock of a sale, where it is changed in steps, by nodes that die, and before a repair.
+//! Changes of a sale's stock in steps, by nodes that die, and before a repair.
 
 mod terms;
 
@@ -30,7 +30,7 @@ use crate::redis_faults::harness::{
 
 const SUPPLY: u32 = 20;
 const ENTRIES_MAX: usize = 4_096;
-/// How often a node is asked that does not answer.
+/// Maximum attempts on a node that does not answer.
 const ATTEMPTS_MAX: usize = 1_000;
 
 /// A sale on two nodes, with a ledger.
@@ -42,7 +42,7 @@ struct World {
 }
 
 impl World {
-    /// The sale has so many parts, 1 or 2.
+    /// Creates a sale of this many shards, 1 or 2.
     async fn new(parts: u16) -> Self {
         let spread_from = match parts {
             1 => u32::MAX,
@@ -77,7 +77,7 @@ impl World {
         tally.unwrap().unwrap()
     }
 
-    /// Users `from` to `upto` claim; returns how many are granted something.
+    /// Claims of users `from` to `upto`. Returns the number of grants.
     async fn grant(&self, from: usize, upto: usize) -> usize {
         let claims = (from..upto).map(|n| self.target.one(&name(n)));
         winners(&self.harness.ask_all(claims.collect()).await)
@@ -95,14 +95,14 @@ impl World {
         }
     }
 
-    /// The ledger's stock.
+    /// The stock in the ledger after settlement.
     async fn settled(&self) -> u64 {
         self.settle().await;
         let record = self.ledger.campaign(self.target.id).await;
         record.unwrap().unwrap().campaign.supply()
     }
 
-    /// The partition of the sale's first part, and the other one.
+    /// The partition of the sale's first shard, and the other one.
     fn partitions(&self) -> (PartitionId, PartitionId) {
         let key = |tag: &str| {
             format!(
@@ -117,14 +117,14 @@ impl World {
         }
     }
 
-    /// Has a partition repaired as after a loss.
+    /// Repairs a partition as after a loss.
     async fn unite(&self, partition: PartitionId) {
         let united = self.harness.nodes[0].unite(partition, &*self.ledger).await;
         let Ok(RepairState::Repaired(report)) = united else {
             panic!("{united:?}");
         };
         assert_eq!((report.withheld, report.conflicts), (0, Vec::new()));
-        // The other node learns at its next look that the partition grants again.
+        // The other node learns at its next presence call that the partition grants again.
         let until = Instant::now() + INSIST_MAX;
         while let Err(error) = probe(&self.harness.nodes[1]).await {
             assert!(Instant::now() < until, "{error:?}");
@@ -132,7 +132,7 @@ impl World {
         }
     }
 
-    /// The sides agree.
+    /// Checks that engine and ledger agree.
     async fn check(&self) {
         self.settle().await;
         let node = &self.harness.nodes[0];
@@ -156,11 +156,11 @@ async fn set(node: &RedisEngine, target: Target, stock: u64) -> Result<Tally, Re
             Ok(other) => panic!("{other:?}"),
         }
     }
-    panic!("no answer to the stock of {stock}");
+    panic!("no answer to a stock change to {stock}");
 }
 
-/// The second part is repaired while the ledger does not have yet what the first part says of the stock: no unit that
-/// was taken out is given to it, and none that came is forgotten.
+/// The second shard is repaired before the first shard's change of the stock is settled. It gets no removed unit and
+/// loses no new one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_part_is_repaired_by_the_stock_of_the_first_one() {
     let world = World::new(2).await;
@@ -187,14 +187,14 @@ async fn a_part_is_repaired_by_the_stock_of_the_first_one() {
     world.check().await;
 }
 
-/// The log has lost the entry, and the first part's hash has the stock: the repair says it again.
+/// The log has lost the entry, and the first shard's hash has the stock. The repair appends the entry again.
 async fn is_said_again(parts: u16, stock: u64) {
     let world = World::new(parts).await;
     assert_eq!(world.grant(0, 4).await, 4);
     world.settle().await;
     let (first, _) = world.partitions();
     world.set(stock).await.unwrap();
-    // More than there were before, if there are more now.
+    // More grants than before, if the stock is larger now.
     let granted = 4 + world.grant(4, 60).await as u64;
     assert_eq!(granted, stock);
     let node = &world.harness.nodes[0];
@@ -221,15 +221,15 @@ async fn a_stock_that_only_the_first_part_has_is_said_again() {
     }
 }
 
-/// A node dies at ever later steps of taking units out, which come from both parts: whoever asks again finishes it, and
-/// no unit is lost or there twice.
+/// A node dies at later and later steps of a decrease that takes units from both shards. A retry finishes it, and no
+/// unit is lost or doubled.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_dies_while_it_changes_the_stock() {
     let mut changed = 0;
     for n in 0..12_u64 {
         let world = World::new(2).await;
         assert_eq!(world.grant(0, 2).await, 2);
-        // On a runtime of its own, whose tasks all end with it.
+        // All tasks of the node end with this runtime.
         let runtime = blocking(|| {
             let mut builder = tokio::runtime::Builder::new_multi_thread();
             builder.worker_threads(1).enable_all().build().unwrap()

@@ -1,5 +1,6 @@
-//! A stalled replica, a failover that loses a single entry, and a primary that was replaced and still answers: nothing
-//! is taken for a loss that is none, no loss goes unnoticed whoever comes first, and what can go on goes on by itself.
+//! Terms of leadership: a stalled replica, a failover that loses one entry, and a replaced primary that still answers.
+//! No false loss is reported, no loss is missed, whichever node is first, and everything that can continue does so
+//! automatically.
 
 use std::{
     sync::Arc,
@@ -34,16 +35,16 @@ use crate::redis_faults::harness::{
 const CLAIMS: usize = 300;
 const SUPPLY: u32 = 50_000;
 const REPLICA_TIMEOUT: Duration = Duration::from_millis(100);
-/// Where the only campaign of a harness with two partitions lives.
+/// Partition of the only campaign of a harness with two partitions.
 const HOME: PartitionId = PartitionId(1);
 const ENTRIES_MAX: usize = 4_096;
-/// How soon granting goes on by itself where nothing was lost: well before the grace is over.
+/// Maximum time until grants resume automatically after no loss: much less than the grace.
 const REOPEN_MAX: Duration = Duration::from_secs(10);
 const LONG_GRACE: Duration = Duration::from_secs(25);
-/// How long a state may take to be seen by a node.
+/// Maximum time until a node sees a state.
 const SEEN_MAX: Duration = Duration::from_secs(10);
 
-/// A ledger that knows the harness' campaigns.
+/// A ledger with the harness' campaigns.
 pub(crate) struct Books {
     pub(crate) ledger: SqliteLedger,
     _folder: tempfile::TempDir,
@@ -63,7 +64,7 @@ impl Books {
         }
     }
 
-    /// Takes one more campaign in.
+    /// Adds one more campaign.
     pub(crate) async fn create(&self, setup: &Setup) {
         let minor = setup.campaign.funded_minor();
         if minor > 0 {
@@ -74,7 +75,7 @@ impl Books {
         self.ledger.create(setup).await.unwrap();
     }
 
-    /// Settles what there is to settle now; how many entries are left for later.
+    /// Settles everything that is available now. Returns the number of remaining entries.
     async fn settle(&self, node: &RedisEngine) -> Result<u64, StepError> {
         let mut left = 0;
         for partition in node.partitions() {
@@ -93,7 +94,10 @@ impl Books {
     pub(crate) async fn settle_all(&self, node: &RedisEngine) {
         let until = Instant::now() + SEEN_MAX;
         while self.settle(node).await != Ok(0) {
-            assert!(Instant::now() < until, "not all is settled");
+            assert!(
+                Instant::now() < until,
+                "not all entries are settled in time"
+            );
             tokio::time::sleep(SHORT_PAUSE).await;
         }
     }
@@ -109,8 +113,8 @@ fn all_open(node: &RedisEngine) -> bool {
     partitions.all(|partition| node.state(partition) == PartitionState::Open)
 }
 
-/// A replica that is stopped costs the level `replica`, and nothing else: neither under load nor at a node's start is
-/// it taken for a loss, and settlement goes on where it was when the replica is back.
+/// A stopped replica costs only the level `replica`. Neither load nor the start of a node treats it as a loss.
+/// Settlement continues when the replica is back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stopped_replica_stops_nothing() {
     let servers = blocking(|| Standalone::start(&ServerOptions::new().replicas(1)));
@@ -130,7 +134,7 @@ async fn a_stopped_replica_stops_nothing() {
     let settled = books.ledger.positions().await.unwrap();
 
     blocking(|| servers.replica(0).pause());
-    // A node that starts knows of no entry that a replica has.
+    // A node that starts does not know which entries a replica has.
     let late = node(&harness.options, &settled).await;
     assert_eq!(books.settle(&late).await, Ok(0));
     granted(&harness, &late, target, "late").await;
@@ -152,18 +156,18 @@ async fn a_stopped_replica_stops_nothing() {
     for node in &harness.nodes {
         books.settle_all(node).await;
     }
-    // What is settled has left the log: the answers must agree among themselves.
+    // Settled entries have left the log, so this checks only that the answers agree with each other.
     harness.grants();
 }
 
-/// Two nodes on a primary with a replica: `slow` behind proxies, `fast` not. The replica lacks one grant, that `slow`
-/// has answered, and takes the primary's place.
+/// Two nodes on a primary with a replica: `slow` uses proxies, `fast` does not. The replica lacks one grant that `slow`
+/// has answered, and replaces the primary.
 struct OneLost {
     servers: Standalone,
     proxies: [FaultProxy; 2],
     harness: Harness,
     target: Target,
-    /// The log's last entry that is kept.
+    /// The last log entry that survives.
     kept: u64,
 }
 
@@ -212,7 +216,7 @@ impl OneLost {
         });
     }
 
-    /// Both nodes see that the one entry, and perhaps some that came in its place, are lost.
+    /// Waits until both nodes know the loss of that entry, and perhaps of later ones in its place.
     async fn is_noticed(&self) {
         for node in &self.harness.nodes {
             wait_for("the loss", || {
@@ -227,11 +231,11 @@ impl OneLost {
     }
 }
 
-/// Whoever comes first, nothing is granted before the node that has seen more has said so.
+/// Whichever node is first, no unit is granted before the node that observed more has reported that.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_lost_entry_is_noticed_although_another_node_comes_first() {
     let world = OneLost::new().await;
-    // So slow that the other node is first by far, and still well within the grace.
+    // The delay makes the other node first, and is still well within the grace.
     let late = Duration::from_millis(100);
     world.proxies[1].delay(late, late).await;
     world.fail_over();
@@ -243,7 +247,7 @@ async fn one_lost_entry_is_noticed_although_another_node_comes_first() {
     world.harness.grants();
 }
 
-/// A node that is silent is waited for, but not for ever. When it is back, its loss is noticed all the same.
+/// A silent node is awaited for a limited time. When it is back, its loss is still noticed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_loss_of_a_silent_node_is_noticed_when_it_is_back() {
     let world = OneLost::new().await;
@@ -266,7 +270,7 @@ async fn the_loss_of_a_silent_node_is_noticed_when_it_is_back() {
     world.is_noticed().await;
 }
 
-/// A partition that was repaired goes on, on all nodes and without a restart.
+/// A repaired partition continues on all nodes without a restart.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_repaired_partition_goes_on_without_a_restart() {
     let world = OneLost::new().await;
@@ -290,13 +294,13 @@ async fn a_repaired_partition_goes_on_without_a_restart() {
         .await;
         granted(&world.harness, node, world.target, &format!("after-{n}")).await;
     }
-    // No two entries have had the same place.
+    // No two entries have had the same position.
     let head = world.harness.nodes[1].head(HOME).await.unwrap();
     assert_eq!(head, world.kept + 3);
 }
 
-/// A server comes back halted, and has lost how the halt ended: nodes know a later term than it does. They see the
-/// halt, and can have it repaired.
+/// A server restarts halted and has lost the end of the halt, so nodes know a later term. They see the halt and can
+/// repair it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_halt_in_an_earlier_term_is_seen() {
     let server = blocking(|| Standalone::start(&ServerOptions::new()));
@@ -323,7 +327,8 @@ async fn a_halt_in_an_earlier_term_is_seen() {
         assert_eq!(node.has_lost(HOME).await, Ok(true));
     }
     let answers = format!("{}:{{p01}}:answers", harness.options.prefix);
-    // A node's own field tells the loss, the attempt, and from which entry on its answers are all there.
+    // The value in a node's own field is the loss, the attempt, and the first entry from which its answers are
+    // complete.
     let complete = "local count = 0 for _, value in ipairs(redis.call('HVALS', KEYS[1])) do \
                     if string.find(value, '^%d+%-%d+ %d+ %d+$') then count = count + 1 end end return count";
     wait_for("both offers", || {
@@ -334,7 +339,7 @@ async fn a_halt_in_an_earlier_term_is_seen() {
     .await;
 }
 
-/// What an operator has halted and lets go on again needs no restart either.
+/// A halt that an operator ends needs no restart either.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_halt_that_is_taken_back_is_over() {
     let server = blocking(|| Standalone::start(&ServerOptions::new()));
@@ -352,12 +357,12 @@ async fn a_halt_that_is_taken_back_is_over() {
     let key = format!("{}:{{p01}}:partition", harness.options.prefix);
     blocking(|| server.primary().call(&["HDEL", &key, "halted"]).unwrap());
     for node in &harness.nodes {
-        wait_for("the end of it", || node.state(HOME) == PartitionState::Open).await;
+        wait_for("the resume", || node.state(HOME) == PartitionState::Open).await;
         granted(&harness, node, target, "late").await;
     }
 }
 
-/// A node starts while Redis is down, and serves when it is there.
+/// A node starts while Redis is down, and serves when Redis is up.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_starts_without_redis() {
     let server = blocking(|| Standalone::start(&ServerOptions::new().fsync_always()));
@@ -376,7 +381,7 @@ async fn a_node_starts_without_redis() {
     assert_eq!(late.stopped(), None);
 }
 
-/// A restart that loses nothing holds nobody up for long.
+/// A restart without a loss delays users only briefly.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_clean_restart_is_over_at_once() {
     let server = blocking(|| Standalone::start(&ServerOptions::new().fsync_always()));
@@ -398,7 +403,7 @@ async fn a_clean_restart_is_over_at_once() {
     }
 }
 
-/// Neither does a failover.
+/// The same for a failover.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_clean_failover_is_over_at_once() {
     let set = blocking(|| SentinelSet::start(&ServerOptions::new()));
@@ -430,8 +435,8 @@ async fn a_clean_failover_is_over_at_once() {
     harness.audit().await;
 }
 
-/// A primary that the Sentinels have replaced, and that they and its replicas cannot reach any more, still answers the
-/// node that was connected to it. The node follows the Sentinels, and takes nothing for a loss.
+/// The Sentinels have replaced a primary. They and its replicas no longer reach it, but it still answers the node
+/// connected to it. The node follows the Sentinels and reports no loss.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_primary_that_was_replaced_is_left_though_it_answers() {
     let acl = "user default off\nuser admin on >admin ~* &* +@all\nuser node on >node ~* &* +@all";
@@ -465,7 +470,7 @@ async fn a_primary_that_was_replaced_is_left_though_it_answers() {
         old.call(&["CLIENT", "KILL", "TYPE", "replica"]).unwrap();
         set.wait_for_failover(old);
     });
-    // Another node works on the new primary, and settles.
+    // Another node works on the new primary and settles.
     let other = node(&harness.options, &books.ledger.positions().await.unwrap()).await;
     for n in 0..20 {
         granted(&harness, &other, target, &format!("there-{n}")).await;
@@ -477,7 +482,7 @@ async fn a_primary_that_was_replaced_is_left_though_it_answers() {
     for node in &harness.nodes {
         let mut head = 0;
         while head < position {
-            // Errors are answers, too; a rollback is not.
+            // Errors are acceptable, but a rollback is not.
             let step = settle_once(node, &books.ledger, HOME, ENTRIES_MAX).await;
             let rolled_back = matches!(step, Err(StepError::RolledBack { .. }));
             assert!(!rolled_back, "{step:?}");
@@ -488,6 +493,6 @@ async fn a_primary_that_was_replaced_is_left_though_it_answers() {
         assert_eq!(node.stopped(), None);
         granted(&harness, node, target, "here").await;
     }
-    // What is settled has left the log: the answers must agree among themselves.
+    // Settled entries have left the log, so this checks only that the answers agree with each other.
     harness.grants();
 }

@@ -1,11 +1,11 @@
-//! Payments of an account's orders, and the money that they brought.
+//! Payments of an account's orders, and the money received.
 
 use qiang_core::{event::Event, money::Money, payment::Received};
 
 use super::{Account, Checked, RowState, check};
 
 impl Account {
-    /// Notes the money that paid an order. Money in the order's currency alone pays it.
+    /// Records the money that paid an order. Only money that the sale's policy accepts pays it.
     pub(super) fn paid(&mut self, number: u32, event: &Event) -> Checked {
         let currency = self.setup.campaign.currency();
         let row = self.rows.get_mut(&number);
@@ -14,7 +14,7 @@ impl Account {
         let money = received.money(Money::new(row.amount_minor, currency));
         row.paid_minor = Some(money.minor);
         let is_accepted = self.accepts(number, received)?;
-        check(is_accepted, "paid by money that the sale does not accept")
+        check(is_accepted, "paid with money that the sale does not accept")
     }
 
     /// Whether the sale's policy accepts money for an order.
@@ -32,10 +32,13 @@ impl Account {
         check(before.is_none(), "one payment counted twice")
     }
 
-    /// Checks that a payment which is owed back would not have paid its order.
+    /// Checks that a payment recorded as a refund due would not have paid its order.
     pub(super) fn turned_away(&self, number: u32, received: Received) -> Checked {
         let waits = self.row(number)?.state == RowState::Had;
         let is_wanted = waits && self.accepts(number, received)?;
-        check(!is_wanted, "a payment was turned away that was wanted")
+        check(
+            !is_wanted,
+            "a payment became a refund due though it would have paid the order",
+        )
     }
 }

@@ -1,4 +1,4 @@
-//! Steps of orders: the units that they move, and what a return owes.
+//! State changes of orders: the units that they move, and the refund due of a return.
 
 use qiang_core::{campaign::CampaignKind, order::ReturnPart};
 
@@ -7,10 +7,13 @@ use super::{Account, Checked, RowState, check, transfer};
 impl Account {
     pub(super) fn step(&mut self, number: u32, from: RowState, to: RowState) -> Checked {
         let sale = self.setup.campaign.kind() == CampaignKind::Sale;
-        check(sale, "a share was handled like an order")?;
+        check(sale, "a share changed its state like an order")?;
         let row = self.rows.get_mut(&number);
         let row = row.ok_or_else(|| format!("there is no grant {number}"))?;
-        check(row.state == from, "the order was not in that state")?;
+        check(
+            row.state == from,
+            "the order was not in the state that the event requires",
+        )?;
         let (had, quantity) = (row.has_units(), i64::from(row.quantity));
         row.state = to;
         let closed = self.parts.get(&row.log).is_some_and(|part| part.closed);
@@ -23,18 +26,24 @@ impl Account {
         Ok(())
     }
 
-    /// Returns units of a paid order, or all that are left. What all returns so far owe is their part of what paid the
-    /// order, rounded down.
+    /// Returns units of a paid order, or all that are left. All returns so far owe their fraction of the money that
+    /// paid the order, rounded down.
     pub(super) fn return_units(&mut self, number: u32, part: Option<&ReturnPart>) -> Checked {
         let row = self.rows.get_mut(&number);
         let row = row.ok_or_else(|| format!("there is no grant {number}"))?;
-        check(row.state == RowState::Paid, "returned what was not paid")?;
+        check(
+            row.state == RowState::Paid,
+            "returned an order that was not paid",
+        )?;
         let left = row.quantity - row.returned;
         let units = part.map_or(left, |part| part.quantity);
-        check(0 < units && units <= left, "returned more than was left")?;
+        check(
+            0 < units && units <= left,
+            "returned more units than were left",
+        )?;
         if let Some(part) = part {
             let before = row.returns.insert(part.key.to_string(), units);
-            check(before.is_none(), "one key returned twice")?;
+            check(before.is_none(), "returned twice under one key")?;
         }
         let paid = i128::from(row.paid_minor.unwrap_or(0));
         let owed = |returned: u32| (paid * i128::from(returned)).div_euclid(row.quantity.into());

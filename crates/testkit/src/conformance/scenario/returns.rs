@@ -1,4 +1,4 @@
-//! Returns of orders in a case.
+//! Methods of a case that return orders.
 
 use qiang_core::{
     book::{Command, OrderView, Refusal, Reply},
@@ -10,12 +10,12 @@ use qiang_core::{
 use super::Scenario;
 
 impl Scenario {
-    /// Returns an order, or is refused.
+    /// Returns an order. The result is the refusal if there is one.
     pub async fn try_return(&mut self, order: OrderId) -> Result<OrderView, Refusal> {
         self.returned(order, None).await
     }
 
-    /// Returns some units of an order under a key, or is refused.
+    /// Returns some units of an order under a key. The result is the refusal if there is one.
     pub async fn return_part(
         &mut self,
         order: OrderId,
@@ -35,7 +35,7 @@ impl Scenario {
         match self.submit(Command::Return { order, part }).await {
             Ok(Reply::Returned(view)) => Ok(view),
             Err(EngineError::Refused(refusal)) => Err(refusal),
-            other => panic!("a return was answered {other:?}"),
+            other => panic!("a return got the reply {other:?}"),
         }
     }
 }

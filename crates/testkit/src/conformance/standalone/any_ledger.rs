@@ -1,4 +1,4 @@
-//! Ledgers without their types.
+//! Ledgers without type parameters.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use qiang_core::ports::Ledger;
 use super::LedgerSubject;
 use crate::{ManualClock, conformance::Boxed};
 
-/// A [`LedgerSubject`] of any type.
+/// [`LedgerSubject`] of any type.
 #[async_trait]
 pub(super) trait AnyLedger: Send + Sync {
     fn ledger(&self) -> &dyn Ledger;

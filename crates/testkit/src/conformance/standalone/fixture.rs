@@ -1,4 +1,4 @@
-//! What a case for ledgers works with: a ledger, and a book whose logs are settled in it.
+//! Tools of a case for ledgers: a ledger, and a book with logs to settle.
 
 use std::sync::Arc;
 
@@ -22,17 +22,17 @@ use crate::{
     spread::SpreadBook,
 };
 
-/// Parts of every campaign.
+/// Shards of every campaign.
 pub(super) const PARTS: u16 = 3;
-/// Events of one tick.
+/// Maximum events of one tick.
 const TICK_EVENTS_MAX: usize = 1_000;
 
-/// A ledger, and the book whose logs it settles.
+/// A ledger, and the book with the logs that it settles.
 pub struct Fixture {
     subject: Option<Box<dyn AnyLedger>>,
     clock: Arc<ManualClock>,
     book: SpreadBook,
-    /// The campaigns and the deposits; the grants are in the logs.
+    /// The campaigns and the deposits. The grants are in the logs.
     history: History,
     ids: u64,
 }
@@ -66,19 +66,19 @@ impl Fixture {
         self.subject = Some(subject.restart().await);
     }
 
-    /// The partition of a part.
+    /// The partition of a shard.
     #[must_use]
     pub fn partition(&self, part: usize) -> PartitionId {
         self.book.partitions()[part]
     }
 
-    /// The log of a part.
+    /// The log of a shard.
     #[must_use]
     pub fn log(&self, part: usize) -> &[Entry] {
         &self.book.logs()[part]
     }
 
-    /// Somebody whose claims this part decides: the `n`-th of them.
+    /// Name of the `n`-th user with claims that this shard decides.
     #[must_use]
     pub fn somebody(&self, part: usize, n: usize) -> String {
         let names = (0..).map(|n| format!("u{n}"));
@@ -86,12 +86,12 @@ impl Fixture {
         own.nth(n).expect("names do not end")
     }
 
-    /// Enters a campaign in the ledger, with the money that its owner needs for it, and opens it in all parts.
+    /// Enters a campaign in the ledger, with the money that its owner needs, and opens it in all shards.
     pub async fn open(&mut self, builder: &Builder) -> Target {
         self.open_created(builder, None).await
     }
 
-    /// The same for one that was entered at that time.
+    /// The same for a campaign that was created at this time.
     pub async fn open_created(
         &mut self,
         builder: &Builder,
@@ -106,21 +106,21 @@ impl Fixture {
         Target::of(&setup)
     }
 
-    /// Applies a command to the book; returns nothing if the book refuses it.
+    /// Applies a command to the book. Returns `None` if the book refuses it.
     pub fn play(&mut self, command: Command) -> Option<Reply> {
         self.book.apply(self.clock.now(), &command).ok()
     }
 
-    /// Claims. Nobody asks whether it was refused.
+    /// Claims. Returns `None` if the book refuses the claim.
     pub fn claim(&mut self, claim: &Claim) -> Option<Outcome> {
         self.book.claim(self.clock.now(), claim).ok()
     }
 
-    /// Claims, and must be granted.
+    /// Claims, and requires a new grant.
     pub fn granted(&mut self, claim: Claim) -> Grant {
         match self.claim(&claim) {
             Some(Outcome::Granted(grant)) => grant,
-            other => panic!("{claim:?} was answered {other:?}"),
+            other => panic!("{claim:?} got {other:?}"),
         }
     }
 
@@ -145,25 +145,25 @@ impl Fixture {
         self.play(Command::Act { campaign, action });
     }
 
-    /// Sets the clock, and does all that is due then.
+    /// Sets the clock and does all due work.
     pub fn at(&mut self, now: Timestamp) {
         self.clock.set(now);
         let events_max = TICK_EVENTS_MAX;
         while self.play(Command::Tick { events_max }) == Some(Reply::Ticked { more: true }) {}
     }
 
-    /// Advances the clock, and does all that is due then.
+    /// Advances the clock and does all due work.
     pub fn later(&mut self, millis: i64) {
         let now = self.clock.now().plus_millis(millis);
         self.at(now);
     }
 
-    /// How far a part is settled.
+    /// The settled position of a shard.
     pub async fn settled(&self, part: usize) -> Seq {
         self.ledger().settled(self.partition(part)).await.unwrap()
     }
 
-    /// Settles a part up to an entry, whose place is not beyond its log, from `overlap` entries before the position on.
+    /// Settles a shard up to the entry `upto`, starting `overlap` entries before the settled position.
     pub async fn settle(&self, part: usize, upto: Seq, overlap: u64) {
         let from = self.settled(part).await.saturating_sub(overlap).min(upto);
         let run = &self.log(part)[from as usize..upto as usize];
@@ -173,12 +173,12 @@ impl Fixture {
         assert!(settled >= upto, "settled up to {settled}, not {upto}");
     }
 
-    /// Settles a part to its head.
+    /// Settles a shard to its head.
     pub async fn settle_all(&self, part: usize) {
         self.settle(part, self.log(part).len() as Seq, 0).await;
     }
 
-    /// What the ledger must hold, given what is settled of each log.
+    /// Expected ledger, for the settled entries of each log.
     pub async fn expected(&self) -> ExpectedLedger {
         let mut history = self.history.clone();
         for (part, log) in self.book.logs().iter().enumerate() {
@@ -188,11 +188,11 @@ impl Fixture {
         assert_sound(&history)
     }
 
-    /// Compares the ledger with what it must hold, given what is settled of each log.
+    /// Compares the ledger with the expected one, for the settled entries of each log.
     pub async fn compare(&self) {
         let expected = self.expected().await;
         settled::compare(self.ledger(), &expected).await;
-        // A part that is open may have changed the stock already.
+        // An open shard may have changed the stock already.
         let accounts = self.history.setups.iter();
         let accounts = accounts.map(|setup| &expected.accounts[&setup.campaign.id]);
         let drafts = accounts.filter(|account| account.phase() == Phase::Draft);
@@ -206,7 +206,7 @@ impl Fixture {
         }
     }
 
-    /// Where a campaign stands in the ledger.
+    /// A campaign's phase in the ledger.
     pub async fn phase(&self, id: CampaignId) -> Phase {
         self.record(id).await.phase
     }
@@ -221,7 +221,7 @@ impl Fixture {
         self.ledger().campaign(id).await.unwrap().unwrap()
     }
 
-    /// What a user can spend.
+    /// A user's spendable balance.
     pub async fn balance(&self, name: &str) -> i64 {
         let balances = self.ledger().balances(&user(name)).await.unwrap();
         balances.iter().map(|balance| balance.available.minor).sum()

@@ -1,4 +1,4 @@
-//! Random histories, settled in random order: at any cut the ledger is what follows from the settled entries.
+//! Random histories, settled in random order. At any cut, the ledger follows from the settled entries.
 
 use proptest::{
     prelude::*,
@@ -20,21 +20,21 @@ use crate::{
     histories::{self, CommandDraft, Request},
 };
 
-/// Steps of a history.
+/// Maximum steps of a history.
 const STEPS_MAX: usize = 120;
-/// Users who come again and again.
+/// Number of users. They claim repeatedly.
 const USERS: u8 = 12;
-/// Entries settled at once, at most.
+/// Maximum entries settled at once.
 const RUN_MAX: u64 = 30;
 
-/// Something that happens, or is settled.
+/// A command, a time step, or a settlement.
 #[derive(Debug, Clone)]
 enum Step {
     Command(CommandDraft),
     Later {
         millis: i64,
     },
-    /// Some entries of one part, and some again that were settled before.
+    /// Settles some entries of one shard, and some that were settled before.
     Settle {
         part: usize,
         entries: u64,
@@ -102,11 +102,11 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Whatever happens, and however the parts' logs are settled: twice, overlapping, one far ahead of another, with
+/// Any history settles, however the shards' logs are settled: twice, overlapping, one far ahead of another, and with
 /// restarts between.
 ///
 /// # Panics
-/// With the shortest history that fails.
+/// If a history fails. The message contains the shortest one.
 pub fn any_history_settles_in_any_order<L: LedgerSubject>() {
     let steps = proptest::collection::vec(step(), 1..STEPS_MAX);
     for_any::<L, _>(L::HISTORIES, &steps, async |fixture, steps| {
@@ -114,7 +114,7 @@ pub fn any_history_settles_in_any_order<L: LedgerSubject>() {
     });
 }
 
-/// Runs `case` on so many values, each with a ledger of its own.
+/// Runs `case` on `cases` values, each with its own ledger.
 fn for_any<L: LedgerSubject, V: std::fmt::Debug>(
     cases: u32,
     values: &impl Strategy<Value = V>,
@@ -149,7 +149,7 @@ async fn play(fixture: &mut Fixture, steps: &[Step]) {
     for step in steps {
         perform(fixture, &targets, step).await;
     }
-    // The rest, a little of each part in turn, and then all once again.
+    // The rest, a few entries of each shard in turn, and then all again.
     let parts = usize::from(PARTS);
     for round in 0.. {
         let part = round % parts;
@@ -193,22 +193,22 @@ async fn perform(fixture: &mut Fixture, targets: &[Target], step: &Step) {
     }
 }
 
-/// One of this many entries is refused for no reason of its own.
+/// One of this many entries is refused at random.
 const UNLUCKY: u8 = 12;
-/// Entries after which the unlucky ones repeat.
+/// Entries after which the random refusals repeat.
 const LUCK: usize = 61;
 
-/// Whatever is refused in a history, the rest is settled. The refused entries are redriven in the order of their
-/// places, each at the first attempt, and then the ledger is as if nothing had been refused. Where they are not
-/// redriven, the ledger still conserves units and money; the subject may check that in its `stop`.
+/// If any entries of a history are refused, the rest is settled. When the refused entries are redriven in order, each
+/// succeeds at the first attempt. The ledger then equals one without refusals. If they are not redriven, the ledger
+/// still conserves units and money; the subject may check that in its `stop`.
 ///
 /// # Panics
-/// With the shortest history that fails.
+/// If a history fails. The message contains the shortest one.
 pub fn any_history_survives_refusals<L: LedgerSubject>() {
     let steps = proptest::collection::vec(step(), 1..STEPS_MAX);
     let luck = proptest::collection::vec(0..UNLUCKY, LUCK);
     let values = (steps, luck, any::<bool>());
-    // Each starts a ledger and settles it twice.
+    // Each case starts a ledger and settles it twice.
     let cases = L::HISTORIES.div_ceil(2);
     for_any::<L, _>(cases, &values, async |fixture, (steps, luck, mended)| {
         refuse(fixture, &steps, &luck).await;
@@ -233,7 +233,7 @@ async fn refuse(fixture: &mut Fixture, steps: &[Step], luck: &[u8]) {
     }
 }
 
-/// Settles some entries of a part, and quarantines those that are unlucky or that the ledger refuses.
+/// Settles some entries of a shard, and quarantines the random ones and the refused ones.
 async fn settle_some(fixture: &Fixture, part: usize, entries: u64, luck: &[u8]) {
     let (ledger, partition) = (fixture.ledger(), fixture.partition(part));
     let from = fixture.settled(part).await as usize;
@@ -247,10 +247,10 @@ async fn settle_some(fixture: &Fixture, part: usize, entries: u64, luck: &[u8]) 
         if !refused && ledger.settle(partition, run).await.is_ok() {
             continue;
         }
-        // What settlement does, less the bisection.
+        // The same as settlement does, without its bisection.
         for entry in run {
             let settled = match refused {
-                true => Err("bad luck".to_owned()),
+                true => Err("random refusal".to_owned()),
                 false => match ledger.settle(partition, std::slice::from_ref(entry)).await {
                     Err(LedgerError::Damaged { reason }) => Err(reason),
                     other => Ok(other),

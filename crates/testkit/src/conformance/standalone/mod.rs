@@ -1,9 +1,9 @@
-//! The suite for a ledger by itself, on any database.
+//! Suite for a ledger alone, on any database.
 //!
-//! A ledger's tests implement [`LedgerSubject`] and call [`ledger_conformance!`](crate::ledger_conformance). That
-//! makes three groups of tests: all cases of the engines' suite with an engine in memory, once with one partition and
-//! once with every campaign spread over three; and the cases in [`parts`], which settle the logs of several partitions
-//! in any order, cut anywhere, twice, and with restarts between.
+//! A ledger's tests implement [`LedgerSubject`] and call [`ledger_conformance!`](crate::ledger_conformance). It makes
+//! three groups of tests. Two are the engines' suite with an engine in memory, once with one partition and once with
+//! every campaign spread over three. The third contains the cases in [`parts`]. They settle the logs of several
+//! partitions in any order, cut anywhere, twice, and with restarts between.
 
 mod any_ledger;
 mod fixture;
@@ -29,34 +29,33 @@ pub use self::{
 use super::{Boxed, Start, Subject, to_its_end};
 use crate::{ManualClock, campaign::OPENS, engine::BookEngine};
 
-/// A ledger that is tested.
+/// Ledger under test.
 pub trait LedgerSubject: Sized + Send + Sync + 'static {
-    /// How many random histories are tried; each has a ledger of its own.
+    /// Number of random histories. Each has its own ledger.
     const HISTORIES: u32 = 32;
 
-    /// Starts one in which nothing has happened, by this clock.
+    /// Starts an empty ledger that uses this clock.
     fn start(clock: Arc<ManualClock>) -> impl Future<Output = Self> + Send;
 
     /// The ledger.
     fn ledger(&self) -> &dyn Ledger;
 
-    /// Stops without a clean shutdown, and starts again on what was kept. Everything that was answered must still be
-    /// there.
+    /// Stops without a clean shutdown, and starts again on the stored data. All answered changes must still be there.
     fn restart(self) -> impl Future<Output = Self> + Send;
 
-    /// Stops for good.
+    /// Stops finally.
     fn stop(self) -> impl Future<Output = ()> + Send {
         async { drop(self) }
     }
 }
 
-/// A ledger behind an engine in memory that spreads every campaign over `PARTS` parts.
+/// A ledger and an engine in memory that spreads every campaign over `PARTS` shards.
 pub struct OnBookEngine<L, const PARTS: u16> {
     engine: BookEngine,
     ledger: L,
 }
 
-/// Partitions with numbers that are neither in order nor without gaps.
+/// Partitions with numbers that are unordered and have gaps.
 fn partitions(parts: u16) -> Vec<PartitionId> {
     (0..parts).map(|n| PartitionId(9 * n % 13)).collect()
 }
@@ -93,13 +92,13 @@ impl<L: LedgerSubject, const PARTS: u16> Subject for OnBookEngine<L, PARTS> {
     }
 }
 
-/// A case about a ledger.
+/// One case for ledgers.
 pub type Case = for<'a> fn(&'a mut Fixture) -> Boxed<'a, ()>;
 
-/// Runs one case on a ledger of its own.
+/// Runs one case on a new ledger.
 ///
 /// # Panics
-/// When the case fails.
+/// If the case fails.
 pub fn run<L: LedgerSubject>(case: Case) {
     run_any(start_ledger::<L>, case);
 }
@@ -113,7 +112,7 @@ fn run_any(start: Start<dyn AnyLedger>, case: Case) {
     });
 }
 
-/// Makes a test of every case for ledgers, for one [`LedgerSubject`](crate::conformance::standalone::LedgerSubject).
+/// Makes one test per case for ledgers, for one [`LedgerSubject`](crate::conformance::standalone::LedgerSubject).
 #[macro_export]
 macro_rules! ledger_conformance {
     ($subject:ty) => {
@@ -123,7 +122,7 @@ macro_rules! ledger_conformance {
             $crate::engine_conformance!($crate::conformance::standalone::OnBookEngine<$subject, 1>);
         }
 
-        /// The same, with every campaign in three parts.
+        /// The same, with every campaign spread over three shards.
         mod spread {
             use super::*;
             $crate::engine_conformance!($crate::conformance::standalone::OnBookEngine<$subject, 3>);
@@ -184,7 +183,7 @@ macro_rules! ledger_conformance {
     };
 }
 
-/// Makes a test of every case about quarantined entries, for one
+/// Makes one test per case about quarantined entries, for one
 /// [`LedgerSubject`](crate::conformance::standalone::LedgerSubject).
 #[macro_export]
 macro_rules! quarantine_conformance {

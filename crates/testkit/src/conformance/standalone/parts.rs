@@ -1,4 +1,4 @@
-//! What a ledger makes of campaigns in parts, when each part's log is settled for itself.
+//! Spread campaigns in a ledger that settles each shard's log separately.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::campaign::{HOLD_MS, OPEN_MS, OPENS, red_packet, sale};
 
 const ALL: usize = PARTS as usize;
 
-/// A draft until all parts have opened; paused while one is; ended and closed when all are.
+/// A campaign is a draft until all shards have opened, paused while one is paused, and ended or closed when all are.
 pub async fn the_phase_follows_the_parts(case: &mut Fixture) {
     let id = case.open(&sale(10)).await.id;
     let outline = case.ledger().campaign_outline(id).await;
@@ -32,7 +32,7 @@ pub async fn the_phase_follows_the_parts(case: &mut Fixture) {
     ] {
         case.act(id, action);
     }
-    // Each log says: opened, paused, resumed, ended, closed.
+    // Each log contains: opened, paused, resumed, ended, closed.
     let expected = [
         ([1, 0, 0], Phase::Draft),
         ([3, 1, 0], Phase::Draft),
@@ -58,8 +58,8 @@ pub async fn the_phase_follows_the_parts(case: &mut Fixture) {
     }
 }
 
-/// Before its part has closed, what an order gives back is in stock; after, it is the owner's. What other parts did is
-/// nothing to it.
+/// Units returned before the close of their order's shard are restocked; after the close they go to the owner. Closes
+/// of other shards do not matter.
 pub async fn units_given_back_count_where_their_part_stands(case: &mut Fixture) {
     let sale = case.open(&sale(9).limit(3).hold_ms(2 * OPEN_MS)).await;
     let mut orders = Vec::new();
@@ -73,7 +73,7 @@ pub async fn units_given_back_count_where_their_part_stands(case: &mut Fixture) 
     case.act(sale.id, CampaignAction::Close);
     case.cancel(orders[2]);
     case.later(2 * OPEN_MS);
-    // Four units were left at the close, which the parts gave back as 2, 1 and 1.
+    // Four units were left at the close. The shards returned 2, 1 and 1 of them.
     case.settle_all(1).await;
     assert_eq!(case.counts(sale.id).await, (0, 3, 0));
     case.compare().await;
@@ -91,12 +91,13 @@ pub async fn units_given_back_count_where_their_part_stands(case: &mut Fixture) 
     case.compare().await;
 }
 
-/// Money that no part accounts for stays in escrow until the last part has closed, and then goes to the sender, once.
+/// Money that no shard accounts for stays in escrow until the last shard has closed. Then it is refunded to the sender,
+/// once.
 pub async fn residue_goes_home_with_the_last_close(case: &mut Fixture) {
     let packet = red_packet(900, 9, SplitRule::Equal).owner("sender");
     let packet = case.open(&packet).await;
     case.act(packet.id, CampaignAction::Close);
-    // Each part has three shares of 100; one loses sight of 30.
+    // Each shard has three shares of 100. One shard loses 30 of the money.
     for (part, sent_home) in [(0, 270), (1, 570), (2, 900)] {
         let mut log = case.log(part).to_vec();
         if let (0, Event::Closed { refunded_minor, .. }) = (part, &mut log[2].event) {
@@ -113,7 +114,7 @@ pub async fn residue_goes_home_with_the_last_close(case: &mut Fixture) {
     assert_eq!(case.counts(packet.id).await, (0, 9, 870));
 }
 
-/// All parts have closed and a share is nobody's: somebody may still come with it, so its money stays.
+/// All shards have closed but a share is missing. It may still turn up, so its money stays in escrow.
 pub async fn units_that_are_missing_keep_the_residue(case: &mut Fixture) {
     let packet = red_packet(900, 9, SplitRule::Equal).owner("sender");
     let packet = case.open(&packet).await;
@@ -134,8 +135,8 @@ pub async fn units_that_are_missing_keep_the_residue(case: &mut Fixture) {
     assert_eq!(case.balance("sender").await, 800);
 }
 
-/// A unit comes back in one part and is sold again in another, and the second sale is settled first. In the end no more
-/// are sold than there are.
+/// A unit returns to one shard and is sold again in another, and the second sale is settled first. At the end, the
+/// units sold do not exceed the stock.
 pub async fn units_sold_again_elsewhere_may_be_settled_first(case: &mut Fixture) {
     let sale = case.open(&sale(3).limit(3)).await;
     let (first, second) = (case.somebody(0, 0), case.somebody(1, 0));
@@ -155,7 +156,7 @@ pub async fn units_sold_again_elsewhere_may_be_settled_first(case: &mut Fixture)
     assert_eq!(case.phase(sale.id).await, Phase::Closed);
 }
 
-/// Grants are listed by their numbers, whatever is missing between them.
+/// Grants are listed by number, with any gaps between the numbers.
 pub async fn numbers_may_have_gaps(case: &mut Fixture) {
     let packet = red_packet(1_000, 10, SplitRule::DoubleAverage { min: 1 });
     for target in [case.open(&packet).await, case.open(&sale(10)).await] {
@@ -184,7 +185,7 @@ pub async fn numbers_may_have_gaps(case: &mut Fixture) {
     }
 }
 
-/// What may still change is listed, and no closed sale is looked through for ever.
+/// Campaigns that may still change are listed as live. A closed and settled sale leaves the list.
 pub async fn what_is_closed_and_settled_is_not_live(case: &mut Fixture) {
     const DAY_MS: i64 = 86_400_000;
     let open = case.open(&sale(6)).await;
@@ -205,7 +206,7 @@ pub async fn what_is_closed_and_settled_is_not_live(case: &mut Fixture) {
         case.settle_all(part).await;
     }
     assert_eq!(live(case).await, [open.id, held.id]);
-    // Campaigns of a month later: nobody looks for a hold that was over long before. What is open stays.
+    // Campaigns a month later: holds that ended long before are no longer searched. Open campaigns stay listed.
     let after = OPENS.plus_millis(32 * DAY_MS);
     let later = sale(6).window(after, OPEN_MS);
     let later = case.open_created(&later, Some(after)).await;
@@ -220,7 +221,7 @@ pub async fn what_is_closed_and_settled_is_not_live(case: &mut Fixture) {
     case.compare().await;
 }
 
-/// In pages, as a repair reads them.
+/// Live campaigns, read in pages as a repair reads them.
 async fn live(case: &Fixture) -> Vec<CampaignId> {
     let mut live: Vec<CampaignId> = Vec::new();
     loop {
@@ -233,7 +234,7 @@ async fn live(case: &Fixture) -> Vec<CampaignId> {
     }
 }
 
-/// Each partition has its position, across restarts, and whoever waits for one waits for no other.
+/// Each partition has its own position, across restarts, and a wait for one partition does not depend on others.
 pub async fn positions_are_kept_for_each_partition(case: &mut Fixture) {
     case.open(&sale(10)).await;
     case.open(&sale(10)).await;
@@ -250,7 +251,7 @@ pub async fn positions_are_kept_for_each_partition(case: &mut Fixture) {
             for seq in 0..3 {
                 let partition = case.partition(part);
                 let reached = case.ledger().await_settled(partition, seq, Duration::ZERO);
-                assert_eq!(reached.await, Ok(seq <= at), "part {part} up to {seq}");
+                assert_eq!(reached.await, Ok(seq <= at), "shard {part} up to {seq}");
             }
         }
         case.restart().await;
@@ -261,7 +262,7 @@ pub async fn positions_are_kept_for_each_partition(case: &mut Fixture) {
     assert_eq!(reached, Ok(true));
 }
 
-/// Entries that do not follow the position of their partition are turned away; the others go on.
+/// Entries that do not follow the position of their partition are refused. Other partitions continue.
 pub async fn a_gap_is_refused_in_its_partition_alone(case: &mut Fixture) {
     let target = case.open(&sale(10)).await;
     for part in [0, 0, 0, 1] {
@@ -284,8 +285,8 @@ pub async fn a_gap_is_refused_in_its_partition_alone(case: &mut Fixture) {
     case.compare().await;
 }
 
-/// What is gone from the log is settled by entries that stand in for it, in another order and with fewer places; then
-/// the log goes on.
+/// Entries lost from the log are settled through replacements, in another order and with fewer positions. Then the log
+/// continues.
 pub async fn stand_ins_count_for_what_is_gone(case: &mut Fixture) {
     let target = case.open(&sale(10)).await;
     for n in 0..6 {
@@ -310,18 +311,29 @@ pub async fn stand_ins_count_for_what_is_gone(case: &mut Fixture) {
         let ledger = case.ledger();
         ledger.settle_past(&attempt, position, entries, upto).await
     };
-    assert_eq!(past(0, &stand_ins, 4).await, Ok(1), "another position");
-    assert!(past(1, &stand_ins, 3).await.is_err(), "one too many");
+    assert_eq!(
+        past(0, &stand_ins, 4).await,
+        Ok(1),
+        "the attempt names another position"
+    );
+    assert!(
+        past(1, &stand_ins, 3).await.is_err(),
+        "more entries than positions"
+    );
     assert_eq!(case.settled(0).await, 1);
     assert_eq!(past(1, &stand_ins, 4).await, Ok(4));
-    assert_eq!(past(1, &stand_ins, 4).await, Ok(4), "it is done");
+    assert_eq!(
+        past(1, &stand_ins, 4).await,
+        Ok(4),
+        "a repetition changes nothing"
+    );
     for part in 0..ALL {
         case.settle_all(part).await;
     }
     case.compare().await;
 }
 
-/// Entries that come again count once, in every part, after restarts too.
+/// Repeated entries count once, in every shard, also after restarts.
 pub async fn settling_again_changes_nothing_in_any_part(case: &mut Fixture) {
     let packet = red_packet(1_001, 30, SplitRule::Lazy { min: 1 }).owner("sender");
     let packet = case.open(&packet).await;
@@ -356,7 +368,7 @@ pub async fn settling_again_changes_nothing_in_any_part(case: &mut Fixture) {
     case.compare().await;
 }
 
-/// All partitions at the same time, with the same campaigns, users and sellers in all of them.
+/// All partitions are settled concurrently, with the same campaigns, users and sellers.
 pub async fn partitions_are_settled_at_once(case: &mut Fixture) {
     let mut targets = Vec::new();
     for _ in 0..3 {
@@ -367,7 +379,7 @@ pub async fn partitions_are_settled_at_once(case: &mut Fixture) {
     for (turn, target) in (0..).zip(&targets) {
         for part in 0..ALL {
             for n in 0..15 {
-                // Each campaign in another order, so that rows are wanted in different orders.
+                // Each shard claims the campaigns in another order, so that transactions lock rows in different orders.
                 let n = (n * 7 + turn) % 15;
                 let grant = case.granted(target.one(&case.somebody(part, n)));
                 if grant.order.is_some() {
@@ -390,7 +402,7 @@ pub async fn partitions_are_settled_at_once(case: &mut Fixture) {
     case.compare().await;
 }
 
-/// The key of a claim is read with its order, and those without one have none.
+/// The key of a claim is stored with its order. An order without a key has none.
 pub async fn keys_of_orders_are_kept(case: &mut Fixture) {
     let sale = case.open(&sale(9).limit(3)).await;
     let (user, key) = (case.somebody(0, 0), "Key-\"1'");

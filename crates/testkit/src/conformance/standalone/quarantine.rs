@@ -1,4 +1,4 @@
-//! Entries that a ledger refuses: they are quarantined with what depends on them; the rest is settled.
+//! Entries that a ledger refuses. They are quarantined with their dependent entries, and the rest is settled.
 
 use qiang_core::{
     book::{CampaignAction, Command},
@@ -14,13 +14,13 @@ use qiang_core::{
 use super::Fixture;
 use crate::campaign::{currency, id, red_packet, sale, user};
 
-const WHY: &str = "a case has asked for it";
+const WHY: &str = "requested by the case";
 
 fn count(refused: u64, waiting: u64) -> QuarantineCount {
     QuarantineCount { refused, waiting }
 }
 
-/// Settles a part up to an entry, and quarantines that entry.
+/// Settles a shard up to an entry, and quarantines that entry.
 async fn quarantine(case: &Fixture, part: usize, seq: Seq) {
     case.settle(part, seq - 1, 0).await;
     let (partition, entry) = (case.partition(part), &case.log(part)[seq as usize - 1]);
@@ -33,7 +33,7 @@ async fn redrive(case: &Fixture, part: usize, seq: Seq) -> Result<bool, LedgerEr
     case.ledger().redrive(case.partition(part), seq).await
 }
 
-/// A packet is not closed while the grant of one of its shares is quarantined.
+/// A packet cannot close in the ledger while the grant of one of its shares is quarantined.
 pub async fn money_waits_for_the_quarantined_share(case: &mut Fixture) {
     let packet = case.open(&red_packet(900, 9, SplitRule::Equal)).await;
     let users = [
@@ -45,27 +45,38 @@ pub async fn money_waits_for_the_quarantined_share(case: &mut Fixture) {
         case.granted(packet.one(user));
     }
     case.act(packet.id, CampaignAction::Close);
-    // Opened, granted three times, ended, closed.
+    // The log of the shard: opened, granted three times, ended, closed.
     quarantine(case, 0, 3).await;
     for part in [0, 1, 2] {
         case.settle_all(part).await;
     }
     let balances = [case.balance(&users[0]).await, case.balance(&users[1]).await];
     assert_eq!(balances, [100, 0]);
-    assert_eq!(case.balance(&users[2]).await, 100, "the others have theirs");
+    assert_eq!(
+        case.balance(&users[2]).await,
+        100,
+        "the other user has the share"
+    );
     let quarantined = case.ledger().count_quarantined(case.partition(0)).await;
     assert_eq!(quarantined, Ok(count(1, 1)), "the close waits");
-    assert!(redrive(case, 0, 6).await.is_err(), "not before the grant");
+    assert!(
+        redrive(case, 0, 6).await.is_err(),
+        "the close cannot be settled before the grant"
+    );
     assert_eq!(redrive(case, 0, 3).await, Ok(true));
     assert_eq!(case.balance(&users[1]).await, 100);
     assert_eq!(redrive(case, 0, 6).await, Ok(true));
-    assert_eq!(redrive(case, 0, 6).await, Ok(false), "it is settled");
+    assert_eq!(
+        redrive(case, 0, 6).await,
+        Ok(false),
+        "the close is settled already"
+    );
     let quarantined = case.ledger().count_quarantined(case.partition(0)).await;
     assert_eq!(quarantined, Ok(count(0, 0)));
     case.compare().await;
 }
 
-/// Later entries of an order wait for the order; other orders do not.
+/// Later entries of an order wait for the order. Other orders do not wait.
 pub async fn an_order_waits_only_for_itself(case: &mut Fixture) {
     let sale = case.open(&sale(9)).await;
     let (first, second) = (case.somebody(0, 0), case.somebody(0, 1));
@@ -74,7 +85,7 @@ pub async fn an_order_waits_only_for_itself(case: &mut Fixture) {
     case.pay(one, "p1");
     case.pay(other, "p2");
     case.pay(one, "p3"); // paid twice
-    // Opened, granted twice, paid twice, refund due.
+    // The log: opened, granted twice, paid twice, refund due.
     quarantine(case, 0, 2).await;
     case.settle_all(0).await;
     let list = case.ledger().list_quarantined(None, 10).await.unwrap();
@@ -85,7 +96,7 @@ pub async fn an_order_waits_only_for_itself(case: &mut Fixture) {
     assert_eq!(seqs, [(2, None), (4, Some(2)), (6, Some(4))]);
     assert_eq!(list[0].reason, WHY);
     assert_eq!(list[0].entry, case.log(0)[1]);
-    assert_eq!(case.balance("owner").await, 100, "one is paid");
+    assert_eq!(case.balance("owner").await, 100, "the other order is paid");
     for seq in [6, 4] {
         assert!(redrive(case, 0, seq).await.is_err());
     }
@@ -97,7 +108,7 @@ pub async fn an_order_waits_only_for_itself(case: &mut Fixture) {
     case.compare().await;
 }
 
-/// A part whose opening is quarantined waits as a whole, and delays neither the other parts nor other campaigns.
+/// If the opening of a shard is quarantined, all its entries wait. Other shards and other campaigns do not.
 pub async fn a_part_waits_for_its_opening(case: &mut Fixture) {
     let (spread, other) = (case.open(&sale(9)).await, case.open(&sale(9)).await);
     for part in [0, 1] {
@@ -108,7 +119,7 @@ pub async fn a_part_waits_for_its_opening(case: &mut Fixture) {
     for part in [1, 2] {
         case.settle_all(part).await;
     }
-    // Opened twice, granted twice.
+    // The log: opened twice, granted twice.
     quarantine(case, 0, 1).await;
     case.settle_all(0).await;
     let quarantined = case.ledger().count_quarantined(case.partition(0)).await;
@@ -124,13 +135,13 @@ pub async fn a_part_waits_for_its_opening(case: &mut Fixture) {
     case.compare().await;
 }
 
-/// A grant of returned units waits until their return is settled; otherwise two users would have them.
+/// A grant of returned units waits until their return is settled. Otherwise two users would have the units.
 pub async fn units_sold_again_wait_for_their_return(case: &mut Fixture) {
     let sale = case.open(&sale(3)).await;
     let (first, second) = (case.somebody(0, 0), case.somebody(0, 1));
     let order = case.granted(sale.one(&first)).order_id();
     case.cancel(order);
-    // Opened, granted, cancelled; then granted to the same user again, and to another one.
+    // The log: opened, granted, cancelled; then granted to the same user again and to another one.
     case.granted(sale.one(&first));
     case.granted(sale.one(&second));
     quarantine(case, 0, 2).await;
@@ -150,13 +161,13 @@ async fn discards(case: &Fixture) -> Vec<Seq> {
     found.iter().map(|discard| discard.entry.seq).collect()
 }
 
-/// A discarded grant and the steps of its order are out of the way of what waited for them, once its units are back,
-/// whatever happens between the steps, and however often each is made.
+/// A discarded grant and the steps of its order no longer block later entries once the units have returned. This holds
+/// across restarts between the steps and repetitions of each step.
 pub async fn a_discarded_grant_gives_its_units_back(case: &mut Fixture) {
     let sale = case.open(&sale(3)).await;
     let users = [0, 1].map(|n| case.somebody(0, n));
     let order = case.granted(sale.one(&users[0])).order_id();
-    // Opened, granted.
+    // The log: opened, granted.
     quarantine(case, 0, 2).await;
     let partition = case.partition(0);
     for _ in 0..2 {
@@ -167,24 +178,36 @@ pub async fn a_discarded_grant_gives_its_units_back(case: &mut Fixture) {
     let listed = case.ledger().list_quarantined(None, 10).await.unwrap();
     assert!(listed[0].is_discarded, "{listed:?}");
     let not_yet = case.ledger().discard(partition, 2).await;
-    assert_eq!(not_yet, Ok(false), "the order has its units");
+    assert_eq!(not_yet, Ok(false), "the order still has its units");
 
-    // Cancelled; then granted to somebody else, and the parts close.
+    // Cancelled; then granted to another user, and the shards close.
     case.cancel(order);
     let again = case.granted(sale.one(&users[1])).order_id();
     assert_eq!(case.ledger().discard(partition, 2).await, Ok(false));
     case.settle_all(0).await;
     case.restart().await;
-    assert_eq!(case.counts(sale.id).await, (0, 0, 0), "the other one waits");
+    assert_eq!(
+        case.counts(sale.id).await,
+        (0, 0, 0),
+        "the other grant waits"
+    );
     for _ in 0..3 {
         assert_eq!(case.ledger().discard(partition, 2).await, Ok(true));
         case.restart().await;
-        assert_eq!(discards(case).await, [2], "what waited is not settled yet");
+        assert_eq!(
+            discards(case).await,
+            [2],
+            "the waiting entries are not settled yet"
+        );
     }
     let left = case.ledger().count_quarantined(partition).await;
     assert_eq!(left, Ok(count(0, 1)));
     for gone in [2, 3] {
-        assert_eq!(redrive(case, 0, gone).await, Ok(false), "it is discarded");
+        assert_eq!(
+            redrive(case, 0, gone).await,
+            Ok(false),
+            "the entry is discarded"
+        );
     }
     assert_eq!(redrive(case, 0, 4).await, Ok(true));
     for _ in 0..2 {
@@ -203,7 +226,7 @@ pub async fn a_discarded_grant_gives_its_units_back(case: &mut Fixture) {
     }
     assert_eq!(case.counts(sale.id).await, (1, 2, 0));
     assert_eq!(case.balance("owner").await, 100);
-    // What an engine is held against: the order, and that it gave its units back.
+    // Rows that reconciliation compares with the engine: the order was cancelled, so its units have returned.
     let rows = case.ledger().settled_rows(sale.id, 0, 10).await.unwrap();
     let rows = rows.iter().map(|row| (row.number, row.state));
     let expected = [
@@ -215,8 +238,7 @@ pub async fn a_discarded_grant_gives_its_units_back(case: &mut Fixture) {
     assert_eq!(last, Ok(again.number));
 }
 
-/// What was paid for a discarded order is owed to its buyer, once; and units that came back after the close are the
-/// owner's.
+/// The payment of a discarded order is owed to its buyer, once. Units returned after the close go to the owner.
 pub async fn a_discarded_payment_is_owed(case: &mut Fixture) {
     let sale = case.open(&sale(3)).await;
     let buyer = case.somebody(0, 0);
@@ -224,7 +246,7 @@ pub async fn a_discarded_payment_is_owed(case: &mut Fixture) {
     case.pay(order, "p");
     case.pay(order, "q");
     case.act(sale.id, CampaignAction::Close);
-    // Opened, granted, paid, refund due, ended, closed.
+    // The log: opened, granted, paid, refund due, ended, closed.
     quarantine(case, 0, 2).await;
     let partition = case.partition(0);
     assert_eq!(case.ledger().ask_discard(partition, 2).await, Ok(true));
@@ -249,7 +271,7 @@ pub async fn a_discarded_payment_is_owed(case: &mut Fixture) {
         .unwrap();
     assert_eq!(paid.len(), 2);
 
-    // It can be paid back, though the ledger does not have the order.
+    // The refund can be paid although the ledger does not have the order.
     let refund = |reference: &str, minor| Payout::Refund {
         order,
         reference: PaymentRef::new(reference).expect("well-formed"),
@@ -267,7 +289,7 @@ pub async fn a_discarded_payment_is_owed(case: &mut Fixture) {
     assert_eq!((listed.len(), listed[0].order), (1, order));
     assert_eq!(ledger.owed(order).await, Ok(vec![listed[0].owed.clone()]));
 
-    // A repair of the engine has made the grant anew: it is not settled, and discarded again it adds nothing.
+    // A repair of the engine granted the order again. That grant is not settled, and discarding it adds no refund due.
     let mut again = case.log(0)[1].clone();
     again.seq = case.log(0).len() as Seq + 1;
     let cancelled = Entry {
@@ -296,7 +318,7 @@ pub async fn a_discarded_payment_is_owed(case: &mut Fixture) {
     assert_eq!(left, Ok(count(0, 0)));
 }
 
-/// Steps, shares, what waits for another entry, and what is not there are not discarded.
+/// Only refused grants of orders can be discarded: not steps of orders, shares, waiting entries, or missing entries.
 pub async fn only_refused_orders_are_discarded(case: &mut Fixture) {
     let sale = case.open(&sale(9)).await;
     let packet = case.open(&red_packet(900, 9, SplitRule::Equal)).await;
@@ -305,7 +327,7 @@ pub async fn only_refused_orders_are_discarded(case: &mut Fixture) {
     case.pay(order, "p");
     case.granted(packet.one(&users[0]));
     case.granted(packet.one(&users[1]));
-    // Opened twice, granted, paid, granted twice.
+    // The log: opened twice, granted, paid, granted twice.
     quarantine(case, 0, 3).await;
     quarantine(case, 0, 5).await;
     case.settle_all(0).await;
@@ -321,7 +343,7 @@ pub async fn only_refused_orders_are_discarded(case: &mut Fixture) {
         assert_eq!(case.ledger().ask_discard(partition, seq).await, Ok(false));
     }
     assert_eq!(discards(case).await, []);
-    // One that nobody has asked for stays as it is, and one that is settled after all is forgotten.
+    // A grant without a request stays unchanged. A request for a grant that is settled later is removed.
     assert_eq!(case.ledger().discard(partition, 3).await, Ok(true));
     assert_eq!(case.ledger().ask_discard(partition, 3).await, Ok(true));
     for seq in [3, 4, 5] {
@@ -334,7 +356,7 @@ pub async fn only_refused_orders_are_discarded(case: &mut Fixture) {
     case.compare().await;
 }
 
-/// Quarantined entries survive a restart; an entry is quarantined once, and only at the next position.
+/// Quarantined entries survive a restart. An entry is quarantined once, and only at the next position.
 pub async fn quarantined_entries_are_kept(case: &mut Fixture) {
     let sale = case.open(&sale(9)).await;
     for part in [0, 1] {
@@ -348,7 +370,7 @@ pub async fn quarantined_entries_are_kept(case: &mut Fixture) {
     let (partition, log) = (case.partition(0), case.log(0).to_vec());
     for old in &log[..2] {
         let kept = case.ledger().quarantine(partition, old, "again").await;
-        assert_eq!(kept, Ok(2), "nothing changes");
+        assert_eq!(kept, Ok(2), "a repetition changes nothing");
     }
     let gap = case
         .ledger()
@@ -406,7 +428,7 @@ pub async fn a_refused_entry_stays_quarantined(case: &mut Fixture) {
     assert_eq!(quarantined, Ok(count(1, 0)));
 }
 
-/// All entries of a campaign that the ledger does not have wait for the first, and hold up no other campaign.
+/// If the ledger does not have a campaign, the campaign's entries wait for the first one. Other campaigns continue.
 pub async fn an_unknown_campaign_holds_up_no_other(case: &mut Fixture) {
     let partition = case.partition(0);
     let entry = |seq, number| Entry {

@@ -1,4 +1,4 @@
-//! The ledger's record of repairs, and attempts that another process has taken over.
+//! The ledger's record of repairs, and attempts that another process has superseded.
 
 use qiang_core::{
     book::CampaignAction,
@@ -11,8 +11,8 @@ use qiang_core::{
 use super::{Fixture, fixture::PARTS};
 use crate::campaign::{HOLD_MS, OPENS, sale};
 
-/// A repair and what it withholds are kept until that is given back or its part closes. For one that was never finished
-/// the next one answers.
+/// A repair and its withheld units are recorded until they are released or their shard closes. If a repair did not
+/// finish, the next repair covers its loss too.
 pub async fn repairs_are_written_down(case: &mut Fixture) {
     let sale = case.open(&sale(9).limit(3)).await;
     let (partition, another) = (case.partition(0), case.partition(1));
@@ -24,7 +24,7 @@ pub async fn repairs_are_written_down(case: &mut Fixture) {
         lost_from: 3,
         lost_to: 5,
         unnamed: 2,
-        reason: "it's gone".to_owned(),
+        reason: "it's lost".to_owned(),
         upto: None,
     };
     let withheld = |repair: &RepairRecord, units: u32, numbers: &[u32]| WithheldRecord {
@@ -50,10 +50,22 @@ pub async fn repairs_are_written_down(case: &mut Fixture) {
         partition: partition.0,
     };
     let stale = Err(stale_error.clone());
-    assert_eq!(ledger.begin_repair(&first, &one).await, stale, "unclaimed");
-    assert_eq!(ledger.claim_repair(&two).await, stale, "not the next one");
+    assert_eq!(
+        ledger.begin_repair(&first, &one).await,
+        stale,
+        "the attempt is not claimed"
+    );
+    assert_eq!(
+        ledger.claim_repair(&two).await,
+        stale,
+        "the attempt is not the next one"
+    );
     for _ in 0..2 {
-        assert_eq!(ledger.claim_repair(&one).await, Ok(()), "also repeated");
+        assert_eq!(
+            ledger.claim_repair(&one).await,
+            Ok(()),
+            "a repetition succeeds too"
+        );
     }
     ledger.begin_repair(&first, &one).await.unwrap();
     let of_first = withheld(&first, 1, &[4]);
@@ -62,7 +74,7 @@ pub async fn repairs_are_written_down(case: &mut Fixture) {
     ledger.begin_repair(&second, &two).await.unwrap();
     assert_eq!(ledger.last_attempt(partition).await, Ok(2));
     assert_eq!(ledger.withheld(partition).await, Ok(Vec::new()));
-    // Said twice, the last one counts.
+    // The last one of two records counts.
     for numbers in [&[4, 10][..], &[4, 7, 13]] {
         let said = withheld(&second, 2, numbers);
         ledger.withhold(&said, &two).await.unwrap();
@@ -71,8 +83,8 @@ pub async fn repairs_are_written_down(case: &mut Fixture) {
     case.restart().await;
     let ledger = case.ledger();
     assert_eq!(ledger.withheld(partition).await, Ok(vec![kept.clone()]));
-    // Late steps of the first attempt, which was stopped, are refused. So they are for a loss that has grown, under an
-    // epoch of its own, and under the epoch of the second attempt.
+    // The first attempt was stopped, and its late steps are refused. This includes steps for a larger loss under a new
+    // epoch, and steps under the epoch of the second attempt.
     let grown = RepairRecord {
         lost_to: 7,
         ..repair(partition, "c", 3)
@@ -103,16 +115,17 @@ pub async fn repairs_are_written_down(case: &mut Fixture) {
         hold_ms: HOLD_MS,
         fixed_shares: false,
     };
-    // Counts that agree are left alone; others are the last attempt's.
+    // The first attempt cannot change counts either.
     assert_eq!(ledger.recount(part, 1, &one).await, stale);
     assert_eq!(ledger.withheld(partition).await, Ok(vec![kept.clone()]));
-    // Begun again, it has withheld already what it withholds.
+    // A repair that begins again finds its withheld units recorded.
     let three = attempt(partition, 3, "three");
     ledger.claim_repair(&three).await.unwrap();
     ledger.begin_repair(&second, &three).await.unwrap();
     assert_eq!(ledger.finish_repair("b", 9, &two).await, stale);
     assert_eq!(ledger.withheld(partition).await, Ok(vec![kept.clone()]));
-    // The one before it is unfinished until this one is finished: a loss in between needs the entries that it misses.
+    // The repair before this one stays unfinished until this one finishes, because a loss in between needs the entries
+    // that it misses.
     let both = Ok(vec![second.clone(), first.clone()]);
     assert_eq!(ledger.repairs(partition, 10).await, both);
     let ended = RepairRecord {
@@ -124,7 +137,7 @@ pub async fn repairs_are_written_down(case: &mut Fixture) {
     second.upto = Some(9);
     let all = Ok(vec![second, ended.clone()]);
     assert_eq!(ledger.repairs(partition, 10).await, all);
-    // An attempt that finds the repair finished, because the engine's halt did not end, changes nothing.
+    // This attempt finds the repair finished, because the engine's halt did not end. It changes nothing.
     let four = attempt(partition, 4, "four");
     ledger.claim_repair(&four).await.unwrap();
     ledger.begin_repair(&begun, &four).await.unwrap();
@@ -134,7 +147,7 @@ pub async fn repairs_are_written_down(case: &mut Fixture) {
     assert_eq!(ledger.withhold(&again, &three).await, stale);
     assert_eq!(ledger.repairs(partition, 10).await, all);
     assert_eq!(ledger.withheld(partition).await, Ok(vec![kept.clone()]));
-    // A loss that has grown is repaired further.
+    // A loss that has grown is repaired again.
     let grown = RepairRecord {
         lost_to: 6,
         ..begun
@@ -147,7 +160,7 @@ pub async fn repairs_are_written_down(case: &mut Fixture) {
     ledger.finish_repair("b", 9, &five).await.unwrap();
     assert_eq!(ledger.repairs(another, 10).await, Ok(Vec::new()));
 
-    // What is given back in one partition is not in another, and a close gives back what its part had.
+    // A release in one partition does not release units in another. A close releases the units of its own shard.
     let third = repair(another, "b", 2);
     let elsewhere = attempt(another, 1, "one");
     ledger.claim_repair(&elsewhere).await.unwrap();

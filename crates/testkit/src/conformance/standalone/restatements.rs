@@ -1,4 +1,4 @@
-//! Repairs of campaigns' rows.
+//! Restatements of campaigns' rows.
 
 use qiang_core::{
     book::{CampaignAction, Command},
@@ -43,8 +43,8 @@ fn restatement(
     }
 }
 
-/// A row is restated if it was not changed since it was seen, and if its partition's position is in the range that was
-/// seen. The action is recorded with it, and only then.
+/// A row is restated if it is unchanged since it was read and the position of its partition is in the expected range.
+/// The action is recorded with the restatement, and only then.
 pub async fn a_row_is_restated_if_it_is_as_it_was_seen(case: &mut Fixture) {
     let sale = case.open(&sale(10).limit(2)).await;
     for part in 0..3 {
@@ -81,14 +81,14 @@ pub async fn a_row_is_restated_if_it_is_as_it_was_seen(case: &mut Fixture) {
     assert_eq!(after.facts(), becomes);
     assert_eq!(after.updated_at, asked.action.at);
     assert_eq!(listed(case).await, std::slice::from_ref(&asked.action));
-    // The row is not as it was seen any more.
+    // The row has changed since it was read.
     assert_eq!(case.ledger().restate(&asked).await, Ok(false));
     let back = restatement(case, sale, (position, position + 4), (becomes, seen));
     assert_eq!(case.ledger().restate(&back).await, Ok(true));
     assert_eq!(record(case, sale).await.facts(), seen);
     assert_eq!(listed(case).await.len(), 2);
 
-    // What is settled later counts on top of it.
+    // Entries settled later apply to the restated row.
     case.act(sale.id, CampaignAction::Pause);
     let stock = 15;
     let campaign = sale.id;
@@ -101,7 +101,8 @@ pub async fn a_row_is_restated_if_it_is_as_it_was_seen(case: &mut Fixture) {
     case.compare().await;
 }
 
-/// Terms that a sale got by a change are restated in its row and among its terms: the next change settles behind them.
+/// Changed terms are restated in the sale's row and in the list of its terms, so that the next change is settled after
+/// them.
 pub async fn restated_terms_are_those_of_the_same_revision(case: &mut Fixture) {
     let sale = case.open(&sale(10).limit(2)).await;
     let campaign = sale.id;

@@ -1,4 +1,4 @@
-//! What webhooks are told, and how far each has been told.
+//! Webhook events in the ledger, and each endpoint's progress.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ use super::{Fixture, fixture::PARTS};
 use crate::campaign::{HOLD_MS, OPENS, currency, red_packet, sale, user};
 
 const ALL: usize = PARTS as usize;
-/// So many events are in no case.
+/// More events than any case records.
 const EVENTS_MAX: u32 = 1_000;
 
 fn webhook(n: u64, filter: Filter) -> Webhook {
@@ -50,15 +50,15 @@ async fn record(case: &Fixture, id: Uuid) -> WebhookRecord {
     records.find(|record| record.webhook.id == id).unwrap()
 }
 
-/// The place of an entry in its partition's log, as an event's id has it.
+/// Partition and position of an entry, from the id of its event.
 fn entry_of(event: &WebhookEvent) -> (u16, u64) {
     let mut words = event.id.strip_prefix("evt_").unwrap().split('_');
     let mut number = || words.next().unwrap().parse::<u64>().unwrap();
     (number() as u16, number())
 }
 
-/// Each entry that is told is told once, in the order of its log, with what it is about; the close of a campaign when
-/// its last part has closed. Settled again, it is told no more.
+/// Each settled entry gives one event, in the order of its log, with its details. A close gives its event when the last
+/// shard has closed. Repeated settlement adds no events.
 pub async fn what_is_settled_is_told_once_and_in_order(case: &mut Fixture) {
     add(case, 1, Filter::default()).await;
     let sale = case.open(&sale(30).limit(3)).await;
@@ -103,7 +103,8 @@ pub async fn what_is_settled_is_told_once_and_in_order(case: &mut Fixture) {
     case.settle(0, case.log(0).len() as u64, 5).await;
     assert_eq!(events(case).await, told);
 
-    // In the order of places, which have no gap; each once; those of a partition in the order of its log.
+    // Events are in the order of places, which have no gap. Each occurs once, and those of a partition are in the order
+    // of its log.
     assert!((1..).zip(&told).all(|(place, event)| event.place == place));
     let ids: BTreeSet<_> = told.iter().map(|event| &event.id).collect();
     assert_eq!(ids.len(), told.len());
@@ -112,7 +113,7 @@ pub async fn what_is_settled_is_told_once_and_in_order(case: &mut Fixture) {
         let (partition, seq) = entry_of(event);
         assert!(last.insert(partition, seq) < Some(seq), "{event:?}");
     }
-    // All that is in the logs, and what it is about.
+    // All events of the logs are there, with their details.
     let of = |kind: EventType| told.iter().filter(move |event| event.kind == kind);
     for (kind, count) in [
         (EventType::OrderHeld, 4 * ALL),
@@ -152,7 +153,7 @@ pub async fn what_is_settled_is_told_once_and_in_order(case: &mut Fixture) {
     assert_eq!(closed(sale.id).0, 30 - 2 * ALL as i64);
 }
 
-/// What nobody wants is not written down.
+/// An event that no endpoint wants is not recorded.
 pub async fn what_no_webhook_wants_is_not_kept(case: &mut Fixture) {
     let first = case.open(&sale(9).owner("shop")).await;
     let second = case.open(&sale(9).owner("shop")).await;
@@ -185,7 +186,7 @@ pub async fn what_no_webhook_wants_is_not_kept(case: &mut Fixture) {
     };
     assert!(!theirs.fits(&told[0]));
     let other = add(case, 2, theirs).await;
-    // It begins behind what there is.
+    // The endpoint starts after all existing events.
     assert_eq!(record(case, other.id).await.progress.place, told[0].place);
     grant(case, 2);
     case.settle_all(0).await;
@@ -201,8 +202,8 @@ pub async fn what_no_webhook_wants_is_not_kept(case: &mut Fixture) {
     assert_eq!(events(case).await.len(), 3);
 }
 
-/// A refund is told where an endpoint may want it, in the transaction that posts it, and once however often it is
-/// asked for.
+/// A refund gives an event if an endpoint may want it, in the transaction that posts the refund. Repeated requests give
+/// no more events.
 pub async fn refunds_are_told_once(case: &mut Fixture) {
     let theirs = Filter {
         owner: Some(user("shop")),
@@ -227,7 +228,7 @@ pub async fn refunds_are_told_once(case: &mut Fixture) {
     let ((ours, buyer), (others, _)) = (orders[0].clone(), orders[1].clone());
     let part = case.ledger().pay_out(&refund(ours, "early", 10)).await;
     assert!(part.unwrap().fresh);
-    assert_eq!(events(case).await, [], "nobody wanted to be told");
+    assert_eq!(events(case).await, [], "no endpoint wanted the event");
     add(case, 1, theirs).await;
     for fresh in [true, false] {
         let paid_out = case.ledger().pay_out(&refund(ours, "r-1", 60)).await;
@@ -274,7 +275,7 @@ pub async fn refunds_are_told_once(case: &mut Fixture) {
     );
 }
 
-/// One holder writes down how far an endpoint has been told; a redrive takes it away, and sets the place back.
+/// Only the holder of the lease records an endpoint's progress. A redrive ends the lease and resets the progress.
 pub async fn one_holder_moves_the_place(case: &mut Fixture) {
     let webhook = add(case, 1, Filter::default()).await;
     let sale = case.open(&sale(20)).await;
@@ -310,7 +311,7 @@ pub async fn one_holder_moves_the_place(case: &mut Fixture) {
         Ok(false)
     );
     assert_eq!(record(case, id).await.progress, failing);
-    // Whether somebody else may have it or not: one of them moves the place.
+    // The lease of the other holder may succeed or fail here. Exactly one holder records progress.
     let taken = ledger.lease_webhook(id, other, now, until).await.unwrap();
     let first = ledger
         .record_webhook(id, one, until, &failing)
@@ -325,7 +326,7 @@ pub async fn one_holder_moves_the_place(case: &mut Fixture) {
     let taken = ledger
         .lease_webhook(id, other, late, late.plus_millis(1_000))
         .await;
-    assert!(taken.unwrap().is_some(), "a lease that has run out is free");
+    assert!(taken.unwrap().is_some(), "an expired lease can be taken");
     assert_eq!(
         ledger.record_webhook(id, one, until, &failing).await,
         Ok(false)
@@ -376,7 +377,7 @@ pub async fn one_holder_moves_the_place(case: &mut Fixture) {
     assert_eq!(secrets(until), [fresh]);
 }
 
-/// What an endpoint is yet to be told is kept, however old; what one that is disabled was not told, for a while.
+/// Undelivered events of an active endpoint are kept at any age, those of a disabled one for a limited time.
 pub async fn events_are_forgotten_once_they_are_told(case: &mut Fixture) {
     let webhook = add(case, 1, Filter::default()).await;
     let sale = case.open(&sale(20)).await;
@@ -417,13 +418,13 @@ pub async fn events_are_forgotten_once_they_are_told(case: &mut Fixture) {
     assert_eq!(ledger.forget_webhook_events(told[3].at, 9).await, Ok(0));
     assert_eq!(ledger.forget_webhook_events(after, 9).await, Ok(1));
     assert_eq!(left().await, []);
-    // Places are given on from where they were.
+    // Places continue from the last one.
     case.granted(sale.units(&case.somebody(0, 9), 1));
     case.settle_all(0).await;
     assert_eq!(events(case).await[0].place, 5);
 }
 
-/// There are not more endpoints than settlement looks at.
+/// The number of endpoints is limited, because settlement reads all of them.
 pub async fn webhooks_are_bounded(case: &mut Fixture) {
     for n in 1..=WEBHOOKS_MAX as u64 {
         add(case, n, Filter::default()).await;
@@ -434,7 +435,7 @@ pub async fn webhooks_are_bounded(case: &mut Fixture) {
     assert_eq!(records.len(), WEBHOOKS_MAX);
 }
 
-/// A change is written down with who asked for it, once, and not where nothing changed.
+/// A change is recorded with its actor, once, and only if it changed anything.
 pub async fn changes_name_their_actor(case: &mut Fixture) {
     let (made, ledger) = (webhook(1, Filter::default()), case.ledger());
     let id = made.id;
@@ -451,7 +452,7 @@ pub async fn changes_name_their_actor(case: &mut Fixture) {
     for by in &create {
         assert_eq!(ledger.add_webhook(&made, Some(by)).await, Ok(true));
     }
-    // A change that is repeated is one, whatever it would change to.
+    // A repeated action changes nothing, even with another value.
     let change = action(3, ActionKind::Change);
     for secret in ["whsec_b25l", "whsec_b3RoZXI="] {
         let rotated = ledger.rotate_webhook(id, secret, OPENS, Some(&change));

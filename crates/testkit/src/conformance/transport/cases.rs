@@ -1,4 +1,4 @@
-//! The cases for transports.
+//! Cases for transports.
 
 mod outages;
 
@@ -16,10 +16,10 @@ use super::{
 };
 use crate::campaign::{red_packet, sale};
 
-/// More than any case grants.
+/// More units than any case grants.
 const STOCK: u32 = 10_000;
 
-/// Where nobody claimed, nothing comes, and a worker may acknowledge that nothing is settled.
+/// Without claims, no entries arrive, and a worker may acknowledge position 0.
 pub async fn nothing_comes_of_an_empty_log<S: TransportSubject>(fixture: &mut Fixture<S>) {
     let worker = fixture.worker("w").await;
     for partition in fixture.partitions() {
@@ -31,7 +31,7 @@ pub async fn nothing_comes_of_an_empty_log<S: TransportSubject>(fixture: &mut Fi
     }
 }
 
-/// Runs follow each other, whatever their size.
+/// Runs of any size follow each other.
 pub async fn entries_come_in_order_and_settled_ones_never_again<S: TransportSubject>(
     fixture: &mut Fixture<S>,
 ) {
@@ -44,7 +44,7 @@ pub async fn entries_come_in_order_and_settled_ones_never_again<S: TransportSubj
     let worker = fixture.worker("w").await;
     for partition in fixture.partitions() {
         let head = fixture.head(partition).await;
-        assert!(head > 100, "both partitions have a part: {head}");
+        assert!(head > 100, "both partitions have a shard: {head}");
         while fixture.settled(partition).await < head {
             let run = fixture.take_some(&*worker, partition, 7).await;
             let settled = fixture.ledger().settle(partition, &run).await;
@@ -60,7 +60,7 @@ pub async fn entries_come_in_order_and_settled_ones_never_again<S: TransportSubj
     fixture.assert_nothing_refilled(&*worker);
 }
 
-/// A worker that took and could not settle takes the same again.
+/// A worker that took entries and could not settle takes the same entries again.
 pub async fn what_is_not_acknowledged_comes_again<S: TransportSubject>(fixture: &mut Fixture<S>) {
     let sale = fixture.open(sale(STOCK)).await;
     fixture.claim(sale, 0..50).await;
@@ -77,8 +77,8 @@ pub async fn what_is_not_acknowledged_comes_again<S: TransportSubject>(fixture: 
     worker.release_ownership().await;
 }
 
-/// A worker dies after it took: before the ledger's commit in one partition, between the commit and the acknowledgement
-/// in the other, and in the middle of a run.
+/// A worker dies after it took entries. In one partition it dies before the ledger's commit, in the other between
+/// commit and acknowledgement, in the middle of a run.
 pub async fn what_a_dead_worker_took_comes_to_another<S: TransportSubject>(
     fixture: &mut Fixture<S>,
 ) {
@@ -103,7 +103,10 @@ pub async fn what_a_dead_worker_took_comes_to_another<S: TransportSubject>(
         let wait_max = S::TAKEOVER_MAX + SOON;
         let taken = fixture.try_take(&*heir, partition, LIMIT, wait_max).await;
         let run = taken.expect("a worker takes");
-        assert!(!run.is_empty(), "the heir got nothing of {partition:?}");
+        assert!(
+            !run.is_empty(),
+            "the next worker got no entries of {partition:?}"
+        );
     }
     let took = began.elapsed();
     assert!(
@@ -114,7 +117,8 @@ pub async fn what_a_dead_worker_took_comes_to_another<S: TransportSubject>(
     fixture.assert_nothing_refilled(&*heir);
 }
 
-/// Giving ownership up saves the wait for a lease to lapse; what was taken and not acknowledged is not lost by it.
+/// A worker that releases its partitions saves the next one the wait for the lease to expire. Entries that it took and
+/// did not acknowledge are not lost.
 pub async fn a_worker_that_releases_its_partitions_is_followed_at_once<S: TransportSubject>(
     fixture: &mut Fixture<S>,
 ) {
@@ -127,7 +131,11 @@ pub async fn a_worker_that_releases_its_partitions_is_followed_at_once<S: Transp
     for partition in fixture.partitions() {
         fixture.take(&*first, partition).await;
         let taken = fixture.try_take(&*second, partition, LIMIT, SHORT).await;
-        assert_eq!(taken, Ok(Vec::new()), "one worker has a partition");
+        assert_eq!(
+            taken,
+            Ok(Vec::new()),
+            "only one worker takes entries of a partition"
+        );
     }
     first.release_ownership().await;
     for partition in fixture.partitions() {
@@ -137,7 +145,7 @@ pub async fn a_worker_that_releases_its_partitions_is_followed_at_once<S: Transp
     fixture.assert_nothing_refilled(&*second);
 }
 
-/// Two workers settle all partitions at once while users claim.
+/// Two workers settle all partitions concurrently while users claim.
 pub async fn workers_at_once_settle_everything_once<S: TransportSubject>(fixture: &mut Fixture<S>) {
     let packet = fixture
         .open(red_packet(
@@ -151,7 +159,7 @@ pub async fn workers_at_once_settle_everything_once<S: TransportSubject>(fixture
     let work = async |worker: &dyn Worker| {
         while !over.load(Ordering::Relaxed) {
             for partition in fixture.partitions() {
-                // Another worker may have settled meanwhile: then the ledger takes nothing twice, or refuses a gap.
+                // If the other worker has settled these entries, the ledger ignores them or refuses a gap.
                 drop(
                     fixture
                         .step(worker, partition, Duration::from_millis(5))
@@ -168,7 +176,10 @@ pub async fn workers_at_once_settle_everything_once<S: TransportSubject>(fixture
         for partition in fixture.partitions() {
             let head = fixture.head(partition).await;
             while fixture.settled(partition).await < head {
-                assert!(Instant::now() < until, "the workers do not settle");
+                assert!(
+                    Instant::now() < until,
+                    "the workers have not settled all entries in time"
+                );
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         }
@@ -179,7 +190,7 @@ pub async fn workers_at_once_settle_everything_once<S: TransportSubject>(fixture
     two.release_ownership().await;
 }
 
-/// What the ledger has already is not handed out, however it got there.
+/// Entries that are already in the ledger are not taken again, whichever worker settled them.
 pub async fn entries_settled_by_another_worker_are_passed_over<S: TransportSubject>(
     fixture: &mut Fixture<S>,
 ) {
@@ -200,7 +211,8 @@ pub async fn entries_settled_by_another_worker_are_passed_over<S: TransportSubje
     worker.release_ownership().await;
 }
 
-/// While a worker waits, another one settles, and the log forgets what is settled: that is no gap, and no damage.
+/// While a worker waits, another one settles, and the log drops settled entries. The first worker reports neither a gap
+/// nor damage.
 pub async fn a_position_may_grow_old_while_a_worker_waits<S: TransportSubject>(
     fixture: &mut Fixture<S>,
 ) {
@@ -227,7 +239,7 @@ pub async fn a_position_may_grow_old_while_a_worker_waits<S: TransportSubject>(
     fixture.assert_nothing_refilled(&*second);
 }
 
-/// Nothing is lost when a worker is stopped while it waits, at the moment when something comes.
+/// A worker that is stopped during a wait, just when entries arrive, loses no entry.
 pub async fn a_take_may_be_dropped_at_any_time<S: TransportSubject>(fixture: &mut Fixture<S>) {
     let sale = fixture.open(sale(STOCK)).await;
     let worker = fixture.worker("w").await;
@@ -244,7 +256,7 @@ pub async fn a_take_may_be_dropped_at_any_time<S: TransportSubject>(fixture: &mu
     fixture.assert_nothing_refilled(&*worker);
 }
 
-/// One claim at a time makes records of one entry; a transaction is to take many of them.
+/// Single claims make records of one entry. One transaction should settle many records.
 pub async fn small_records_come_in_large_runs<S: TransportSubject>(fixture: &mut Fixture<S>) {
     let sale = fixture.open(sale(STOCK)).await;
     for n in 0..200 {
@@ -256,7 +268,10 @@ pub async fn small_records_come_in_large_runs<S: TransportSubject>(fixture: &mut
         let until = Instant::now() + SETTLE_MAX;
         let head = fixture.head(partition).await;
         while fixture.settled(partition).await < head {
-            assert!(Instant::now() < until, "not all is settled");
+            assert!(
+                Instant::now() < until,
+                "not all entries are settled in time"
+            );
             let step = fixture.step(&*worker, partition, SOON).await;
             runs += usize::from(step.expect("it settles"));
         }
@@ -265,7 +280,7 @@ pub async fn small_records_come_in_large_runs<S: TransportSubject>(fixture: &mut
     fixture.assert_nothing_refilled(&*worker);
 }
 
-/// The log forgets what is settled, so that it does not grow for ever; and nothing else.
+/// The log drops settled entries, so that its size stays bounded, and no other entries.
 pub async fn settled_entries_are_forgotten_and_no_others<S: TransportSubject>(
     fixture: &mut Fixture<S>,
 ) {
@@ -297,6 +312,6 @@ pub async fn settled_entries_are_forgotten_and_no_others<S: TransportSubject>(
     fixture.settle_all(&*worker).await;
     for partition in fixture.partitions() {
         let left = fixture.subject.log().read(partition, 0, usize::MAX).await;
-        assert_eq!(left, Ok(Vec::new()), "all is settled");
+        assert_eq!(left, Ok(Vec::new()), "all entries are settled");
     }
 }

@@ -1,4 +1,4 @@
-//! What a case for transports works with: a subject, and a record of all commands and of all that workers took.
+//! Tools of a case for transports: a subject, and a record of all commands and of all entries that workers took.
 
 use std::{
     collections::BTreeMap,
@@ -22,23 +22,23 @@ use crate::{
     conformance::settled,
 };
 
-/// How long everything may take to be settled, on a busy machine.
+/// Time limit to settle everything, on a busy machine.
 pub(super) const SETTLE_MAX: Duration = Duration::from_secs(60);
-/// How long a worker waits for entries that are there.
+/// Time that a worker waits for entries that exist.
 pub(super) const SOON: Duration = Duration::from_secs(10);
-/// How long a worker waits where nothing is to be had.
+/// Time that a worker waits if there are no entries.
 pub(super) const SHORT: Duration = Duration::from_millis(100);
-/// Entries of one transaction.
+/// Maximum entries of one transaction.
 pub(super) const LIMIT: usize = 512;
-/// The pause after a failure.
+/// Pause after a failure.
 const REST: Duration = Duration::from_millis(20);
 
-/// What workers took, by partition and place.
+/// Entries that workers took, by partition and position.
 type Logs = BTreeMap<PartitionId, BTreeMap<Seq, Entry>>;
 
-/// A transport at work.
+/// Transport under test, with a record.
 pub struct Fixture<S> {
-    /// What is tested.
+    /// The subject.
     pub subject: S,
     history: Mutex<History>,
     taken: Mutex<Logs>,
@@ -53,7 +53,7 @@ impl<S: TransportSubject> Fixture<S> {
             taken: Mutex::default(),
             ids: 0,
         };
-        // A worker is there before anything happens: it selects the transport.
+        // The worker exists before all claims, because it selects the transport.
         let early = fixture.worker("early").await;
         for partition in fixture.partitions() {
             let taken = fixture.try_take(&*early, partition, LIMIT, SHORT).await;
@@ -63,12 +63,12 @@ impl<S: TransportSubject> Fixture<S> {
         fixture
     }
 
-    /// Another worker.
+    /// Creates another worker.
     pub async fn worker(&self, name: &str) -> Arc<dyn Worker> {
         self.subject.worker(name).await
     }
 
-    /// Enters a campaign in the ledger, with the money that its owner needs for it, and opens it.
+    /// Enters a campaign in the ledger, with the money that its owner needs, and opens it.
     pub async fn open(&mut self, builder: Builder) -> Target {
         self.ids += 1;
         let setup = builder.setup(self.ids);
@@ -92,7 +92,7 @@ impl<S: TransportSubject> Fixture<S> {
         Target::of(&setup)
     }
 
-    /// So many users claim, all at once.
+    /// Claims for all these users concurrently.
     pub async fn claim(&self, target: Target, users: std::ops::Range<u32>) {
         let claims: Vec<_> = users.map(|n| target.one(&format!("u{n}"))).collect();
         let engine = self.subject.engine();
@@ -114,7 +114,7 @@ impl<S: TransportSubject> Fixture<S> {
         self.subject.log().partitions()
     }
 
-    /// Nothing had to be read from the log, because the transport brought everything.
+    /// Checks that the transport carried everything and nothing was read from the log.
     pub fn assert_nothing_refilled(&self, worker: &dyn Worker) {
         for partition in self.partitions() {
             let status = worker.status(partition);
@@ -122,19 +122,19 @@ impl<S: TransportSubject> Fixture<S> {
         }
     }
 
-    /// How far the ledger has a partition.
+    /// The settled position of a partition.
     pub async fn settled(&self, partition: PartitionId) -> Seq {
         let settled = self.ledger().settled(partition).await;
-        settled.expect("the ledger tells its position")
+        settled.expect("the ledger returns its position")
     }
 
-    /// Where a partition's log ends.
+    /// Head of a partition's log.
     pub async fn head(&self, partition: PartitionId) -> Seq {
         let head = self.subject.log().head(partition).await;
-        head.expect("the log tells its head")
+        head.expect("the log returns its head")
     }
 
-    /// Takes, and checks what comes.
+    /// Takes entries and checks them.
     pub async fn try_take(
         &self,
         worker: &dyn Worker,
@@ -161,12 +161,12 @@ impl<S: TransportSubject> Fixture<S> {
         Ok(run)
     }
 
-    /// Takes, where there is something to be had.
+    /// Takes entries, and requires at least one.
     pub async fn take(&self, worker: &dyn Worker, partition: PartitionId) -> Vec<Entry> {
         self.take_some(worker, partition, LIMIT).await
     }
 
-    /// Takes up to `limit` entries, where there is something to be had.
+    /// Takes up to `limit` entries, and requires at least one.
     pub async fn take_some(
         &self,
         worker: &dyn Worker,
@@ -175,11 +175,11 @@ impl<S: TransportSubject> Fixture<S> {
     ) -> Vec<Entry> {
         let taken = self.try_take(worker, partition, limit, SOON).await;
         let run = taken.expect("a worker takes");
-        assert!(!run.is_empty(), "nothing came of partition {}", partition.0);
+        assert!(!run.is_empty(), "no entries of partition {}", partition.0);
         run
     }
 
-    /// Takes, settles and acknowledges, once; tells whether anything came.
+    /// Takes, settles and acknowledges once. Returns whether entries arrived.
     pub async fn step(
         &self,
         worker: &dyn Worker,
@@ -195,14 +195,17 @@ impl<S: TransportSubject> Fixture<S> {
         Ok(true)
     }
 
-    /// Settles until the ledger has everything that is in the logs now, and tries again what fails.
+    /// Settles until the ledger has all entries that the logs have now. Failures are retried.
     pub async fn settle_all(&self, worker: &dyn Worker) {
         let until = Instant::now() + SETTLE_MAX;
         for partition in self.partitions() {
             let head = self.head(partition).await;
             let mut last = String::new();
             while self.settled(partition).await < head {
-                assert!(Instant::now() < until, "not all is settled: {last}");
+                assert!(
+                    Instant::now() < until,
+                    "not all entries are settled in time: {last}"
+                );
                 match self.step(worker, partition, SHORT).await {
                     Ok(_) => {}
                     Err(error) => {
@@ -214,7 +217,7 @@ impl<S: TransportSubject> Fixture<S> {
         }
     }
 
-    /// Settles what is left, audits the history and compares the ledger with it.
+    /// Settles the rest, audits the history, and compares the ledger with it.
     pub(super) async fn finish(self) {
         let worker = self.worker("last").await;
         self.settle_all(&*worker).await;
@@ -232,7 +235,7 @@ impl<S: TransportSubject> Fixture<S> {
         for setup in history.setups.clone() {
             let id = setup.campaign.id;
             let tally = self.subject.engine().tally(id).await;
-            let tally = tally.expect("a tally is answered");
+            let tally = tally.expect("the engine returns a tally");
             history.tallies.extend(tally.map(|tally| (id, tally)));
         }
         let books = assert_sound(&history);

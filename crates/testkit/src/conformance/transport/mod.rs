@@ -1,9 +1,9 @@
-//! The suite for transports together with what consumes them: whatever the servers, and whatever the ledger.
+//! Suite for transports with their consumers, on any servers and any ledger.
 //!
 //! A transport's tests implement [`TransportSubject`] and call
-//! [`transport_conformance!`](crate::transport_conformance). Everything that workers take is checked (it follows the
-//! ledger's position, without a gap, and is the same entry every time) and recorded; at a case's end the auditor checks
-//! the record, and the ledger is compared with it.
+//! [`transport_conformance!`](crate::transport_conformance). The suite checks and records all entries that workers
+//! take. They must follow the ledger's position without a gap, and each entry must be the same every time. At the end
+//! of a case the auditor checks the record, and the ledger is compared with it.
 
 pub mod cases;
 mod fixture;
@@ -21,11 +21,11 @@ pub use self::fixture::Fixture;
 use super::to_its_end;
 use crate::{ManualClock, campaign::OPENS};
 
-/// A worker as in a process of its own: consumes what a transport brings of all partitions.
+/// A worker as in a process of its own: consumes a transport for all partitions.
 #[async_trait]
 pub trait Worker: Send + Sync {
-    /// Up to `limit` entries right after `after`, which is the ledger's position; none if nothing came in the time, or
-    /// if another worker has the partition.
+    /// Takes up to `limit` entries right after `after`, the ledger's position. The result is empty if nothing arrives
+    /// in time, or if another worker owns the partition.
     async fn take(
         &self,
         partition: PartitionId,
@@ -34,24 +34,24 @@ pub trait Worker: Send + Sync {
         wait_max: Duration,
     ) -> Result<Vec<Entry>, LedgerError>;
 
-    /// Entries up to and with `settled` are in the ledger for good.
+    /// Acknowledges that all entries up to and including `settled` are committed in the ledger.
     async fn ack(&self, partition: PartitionId, settled: Seq) -> Result<(), LedgerError>;
 
-    /// How a partition is doing.
+    /// Status of a partition.
     fn status(&self, partition: PartitionId) -> TransportStatus;
 
-    /// Gives all partitions up.
+    /// Releases all partitions.
     async fn release_ownership(&self);
 }
 
-/// A transport that is tested, with a log and a ledger.
+/// Transport under test, with a log and a ledger.
 pub trait TransportSubject: Sized + Send + Sync + 'static {
-    /// How long it may take until another worker has what a dead one had.
+    /// Maximum time until another worker takes over from a dead one.
     const TAKEOVER_MAX: Duration;
 
-    /// Starts one in which nothing has happened. The engine has two partitions and spreads every campaign over both.
-    /// `own` is true for cases that kill the servers; others share them, and harm only what is their own. The log keeps
-    /// what is settled in cases with servers of their own, and in no others.
+    /// Starts an empty subject. The engine has two partitions and spreads every campaign over both.
+    /// With `own`, the subject starts its own servers, because the case kills them. Otherwise cases share the servers
+    /// and break only their own data. Settled entries stay in the log only with own servers.
     fn start(clock: Arc<ManualClock>, own: bool) -> impl Future<Output = Self> + Send;
 
     /// The engine.
@@ -63,44 +63,45 @@ pub trait TransportSubject: Sized + Send + Sync + 'static {
     /// The engine's log.
     fn log(&self) -> &dyn EventLog;
 
-    /// A worker. Dropped without [`Worker::release_ownership`], it dies with what it has.
+    /// Creates a worker. A worker that is dropped without [`Worker::release_ownership`] dies with the entries that it
+    /// took.
     fn worker(&self, name: &str) -> impl Future<Output = Arc<dyn Worker>> + Send;
 
-    /// Kills every server that the transport needs. They keep what they have acknowledged.
+    /// Kills every server that the transport needs. The servers keep acknowledged data.
     fn kill_servers(&self) -> impl Future<Output = ()> + Send;
 
-    /// Starts them again.
+    /// Starts the killed servers again.
     fn start_servers(&self) -> impl Future<Output = ()> + Send;
 
-    /// Removes the group, the list or the queue, with all that is in it. The log stays.
+    /// Removes the group, list or queue with all its records. The log stays.
     fn lose_transport(&self) -> impl Future<Output = ()> + Send;
 
-    /// Keeps a copy of the ledger as it is now, by this name.
+    /// Saves a copy of the ledger under this name.
     fn dump_ledger(&mut self, name: &str) -> impl Future<Output = ()> + Send;
 
-    /// Takes the ledger back to the copy of this name.
+    /// Restores the ledger from the copy of this name.
     fn restore_ledger(&mut self, name: &str) -> impl Future<Output = ()> + Send;
 
-    /// Has the log forget all that is settled.
+    /// Makes the log drop all settled entries.
     fn forget_settled(&self) -> impl Future<Output = ()> + Send;
 
-    /// Adds something that was made before the partitions got their present epoch, and would be next. False where there
-    /// is no place for it, because the log itself is read.
+    /// Adds a record of an earlier epoch of the partitions as the next one. Returns false if that is impossible because
+    /// the transport reads the log itself.
     fn bring_stale(&self, campaign: CampaignId) -> impl Future<Output = bool> + Send;
 
-    /// Adds something that nobody can read. False where there is no place for it, because the log itself is read.
+    /// Adds an unreadable record. Returns false if that is impossible because the transport reads the log itself.
     fn spoil(&self) -> impl Future<Output = bool> + Send;
 
-    /// Stops for good.
+    /// Stops finally.
     fn stop(self) -> impl Future<Output = ()> + Send {
         async { drop(self) }
     }
 }
 
-/// Runs one case on a subject of its own, then audits what happened.
+/// Runs one case on a new subject, then audits its history.
 ///
 /// # Panics
-/// When the case fails.
+/// If the case fails.
 pub fn run<S: TransportSubject>(own: bool, case: impl AsyncFnOnce(&mut Fixture<S>)) {
     to_its_end(async {
         let clock = ManualClock::new(OPENS);
@@ -110,7 +111,7 @@ pub fn run<S: TransportSubject>(own: bool, case: impl AsyncFnOnce(&mut Fixture<S
     });
 }
 
-/// Makes a test of every case for transports, for one
+/// Makes one test per case for transports, for one
 /// [`TransportSubject`](crate::conformance::transport::TransportSubject).
 #[macro_export]
 macro_rules! transport_conformance {

@@ -1,4 +1,4 @@
-//! A cluster of three primaries with a replica each.
+//! A cluster of three primaries with one replica each.
 
 use super::server::in_parallel;
 use super::{Options, Reply, Server};
@@ -10,10 +10,10 @@ const PRIMARIES: usize = 3;
 const NODES: usize = 2 * PRIMARIES;
 const SLOTS: u16 = 16_384;
 
-/// A node that is silent for so long counts as failing.
+/// A node that is silent for this long counts as failing.
 const NODE_TIMEOUT_MS: u32 = 1_000;
 
-/// How long a cluster may take to form, and a failover to happen.
+/// Maximum time for a cluster to form, and for a failover.
 const AGREE_MAX: Duration = Duration::from_secs(60);
 
 /// Six servers on loopback. The nodes 0, 1 and 2 are the primaries at the start, the nodes 3, 4 and 5 their replicas.
@@ -23,13 +23,13 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts the nodes, makes them a cluster, and waits until all of them serve.
+    /// Starts the nodes, joins them to a cluster, and waits until all serve.
     pub fn start(options: &Options) -> Self {
         let lines = [
             "cluster-enabled yes".to_owned(),
             format!("cluster-node-timeout {NODE_TIMEOUT_MS}"),
             "cluster-require-full-coverage no".to_owned(),
-            // A replica stays with its primary, and stands for election however long it was cut off.
+            // A replica stays with its primary and may be elected after any time of disconnection.
             "cluster-allow-replica-migration no".to_owned(),
             "cluster-replica-validity-factor 0".to_owned(),
         ];
@@ -61,7 +61,7 @@ impl Cluster {
                 );
             }
         });
-        // Everybody meets everybody: waiting for word of mouth takes seconds.
+        // Every node meets every other node, because gossip takes seconds.
         for (index, node) in self.nodes.iter().enumerate() {
             for other in &self.nodes[..index] {
                 let (port, bus) = (other.addr().port().to_string(), other.bus().to_string());
@@ -77,7 +77,7 @@ impl Cluster {
         });
     }
 
-    /// Waits until every node sees all the others healthy, all slots served, and every replica is in sync.
+    /// Waits until every node sees all others healthy and all slots served, and every replica is in sync.
     pub fn wait_until_whole(&self) {
         in_parallel(&self.nodes, |node| {
             wait_for("the cluster to be whole", AGREE_MAX, || {
@@ -99,12 +99,12 @@ impl Cluster {
         });
     }
 
-    /// All nodes' addresses.
+    /// URLs of all nodes.
     pub fn urls(&self) -> Vec<String> {
         self.nodes.iter().map(Server::url).collect()
     }
 
-    /// A node, counted from 0.
+    /// The node at this index, from 0.
     pub fn node(&self, index: usize) -> &Server {
         &self.nodes[index]
     }
@@ -114,12 +114,12 @@ impl Cluster {
         &self.nodes
     }
 
-    /// The node that serves `slot` by its own account; of two, the one elected last. Waits while nobody does.
+    /// The node that claims to serve `slot`; of two, the one elected last. Waits while there is none.
     pub fn primary_of_slot(&self, slot: u16) -> &Server {
         self.wait_for_primary(slot, |_| true)
     }
 
-    /// Kills the node that serves `slot` and returns it, to be started again.
+    /// Kills the node that serves `slot`, and returns it for a restart.
     pub fn kill_primary_of_slot(&self, slot: u16) -> &Server {
         let primary = self.primary_of_slot(slot);
         primary.kill();
@@ -131,8 +131,8 @@ impl Cluster {
         self.wait_for_primary(slot, |node| node.addr() != old.addr())
     }
 
-    /// Moves a slot and its keys to another primary, a few keys at a time with a pause in between, as an operator does
-    /// it while clients go on. Returns how many keys were moved.
+    /// Moves a slot and its keys to another primary, a few keys at a time with pauses, as an operator does under load.
+    /// Returns the number of moved keys.
     pub fn move_slot(&self, slot: u16, to: &Server, pause: Duration) -> usize {
         let from = self.primary_of_slot(slot);
         self.begin_move(slot, from, to);
@@ -141,7 +141,7 @@ impl Cluster {
         moved
     }
 
-    /// Has both primaries know that the slot is moving: who has it asks clients to look for missing keys there.
+    /// Marks the slot as moving on both primaries. The owner then redirects clients to the target for missing keys.
     pub fn begin_move(&self, slot: u16, from: &Server, to: &Server) {
         let (from_id, to_id) = (
             must(from, &["CLUSTER", "MYID"]),
@@ -151,14 +151,14 @@ impl Cluster {
         set_slot(from, slot, &["MIGRATING", &to_id]);
     }
 
-    /// Moves all keys that a moving slot has by now, and returns how many they were.
+    /// Moves all keys that a moving slot has now, and returns their number.
     pub fn move_keys(&self, slot: u16, from: &Server, to: &Server, pause: Duration) -> usize {
         let number = slot.to_string();
         let port = to.addr().port().to_string();
         let mut moved = 0;
         loop {
             let keys = from.call(&["CLUSTER", "GETKEYSINSLOT", &number, "3"]);
-            let keys = keys.unwrap_or_else(|error| panic!("the keys of slot {slot}: {error}"));
+            let keys = keys.unwrap_or_else(|error| panic!("read the keys of slot {slot}: {error}"));
             let keys: Vec<&str> = keys.array().iter().filter_map(Reply::text).collect();
             if keys.is_empty() {
                 break;
@@ -171,10 +171,10 @@ impl Cluster {
         moved
     }
 
-    /// Gives the slot to the primary that has its keys.
+    /// Assigns the slot to the primary that has its keys.
     pub fn end_move(&self, slot: u16, from: &Server, to: &Server) {
         let to_id = must(to, &["CLUSTER", "MYID"]);
-        // First who has them now, then who had them, then everybody else who serves.
+        // First the new owner, then the old one, then all other primaries.
         set_slot(to, slot, &["NODE", &to_id]);
         set_slot(from, slot, &["NODE", &to_id]);
         for node in &self.nodes {
@@ -198,7 +198,7 @@ impl Cluster {
     }
 }
 
-/// What a node of a Cluster thinks of a node: a line of `CLUSTER NODES`.
+/// A node's view of a node: a line of `CLUSTER NODES`.
 #[derive(Debug)]
 pub struct View {
     /// The node's id.
@@ -209,18 +209,18 @@ pub struct View {
     /// The id of its primary; `-` for a primary.
     pub primary_id: String,
     healthy: bool,
-    /// When it was elected: whoever has the highest is right.
+    /// Epoch of its election. The view with the highest epoch is right.
     pub epoch: u64,
     slots: Vec<(u16, u16)>,
 }
 
 impl View {
-    /// What a node says of itself; none when it does not answer.
+    /// A node's view of itself; `None` if it does not answer.
     pub fn of_itself(node: &Server) -> Option<Self> {
         views(node)?.into_iter().find(|view| view.myself)
     }
 
-    /// `id addr flags primary ping pong epoch link slot slot-slot …`; slots on the move are in brackets.
+    /// Parses `id addr flags primary ping pong epoch link slot slot-slot …`. Moving slots are in brackets.
     fn parse(line: &str) -> Option<Self> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let (flags, epoch, link) = (*words.get(2)?, words.get(6)?, *words.get(7)?);
@@ -255,7 +255,7 @@ impl View {
     }
 }
 
-/// What `node` thinks of all nodes; nothing when it does not answer.
+/// A node's view of all nodes; `None` if it does not answer.
 fn views(node: &Server) -> Option<Vec<View>> {
     let reply = node.call(&["CLUSTER", "NODES"]).ok()?;
     reply.text()?.lines().map(View::parse).collect()
@@ -273,13 +273,13 @@ fn must(node: &Server, words: &[&str]) -> String {
     }
 }
 
-/// The slot of a partition's keys, in an installation on a Cluster with so many partitions.
+/// Slot of a partition's keys, in an installation on a Cluster with this many partitions.
 #[must_use]
 pub fn slot_of_partition(partition: u16, partitions: u16) -> u16 {
     slot_of(&cluster_tags(partitions)[usize::from(partition)])
 }
 
-/// A key of a partition, in an installation on a Cluster with so many partitions.
+/// Key of a partition, in an installation on a Cluster with this many partitions.
 #[must_use]
 pub fn key_of_partition(prefix: &str, partition: u16, partitions: u16, rest: &str) -> String {
     let tag = &cluster_tags(partitions)[usize::from(partition)];

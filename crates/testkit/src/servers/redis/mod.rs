@@ -1,4 +1,4 @@
-//! Redis or Valkey: a single server, with replicas, with Sentinels, and as a cluster.
+//! Redis or Valkey: a single server, with replicas, with Sentinels, or as a cluster.
 
 mod cluster;
 mod resp;
@@ -16,7 +16,7 @@ use std::path::PathBuf;
 
 use super::program;
 
-/// How the servers of a fixture are set up. By default: no persistence, no password, no replica.
+/// Options of a fixture's servers. The defaults are no persistence, no password, no replica.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     valkey: bool,
@@ -34,12 +34,12 @@ struct Login {
 }
 
 impl Options {
-    /// No persistence, no password, no replica.
+    /// Default options: no persistence, no password, no replica.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Valkey instead of Redis.
+    /// Uses Valkey instead of Redis.
     #[must_use]
     pub fn valkey(mut self) -> Self {
         self.valkey = true;
@@ -54,7 +54,7 @@ impl Options {
         }
     }
 
-    /// Keeps an append-only file that is synced before each reply: what was acknowledged survives SIGKILL.
+    /// Keeps an append-only file that is synced before each reply, so that acknowledged data survives SIGKILL.
     #[must_use]
     pub fn fsync_always(mut self) -> Self {
         self.append = Some("always");
@@ -68,14 +68,14 @@ impl Options {
         self
     }
 
-    /// So many replicas of a [`Standalone`]; the other fixtures have a number of their own.
+    /// Sets the number of replicas of a [`Standalone`]. The other fixtures have fixed numbers.
     #[must_use]
     pub fn replicas(mut self, count: usize) -> Self {
         self.replicas = count;
         self
     }
 
-    /// A password for the default user.
+    /// Sets a password for the default user.
     #[must_use]
     pub fn password(mut self, password: &str) -> Self {
         self.login = Some(Login {
@@ -85,8 +85,8 @@ impl Options {
         self
     }
 
-    /// An ACL file with these lines. The fixture, the replicas and [`Server::url`] use `user`, who must be allowed
-    /// everything.
+    /// Sets an ACL file with these lines. The fixture, the replicas and [`Server::url`] use `user`, which needs all
+    /// permissions.
     #[must_use]
     pub fn acl(mut self, lines: &str, user: &str, password: &str) -> Self {
         self.acl = Some(format!("{}\n", lines.trim_end()));
@@ -97,23 +97,23 @@ impl Options {
         self
     }
 
-    /// The most memory that a server takes for data; past it writes are refused.
+    /// Sets the maximum memory for data. Above it, writes are refused.
     #[must_use]
     pub fn memory_bytes_max(self, bytes: u64) -> Self {
         self.line(&format!("maxmemory {bytes}"))
             .line("maxmemory-policy noeviction")
     }
 
-    /// A further line of the servers' configuration file, such as `min-replicas-to-write 1`.
+    /// Adds a line to the servers' configuration file, such as `min-replicas-to-write 1`.
     #[must_use]
     pub fn line(mut self, line: &str) -> Self {
         self.lines.push(line.to_owned());
         self
     }
 
-    /// The configuration of a server, less its port and folder.
+    /// Configuration of a server, without its port and folder.
     fn configuration(&self) -> Vec<String> {
-        // Replicas are synced at once instead of after the 5 s in which others might ask as well.
+        // Replicas sync at once, without the default wait of 5 s for further replicas.
         let mut lines: Vec<String> = ["save \"\"", "repl-diskless-sync-delay 0"]
             .map(str::to_owned)
             .into();

@@ -1,14 +1,14 @@
-//! Single requests to a Redis server. The fixtures ask servers that are halted, starting or gone, so every request has
-//! a time limit, which `redis-cli` does not offer.
+//! Single requests to a Redis server. The server may be halted, starting or down, so every request has a time limit.
+//! `redis-cli` has none.
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// A server on loopback that has not answered by now is down, halted or busy.
+/// Time limit of a request. A loopback server that does not answer in this time is down, halted or busy.
 const REPLY_MAX: Duration = Duration::from_secs(1);
 
-/// What a server replied.
+/// Reply of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// A simple or a bulk string.
@@ -17,7 +17,7 @@ pub enum Reply {
     Error(String),
     /// A number.
     Integer(i64),
-    /// Nothing.
+    /// No value.
     Nil,
     /// A list.
     Array(Vec<Reply>),
@@ -40,7 +40,7 @@ impl Reply {
         }
     }
 
-    /// The elements; none if it is no list.
+    /// The elements; empty if it is not a list.
     pub fn array(&self) -> &[Self] {
         match self {
             Self::Array(elements) => elements,
@@ -48,7 +48,7 @@ impl Reply {
         }
     }
 
-    /// A flat list of names and values: the value of `name`.
+    /// The value of `name` in a flat list of names and values.
     pub fn field(&self, name: &str) -> Option<&Self> {
         let pairs = self.array().chunks_exact(2);
         let pair = pairs.into_iter().find(|p| p[0].text() == Some(name))?;
@@ -56,7 +56,7 @@ impl Reply {
     }
 }
 
-/// Sends the requests over a connection of their own and returns the last one's reply. Error replies are errors.
+/// Sends the requests on a new connection and returns the last reply. Error replies are errors.
 pub(super) fn call(addr: SocketAddr, requests: &[&[&str]]) -> io::Result<Reply> {
     let mut stream = TcpStream::connect_timeout(&addr, REPLY_MAX)?;
     stream.set_read_timeout(Some(REPLY_MAX))?;

@@ -1,4 +1,4 @@
-//! A primary with two replicas, watched by three Sentinels that promote one of them when the primary is gone.
+//! A primary with two replicas, watched by three Sentinels that promote a replica when the primary is down.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -12,15 +12,16 @@ const REPLICAS: usize = 2;
 const SENTINELS: usize = 3;
 const QUORUM: usize = 2;
 
-/// A primary that is silent for so long counts as down. The third Sentinel is slower: were all three candidates at the
-/// same moment, each would vote for itself, and nobody would be elected for seconds.
+/// A primary that is silent for this long counts as down. The third Sentinel is slower. If all three were candidates at
+/// once, each would vote for itself, and the election would take seconds.
 const DOWN_AFTER_MS: [u32; SENTINELS] = [500, 500, 1_500];
 
-/// A failover that has not succeeded is tried again after twice this.
+/// A failed failover is retried after twice this time.
 const FAILOVER_MS: u32 = 2_000;
 
-/// Sentinels know each other from what they publish every 2 s, and replicas from asking every 10 s. Tests cannot wait
-/// so long. Pings stay as they are: a replica is not promoted when the last word of it is five of their periods old.
+/// Sentinels learn of each other from messages every 2 s, and of replicas from requests every 10 s. That is too slow
+/// for tests. The period of pings stays the same: a replica is not promoted if its last reply is older than five of its
+/// periods.
 const SENTINEL_PERIODS: [&str; 6] = [
     "PUBLISH-PERIOD",
     "100",
@@ -30,7 +31,7 @@ const SENTINEL_PERIODS: [&str; 6] = [
     "100",
 ];
 
-/// How long the Sentinels may take to see everything, and a failover to happen.
+/// Maximum time for the Sentinels to see all servers, and for a failover.
 const WATCH_MAX: Duration = Duration::from_secs(60);
 
 /// Three servers and three Sentinels.
@@ -56,8 +57,8 @@ impl SentinelSet {
         set
     }
 
-    /// Waits until every Sentinel sees a primary, two replicas in sync, and two other Sentinels: the state in which
-    /// a failover can happen. All servers and Sentinels must run.
+    /// Waits until every Sentinel sees a primary, two replicas in sync, and two other Sentinels. Only then can a
+    /// failover happen. All servers and Sentinels must run.
     pub fn wait_until_watched(&self) {
         let what = "the Sentinels to see all servers and each other";
         wait_for(what, WATCH_MAX, || self.is_watched().then_some(()));
@@ -72,35 +73,35 @@ impl SentinelSet {
         self.sentinels.iter().all(sees_everything)
     }
 
-    /// Makes a Sentinel that was started again as quick as the others: it does not keep that.
+    /// Shortens the periods of a restarted Sentinel again, because it does not store them.
     ///
     /// # Panics
-    /// When it does not answer.
+    /// If it does not answer.
     pub fn make_quick(&self, index: usize) {
         make_quick(&self.sentinels[index]);
     }
 
-    /// The name under which the Sentinels know the primary.
+    /// The name of the primary in the Sentinels.
     pub fn master_name(&self) -> &'static str {
         MASTER
     }
 
-    /// The Sentinels' addresses.
+    /// URLs of the Sentinels.
     pub fn sentinel_urls(&self) -> Vec<String> {
         self.sentinels.iter().map(Server::url).collect()
     }
 
-    /// The Sentinels, to be killed or halted.
+    /// The Sentinels, for tests that kill or halt them.
     pub fn sentinels(&self) -> &[Server] {
         &self.sentinels
     }
 
-    /// The three servers; the first one is the primary at the start.
+    /// The three servers. The first one is the primary at the start.
     pub fn servers(&self) -> &[Server] {
         &self.servers
     }
 
-    /// The primary that most Sentinels name, whether it is up or not. Waits while they disagree.
+    /// The primary that most Sentinels name, up or down. Waits while they disagree.
     pub fn primary_addr(&self) -> SocketAddr {
         wait_for("the Sentinels to agree", WATCH_MAX, || self.agreed_addr())
     }
@@ -109,7 +110,7 @@ impl SentinelSet {
     pub fn primary(&self) -> &Server {
         let addr = self.primary_addr();
         let known = self.servers.iter().find(|server| server.addr() == addr);
-        known.unwrap_or_else(|| panic!("the Sentinels name a stranger: {addr}"))
+        known.unwrap_or_else(|| panic!("the Sentinels name an unknown server: {addr}"))
     }
 
     /// The primary's process id.
@@ -117,14 +118,14 @@ impl SentinelSet {
         self.primary().pid()
     }
 
-    /// Kills the primary and returns it, to be started again.
+    /// Kills the primary and returns it for a restart.
     pub fn kill_primary(&self) -> &Server {
         let primary = self.primary();
         primary.kill();
         primary
     }
 
-    /// Waits until most Sentinels name another primary than `old`, and it serves as one.
+    /// Waits until most Sentinels name another primary than `old`, and it serves as a primary.
     pub fn wait_for_failover(&self, old: &Server) -> &Server {
         wait_for("a failover", WATCH_MAX, || {
             let addr = self.agreed_addr().filter(|addr| *addr != old.addr())?;
@@ -134,7 +135,7 @@ impl SentinelSet {
         })
     }
 
-    /// The primary that most Sentinels name now; none while they disagree.
+    /// The primary that most Sentinels name now; `None` while they disagree.
     pub fn agreed_addr(&self) -> Option<SocketAddr> {
         let named: Vec<SocketAddr> = self.sentinels.iter().filter_map(named_by).collect();
         let votes = |addr: &SocketAddr| named.iter().filter(|other| *other == addr).count();

@@ -13,15 +13,15 @@ use crate::servers::server_process::{Resources, ServerProcess};
 const CONFIGURATION: &str = "redis.conf";
 const ACL: &str = "users.acl";
 
-/// The connections of clients, and those of a cluster's nodes with each other.
+/// Ports for clients, and for connections between a cluster's nodes.
 const CLIENT_PORT: usize = 0;
 const BUS_PORT: usize = 1;
 
-/// What survives a restart; a cluster node's `nodes.conf` is who it is and no data.
+/// Files of data. A cluster node's `nodes.conf` is its identity and not data.
 const DATA: [&str; 2] = ["dump.rdb", "appendonlydir"];
 
-/// A Redis server (or a Sentinel) of its own; it is stopped, killed and started again as a [`ServerProcess`]. Without
-/// persistence it comes back empty.
+/// A Redis server or a Sentinel of a test. It is stopped, killed and started again as a [`ServerProcess`]. Without
+/// persistence it restarts empty.
 #[derive(Debug)]
 pub struct Server {
     server: ServerProcess,
@@ -54,7 +54,7 @@ impl Server {
         Self::start_with(login, program, &[], prepare)
     }
 
-    /// Starts several at once.
+    /// Starts several servers concurrently.
     pub(super) fn start_all(options: &Options, count: usize, lines: &[String]) -> Vec<Self> {
         in_parallel(0..count, |_| Self::start(options, lines))
     }
@@ -88,7 +88,7 @@ impl Server {
         }
     }
 
-    /// The port of the cluster's own connections.
+    /// The port for connections between the cluster's nodes.
     pub(super) fn bus(&self) -> u16 {
         self.resources().port(BUS_PORT)
     }
@@ -101,7 +101,7 @@ impl Server {
         }
     }
 
-    /// Starts it again as [`start_again`](ServerProcess::start_again), and all its data is lost.
+    /// Starts it again like [`start_again`](ServerProcess::start_again), without its data.
     pub fn start_again_empty(&self) {
         self.kill();
         for name in DATA {
@@ -116,23 +116,23 @@ impl Server {
         self.start_again();
     }
 
-    /// One request over a connection of its own.
+    /// Sends one request on a new connection.
     ///
     /// # Errors
-    /// An error reply, and a server that cannot be reached or takes longer than a second.
+    /// If the reply is an error, or if the server is unreachable or takes longer than a second.
     pub fn call(&self, words: &[&str]) -> io::Result<Reply> {
         self.calls(&[words])
     }
 
-    /// Requests over one connection, such as a write and its `WAIT`; returns the last one's reply.
+    /// Sends requests on one connection, such as a write and its `WAIT`, and returns the last reply.
     ///
     /// # Errors
-    /// The first error reply, and a server that cannot be reached or takes longer than a second.
+    /// The first error reply, or an error if the server is unreachable or takes longer than a second.
     pub fn calls(&self, requests: &[&[&str]]) -> io::Result<Reply> {
         calls(self.addr(), self.login.as_ref(), requests)
     }
 
-    /// A field of `INFO`; nothing when the server does not answer or does not say.
+    /// A field of `INFO`; `None` if the server does not answer or the field is missing.
     pub fn info(&self, section: &str, field: &str) -> Option<String> {
         let reply = self.call(&["INFO", section]).ok()?;
         let mut lines = reply.text()?.lines();
@@ -145,11 +145,11 @@ impl Server {
         self.info("replication", "master_link_status").as_deref() == Some("up")
     }
 
-    /// Whether so many replicas have acknowledged everything up to now. A primary calls a replica online before it
-    /// sends it anything, so that a `WAIT` right then would be in vain.
+    /// Whether this many replicas have acknowledged everything so far. A primary calls a replica online before it sends
+    /// any data, so a `WAIT` at that moment would fail.
     pub fn is_acknowledged_by(&self, replicas: usize) -> bool {
-        // The first WAIT asks for more replicas than there are, which makes the primary move its offset; the second
-        // one is then about that offset and not about 0, which everybody has.
+        // The first WAIT requires more replicas than exist, which makes the primary advance its offset. So the second
+        // WAIT refers to that offset and not to 0, which every replica has.
         let (move_on, then) = (["WAIT", "1000", "1"], ["PING"]);
         let wait = ["WAIT", &replicas.to_string(), "200"];
         let reply = self.calls(&[&move_on, &then, &wait]).ok();
@@ -176,7 +176,7 @@ fn calls(addr: SocketAddr, login: Option<&Login>, requests: &[&[&str]]) -> io::R
     }
 }
 
-/// Does it for every item at once, and returns the results in order.
+/// Runs `work` for all items concurrently, and returns the results in order.
 pub(super) fn in_parallel<T: Send, R: Send>(
     items: impl IntoIterator<Item = T>,
     work: impl Fn(T) -> R + Sync,

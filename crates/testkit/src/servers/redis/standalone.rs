@@ -1,4 +1,4 @@
-//! A primary with any number of replicas, and nobody who would promote one.
+//! A primary with any number of replicas, without automatic promotion.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -7,10 +7,10 @@ use super::server::in_parallel;
 use super::{Options, Server};
 use crate::servers::wait_for;
 
-/// How long a replica may take to be in sync.
+/// Maximum time for a replica to be in sync.
 const SYNC_MAX: Duration = Duration::from_secs(30);
 
-/// One server and, if asked for, its replicas.
+/// One server and its replicas, if any.
 #[derive(Debug)]
 pub struct Standalone {
     primary: Server,
@@ -28,7 +28,7 @@ impl Standalone {
         standalone
     }
 
-    /// Waits until every replica is in sync and acknowledges what the primary writes.
+    /// Waits until every replica is in sync and acknowledges the primary's writes.
     pub fn wait_for_replicas(&self) {
         in_parallel(&self.replicas, |replica| {
             let synced = || replica.is_synced_replica().then_some(());
@@ -55,7 +55,7 @@ impl Standalone {
         &self.replicas
     }
 
-    /// The primary's address as a URL.
+    /// The primary's URL.
     pub fn url(&self) -> String {
         self.primary.url()
     }

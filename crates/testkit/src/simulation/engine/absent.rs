@@ -1,5 +1,5 @@
-//! Campaigns that the simulated engine does not have in memory: they leave it while nobody asks, and come back from the
-//! ledger's rows, which somebody reads at one moment and hands over at a later one.
+//! Campaigns that the simulated engine does not have in memory. They are evicted when idle and reloaded from the
+//! ledger's rows. The rows are read at one moment and used at a later one, so they may be stale.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -15,15 +15,15 @@ use qiang_core::{
 use super::{PARTITION, SimulatedEngine, State, Task};
 use crate::simulation::{Bug, Loaded};
 
-/// Campaigns that are read for one tick.
+/// Maximum campaigns read for one tick.
 const RECALLED_MAX: usize = 256;
 
-/// What waits for campaigns that the book does not have.
+/// Tasks that wait for campaigns that the book does not have.
 pub(super) struct Absent {
     keep_idle_ms: i64,
-    /// In the order in which it came.
+    /// In the order of arrival.
     waiting: Vec<(CampaignId, Task)>,
-    /// Campaigns that were read for it.
+    /// Campaigns read for these tasks.
     read: Vec<(CampaignId, Result<Loaded, Unsound>)>,
     left: u64,
     recalled: u64,
@@ -44,7 +44,7 @@ impl Absent {
         self.waiting.push((id, task));
     }
 
-    /// The process has died.
+    /// Drops all waiting tasks, because the process has died.
     pub(super) fn forget(&mut self) {
         self.waiting.clear();
         self.read.clear();
@@ -76,7 +76,7 @@ impl State {
 }
 
 impl SimulatedEngine {
-    /// Reads the campaigns that something waits for, as they are settled now.
+    /// Reads the settled state of all campaigns that tasks wait for.
     pub fn read_absent(&self) {
         let mut state = self.state();
         let wanted: BTreeSet<_> = state.absent.waiting.iter().map(|(id, _)| *id).collect();
@@ -85,7 +85,7 @@ impl SimulatedEngine {
         state.absent.read = read.collect();
     }
 
-    /// Takes what was read into the book, and decides what waits for it. What may be stale is read again.
+    /// Enters the read campaigns in the book and decides the tasks that wait for them. Stale rows are read again.
     pub fn take_in_absent(&self) {
         let times = self.times();
         let mut state = self.state();
@@ -112,7 +112,7 @@ impl SimulatedEngine {
         }
     }
 
-    /// Brings campaigns back whose time has come.
+    /// Reloads campaigns with due work.
     pub(super) fn recall_due(&self) {
         let now = self.clock.now();
         let mut state = self.state();
@@ -126,7 +126,7 @@ impl SimulatedEngine {
         }
     }
 
-    /// Reads a campaign in the book, or in the rows if the book does not have it.
+    /// Reads a campaign from the book, or from the rows if the book does not have it.
     pub(super) fn read<T>(
         &self,
         campaign: CampaignId,

@@ -1,4 +1,4 @@
-//! A campaign's row, and how settlement changes it.
+//! Rows of campaigns, and their changes by settlement.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Grants, payments and cancellations: nothing lost, nothing twice, every retry the same.
+//! Checks of grants, payments and cancellations: nothing is lost or doubled, and every retry has the same answer.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use crate::{
     rows::{GrantRow, Rows},
 };
 
-/// What needs no rows.
+/// Checks that need no rows.
 pub(super) fn check_answers(evidence: &Evidence, findings: &mut Findings) {
     let (perhaps_lost, claims) = (perhaps_lost(evidence), claims(evidence));
     for operation in &evidence.operations {
@@ -27,7 +27,7 @@ pub(super) fn check_answers(evidence: &Evidence, findings: &mut Findings) {
     numbers(evidence, findings);
 }
 
-/// What clients were answered, against the rows.
+/// Compares the clients' answers with the rows.
 pub(super) fn check(evidence: &Evidence, rows: &Rows, findings: &mut Findings) {
     let mut by_user: BTreeMap<(&str, &str), Vec<(u32, &GrantRow)>> = BTreeMap::new();
     for ((campaign, number), row) in &rows.grants {
@@ -44,7 +44,7 @@ pub(super) fn check(evidence: &Evidence, rows: &Rows, findings: &mut Findings) {
     for operation in &evidence.operations {
         if !operation.is_answered() {
             let last = operation.attempts.last().map(|attempt| &attempt.answer);
-            let text = format!("{}: last {last:?}", describe(operation));
+            let text = format!("{}: the last answer is {last:?}", describe(operation));
             findings.violation(Breach::Unanswered, text);
         }
         match &operation.wish {
@@ -67,7 +67,7 @@ pub(super) fn check(evidence: &Evidence, rows: &Rows, findings: &mut Findings) {
                 let gone = (&Answer::Returned, "returned");
                 given_back(evidence, operation, *number, gone, rows, findings);
             }
-            // Judged with the units.
+            // The check of units covers this.
             Wish::SetStock { .. } => {}
         }
     }
@@ -90,7 +90,7 @@ fn describe(operation: &Operation) -> String {
     format!("{wish:?} in {campaign}")
 }
 
-/// Grants, by campaign and number, of which every acknowledgement is excused.
+/// Grants by campaign and number. Only those with every acknowledgement excused.
 fn perhaps_lost(evidence: &Evidence) -> BTreeSet<(&str, u32)> {
     let mut lost = BTreeSet::new();
     for operation in &evidence.operations {
@@ -106,7 +106,7 @@ fn perhaps_lost(evidence: &Evidence) -> BTreeSet<(&str, u32)> {
     lost
 }
 
-/// Answers that no client should see. Campaigns and orders that clients name exist.
+/// Finds answers that no client should get. All campaigns and orders that clients name exist.
 fn unexpected(
     operation: &Operation,
     perhaps_lost: &BTreeSet<(&str, u32)>,
@@ -144,7 +144,7 @@ fn claim(
         return;
     };
     *findings.acknowledged.entry(*level).or_default() += 1;
-    // One acknowledgement that no fault excuses is enough: then the grant must be there.
+    // One acknowledgement that no fault excuses is enough to require the grant.
     let surely = granted
         .iter()
         .rev()
@@ -157,7 +157,7 @@ fn claim(
     if !is_it {
         findings.judge(Breach::Lost, surely.is_none(), || {
             format!(
-                "{}: acknowledged ({level} at {} µs) {grant:?}, the ledger has {row:?}",
+                "{}: acknowledged ({level} at {} µs) {grant:?}, but the ledger has {row:?}",
                 describe(operation),
                 first_attempt.end
             )
@@ -165,7 +165,7 @@ fn claim(
     }
 }
 
-/// Where the limit is one unit, a second claim is answered with the order that the user has, for as long as it is one.
+/// With a limit of one unit, a second claim may get the user's existing order, while that order has its unit.
 fn has_anothers_order(evidence: &Evidence, operation: &Operation, own: &[&Operation]) -> bool {
     let campaign = evidence.campaigns.get(&operation.campaign);
     if campaign.is_none_or(|campaign| campaign.limit != 1) {
@@ -181,7 +181,7 @@ fn has_anothers_order(evidence: &Evidence, operation: &Operation, own: &[&Operat
     grants.all(|(.., is_fresh)| !is_fresh) && others.any(|(_, grant, ..)| grant.number == number)
 }
 
-/// Every answer after a grant is the same grant.
+/// Every answer after a grant must be the same grant.
 fn replays(evidence: &Evidence, operation: &Operation, findings: &mut Findings) {
     let granted: Vec<_> = operation.grants().collect();
     let Some((first, _, level, _)) = granted.first().copied() else {
@@ -201,7 +201,10 @@ fn replays(evidence: &Evidence, operation: &Operation, findings: &mut Findings) 
             });
         } else if is_fresh {
             findings.judge(Breach::Twice, excused, || {
-                format!("{}: granted as new again: {second:?}", describe(operation))
+                format!(
+                    "{}: granted again as a new grant: {second:?}",
+                    describe(operation)
+                )
             });
         }
     }
@@ -223,8 +226,8 @@ fn replays(evidence: &Evidence, operation: &Operation, findings: &mut Findings) 
     }
 }
 
-/// A user asks with the same key until he is answered: of each claim there is one row, whatever became of it. A fault
-/// may take away under which key an order was made, and then a retry is a new order.
+/// A user claims with the same key until there is an answer, so each claim has at most one row, in any state. A fault
+/// may lose the key of an order. Then a retry is a new order.
 fn second_orders(
     evidence: &Evidence,
     claims: &[&Operation],
@@ -239,14 +242,14 @@ fn second_orders(
         findings.judge(Breach::Twice, excused, || {
             let (first, wishes) = (rows[0].0, claims.len());
             format!(
-                "{}: {wishes} wishes have the rows {first} to {number}: {row:?}",
+                "{}: {wishes} wishes, but the rows {first} to {number} exist: {row:?}",
                 describe(claims[0])
             )
         });
     }
 }
 
-/// A claim that was refused, and never granted, has no row: what the user has was granted to his other claims.
+/// A claim that was refused and never granted has no row. The user's rows belong to other claims.
 fn phantom(
     evidence: &Evidence,
     claims: &[&Operation],
@@ -264,16 +267,16 @@ fn phantom(
     let (refused, unanswered): (Vec<_>, Vec<_>) = ungranted
         .map(|claim| (claim, refusal(claim)))
         .partition(|(_, refused)| refused.is_some());
-    // What nobody was told of may belong to claims that have no answer.
+    // Grants without an answer may belong to claims without an answer.
     let unseen = unseen.skip(unanswered.len());
     for ((claim, refused), (number, row)) in refused.into_iter().zip(unseen) {
         let Some(refused) = refused else { continue };
-        // The grant may have been decided, unseen by the client, by the first request.
+        // The first request may have made the grant without an answer to the client.
         let whole = whole(claim, refused);
         let excused = whole.is_some_and(|whole| evidence.excuses(&whole, Level::Memory));
         findings.judge(Breach::Phantom, excused, || {
             format!(
-                "{}: refused ({:?}), and the ledger has {number}: {row:?}",
+                "{}: refused ({:?}), but the ledger has grant {number}: {row:?}",
                 describe(claim),
                 refused.answer
             )
@@ -286,7 +289,7 @@ fn refusal(claim: &Operation) -> Option<&Attempt> {
     attempts.find(|attempt| matches!(attempt.answer, Answer::Refused(_)))
 }
 
-/// The time from a wish's first request to the end of this one.
+/// Time from a wish's first request to the end of this one.
 fn whole(operation: &Operation, until: &Attempt) -> Option<Attempt> {
     let first = operation.attempts.first()?;
     Some(Attempt {
@@ -295,13 +298,13 @@ fn whole(operation: &Operation, until: &Attempt) -> Option<Attempt> {
     })
 }
 
-/// The level at which a campaign's payments and cancellations are acknowledged: the campaign's own.
+/// Acknowledgement level of payments and cancellations: that of the campaign.
 fn level_of(evidence: &Evidence, operation: &Operation) -> Level {
     let campaign = evidence.campaigns.get(&operation.campaign);
     campaign.map_or(Level::Ledger, |campaign| campaign.level)
 }
 
-/// Answers to a payment: who paid is told the same every time.
+/// Outcomes of a payment. They must all be the same.
 fn outcomes(operation: &Operation) -> Vec<(&Attempt, &str)> {
     let attempts = operation.attempts.iter();
     attempts
@@ -346,14 +349,14 @@ fn payment(
     if !rows.payments.contains(&row) {
         findings.judge(Breach::Lost, evidence.excuses(attempt, level), || {
             format!(
-                "{}: answered `{outcome}`, and the ledger does not have it",
+                "{}: answered `{outcome}`, but the ledger does not have it",
                 describe(operation)
             )
         });
     }
 }
 
-/// A cancellation or a return that was answered is in the rows.
+/// Checks that an answered cancellation or return is in the rows.
 fn given_back(
     evidence: &Evidence,
     operation: &Operation,
@@ -371,14 +374,14 @@ fn given_back(
         let excused = evidence.excuses(attempt, level_of(evidence, operation));
         findings.judge(Breach::Lost, excused, || {
             format!(
-                "{}: {state}, and the ledger has {row:?}",
+                "{}: {state}, but the ledger has {row:?}",
                 describe(operation)
             )
         });
     }
 }
 
-/// A number of a campaign is one user's.
+/// Checks that a number of a campaign belongs to one user.
 fn numbers(evidence: &Evidence, findings: &mut Findings) {
     let mut holders: BTreeMap<(&str, u32), (&str, bool)> = BTreeMap::new();
     for operation in &evidence.operations {

@@ -1,4 +1,4 @@
-//! Campaigns whose lives are over: nothing is open, every unit is sold or back, every packet is refunded once.
+//! Checks of ended campaigns: everything is closed, every unit is sold or returned, and every packet is refunded once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,9 +21,9 @@ pub(super) fn check(evidence: &Evidence, rows: &Rows, findings: &mut Findings) {
     late_claims(evidence, findings);
 }
 
-/// It is closed, with the supply that the seller wanted last, all of it granted or back.
+/// Checks that the campaign is closed, has the seller's last supply, and that all of it is granted or returned.
 fn ended(evidence: &Evidence, campaign: &Campaign, rows: &Rows, findings: &mut Findings) {
-    // That it is missing is found with the units.
+    // The check of units reports a missing campaign.
     let Some(row) = rows.campaigns.get(&campaign.id) else {
         return;
     };
@@ -45,7 +45,7 @@ fn ended(evidence: &Evidence, campaign: &Campaign, rows: &Rows, findings: &mut F
     }
 }
 
-/// The stock that was answered last; one seller asks, one request after the other.
+/// The last answered stock. One seller sends the requests one after the other.
 fn stock(evidence: &Evidence, campaign: &Campaign) -> u32 {
     let of_it = |operation: &&Operation| operation.campaign == campaign.id;
     let answers = evidence.operations.iter().filter(of_it);
@@ -58,7 +58,7 @@ fn stock(evidence: &Evidence, campaign: &Campaign) -> u32 {
     stocks.next_back().unwrap_or(campaign.supply)
 }
 
-/// What nobody claimed went back to the sender, by each part's log once.
+/// Checks that unclaimed shares were refunded to the sender, once by the log of each shard.
 fn refunded(campaign: &Campaign, rows: &Rows, findings: &mut Findings) {
     let id = &campaign.id;
     let of_it = rows.refunds.iter().filter(|(of, ..)| of == id);
@@ -66,8 +66,7 @@ fn refunded(campaign: &Campaign, rows: &Rows, findings: &mut Findings) {
     for (_, source, amount) in of_it {
         sum += amount;
         if *source < 0 || !sources.insert(*source) {
-            let text =
-                format!("packet {id}: refunded {amount} by log {source}, again or as residue");
+            let text = format!("packet {id}: log {source} refunded {amount} again or as residue");
             findings.violation(Breach::Money, text);
         }
     }
@@ -75,14 +74,14 @@ fn refunded(campaign: &Campaign, rows: &Rows, findings: &mut Findings) {
     let claimed: i64 = grants.map(|(_, row)| row.amount).sum();
     if sum != campaign.minor - claimed {
         let text = format!(
-            "packet {id}: of {} are {claimed} claimed and {sum} refunded",
+            "packet {id}: of {}, {claimed} are claimed and {sum} refunded",
             campaign.minor
         );
         findings.violation(Breach::Money, text);
     }
 }
 
-/// Shares do not come back: where somebody heard that none is left, none was.
+/// Shares do not return to stock. So if a user was answered `sold-out`, no share may be left.
 fn sold_out(evidence: &Evidence, campaign: &Campaign, rows: &Rows, findings: &mut Findings) {
     let refused = Answer::Refused("sold-out".to_owned());
     let heard = evidence.operations.iter().any(|operation| {
@@ -90,12 +89,12 @@ fn sold_out(evidence: &Evidence, campaign: &Campaign, rows: &Rows, findings: &mu
     });
     let row = rows.campaigns.get(&campaign.id);
     if heard && let Some(row) = row.filter(|row| row.granted < row.supply) {
-        let text = format!("packet {} was called sold out: {row:?}", campaign.id);
+        let text = format!("packet {} was reported as sold out: {row:?}", campaign.id);
         findings.violation(Breach::Units, text);
     }
 }
 
-/// Every order has ended, and only as its buyer or the seller wanted. One that is paid was paid by one payment.
+/// Checks that every order has ended as its buyer or the seller requested. A paid order has exactly one payment.
 fn orders(evidence: &Evidence, rows: &Rows, findings: &mut Findings) {
     let mut wanted = BTreeSet::new();
     for operation in &evidence.operations {
@@ -127,17 +126,17 @@ fn orders(evidence: &Evidence, rows: &Rows, findings: &mut Findings) {
             }
         };
         if !is_wanted {
-            let text = format!("order {campaign}-{number} is {state}, and nobody wanted it");
+            let text = format!("order {campaign}-{number} is {state} without a request");
             findings.violation(Breach::Phantom, text);
         }
         if payments != payments_due {
-            let text = format!("order {campaign}-{number} is {state}, with {payments} payments");
+            let text = format!("order {campaign}-{number} is {state} but has {payments} payments");
             findings.violation(Breach::Money, text);
         }
     }
 }
 
-/// Nothing is granted before the start, or at the end or later.
+/// Checks that no unit is granted before the start, or at the end or later.
 fn windows(evidence: &Evidence, findings: &mut Findings) {
     for operation in &evidence.operations {
         let campaign = evidence.campaigns.get(&operation.campaign);
@@ -157,7 +156,7 @@ fn windows(evidence: &Evidence, findings: &mut Findings) {
     }
 }
 
-/// A user's last claim comes after the start: nobody may be told then that it has not come.
+/// A user's last claim arrives after the start, so its answer must not be `not-started`.
 fn late_claims(evidence: &Evidence, findings: &mut Findings) {
     let refused = Answer::Refused("not-started".to_owned());
     let mut last: BTreeMap<(&str, &str), &Operation> = BTreeMap::new();
@@ -172,7 +171,7 @@ fn late_claims(evidence: &Evidence, findings: &mut Findings) {
             .iter()
             .any(|attempt| attempt.answer == refused)
         {
-            let text = format!("{user} was told that {campaign} had not started, after its start");
+            let text = format!("{user} got `not-started` for {campaign} after its start");
             findings.violation(Breach::Unexpected, text);
         }
     }

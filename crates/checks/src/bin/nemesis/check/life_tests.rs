@@ -1,4 +1,4 @@
-//! Planted lives: each breach is found, and a sound life is not blamed.
+//! Planted lives of campaigns: each breach is found, and a sound life has no findings.
 
 use super::{tests::*, *};
 use crate::{
@@ -6,7 +6,7 @@ use crate::{
     rows::GrantRow,
 };
 
-/// The sound run of the other tests, come to its end: eve returned what she had paid for, and the sale was enlarged.
+/// The sound run of the other tests, at its end: eve returned a paid order, and the stock was raised.
 fn over() -> (Evidence, Rows) {
     let (mut evidence, mut rows) = sound();
     let window = Window {
@@ -157,7 +157,7 @@ fn windows_that_are_not_kept_are_found() {
             ends_ms: 2_000,
         });
     };
-    // Two answers are the same grant.
+    // Two answers contain the same grant.
     check(late, &[(Breach::Units, 2)]);
     let early = |evidence: &mut Evidence, _: &mut Rows| {
         let refused = Answer::Refused("not-started".to_owned());
@@ -222,7 +222,7 @@ fn a_second_claim_changes_no_retry() {
             .push(attempts(&[granted(2, 50, true), refused()])[1].clone());
     };
     check(retry, &[(Breach::Changed, 1)]);
-    // The user's order, for as long as it is one.
+    // The user's order, while it has its unit.
     let second = |evidence: &mut Evidence, _: &mut Rows| {
         let answers = [granted(2, 50, false), refused()];
         evidence.operations.push(claim(SALE, "cid", &answers));

@@ -1,7 +1,7 @@
-//! The checker: holds what clients were answered against the final rows. It knows nothing of how Qiang works.
+//! Checker: compares the clients' answers with the final rows. It knows nothing of Qiang's implementation.
 //!
-//! An acknowledged grant may be lost only where a fault was injected that its acknowledgement level does not survive.
-//! Such grants are counted as `allowed`; everything else that is wrong is a violation.
+//! An acknowledged grant may be lost only if an injected fault exceeds its acknowledgement level. Such grants are
+//! counted as `allowed`. Every other error is a violation.
 
 mod grants;
 mod life;
@@ -18,33 +18,33 @@ use crate::{
     rows::Rows,
 };
 
-/// How many violations of a kind are described; more are only counted.
+/// Maximum violations of a kind with a text. Further ones are only counted.
 const TEXTS_MAX: usize = 10;
 
-/// What can be wrong.
+/// Kind of a violation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Breach {
-    /// An acknowledged grant, payment or cancellation is not in the rows, or is another one there.
+    /// An acknowledged grant, payment or cancellation is missing in the rows, or different there.
     Lost,
-    /// A number was given to two users, or a wish was granted as new twice.
+    /// A number was granted to two users, or a wish was granted twice as new.
     Twice,
-    /// A retry was answered differently from the first time.
+    /// A retry got another answer than the first request.
     Changed,
     /// The ledger has a grant for a user who was refused.
     Phantom,
-    /// A wish was never answered, though its user went on asking.
+    /// A wish was never answered, although its user repeated the request.
     Unanswered,
     /// Units do not add up.
     Units,
     /// Money does not add up.
     Money,
-    /// `qiang audit` found something broken.
+    /// `qiang audit` reported an error.
     Audit,
-    /// The service did not come back by itself in time.
+    /// The service did not recover in time.
     Unavailable,
-    /// An answer that no client should see.
+    /// A client got an answer that it should not get.
     Unexpected,
-    /// Something has not come to its end.
+    /// A campaign or an order has not ended.
     Open,
 }
 
@@ -66,12 +66,12 @@ impl Breach {
     }
 }
 
-/// What the checker found.
+/// Result of the checker.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     counts: BTreeMap<Breach, usize>,
     texts: Vec<(Breach, String)>,
-    /// What would be a violation, had no fault been injected that excuses it.
+    /// Violations that an injected fault excuses.
     allowed: BTreeMap<Breach, usize>,
     /// Acknowledged grants by level.
     pub(crate) acknowledged: BTreeMap<Level, usize>,
@@ -110,7 +110,7 @@ impl Findings {
         &self.texts
     }
 
-    /// Takes in what was found in another round.
+    /// Adds the findings of another round.
     pub(crate) fn absorb(&mut self, other: Self) {
         for (breach, text) in other.texts {
             let kept = self.texts.iter().filter(|(kind, _)| *kind == breach);
@@ -133,7 +133,7 @@ impl Findings {
 }
 
 impl Evidence {
-    /// Whether a fault was injected that may take away what this request acknowledged.
+    /// Whether an injected fault may lose data that this request acknowledged.
     fn excuses(&self, attempt: &Attempt, level: Level) -> bool {
         self.losses
             .iter()
@@ -141,7 +141,7 @@ impl Evidence {
     }
 }
 
-/// Judges a run that has come to rest.
+/// Judges a run that is settled.
 pub(crate) fn judge(evidence: &Evidence, rows: &Rows) -> Findings {
     let mut findings = judge_answers(evidence);
     grants::check(evidence, rows, &mut findings);
@@ -152,14 +152,14 @@ pub(crate) fn judge(evidence: &Evidence, rows: &Rows) -> Findings {
     findings
 }
 
-/// Judges what only campaigns have to show whose lives are over, in a run without faults that may lose anything.
+/// Judges properties of ended campaigns, in a run without faults that may lose data.
 pub(crate) fn judge_lives(evidence: &Evidence, rows: &Rows) -> Findings {
     let mut findings = Findings::default();
     life::check(evidence, rows, &mut findings);
     findings
 }
 
-/// Judges the answers by themselves, also of a run that has not come to rest: nothing twice, every retry the same.
+/// Judges only the answers, also of a run that is not settled: nothing is doubled, and every retry has the same answer.
 pub(crate) fn judge_answers(evidence: &Evidence) -> Findings {
     let mut findings = Findings::default();
     grants::check_answers(evidence, &mut findings);

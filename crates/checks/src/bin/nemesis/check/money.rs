@@ -1,4 +1,4 @@
-//! Money and units: nothing comes from nowhere, and nothing goes there.
+//! Checks of money and units: none appear from nowhere, and none disappear.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub(super) fn check(evidence: &Evidence, rows: &Rows, findings: &mut Findings) {
         let most = taken.saturating_mul(u64::from(campaign.limit));
         if u64::from(withheld) > most {
             let text = format!(
-                "campaign {}: repairs withhold {withheld} units, and faults can have taken {most}",
+                "campaign {}: repairs withhold {withheld} units, but faults can have taken only {most}",
                 campaign.id
             );
             findings.violation(Breach::Units, text);
@@ -52,7 +52,7 @@ pub(super) fn check(evidence: &Evidence, rows: &Rows, findings: &mut Findings) {
     accepted(evidence, rows, findings);
 }
 
-/// An order is paid by amounts alone that its sale accepts.
+/// Checks that every payment of an order has an amount that its sale accepts.
 fn accepted(evidence: &Evidence, rows: &Rows, findings: &mut Findings) {
     for (campaign, number, reference, outcome, amount) in &rows.payments {
         let grant = rows.grants.get(&(campaign.clone(), *number));
@@ -70,8 +70,8 @@ fn accepted(evidence: &Evidence, rows: &Rows, findings: &mut Findings) {
     }
 }
 
-/// How many entries of the log faults can have taken so that nobody can name them: one for each request that was under
-/// way, and another one for a hold that ended, or units that were moved because of it.
+/// Maximum log entries that faults can have taken without a node that can name them. Each request in flight counts one,
+/// and one more for an ended hold or for units moved because of it.
 fn taken_max(evidence: &Evidence) -> u64 {
     let attempts = evidence.operations.iter().flat_map(|o| &o.attempts);
     let under_way = attempts.filter(|attempt| evidence.excuses(attempt, Level::Memory));
@@ -86,7 +86,7 @@ fn units(id: &str, row: &CampaignRow, grants: &[&GrantRow], rows: &Rows, finding
     };
     if units != row.granted {
         wrong(format!(
-            "{units} units are held, and the campaign counts {}",
+            "grants have {units} units, but the campaign counts {}",
             row.granted
         ));
     }
@@ -94,7 +94,7 @@ fn units(id: &str, row: &CampaignRow, grants: &[&GrantRow], rows: &Rows, finding
         wrong(format!("oversold: {row:?}"));
     }
     if row.phase == "closed" && row.granted + row.returned != row.supply {
-        wrong(format!("closed, and units are missing: {row:?}"));
+        wrong(format!("closed, but units are missing: {row:?}"));
     }
     let Some(engine) = rows.engine.get(id) else {
         return;
@@ -104,7 +104,9 @@ fn units(id: &str, row: &CampaignRow, grants: &[&GrantRow], rows: &Rows, finding
         wrong(format!("the engine's numbers do not add up: {engine:?}"));
     }
     if (engine.granted, engine.returned) != (row.granted, row.returned) {
-        wrong(format!("the engine has {engine:?}, the ledger {row:?}"));
+        wrong(format!(
+            "the engine has {engine:?}, but the ledger has {row:?}"
+        ));
     }
 }
 
@@ -114,12 +116,12 @@ fn limits(id: &str, limit: u32, grants: &[&GrantRow], findings: &mut Findings) {
         *of_user.entry(&grant.user).or_default() += grant.quantity;
     }
     for (user, units) in of_user.into_iter().filter(|(_, units)| *units > limit) {
-        let text = format!("{user} has {units} units of {id}, of which a user may have {limit}");
+        let text = format!("{user} has {units} units of {id}, but the limit is {limit}");
         findings.violation(Breach::Twice, text);
     }
 }
 
-/// Users have exactly their shares, the seller exactly what was paid, and the sender what is left.
+/// Checks that users have exactly their shares, the seller exactly the payments, and the sender the rest.
 fn accounts(evidence: &Evidence, rows: &Rows, funded: i64, refunded: i64, findings: &mut Findings) {
     let mut wrong = |what: String| findings.violation(Breach::Money, what);
     if rows.sum != 0 {
@@ -132,11 +134,11 @@ fn accounts(evidence: &Evidence, rows: &Rows, funded: i64, refunded: i64, findin
     for (user, balance) in &rows.balances {
         let due = due.remove(user.as_str()).unwrap_or_default();
         if *balance != due {
-            wrong(format!("{user} has {balance}, with shares of {due}"));
+            wrong(format!("{user} has {balance} instead of shares of {due}"));
         }
     }
     for (user, due) in due {
-        wrong(format!("{user} has no account, with shares of {due}"));
+        wrong(format!("{user} has no account, but shares of {due}"));
     }
     let sender = evidence.deposited - funded + refunded;
     if rows.sender != sender {
@@ -151,7 +153,7 @@ fn accounts(evidence: &Evidence, rows: &Rows, funded: i64, refunded: i64, findin
         let Some(grant) = rows.grants.get(&(campaign.clone(), *number)) else {
             continue;
         };
-        // What was paid for and returned is owed back like what buys nothing.
+        // The payment of a returned order is due as a refund, like a payment that buys nothing.
         if outcome == "refund_due" || grant.state == "returned" {
             *owed.entry(&grant.user).or_default() += amount;
         } else {

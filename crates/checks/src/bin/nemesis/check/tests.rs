@@ -1,4 +1,4 @@
-//! Planted histories: each breach is found, and a sound history is not blamed.
+//! Planted histories: each breach is found, and a sound history has no findings.
 
 use super::*;
 use crate::{
@@ -9,7 +9,7 @@ use crate::{
 pub(super) const PACKET: &str = "p";
 pub(super) const SALE: &str = "s";
 
-/// A sound run: ann has share 1 of a packet, bob paid for order 1 of a sale, cid cancelled order 2, dan was refused.
+/// A sound run: ann has share 1 of a packet, bob paid order 1 of a sale, cid cancelled order 2, dan was refused.
 pub(super) fn sound() -> (Evidence, Rows) {
     let mut evidence = Evidence {
         deposited: 1_000,
@@ -101,7 +101,7 @@ pub(super) fn lost_answer() -> Answer {
     Answer::Undecided("503".to_owned())
 }
 
-/// One every 100 µs, of 10 µs.
+/// One attempt of 10 µs every 100 µs.
 pub(super) fn attempts(answers: &[Answer]) -> Vec<Attempt> {
     let starts = (100..).step_by(100);
     let attempt = |(start, answer): (u64, &Answer)| Attempt {
@@ -145,7 +145,7 @@ pub(super) fn pay(number: u32, outcomes: &[&str]) -> Operation {
     }
 }
 
-/// Plants something into a sound run, and says what must be found, and how often.
+/// Plants a change in a sound run, and requires exactly these findings.
 #[track_caller]
 fn check(plant: impl FnOnce(&mut Evidence, &mut Rows), expected: &[(Breach, usize)]) {
     let (mut evidence, mut rows) = sound();
@@ -170,7 +170,7 @@ fn a_sound_run_is_not_blamed() {
 
 #[test]
 fn a_lost_grant_is_found() {
-    // The share is missing, and with it the money, the count and the user's balance do not fit.
+    // The share is missing, so the money, the count and the user's balance do not match either.
     check(
         |_, rows| drop(rows.grants.remove(&key(PACKET, 1))),
         &[(Breach::Lost, 1), (Breach::Units, 1), (Breach::Money, 2)],
@@ -245,7 +245,7 @@ fn a_doubled_grant_is_found() {
     check(above_the_limit, &[(Breach::Lost, 2), (Breach::Twice, 2)]);
 }
 
-/// bob may have two units and wished for one. His first answer was lost, and the retry has made another order.
+/// bob may have two units and wished for one. His first answer was lost, and the retry made another order.
 fn a_second_order(evidence: &mut Evidence, rows: &mut Rows) {
     evidence.campaigns.get_mut(SALE).unwrap().limit = 2;
     let row = GrantRow {
@@ -269,7 +269,7 @@ fn a_retry_that_made_a_second_order_is_found() {
         (engine.granted, engine.remaining) = (1, 9);
     };
     check(given_back, &[(Breach::Twice, 1)]);
-    // A fault may have taken the key of the first order with it.
+    // A fault may have lost the key of the first order.
     let excused = |evidence: &mut Evidence, rows: &mut Rows| {
         a_second_order(evidence, rows);
         let (from, until, level) = (150, 160, Level::Memory);
@@ -294,7 +294,7 @@ fn more_withheld_than_faults_can_have_taken_is_found() {
             rows.withheld.insert(SALE.to_owned(), units);
         }
     };
-    // Six requests were under way.
+    // Six requests were in flight.
     check(with_fault(12), &[]);
     check(with_fault(13), &[(Breach::Units, 1)]);
 }
@@ -349,20 +349,20 @@ fn payments_that_the_sale_does_not_accept_are_found() {
     check(paid(47), &[]);
     check(paid(54), &[(Breach::Money, 1)]);
     check(paid(46), &[(Breach::Money, 1)]);
-    // The seller has the price instead of what was paid.
+    // The seller has the price instead of the payment.
     let price = |evidence: &mut Evidence, rows: &mut Rows| {
         paid(52)(evidence, rows);
         rows.seller = 50;
     };
     check(price, &[(Breach::Money, 1)]);
-    // The ledger has another amount than the one that was reported.
+    // The ledger has another amount than the reported one.
     let other = |_: &mut Evidence, rows: &mut Rows| {
         rows.payments.clear();
         rows.payments.insert(payment("ref", "paid", 51));
         rows.seller = 51;
     };
     check(other, &[(Breach::Lost, 1)]);
-    // Money that buys nothing is owed back as it arrived.
+    // Money that buys nothing is due as a refund, as it arrived.
     let owed = |_: &mut Evidence, rows: &mut Rows| {
         rows.payments.insert(payment("more", "refund_due", 60));
         rows.refunds_due.insert("bob".to_owned(), 50);

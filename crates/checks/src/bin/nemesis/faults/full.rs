@@ -1,4 +1,4 @@
-//! A primary that loses entries and has no room: the repair has to work at `maxmemory`, and to wait for a disk.
+//! A primary that loses entries and has no room. The repair must work at `maxmemory`, and wait for a disk.
 
 use std::{fs, time::Duration};
 
@@ -11,17 +11,17 @@ use crate::{
     plan::Fault,
 };
 
-/// Memory ends at this part of what is used: also older data, and that of other partitions gone, is more.
+/// Memory limit as a percentage of the memory in use. It is low enough even with older data and lost partitions.
 const FULL_PERCENT: u64 = 30;
-/// How long a repair may take while there is no memory.
+/// Maximum time of a repair without free memory.
 const REPAIR_MAX: Duration = Duration::from_secs(60);
-/// Where a server writes its snapshot. A directory of that name is in its way.
+/// Snapshot file of a server. A directory with that name blocks it.
 const SNAPSHOT: &str = "dump.rdb";
-/// How long a server may take to find that it cannot write a snapshot, or can again.
+/// Maximum time until a server notices that snapshots fail, or that they work again.
 const SNAPSHOT_MAX: Duration = Duration::from_secs(20);
 
-/// Starts the primary again on older data. Without memory, the partition has to be repaired all the same. Without
-/// disk nothing can be written, not even a repair: that comes after the fault.
+/// Starts the primary again on older data. Without free memory, the partition must still be repaired. Without disk
+/// space no write is possible, not even a repair, so the repair follows the fault.
 pub(super) async fn older_and_full(
     site: &Installation,
     partition: usize,
@@ -65,10 +65,10 @@ async fn without_disk(site: &Installation, partition: usize, hold: Duration) -> 
         found.is_some_and(|found| found.trim() == wanted)
     };
     let save = || {
-        // Refused while another one is under way, which tells as much.
+        // The command is refused while another snapshot runs, which serves the same purpose.
         drop(server.call(&["BGSAVE"]));
     };
-    // There is none unless this server has saved before.
+    // The file exists only if this server has saved before.
     drop(fs::remove_file(&snapshot));
     fs::create_dir(&snapshot).context("block the snapshot")?;
     server.call(&["CONFIG", "SET", "save", "3600 1"])?;
@@ -78,7 +78,7 @@ async fn without_disk(site: &Installation, partition: usize, hold: Duration) -> 
     })
     .await;
     tokio::time::sleep(hold).await;
-    fs::remove_dir_all(&snapshot).context("clear the snapshot's place")?;
+    fs::remove_dir_all(&snapshot).context("remove the directory that blocks the snapshot")?;
     let lifted = wait_until("a snapshot that succeeds", SNAPSHOT_MAX, || {
         save();
         status("ok")
@@ -88,7 +88,7 @@ async fn without_disk(site: &Installation, partition: usize, hold: Duration) -> 
     refused.and(lifted)
 }
 
-/// What names the term in which a partition grants; none while it does not.
+/// Identifies the term in which a partition grants; `None` while it does not grant.
 fn open_term(server: &Server, state: &str) -> Result<Option<String>> {
     let fields = server.call(&["HMGET", state, "open", "halted"])?;
     match fields.array().iter().map(Reply::text).collect::<Vec<_>>()[..] {

@@ -1,4 +1,4 @@
-//! Failovers that lose what was granted.
+//! Failovers that lose grants.
 
 use std::time::Duration;
 
@@ -17,20 +17,21 @@ use crate::{
     plan::{Fault, NODES},
 };
 
-/// Claims at a time of a burst.
+/// Concurrent claims of a burst.
 const AT_A_TIME: usize = 32;
-/// Longer than a burst takes; Sentinels promote no replica that was away for 15 s.
+/// Time limit of a burst, longer than usual. Sentinels do not promote a replica that was away for 15 s.
 const BURST_MAX: Duration = Duration::from_secs(5);
-/// Units that are left over, so that nothing is sold out.
+/// Units left over, so that nothing sells out.
 const SPARE: u32 = 50;
 
-/// Cuts the replicas off, lets grants go on, and kills the primary for good: a replica goes on without these grants.
+/// Disconnects the replicas, makes more grants, and kills the primary for good. A replica continues without these
+/// grants.
 pub(super) async fn lose(scene: &Scene, fault: &Fault) -> Result<()> {
     let site = &scene.installation;
     let count = u32::try_from(fault.amount).unwrap_or(1);
     let form = Form::sale_of(count + SPARE, Level::Memory);
     let campaign = scene.campaigns.create(form).await?;
-    // Of one entry, nobody else may grant anything meanwhile.
+    // To lose exactly one entry, no other user may be granted a unit during the fault.
     let alone = match count {
         1 => Some(scene.nodes.pause().await),
         _ => None,
@@ -43,16 +44,16 @@ pub(super) async fn lose(scene: &Scene, fault: &Fault) -> Result<()> {
         blocking(|| replica.pause())?;
     }
     let cut_off = server.call(&["CLIENT", "KILL", "TYPE", "replica"]);
-    // Claims that get no answer in time are not repeated: the burst must end while replicas can still be promoted.
+    // Unanswered claims are not repeated: the burst must end while replicas can still be promoted.
     let burst = tokio::time::timeout(BURST_MAX, burst(scene, &campaign.id, count)).await;
     blocking(|| server.kill())?;
     for replica in &replicas {
         blocking(|| replica.resume())?;
     }
     drop(alone);
-    cut_off.context("cut the replicas off")?;
+    cut_off.context("disconnect the replicas")?;
     if let Err(late) = burst {
-        eprintln!("  not all grants that were to be lost were made: {late}");
+        eprintln!("  the burst did not end in time, so fewer grants are lost: {late}");
     }
     wait_for_failover(&site.redis, partition, primary).await?;
     tokio::time::sleep(fault.hold).await;
@@ -95,7 +96,7 @@ async fn burst(scene: &Scene, campaign: &str, count: u32) {
     while claims.join_next().await.is_some() {}
 }
 
-/// Cuts the primary off from Sentinels and replicas while nodes go on with it, until another one is promoted.
+/// Disconnects the primary from Sentinels and replicas, but not from nodes, until another one is promoted.
 pub(super) async fn isolate(site: &Installation, hold: Duration) -> Result<()> {
     let RedisSite::Sentinel { watch, .. } = &site.redis else {
         return Ok(());

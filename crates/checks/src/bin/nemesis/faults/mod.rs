@@ -1,4 +1,4 @@
-//! The faults: each is made, held for a while, and undone.
+//! Faults. Each is injected, lasts for a while, and is undone.
 
 mod full;
 mod loss;
@@ -20,10 +20,10 @@ use crate::{
     plan::{Fault, Kind, Target},
 };
 
-/// What was acknowledged this long before a fault may have been on its way to the replicas.
+/// Time before a fault in which acknowledged data may not have reached the replicas.
 pub(crate) const BEFORE: Micros = 2_000_000;
 
-/// What faults work on.
+/// Targets and tools of faults.
 pub(crate) struct Scene {
     pub(crate) installation: Installation,
     pub(crate) campaigns: Arc<Campaigns>,
@@ -31,7 +31,7 @@ pub(crate) struct Scene {
     pub(crate) unfinished: Unfinished,
 }
 
-/// Claims of bursts, each asked once: somebody has to ask again until they are answered.
+/// Claims of bursts, each sent once. They must be repeated later until they are answered.
 #[derive(Debug, Default)]
 pub(crate) struct Unfinished {
     claims: Mutex<Vec<(OperationId, Request)>>,
@@ -47,10 +47,10 @@ impl Unfinished {
     }
 }
 
-/// Makes a fault, holds it, and undoes it.
+/// Injects a fault, waits for its duration, and undoes it.
 ///
 /// # Errors
-/// When it could not be made or undone: the run cannot go on with this installation.
+/// If it could not be injected or undone. The run cannot continue with this installation.
 pub(crate) async fn inflict(scene: &Scene, fault: &Fault) -> Result<()> {
     let site = &scene.installation;
     let done = match (fault.kind, fault.target) {
@@ -81,21 +81,21 @@ pub(crate) async fn inflict(scene: &Scene, fault: &Fault) -> Result<()> {
     done.with_context(|| format!("the fault `{fault}`"))
 }
 
-/// What a fault may take with it: grants acknowledged at this level and weaker ones. None: nothing.
+/// Highest level of grants that a fault may lose; weaker levels may be lost too. `None` if it may lose none.
 pub(crate) fn may_lose(fault: &Fault) -> Option<Level> {
     let is_primary = matches!(fault.target, Target::Primary(_));
     match fault.kind {
-        // The primary goes on without what its replicas have, or another one goes on without what it had.
+        // Either the primary continues without its replicas' data, or a replica continues without the primary's.
         Kind::Kill | Kind::Stop | Kind::Cut | Kind::HalfCut if is_primary => Some(Level::Memory),
         Kind::Lose | Kind::Isolate => Some(Level::Memory),
-        // Primary and replicas go back together.
+        // Primary and replicas are set back together.
         Kind::Older | Kind::Full | Kind::Empty => Some(Level::Replica),
         _ => None,
     }
 }
 
 async fn step_clock(site: &Installation, seconds: i64, hold: Duration) -> Result<()> {
-    let clock = site.clock.as_ref().context("the clock was not loaded")?;
+    let clock = site.clock.as_ref().context("the clock is not loaded")?;
     clock.set_s(seconds)?;
     tokio::time::sleep(hold).await;
     clock.set_s(0)?;

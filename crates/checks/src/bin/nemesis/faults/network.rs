@@ -1,4 +1,4 @@
-//! Links that fail: nothing comes through, or only one way.
+//! Links that fail in both directions or in one.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use crate::{
     plan::Target,
 };
 
-/// Lets nothing through either way. Every other time connections are refused, too, and old ones reset: somebody says
-/// that nobody is there.
+/// Blocks both directions. Every other time it also refuses new connections and resets old ones, so that both sides
+/// notice at once.
 pub(super) async fn cut(site: &Installation, target: Target, hold: Duration) -> Result<()> {
     let links = links(site, target).await?;
     let refuses = hold.as_millis() % 2 == 1;
@@ -29,7 +29,7 @@ pub(super) async fn cut(site: &Installation, target: Target, hold: Duration) -> 
     Ok(())
 }
 
-/// Lets requests through, and swallows answers.
+/// Forwards requests and swallows answers.
 pub(super) async fn drop_answers(
     site: &Installation,
     target: Target,
@@ -78,7 +78,7 @@ async fn links(site: &Installation, target: Target) -> Result<Vec<&FaultProxy>> 
     })
 }
 
-/// All links to a server: those of programs, replicas and Sentinels.
+/// All links to a server: of programs, replicas and Sentinels.
 fn to_server(site: &Installation, index: usize) -> Vec<&FaultProxy> {
     let mut links = vec![&site.redis.proxies()[index]];
     if let RedisSite::Sentinel { .. } = site.redis {

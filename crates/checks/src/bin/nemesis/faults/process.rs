@@ -1,4 +1,4 @@
-//! Processes that die, and processes that halt.
+//! Processes that are killed or halted.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::{
     plan::{NODES, Target},
 };
 
-/// Ends it with SIGKILL, and starts it again.
+/// Kills the target with SIGKILL and starts it again.
 pub(crate) async fn kill(site: &Installation, target: Target, hold: Duration) -> Result<()> {
     if target == Target::Rabbit {
         let rabbit = site.rabbit.as_ref().context("RabbitMQ does not run")?;
@@ -29,7 +29,7 @@ pub(crate) async fn kill(site: &Installation, target: Target, hold: Duration) ->
     Ok(())
 }
 
-/// Halts it with SIGSTOP, with all that it has started, and lets it go on.
+/// Halts the target and all its descendants with SIGSTOP, and continues them.
 pub(crate) async fn stop(site: &Installation, target: Target, hold: Duration) -> Result<()> {
     let processes = processes(site, target).await?;
     for process in &processes {
@@ -66,7 +66,7 @@ async fn processes(site: &Installation, target: Target) -> Result<Vec<&ServerPro
         Target::Sentinel(index) => vec![&*sentinels[index]],
         Target::Sentinels => sentinels.iter().map(|sentinel| &**sentinel).collect(),
         Target::RedisLink(_) | Target::LedgerLink(_) | Target::Everything => {
-            bail!("{} is no process", target.name())
+            bail!("{} is not a process", target.name())
         }
     })
 }

@@ -1,4 +1,4 @@
-//! A slot of a Cluster that moves to another primary under load.
+//! Migration of a Cluster's slot to another primary under load.
 
 use std::time::Duration;
 
@@ -7,14 +7,14 @@ use qiang_testkit::servers::redis::{Reply, Server, View};
 
 use crate::installation::{Installation, blocking, redis::slot_of};
 
-/// Keys that move in one command.
+/// Keys moved per command.
 const KEYS_AT_ONCE: &str = "20";
-/// How long one command may take inside the servers.
+/// Time limit of one command inside the servers.
 const MIGRATE_MS: &str = "800";
-/// Commands that are tried again because a key was busy or new.
+/// Maximum commands, including retries for busy or new keys.
 const ROUNDS_MAX: usize = 2_000;
 
-/// Moves the slot of a partition, key by key, to the next primary. It stays there.
+/// Moves the slot of a partition to the next primary, a few keys at a time. It stays there.
 pub(super) async fn migrate(site: &Installation, partition: usize, hold: Duration) -> Result<()> {
     let servers = site.redis.servers();
     let slot = slot_of(partition);
@@ -35,7 +35,7 @@ pub(super) async fn migrate(site: &Installation, partition: usize, hold: Duratio
     let (from, to) = (&servers[from], &servers[to]);
     set(to, &["IMPORTING", &from_id])?;
     set(from, &["MIGRATING", &to_id])?;
-    // Half of the keys are away for a while.
+    // Half of the keys are on the other node for a while.
     let moved = move_keys(from, to, &number, hold / 2).await;
     if moved.is_err() {
         for node in [from, to] {
@@ -46,7 +46,7 @@ pub(super) async fn migrate(site: &Installation, partition: usize, hold: Duratio
     for node in [to, from] {
         set(node, &["NODE", &to_id])?;
     }
-    // The others hear of it anyway; replicas refuse the command.
+    // Other nodes learn of it anyway; replicas refuse the command.
     for node in servers {
         let _ = set(node, &["NODE", &to_id]);
     }

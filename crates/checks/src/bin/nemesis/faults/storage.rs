@@ -1,4 +1,4 @@
-//! Servers that go back in time, lose all they have, run full, or forget scripts.
+//! Servers that are set back in time, lose all data, run full, or lose their scripts.
 
 use std::{collections::BTreeSet, fs, path::Path, time::Duration};
 
@@ -11,19 +11,19 @@ use crate::{
     plan::{Fault, PARTITIONS, Target},
 };
 
-/// Where Redis 7 keeps its append-only file.
+/// Folder of Redis 7's append-only file.
 const APPEND_ONLY: &str = "appendonlydir";
 const REWRITE_MAX: Duration = Duration::from_secs(20);
-/// Memory ends at this part of what is used.
+/// Memory limit as a percentage of the memory in use.
 const FULL_PERCENT: u64 = 90;
 
-/// Starts the primary again on its append-only file as it was some time before. Nobody is promoted meanwhile.
+/// Starts the primary again on an older version of its append-only file. No replica is promoted in the meantime.
 pub(super) async fn older(site: &Installation, partition: usize, hold: Duration) -> Result<()> {
     let nothing = |_: &Server| Ok(());
     older_but(site, partition, hold, nothing).await.map(|_| ())
 }
 
-/// The same; `before` is done to the server right before it dies. Returns which server it is.
+/// The same; `before` acts on the server right before it dies. Returns the index of the server.
 pub(super) async fn older_but(
     site: &Installation,
     partition: usize,
@@ -68,7 +68,7 @@ fn copy_files(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Empties one primary, or all of them, as `FLUSHALL`, a lost disk or a missing append-only file does.
+/// Empties one primary, or all, as by `FLUSHALL`, a lost disk or a missing append-only file.
 pub(super) async fn empty(scene: &Scene, target: Target, fault: &Fault) -> Result<()> {
     let redis = &scene.installation.redis;
     let partitions = match target {
@@ -93,11 +93,14 @@ pub(super) async fn empty(scene: &Scene, target: Target, fault: &Fault) -> Resul
     Ok(())
 }
 
-/// Restores the ledger from a dump that is some time old. Nothing is created meanwhile that only the ledger has.
+/// Restores the ledger from an older dump. During this, nothing is created that only the ledger has.
 pub(super) async fn restore(scene: &Scene, hold: Duration) -> Result<()> {
     let _nothing_created = scene.campaigns.creation.write().await;
     let site = &scene.installation;
-    let server = site.ledger.postgres().context("the ledger is elsewhere")?;
+    let server = site
+        .ledger
+        .postgres()
+        .context("the ledger is not on PostgreSQL")?;
     let now = &site.ledger.database;
     let restored = format!("{now}_restored");
     let folder = tempfile::tempdir()?;
@@ -112,7 +115,7 @@ pub(super) async fn restore(scene: &Scene, hold: Duration) -> Result<()> {
     })
 }
 
-/// Gives a server less memory than it uses, then as much as it wants.
+/// Gives a server less memory than it uses, then removes the limit.
 pub(super) async fn fill_memory(
     site: &Installation,
     partition: usize,
@@ -125,10 +128,10 @@ pub(super) async fn fill_memory(
     server.call(&["CONFIG", "SET", "maxmemory", &limit])?;
     tokio::time::sleep(hold).await;
     let lifted = server.call(&["CONFIG", "SET", "maxmemory", "0"]);
-    lifted.context("lift maxmemory").map(|_| ())
+    lifted.context("remove maxmemory").map(|_| ())
 }
 
-/// Makes every server forget its scripts.
+/// Makes every server drop its scripts.
 pub(super) fn flush_scripts(site: &Installation) -> Result<()> {
     for server in site.redis.servers() {
         server.call(&["SCRIPT", "FLUSH"])?;

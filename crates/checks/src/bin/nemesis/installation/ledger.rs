@@ -1,4 +1,4 @@
-//! The database that the ledger is in.
+//! Database of the ledger.
 
 use std::net::SocketAddr;
 
@@ -12,7 +12,7 @@ use qiang_testkit::servers::{
 
 use super::blocking;
 
-/// Which database.
+/// Kind of database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LedgerKind {
     Postgres,
@@ -78,7 +78,7 @@ impl LedgerSite {
         self.process().addr()
     }
 
-    /// The server, for what only PostgreSQL is asked to do.
+    /// The PostgreSQL server, for operations that only it offers.
     pub(crate) fn postgres(&self) -> Option<&Postgres> {
         match &self.server {
             Server::Postgres(server) => Some(server),

@@ -1,4 +1,4 @@
-//! What is under test: servers, proxies, two nodes and a worker, all of them real processes.
+//! Installation under test: servers, proxies, two nodes and a worker, all real processes.
 
 pub(crate) mod ledger;
 pub(crate) mod program;
@@ -24,25 +24,25 @@ use self::{
 };
 use crate::{clock::Clock, plan::Topology};
 
-/// How often a condition is looked at.
+/// Time between two checks of a condition.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// How long a node may take to serve after its start, in an unoptimised build on a busy machine.
+/// Maximum time until a node serves after its start, for an unoptimised build on a busy machine.
 const UP_MAX: Duration = Duration::from_secs(30);
 
-/// What to start.
+/// Configuration of an installation.
 #[derive(Debug, Clone)]
 pub(crate) struct Setup {
     pub(crate) topology: Topology,
-    /// Entries travel by RabbitMQ.
+    /// Whether RabbitMQ carries the entries.
     pub(crate) with_rabbit: bool,
     pub(crate) ledger: LedgerKind,
-    /// Campaigns of this supply are spread over all partitions.
+    /// Minimum supply of campaigns that are spread over all partitions.
     pub(crate) spread_from: u32,
     /// The program `qiang`.
     pub(crate) qiang: PathBuf,
 }
 
-/// A running installation. Everything ends with the value.
+/// A running installation. Dropping the value ends all processes.
 #[derive(Debug)]
 pub(crate) struct Installation {
     pub(crate) setup: Setup,
@@ -85,7 +85,7 @@ impl Installation {
         Ok(installation)
     }
 
-    /// Where users reach a node.
+    /// Address of a node for users.
     pub(crate) fn node(&self, index: usize) -> SocketAddr {
         self.programs[index].front()
     }
@@ -106,7 +106,7 @@ impl Installation {
         Ok(())
     }
 
-    /// What `/readyz` of a node says; 0 when it does not answer.
+    /// Status and text of a node's `/readyz`; 0 if it does not answer.
     pub(crate) async fn readiness(&self, index: usize) -> (u16, String) {
         let ask = async {
             let mut client = qiang_client::load::client::Client::connect(self.node(index)).await?;
@@ -123,12 +123,12 @@ impl Installation {
         }
     }
 
-    /// A statement in the ledger: lines with `|` between the columns.
+    /// Runs a statement in the ledger and returns lines with `|` between the columns.
     pub(crate) fn sql(&self, statement: &str) -> Result<String> {
         self.ledger.sql(statement)
     }
 
-    /// Units of a campaign that repairs have withheld, over all partitions.
+    /// Units of a campaign that repairs have withheld, on all partitions.
     pub(crate) async fn withheld(&self, campaign: &str) -> Result<u32> {
         let mut units = 0;
         for partition in 0..crate::plan::PARTITIONS {
@@ -140,7 +140,7 @@ impl Installation {
         Ok(units)
     }
 
-    /// What `qiang audit` says of ledger and engine.
+    /// Output of `qiang audit` for ledger and engine.
     pub(crate) fn audit(&self) -> Result<Value> {
         let mut command = Command::new(&self.setup.qiang);
         command.args(["audit", "--json", "--prefix", crate::plan::PREFIX]);
@@ -170,7 +170,7 @@ impl Installation {
         })
     }
 
-    /// Writes what the programs have logged into a folder.
+    /// Writes the programs' logs to a folder.
     pub(crate) fn keep_logs(&self, folder: &Path) -> Result<()> {
         std::fs::create_dir_all(folder)?;
         for (index, program) in self.programs.iter().enumerate() {
@@ -181,7 +181,7 @@ impl Installation {
     }
 }
 
-/// Runs a program to its end, and returns what it wrote.
+/// Runs a program to its end and returns its output.
 fn run(command: &mut Command) -> Result<String> {
     let output = blocking(|| command.output())?;
     let output = output.with_context(|| format!("run {:?}", command.get_program()))?;
@@ -194,7 +194,7 @@ fn run(command: &mut Command) -> Result<String> {
         .to_owned())
 }
 
-/// For the servers' fixtures, which are synchronous, and panic when a server does not do what it should.
+/// Runs a synchronous fixture of a server. It panics if the server fails.
 ///
 /// # Errors
 /// The panic's text.
@@ -207,7 +207,7 @@ pub(crate) fn blocking<T>(work: impl FnOnce() -> T) -> Result<T> {
     })
 }
 
-/// Looks until something is so, within a bound.
+/// Polls until a condition holds, for a bounded time.
 pub(crate) async fn wait_until(
     what: &str,
     max: Duration,

@@ -1,4 +1,4 @@
-//! A node or a worker: a process of `qiang`, and the proxies by which it reaches others and is reached.
+//! Node or worker: a process of `qiang`, and the proxies on its connections.
 
 use std::{
     net::{SocketAddr, TcpStream},
@@ -20,19 +20,19 @@ use super::{
 };
 use crate::plan::{PARTITIONS, PREFIX, Topology};
 
-/// What tokens are signed with.
+/// Key that signs tokens.
 pub(crate) const SECRET: &str = "a-secret-for-fault-runs-of-32-bytes-at-least";
-/// Campaigns of this supply are spread over all partitions, where nothing else is said.
+/// Default minimum supply of campaigns that are spread over all partitions.
 pub(crate) const SPREAD_FROM: u32 = 2_000;
-/// A node that has not accepted by now is not up.
+/// Time limit of a check. A node that does not accept in this time is not up.
 const ACCEPT_MAX: Duration = Duration::from_secs(1);
 
-/// What a program does.
+/// Role of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// Serves.
+    /// Serves users.
     Node,
-    /// Serves and settles.
+    /// Serves users and settles.
     SettlingNode,
     /// Settles.
     Worker,
@@ -47,10 +47,10 @@ impl Role {
     }
 }
 
-/// Where the servers are that all programs share.
+/// Addresses of the servers that all programs share.
 #[derive(Debug, Clone)]
 pub(crate) struct Addresses {
-    /// The ledger's database as a URL, and its address in it.
+    /// URL of the ledger's database, and the address in it.
     pub(crate) ledger: String,
     pub(crate) ledger_addr: SocketAddr,
     /// The same for RabbitMQ.
@@ -62,13 +62,13 @@ pub(crate) struct Addresses {
 pub(crate) struct Program {
     pub(crate) role: Role,
     pub(crate) process: ServerProcess,
-    /// What users connect to.
+    /// Proxy for users.
     pub(crate) http: FaultProxy,
     pub(crate) ledger: FaultProxy,
     pub(crate) rabbit: Option<FaultProxy>,
-    /// To each server, where Sentinels say which one is the primary.
+    /// Proxies to the servers, with Sentinels, which name the primary.
     pub(crate) servers: Vec<FaultProxy>,
-    /// To each Sentinel.
+    /// Proxies to the Sentinels.
     pub(crate) sentinels: Vec<FaultProxy>,
     _translators: Vec<Translator>,
 }
@@ -150,18 +150,18 @@ impl Program {
         })
     }
 
-    /// Where users connect to.
+    /// Address for users.
     pub(crate) fn front(&self) -> SocketAddr {
         self.http.addr()
     }
 
-    /// All its links to Redis.
+    /// All its proxies to Redis.
     pub(crate) fn redis_links(&self) -> impl Iterator<Item = &FaultProxy> {
         self.servers.iter().chain(&self.sentinels)
     }
 }
 
-/// How many replicas have a grant of that level: all that a primary has. Whichever is promoted then has it.
+/// Replicas that must have a grant of level `replica`: all of a primary. So whichever is promoted has the grant.
 fn replicas(topology: Topology) -> u32 {
     match topology {
         Topology::Standalone => 0,
@@ -186,7 +186,7 @@ fn launch(role: Role, program: PathBuf, env: Vec<(&'static str, String)>) -> Ser
         let listen = (listen, at.addr().to_string());
         command.envs(env.iter().cloned().chain([listen]));
         command.envs(fixed());
-        // All users are one program, and come from one address.
+        // All users are one program with one address.
         command.envs(qiang_testkit::NO_LIMITS);
         command
     };
@@ -194,11 +194,11 @@ fn launch(role: Role, program: PathBuf, env: Vec<(&'static str, String)>) -> Ser
     ServerProcess::builder(command).ready(is_up).start()
 }
 
-/// What is the same for all programs. Times are shorter than usual, so that a run has room for many faults.
+/// Settings common to all programs. Times are shorter than usual, so that many faults fit in a run.
 fn fixed() -> [(&'static str, String); 12] {
     [
         ("QIANG__AUTH__HS256_SECRET", SECRET.to_owned()),
-        // Tokens hold for ever: clocks step under the nodes that judge them.
+        // Tokens never expire, because the clocks of the nodes that check them jump.
         ("QIANG__AUTH__LIFETIME_S_MAX", "0".to_owned()),
         ("QIANG__REDIS__PREFIX", PREFIX.to_owned()),
         ("QIANG__REDIS__PARTITIONS", PARTITIONS.to_string()),

@@ -1,4 +1,4 @@
-//! The Redis servers under test, of either topology, and where their primaries are at the moment.
+//! Redis servers under test, in every topology, and their current primaries.
 
 use std::{
     collections::BTreeMap,
@@ -18,28 +18,29 @@ use qiang_testkit::{
 use super::{blocking, wait_until};
 use crate::plan::{PARTITIONS, PREFIX, Topology};
 
-/// When Sentinels take a silent primary for dead. The third one is slower, so that not all three stand for election
-/// at the same moment.
+/// Time after which Sentinels consider a silent primary down. The third one is slower, so that not all three are
+/// candidates at the same moment.
 const DOWN_AFTER_MS: [u32; 3] = [1_500, 1_500, 2_500];
 const FAILOVER_MS: u32 = 3_000;
 const QUORUM: usize = 2;
-/// How long servers may take to be wired up, and to be whole again after a fault.
+/// Maximum time until servers are connected, and until they are whole again after a fault.
 const WHOLE_MAX: Duration = Duration::from_secs(60);
 
 /// The servers.
 #[derive(Debug)]
 pub(crate) enum RedisSite {
-    /// One server, which programs reach by its proxy.
+    /// One server, which programs reach through its proxy.
     Standalone {
         server: Box<Standalone>,
         announced: Vec<FaultProxy>,
     },
-    /// A primary and two replicas that Sentinels watch. Sentinels and replicas reach server `i` by `watch[i]` alone.
+    /// A primary and two replicas, watched by Sentinels. Sentinels and replicas reach server `i` only through
+    /// `watch[i]`.
     Sentinel {
         set: SentinelSet,
         watch: Vec<FaultProxy>,
     },
-    /// Six nodes. Programs and replicas reach node `i` by `announced[i]` alone; the bus is direct.
+    /// Six nodes. Programs and replicas reach node `i` only through `announced[i]`; the bus is direct.
     Cluster {
         cluster: Cluster,
         announced: Vec<FaultProxy>,
@@ -47,7 +48,7 @@ pub(crate) enum RedisSite {
 }
 
 impl RedisSite {
-    /// Starts the servers and routes everybody through proxies.
+    /// Starts the servers and routes all connections through proxies.
     pub(crate) async fn start(topology: Topology) -> Result<Self> {
         let options = Options::new().fsync_everysec();
         let site = match topology {
@@ -84,7 +85,7 @@ impl RedisSite {
         }
     }
 
-    /// None but where there are Sentinels.
+    /// The Sentinels; empty in other topologies.
     pub(crate) fn sentinels(&self) -> &[Server] {
         match self {
             Self::Sentinel { set, .. } => set.sentinels(),
@@ -92,7 +93,7 @@ impl RedisSite {
         }
     }
 
-    /// The proxies by which servers are reached by everybody but the programs of a Sentinel set-up.
+    /// Proxies to the servers for all clients, except the programs of a Sentinel topology.
     pub(crate) fn proxies(&self) -> &[FaultProxy] {
         match self {
             Self::Sentinel { watch, .. } => watch,
@@ -100,7 +101,7 @@ impl RedisSite {
         }
     }
 
-    /// The server that is the primary of a partition now; none while nobody is, or Sentinels disagree.
+    /// The current primary of a partition; `None` while there is none, or while Sentinels disagree.
     pub(crate) fn primary(&self, partition: usize) -> Option<usize> {
         match self {
             Self::Standalone { .. } => Some(0),
@@ -132,7 +133,7 @@ impl RedisSite {
         }
     }
 
-    /// The replicas of a primary.
+    /// Indexes of a primary's replicas.
     pub(crate) fn replicas(&self, primary: usize) -> Vec<usize> {
         let all = 0..self.servers().len();
         match self {
@@ -151,7 +152,7 @@ impl RedisSite {
         }
     }
 
-    /// The primary of a partition, once there is one.
+    /// Waits for a primary of a partition and returns it.
     pub(crate) async fn wait_for_primary(&self, partition: usize) -> Result<usize> {
         let mut found = None;
         wait_until("a primary", WHOLE_MAX, || {
@@ -159,10 +160,10 @@ impl RedisSite {
             found.is_some()
         })
         .await?;
-        found.context("a primary was found")
+        found.context("the primary is missing after the wait")
     }
 
-    /// Waits until every server serves, every replica is in sync, and a failover can happen.
+    /// Waits until every server serves, every replica is in sync, and a failover is possible.
     pub(crate) async fn wait_until_whole(&self) -> Result<()> {
         wait_until("Redis to be whole", WHOLE_MAX, || {
             blocking(|| self.is_whole()).unwrap_or(false)
@@ -245,7 +246,7 @@ async fn watch_by_proxies(set: &SentinelSet, watch: &[FaultProxy]) -> Result<()>
     Ok(())
 }
 
-/// Makes everybody know every node of the Cluster by its proxy.
+/// Makes all nodes of the Cluster know each other by their proxies.
 async fn announce(nodes: &[Server], announced: &[FaultProxy]) -> Result<()> {
     for (node, proxy) in nodes.iter().zip(announced) {
         let port = proxy.addr().port().to_string();
@@ -273,7 +274,7 @@ pub(crate) fn slot_of(partition: usize) -> u16 {
 pub(crate) fn info_number(server: &Server, section: &str, field: &str) -> Result<u64> {
     let text = server.info(section, field);
     let Some(number) = text.as_deref().and_then(|text| text.trim().parse().ok()) else {
-        bail!("{} does not say {field}: {text:?}", server.addr());
+        bail!("{} does not report {field}: {text:?}", server.addr());
     };
     Ok(number)
 }
@@ -296,7 +297,7 @@ pub(crate) async fn wait_for_failover(
     Ok(since.elapsed())
 }
 
-/// What each server's port, as Sentinels name it, becomes for a program with these proxies.
+/// Maps each server's port, as Sentinels name it, to the port of a program's proxy.
 pub(crate) fn ports(site: &RedisSite, links: &[FaultProxy]) -> BTreeMap<u16, u16> {
     let named = site.proxies().iter().map(|proxy| proxy.addr().port());
     named

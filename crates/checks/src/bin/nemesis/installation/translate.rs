@@ -1,4 +1,4 @@
-//! A link to a Sentinel that names servers as a program is to reach them: through that program's own proxies.
+//! Proxy to a Sentinel that replaces the servers' addresses by a program's own proxies.
 
 use std::{
     collections::BTreeMap,
@@ -13,10 +13,10 @@ use tokio::{
     task::JoinHandle,
 };
 
-/// A Sentinel's answers are shorter.
+/// Buffer size. A Sentinel's answers are shorter.
 const CHUNK_BYTES: usize = 16 * 1024;
 
-/// Forwards bytes, and replaces ports in what the Sentinel answers.
+/// Forwards bytes, and replaces ports in the Sentinel's answers.
 #[derive(Debug)]
 pub(crate) struct Translator {
     port: Port,
@@ -24,7 +24,7 @@ pub(crate) struct Translator {
 }
 
 impl Translator {
-    /// Starts to forward to `sentinel`. `ports` says what each port becomes.
+    /// Starts forwarding to `sentinel`. `ports` maps each port to its replacement.
     pub(crate) async fn start(sentinel: SocketAddr, ports: BTreeMap<u16, u16>) -> io::Result<Self> {
         let port = Port::free();
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port.number())).await?;
@@ -79,7 +79,7 @@ async fn forward(
     tokio::try_join!(requests, answers).map(|_| ())
 }
 
-/// Replaces each port that stands alone as a bulk string. All ports have five digits, so that no length changes.
+/// Replaces each port that is a whole bulk string. All ports have five digits, so no length changes.
 fn translate(bytes: &mut [u8], ports: &BTreeMap<u16, u16>) {
     for (from, to) in ports {
         let bulk = |port: &u16| format!("$5\r\n{port:05}\r\n").into_bytes();

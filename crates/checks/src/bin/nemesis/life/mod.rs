@@ -1,5 +1,5 @@
-//! Whole lives of campaigns under faults: warm-up, peak load, holds that end, returns, refunds, close. Each seed gives
-//! one; nodes and worker are killed and halted all the while. In the end everything has to settle by itself.
+//! Whole lives of campaigns under faults: warm-up, peak load, expired holds, returns, refunds, close. Each seed gives
+//! one life. Nodes and worker are killed and halted throughout. At the end, everything must settle automatically.
 
 mod plan;
 mod report;
@@ -33,42 +33,42 @@ use crate::{
     rows::Rows,
 };
 
-/// Lives on one installation; then a new one is started, so that a ledger's rows are soon read.
+/// Maximum lives per installation. A new one keeps the ledger small, so that its rows are read quickly.
 const LIVES_MAX: usize = 25;
-/// One in so many is led on MariaDB.
+/// One of this many lives uses MariaDB.
 const ON_MARIADB: u64 = 4;
-/// Campaigns are created so long before they start.
+/// Time between the creation of campaigns and their start.
 const AHEAD: Duration = Duration::from_millis(1_300);
-/// What is said of a creation that comes after the window.
+/// Text of the answer to a creation after the window.
 const OVER_ALREADY: &str = "the window is over already";
 const DAY_MS: i64 = 86_400_000;
-/// How long the rest may take to end by itself: holds, closes, refunds.
+/// Maximum time until holds, closes and refunds end automatically.
 const OVER_MAX: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// What has not come to its end.
+/// Number of campaigns and orders that have not ended.
 const OPEN: &str = "SELECT (SELECT count(*) FROM campaigns WHERE phase <> 'closed')
     + (SELECT count(*) FROM orders WHERE state = 'held')";
 
-/// What is to be done.
+/// Parameters of a run.
 pub(crate) struct Order {
     pub(crate) qiang: PathBuf,
     pub(crate) seeds: std::ops::Range<u64>,
-    /// Which ledger; otherwise either, by the seed.
+    /// The ledger of all lives; `None` chooses it by seed.
     pub(crate) ledger: Option<LedgerKind>,
 }
 
-/// Says what seeds give.
+/// Prints the lives of seeds.
 pub(crate) fn print(seeds: std::ops::Range<u64>) {
     for seed in seeds {
         println!("seed {seed}: {:#?}", Life::draw(seed));
     }
 }
 
-/// Leads the lives of all seeds, those on the same database one after the other.
+/// Runs the lives of all seeds. Lives on the same database run one after the other.
 ///
 /// # Errors
-/// When servers could not be started, or the final rows not be read.
+/// If servers cannot be started, or the final rows cannot be read.
 pub(crate) async fn run(order: Order, report: &mut Report) -> Result<()> {
     for kind in [LedgerKind::Postgres, LedgerKind::Mariadb] {
         let of_kind = |seed: &u64| order.ledger.unwrap_or_else(|| ledger_of(*seed)) == kind;
@@ -85,12 +85,12 @@ pub(crate) async fn run(order: Order, report: &mut Report) -> Result<()> {
             for seed in seeds.by_ref().take(LIVES_MAX) {
                 let lived = live(&installation, seed)
                     .await
-                    .with_context(|| format!("seed {seed} on {}", kind.name()))?;
+                    .with_context(|| format!("run seed {seed} on {}", kind.name()))?;
                 eprintln!("{}", lived.text());
                 let is_sound = lived.is_sound();
                 report.lives.push(lived);
                 if !is_sound {
-                    // What one life has left open would be blamed on the next one.
+                    // Open rows of this life would count against the next one.
                     break;
                 }
             }
@@ -106,10 +106,10 @@ fn ledger_of(seed: u64) -> LedgerKind {
     }
 }
 
-/// Leads one life and judges it. Of one that is not sound the logs are kept.
+/// Runs one life and judges it. If it is not sound, its logs are kept.
 ///
 /// # Errors
-/// When a process could not be started again, or the logs not be written.
+/// If a process cannot be started again, or the logs cannot be written.
 async fn live(installation: &Arc<Installation>, seed: u64) -> Result<Lived> {
     let began = Instant::now();
     let life = Life::draw(seed);
@@ -152,7 +152,7 @@ async fn live(installation: &Arc<Installation>, seed: u64) -> Result<Lived> {
             findings.absorb(check::judge_lives(&evidence, &rows));
             rows
         }
-        // What has not come to its end cannot be held against rows.
+        // A life that has not ended cannot be compared with rows.
         Err(error) => {
             findings.absorb(check::judge_answers(&evidence));
             findings.violation(Breach::Unavailable, format!("{error:#}"));
@@ -174,7 +174,7 @@ async fn live(installation: &Arc<Installation>, seed: u64) -> Result<Lived> {
     Ok(lived)
 }
 
-/// Waits until everything has ended by itself, and reads the final rows.
+/// Waits until everything has ended automatically, and reads the final rows.
 async fn settle(
     installation: &Installation,
     nodes: &Nodes,
@@ -182,14 +182,14 @@ async fn settle(
 ) -> Result<Rows> {
     let open = wait_until_over(installation).await?;
     if open > 0 {
-        let text = format!("{open} campaigns and orders are open after {OVER_MAX:?}");
+        let text = format!("{open} campaigns and orders are still open after {OVER_MAX:?}");
         findings.violation(Breach::Open, text);
     }
     final_rows(installation, nodes).await
 }
 
-/// Creates the campaigns, sees that they are warmed up, lets users come, and ends what the clock does not end. Returns
-/// how many were read back before their start, from either node.
+/// Creates the campaigns, checks their warm-up, runs the users, and closes campaigns that the clock does not end.
+/// Returns the number of campaigns that a node returned before their start.
 async fn lead(
     life: &Life,
     nodes: &Nodes,
@@ -203,7 +203,7 @@ async fn lead(
         let creator = Arc::clone(&creator);
         creating.spawn(async move {
             match creator.create(form_of(planned, starts_ms)).await {
-                // Faults have kept it back until its window was over. Nobody can come then.
+                // Faults delayed the creation until the window ended. No user can come then.
                 Err(error) if format!("{error:#}").contains(OVER_ALREADY) => Ok((place, None)),
                 created => created.map(|campaign| (place, Some(campaign))),
             }
@@ -271,7 +271,7 @@ fn form_of(planned: Planned, starts_ms: i64) -> Form {
     }
 }
 
-/// Reads a campaign back before its start: whether a node has all of it, and what it has. None where the node was down
+/// Reads a campaign before its start: whether a node has all of it, and the node's state. `None` if the node was down
 /// or halted until the start.
 async fn read_back(
     nodes: Nodes,
@@ -293,7 +293,7 @@ async fn read_back(
     None
 }
 
-/// Makes one fault after the other.
+/// Injects the faults one after the other.
 async fn make_faults(
     installation: Arc<Installation>,
     history: Arc<History>,
@@ -309,7 +309,7 @@ async fn make_faults(
         match fault.kind {
             Kind::Kill => process::kill(&installation, fault.target, fault.hold).await?,
             Kind::Stop => process::stop(&installation, fault.target, fault.hold).await?,
-            other => bail!("{} is no fault of a life", other.name()),
+            other => bail!("a life has no fault {}", other.name()),
         }
         let until = history.now();
         made.lock().push(format!("{since} to {until} µs: {fault}"));
@@ -318,7 +318,7 @@ async fn make_faults(
     Ok(())
 }
 
-/// Waits until no campaign and no order is open; returns how many are, where that takes too long.
+/// Waits until no campaign and no order is open. Returns the number still open after the time limit.
 async fn wait_until_over(installation: &Installation) -> Result<u64> {
     let since = Instant::now();
     loop {

@@ -1,6 +1,6 @@
-//! What a seed gives: campaigns, who comes and when, what the seller changes, and which faults are made meanwhile.
+//! Plan of a seed: campaigns, users and their times, the seller's changes, and the faults.
 //!
-//! Moments are milliseconds after the campaigns' start, and below 0 before it.
+//! Times are milliseconds after the campaigns' start; negative times are before it.
 
 use std::time::Duration;
 
@@ -13,54 +13,54 @@ use crate::{
     plan::{Fault, Kind, NODES, Target},
 };
 
-/// Campaigns of this supply are spread over all partitions.
+/// Minimum supply of campaigns that are spread over all partitions.
 pub(crate) const SPREAD_FROM: u32 = 40;
-/// How long users keep coming.
+/// Duration of the arrival of users.
 const RUSH_MS: i64 = 1_500;
-/// Every other user comes in the first moments.
+/// Every other user arrives before this.
 const FIRST_MS: i64 = 200;
-/// When somebody comes who comes too early.
+/// Arrival of users who are too early.
 const EARLY_MS: std::ops::Range<i64> = -250..-50;
-/// When windows end, and when the seller closes what has a long one.
+/// Ends of windows, and closes by the seller of campaigns with a long window.
 const ENDS_MS: std::ops::Range<i64> = 900..1_700;
 const CLOSED_MS: std::ops::Range<i64> = 1_500..2_200;
 const CHANGED_MS: std::ops::Range<i64> = 5..900;
-/// From when on faults are made, and until when, if each took as long as this besides its time.
+/// Time range of faults, if each takes the time below in addition to its duration.
 const FAULTS_MS: std::ops::Range<i64> = -1_200..2_400;
 const FAULT_TAKES_MS: i64 = 400;
 const KILLED_MS: std::ops::Range<u64> = 20..400;
 const STOPPED_MS: std::ops::Range<u64> = 50..900;
 const PAUSE_MS: std::ops::Range<u64> = 20..400;
-/// Buyers who pay or return do so this much later.
+/// Delay of payments and returns by buyers.
 const LATER_MS: std::ops::Range<u64> = 0..500;
 const HOLD_S: u32 = 1;
 
-/// A campaign, and how it ends.
+/// A campaign and its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Planned {
-    /// Its window is that of a day, unless the clock ends it.
+    /// Its window is a day long, unless the clock ends it.
     pub(crate) form: Form,
     pub(crate) end: End,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
-    /// The window is over.
+    /// The window ends.
     Window(i64),
     /// The seller closes it.
     Close(i64),
 }
 
-/// What a buyer does with an order.
+/// A buyer's action on an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Course {
-    /// Nothing: the hold ends.
+    /// None: the hold expires.
     Leave,
     Cancel,
     Pay,
-    /// Under two references: the second buys nothing.
+    /// Pays with two references: the second payment buys nothing.
     PayTwice,
-    /// After the hold has ended.
+    /// Pays after the hold has ended.
     PayLate,
     Return {
         by_buyer: bool,
@@ -80,25 +80,25 @@ const COURSES: [Course; 10] = [
     Course::Return { by_buyer: false },
 ];
 
-/// A user of a campaign.
+/// A user's visit to a campaign.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Visit {
     pub(crate) campaign: usize,
-    /// When the user comes before the start, too, to no avail.
+    /// Time of an additional, refused claim before the start.
     pub(crate) early: Option<i64>,
     pub(crate) at: i64,
     pub(crate) quantity: u32,
     pub(crate) course: Course,
     pub(crate) later: Duration,
-    /// Whether everything is asked once more although it was answered.
+    /// Whether the user repeats every answered request once.
     pub(crate) asks_again: bool,
-    /// Units that the user wants in the end under another key.
+    /// Units that the user finally claims under another key.
     pub(crate) more: Option<u32>,
-    /// Which node is asked first.
+    /// Node of the first request.
     pub(crate) node: usize,
 }
 
-/// The seller changes a sale's stock.
+/// Change of a sale's stock by the seller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Change {
     pub(crate) campaign: usize,
@@ -106,21 +106,21 @@ pub(crate) struct Change {
     pub(crate) stock: u32,
 }
 
-/// Faults of some processes, one after the other, the first one at a moment.
+/// Faults of some processes, one after the other, starting at a given time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Track {
     pub(crate) from: i64,
     pub(crate) faults: Vec<Fault>,
 }
 
-/// Everything that a seed gives.
+/// Everything drawn from a seed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Life {
     pub(crate) campaigns: Vec<Planned>,
     pub(crate) visits: Vec<Visit>,
-    /// In the order in which they are made.
+    /// In the order of execution.
     pub(crate) changes: Vec<Change>,
-    /// The nodes' and the worker's.
+    /// One for the nodes, and one for the worker.
     pub(crate) tracks: Vec<Track>,
 }
 
@@ -152,7 +152,7 @@ impl Life {
 
 struct Draw {
     random: ChaCha8Rng,
-    /// How many were drawn.
+    /// Number of visits drawn.
     visits: usize,
 }
 
@@ -172,7 +172,7 @@ impl Draw {
         }
     }
 
-    /// Most are ended by the clock.
+    /// The clock ends most campaigns.
     fn end(&mut self) -> End {
         match self.chance(60) {
             true => End::Window(self.random.random_range(ENDS_MS)),
@@ -180,7 +180,7 @@ impl Draw {
         }
     }
 
-    /// One that is fully grabbed, one whose amounts are drawn at the claim, one with a residue, and a spread one.
+    /// Four packets: one fully claimed, one with amounts drawn at the claim, one with a rest, and one spread.
     fn packets(&mut self, life: &mut Life) {
         let (grabbed, lazy) = (
             self.random.random_range(6..16),
@@ -222,7 +222,7 @@ impl Draw {
         }
     }
 
-    /// One of a unit a user, one of more, one whose stock is changed while it is live, and a spread one.
+    /// Four sales: one unit per user, several units, a stock that changes while live, and one spread.
     fn sales(&mut self, life: &mut Life) {
         let (one, more, changed) = (
             self.random.random_range(5..12),
@@ -275,13 +275,13 @@ impl Draw {
 
     fn visit(&mut self, campaign: usize, limit: u32) -> Visit {
         let until = if self.chance(50) { FIRST_MS } else { RUSH_MS };
-        // In turn, so that each comes in every life.
+        // In turn, so that each occurs in every life.
         let course = COURSES[self.visits % COURSES.len()];
         self.visits += 1;
         Visit {
             campaign,
             early: self.chance(10).then(|| self.random.random_range(EARLY_MS)),
-            // A moment after the start: the clocks of client and server are the same.
+            // Shortly after the start: client and server have the same clock.
             at: self.random.random_range(5..until),
             quantity: self.random.random_range(1..=limit),
             course,

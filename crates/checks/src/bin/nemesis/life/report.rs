@@ -1,4 +1,4 @@
-//! What lives come to.
+//! Report of lives.
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
@@ -11,17 +11,17 @@ use crate::{
     rows::Rows,
 };
 
-/// One life.
+/// Result of one life.
 #[derive(Debug)]
 pub(crate) struct Lived {
     seed: u64,
     ledger: LedgerKind,
     findings: Findings,
-    /// What happened, and how often.
+    /// Number of occurrences of each event.
     counts: BTreeMap<&'static str, usize>,
     pub(super) faults: usize,
     pub(super) took: Duration,
-    /// Where the logs are, if something is wrong.
+    /// Folder of the logs, if the life is not sound.
     pub(super) logs: Option<PathBuf>,
 }
 
@@ -84,7 +84,7 @@ impl Lived {
         self.findings.counts().is_empty()
     }
 
-    /// The verdict, and what is wrong.
+    /// The verdict and all violations.
     pub(super) fn text(&self) -> String {
         let (seed, ledger, faults) = (self.seed, self.ledger.name(), self.faults);
         let verdict = if self.is_sound() { "sound" } else { "BROKEN" };
@@ -103,20 +103,20 @@ impl Lived {
             text += &format!("\n  {}: {what}", breach.name());
         }
         if let Some(logs) = &self.logs {
-            text += &format!("\n  history, rows and logs are in {}", logs.display());
+            text += &format!("\n  history, rows and logs: {}", logs.display());
         }
         text
     }
 }
 
-/// All lives.
+/// Results of all lives.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     pub(crate) lives: Vec<Lived>,
 }
 
 impl Report {
-    /// A run without lives has shown nothing.
+    /// A run without lives proves nothing.
     pub(crate) fn is_sound(&self) -> bool {
         !self.lives.is_empty() && self.lives.iter().all(Lived::is_sound)
     }
@@ -137,7 +137,7 @@ impl Report {
         sums
     }
 
-    /// The sums, and what was broken.
+    /// The sums, and the broken seeds.
     pub(crate) fn text(&self) -> String {
         let mut text = String::new();
         for (what, count) in self.sums() {
@@ -149,7 +149,7 @@ impl Report {
         }
         let seconds: f64 = self.lives.iter().map(|l| l.took.as_secs_f64()).sum();
         text += &match self.broken().as_slice() {
-            [] if self.lives.is_empty() => "NO LIVES: nothing was shown\n".to_owned(),
+            [] if self.lives.is_empty() => "NO LIVES: the run proves nothing\n".to_owned(),
             [] => format!("{} lives in {seconds:.0} s, all sound\n", self.lives.len()),
             broken => format!(
                 "BROKEN: {} of {} lives, seeds {broken:?}\n",
@@ -160,7 +160,7 @@ impl Report {
         text
     }
 
-    /// The same as JSON.
+    /// The report as JSON.
     pub(crate) fn json(&self) -> Value {
         let lives = self.lives.iter().map(|lived| {
             let texts = lived.findings.texts().iter();

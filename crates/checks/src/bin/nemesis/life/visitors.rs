@@ -1,4 +1,4 @@
-//! Users and the seller, each following what the plan says, and asking again until they are answered.
+//! Users and the seller. Each follows the plan and repeats requests until they are answered.
 
 use std::{
     sync::Arc,
@@ -13,26 +13,26 @@ use crate::{
     history::{Answer, Campaign, Grant, Wish, paid_minor},
 };
 
-/// How long somebody without an answer goes on asking.
+/// Maximum time of repetitions without an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 const AGAIN_AFTER: Duration = Duration::from_millis(60);
-/// Who pays when the hold is over comes this much after its end.
+/// Delay after the hold's end of payments that must be late.
 const TOO_LATE: Duration = Duration::from_millis(300);
 
-/// Where everything happens.
+/// Environment of all visits.
 #[derive(Clone)]
 pub(super) struct Stage {
     pub(super) nodes: Nodes,
-    /// None where one could not be created in time.
+    /// `None` for a campaign that could not be created in time.
     pub(super) campaigns: Arc<Vec<Option<Campaign>>>,
-    /// How long orders are held.
+    /// Hold of orders.
     pub(super) hold: Duration,
-    /// When the campaigns start, by the client's clock that never steps.
+    /// Start of the campaigns, by the client's clock that never jumps.
     pub(super) start: Instant,
 }
 
 impl Stage {
-    /// Waits for a moment.
+    /// Waits until a time of the plan.
     pub(super) async fn at(&self, moment_ms: i64) {
         let distance = Duration::from_millis(moment_ms.unsigned_abs());
         let moment = match moment_ms < 0 {
@@ -42,7 +42,7 @@ impl Stage {
         tokio::time::sleep_until(moment.into()).await;
     }
 
-    /// Lets everybody come, and waits until all are answered.
+    /// Runs all visits and changes, and waits until all are answered.
     pub(super) async fn play(&self, visits: Vec<Visit>, changes: Vec<Change>) {
         let mut tasks = JoinSet::new();
         for (number, visit) in visits.into_iter().enumerate() {
@@ -75,7 +75,7 @@ impl Stage {
         let key = format!("order-{user}");
         if let Some(early) = visit.early {
             self.at(early).await;
-            // Under a key of its own: it is refused for good.
+            // The claim has its own key, because its refusal is final.
             let early = format!("early-{user}");
             self.claim(campaign, &user, &early, &visit, visit.quantity)
                 .await;
@@ -93,7 +93,7 @@ impl Stage {
         if let Some(more) = visit.more {
             let key = format!("more-{user}");
             let second = self.claim(campaign, &user, &key, &visit, more).await;
-            // Refused where the limit is one unit, and the first order has it.
+            // The claim is refused if the limit is one unit and the first order has it.
             if let Some(grant) = second
                 && visit.asks_again
             {
@@ -124,7 +124,7 @@ impl Stage {
         }
     }
 
-    /// What becomes of an order.
+    /// Performs the buyer's actions on an order.
     async fn follow(&self, campaign: &Campaign, user: &str, grant: &Grant, visit: &Visit) {
         let (id, number) = (&campaign.id, grant.number);
         match visit.course {
@@ -179,7 +179,7 @@ impl Stage {
             .await;
     }
 
-    /// Asks one node after the other until there is an answer, and then once more if that is wanted.
+    /// Sends a request to one node after the other until there is an answer, and then once more if the plan says so.
     async fn ask(
         &self,
         campaign: &str,

@@ -1,18 +1,18 @@
-//! How far histories go.
+//! Bounds of the checked histories.
 
 use super::*;
 
-/// How far histories go.
+/// Bounds of the checked histories.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bounds {
-    /// For whom each node calls, one call after the other.
+    /// Users that each node calls for, one call after the other.
     pub(super) users: [&'static [u8]; NODES],
     pub(super) shares: u8,
     pub(super) failovers: u8,
     pub(super) repairs: u8,
-    /// Calls that are sent again, in all.
+    /// Maximum repeated calls in total.
     pub(super) resends: u8,
-    /// Whether one user may have many shares, so that each call is a grant of its own.
+    /// Whether one user may have many shares, so that each call makes a new grant.
     pub(super) many_a_user: bool,
     pub(super) settles: bool,
 }
@@ -36,7 +36,7 @@ impl Bounds {
         many_a_user: false,
         settles: false,
     };
-    /// The second failover may come in the middle of a repair, which then has to be done again.
+    /// The second failover may happen during a repair, which must then be repeated.
     pub(crate) const TWO_REPAIRS: Self = Self {
         repairs: 2,
         ..Self::TWO_FAILOVERS

@@ -1,4 +1,4 @@
-//! What an action makes of a state.
+//! Effects of the actions on a state.
 
 use super::*;
 
@@ -32,7 +32,7 @@ impl PartitionModel {
             _ => {
                 let call = (request.node, request.number);
                 let share = data.decide(request.user, call, &self.bounds);
-                // What a primary that is cut off appends is lost.
+                // Entries that an isolated primary appends are lost.
                 state.lost |= isolated;
                 let seq = data.log.len() as u8;
                 data.kept[request.node] = Some((request.number, Answer { share, seq }));
@@ -78,7 +78,7 @@ impl PartitionModel {
         }
     }
 
-    /// The presence call of a node: a new primary begins a new term, and the node says what it has observed.
+    /// Presence call of a node: a new primary starts a new term, and the node reports its observations.
     pub(super) fn presence(&self, state: &mut State, id: usize) {
         let node = &mut state.nodes[id];
         let at = node.server;
@@ -89,7 +89,7 @@ impl PartitionModel {
         let server_id = server.id;
         let data = &mut server.data;
         let present = data.term();
-        // Two servers may have begun a term of the same number.
+        // Two servers may have started a term with the same number.
         let conflict = node.term.number == present.number && node.term != present;
         if data.phase != Phase::Halted && (present.server != server_id || conflict) {
             data.begin(
@@ -100,11 +100,11 @@ impl PartitionModel {
         }
         let present = data.term();
         if present.number < node.term.number {
-            // A stale server: the node will look for another one.
+            // The server is stale, so the node will look for another one.
             return;
         }
         if node.term != present {
-            // The node learns the term. No answer of an earlier one counts from here on.
+            // The node learns the term. From here on, answers of earlier terms are invalid.
             node.before = node.before.or(Some(node.term));
             node.term = present;
             return;
@@ -120,8 +120,8 @@ impl PartitionModel {
         }
     }
 
-    /// Rebuilds the partition from the surviving log, the ledger and the nodes' answers. It stays halted meanwhile, and
-    /// may fail over.
+    /// Rebuilds the partition from the surviving log, the ledger and the nodes' answers. The partition stays halted
+    /// during the repair and may fail over.
     pub(super) fn repair(&self, state: &mut State) {
         let Some(at) = state
             .servers
@@ -130,7 +130,7 @@ impl PartitionModel {
         else {
             return;
         };
-        // All nodes that are alive have said what they have observed, and what they have answered.
+        // All live nodes have reported their observations and their answers.
         let observed = state
             .nodes
             .iter()
@@ -167,7 +167,7 @@ impl PartitionModel {
         state.repairing = Some(server_id);
     }
 
-    /// Lets the partition that was rebuilt go on.
+    /// Lets the rebuilt partition continue.
     pub(super) fn end_repair(&self, state: &mut State) {
         let Some(rebuilt) = state.repairing.take() else {
             return;
@@ -208,7 +208,7 @@ impl Data {
         self.phase = Phase::Gathering;
     }
 
-    /// Up to where the log still is what was observed in an earlier term.
+    /// Position up to which the log still equals the observations of an earlier term.
     fn limit(&self, before: Option<Term>) -> u8 {
         let length = self.log.len() as u8;
         let Some(before) = before else { return length };
@@ -217,7 +217,7 @@ impl Data {
         }
         let later = self.terms.iter().filter(|term| term.number > before.number);
         let last = later.map(|term| term.began).fold(length, u8::min);
-        // A term that is no part of this history has ended where it began.
+        // A term outside this history is valid only up to its start.
         match self.terms.contains(&before) {
             true => last,
             false => last.min(before.began),

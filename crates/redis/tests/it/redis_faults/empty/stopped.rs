@@ -1,5 +1,5 @@
-//! Repairers that are stopped at every step: another process does the rest of the repair, and a repairer that continues
-//! later changes nothing of it.
+//! Repairers that are stopped at every step. Another process does the rest of the repair, and a repairer that continues
+//! later changes nothing.
 
 use std::{
     future::{Future, poll_fn},
@@ -14,9 +14,9 @@ use super::*;
 /// Fate of a repairer that is stopped.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Stopped {
-    /// It was killed.
+    /// It is killed.
     Gone,
-    /// It was killed, and Redis is emptied again.
+    /// It is killed, and Redis is emptied again.
     GoneAndEmptied,
     /// It continues after another one has repaired everything.
     Late,
@@ -24,7 +24,7 @@ enum Stopped {
     Overtaken,
 }
 
-/// Runs something until it has been polled this often; its output if it is done by then.
+/// Polls a future this many times, and returns its output if it is ready by then.
 async fn for_polls<F: Future>(mut future: Pin<&mut F>, polls: usize) -> Option<F::Output> {
     let mut left = polls;
     poll_fn(move |context| {
@@ -37,7 +37,7 @@ async fn for_polls<F: Future>(mut future: Pin<&mut F>, polls: usize) -> Option<F
     .await
 }
 
-/// Repairs a partition, as soon as that may begin.
+/// Repairs a partition, as soon as the repair may start.
 async fn repaired(
     node: &RedisEngine,
     partition: PartitionId,
@@ -51,12 +51,12 @@ async fn repaired(
     }
 }
 
-/// Has a repair stop at every step, and another process repair what is left.
+/// Stops a repair at every step, and lets another process repair the rest.
 async fn stops_everywhere(stopped: Stopped) {
     let mut world = World::new(|url| Options {
         spread_from: 100,
         term_grace: Duration::from_millis(600),
-        // No call may fail, however busy the machine is.
+        // No call may fail, even on a busy machine.
         call_timeout: Duration::from_secs(10),
         ..patient(url)
     })
@@ -86,11 +86,12 @@ async fn stops_everywhere(stopped: Stopped) {
         tell(&world.harness.nodes, &world.ledger).await;
         let continues = [Stopped::Late, Stopped::Overtaken].contains(&stopped);
         let mut late = (continues && done.is_none()).then_some(repairing);
-        // Nodes have told Redis up to where the ledger is.
+        // By then, nodes have reported the ledger's positions to Redis.
         tokio::time::sleep(Duration::from_millis(150)).await;
         if stopped == Stopped::GoneAndEmptied {
             if (0..2).any(|id| !world.has_field(id, "halted")) {
-                // What the first repair has appended is lost before it is settled: as many units are withheld.
+                // The entries that the first repair appended are lost before they are settled, so this many more units
+                // are withheld.
                 withheld_max += UNSETTLED as u64;
             }
             world.flush();
@@ -99,7 +100,7 @@ async fn stops_everywhere(stopped: Stopped) {
             wait_for("the loss", lost).await;
             world.all_offered(3).await;
         }
-        // As if the dead repairer's time were over.
+        // Simulates the expiry of the dead repairer's lease.
         for id in 0..2 {
             let key = world.key(id);
             let words = ["HDEL", &key, "repairer", "repair_until"];
@@ -113,7 +114,7 @@ async fn stops_everywhere(stopped: Stopped) {
             let done = for_polls(overtakes.as_mut(), polls).await;
             let ended = tokio::time::timeout(INSIST_MAX, late).await;
             println!("the overtaken one: {ended:?}");
-            assert!(ended.is_ok(), "it does not end");
+            assert!(ended.is_ok(), "the stopped repair does not end");
             if done.is_none() {
                 println!("the other one: {:?}", overtakes.await);
             }
@@ -124,7 +125,7 @@ async fn stops_everywhere(stopped: Stopped) {
                 let repaired = second.repair(partition, &*world.ledger, false).await;
                 assert!(repaired.is_ok() || Instant::now() < until, "{repaired:?}");
             }
-            assert!(Instant::now() < until, "not repaired");
+            assert!(Instant::now() < until, "not repaired in time");
             tokio::time::sleep(PAUSE).await;
         }
         if let Some(late) = &mut late {
@@ -163,7 +164,7 @@ async fn a_repairer_that_is_overtaken_disturbs_no_other() {
     stops_everywhere(Stopped::Overtaken).await;
 }
 
-/// What the ledger has of the partitions' repairs: position, repairs and withheld units of each.
+/// The ledger's records of each partition: position, repairs and withheld units.
 async fn records(world: &World) -> Vec<String> {
     let mut records = Vec::new();
     for partition in world.harness.nodes[0].partitions() {
@@ -175,8 +176,8 @@ async fn records(world: &World) -> Vec<String> {
     records
 }
 
-/// Another process claims the repair in the ledger at every step, as one that repairs on another primary does. Redis
-/// still takes the first process for the repairer. The first one changes nothing more in the ledger.
+/// Another process claims the repair in the ledger at every step, as a repairer on another primary does. Redis still
+/// records the first process as the repairer. The first process changes nothing more in the ledger.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_repairer_on_an_isolated_primary_changes_nothing_in_the_ledger() {
     let mut world = World::new(|url| Options {
@@ -220,7 +221,7 @@ async fn a_repairer_on_an_isolated_primary_changes_nothing_in_the_ledger() {
                 world.ledger.claim_repair(&attempt).await.unwrap();
                 claimed.push(attempt);
             }
-            // Steps before the claim are passed fast; it is stopped often after that.
+            // Steps before the claim are skipped quickly. Later steps are stopped often.
             polls = match (is_claimed, has_begun) {
                 (true, _) => polls + 16,
                 (false, true) => unclaimed + 8,
@@ -233,8 +234,8 @@ async fn a_repairer_on_an_isolated_primary_changes_nothing_in_the_ledger() {
             let before = records(&world).await;
             let ended = tokio::time::timeout(INSIST_MAX, repairing).await;
             println!("claimed: {has_begun}, next after {polls} polls: {ended:?}");
-            assert!(ended.is_ok(), "it does not end");
-            // If the first process had not begun, its attempt is a later one.
+            assert!(ended.is_ok(), "the stopped repair does not end");
+            // If the first process had not started, its own attempt is a later one.
             let mut is_stale = true;
             for attempt in claimed {
                 let last = world.ledger.last_attempt(attempt.partition).await;
@@ -252,7 +253,7 @@ async fn a_repairer_on_an_isolated_primary_changes_nothing_in_the_ledger() {
                 let repaired = second.repair(partition, &*world.ledger, false).await;
                 assert!(repaired.is_ok() || Instant::now() < until, "{repaired:?}");
             }
-            assert!(Instant::now() < until, "not repaired");
+            assert!(Instant::now() < until, "not repaired in time");
             tokio::time::sleep(PAUSE).await;
         }
         world.check(target, SOME, 0).await;
@@ -266,11 +267,11 @@ async fn a_repairer_on_an_isolated_primary_changes_nothing_in_the_ledger() {
 
 /// Number of a transfer that no log of these tests reaches.
 const LATER_TRANSFER: u64 = 1 << 40;
-/// Units that one part sends to another, by hand: they are in the journal of the sender.
+/// Units that one shard sends to another by a script. They are in the sender's journal.
 const SENT: u32 = 5;
 
-/// One of two parts of a sale is lost, and its repair stops at every step. Another process repairs it, and the part
-/// that has lost nothing sends it units. Late steps of the stopped repair take none of them away.
+/// One of two shards of a sale is lost, and its repair stops at every step. Another process repairs it, and the other
+/// shard sends it units. Late steps of the stopped repair do not remove these units.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn late_steps_take_no_units_away_that_are_sent_after_a_repair() {
     let mut world = World::new(|url| Options {
@@ -304,13 +305,13 @@ async fn late_steps_take_no_units_away_that_are_sent_after_a_repair() {
             while !world.is_open() {
                 let repaired = second.repair(partition, &*world.ledger, false).await;
                 assert!(repaired.is_ok() || Instant::now() < until, "{repaired:?}");
-                assert!(Instant::now() < until, "not repaired");
+                assert!(Instant::now() < until, "not repaired in time");
                 tokio::time::sleep(PAUSE).await;
             }
             send(&world, target.id);
             let ended = tokio::time::timeout(INSIST_MAX, late).await;
             println!("the late one: {ended:?}");
-            assert!(ended.is_ok(), "it does not end");
+            assert!(ended.is_ok(), "the stopped repair does not end");
         } else {
             drop(late);
         }
@@ -324,8 +325,8 @@ async fn late_steps_take_no_units_away_that_are_sent_after_a_repair() {
     }
 }
 
-/// A part that has lost nothing knows a later transfer of the lost part than the ledger has entries, because the ledger
-/// was set back. The lost part is repaired all the same, and units move between both parts as before.
+/// The ledger was set back, so a shard that lost nothing knows later transfers of the lost shard. The lost shard is
+/// repaired, and units move between both as before.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_part_is_repaired_with_a_ledger_that_was_set_back() {
     let mut world = World::new(|url| Options {
@@ -361,7 +362,7 @@ async fn a_part_is_repaired_with_a_ledger_that_was_set_back() {
     world.harness.replay(&answers).await;
 }
 
-/// Has partition 0 lose everything, and waits until all nodes have noticed.
+/// Makes partition 0 lose everything, and waits until all nodes have noticed.
 async fn lose_first(world: &World) {
     let pattern = world.key(0).replace(":partition", ":*");
     let script = "for _, key in ipairs(redis.call('KEYS', ARGV[1])) do redis.call('DEL', key) end";
@@ -377,7 +378,7 @@ async fn lose_first(world: &World) {
     wait_for("the halt", || world.harness.nodes.iter().all(halted)).await;
 }
 
-/// Begins a transfer from the part in partition 1 to that in partition 0, as `transfer_out.lua` does.
+/// Starts a transfer from the shard on partition 1 to that on partition 0, as `transfer_out.lua` does.
 fn send(world: &World, campaign: CampaignId) {
     let part = world
         .key(1)

@@ -1,5 +1,5 @@
-//! Facts of campaigns: what was changed on one side alone is named, a change in flight is not, and an engine that has
-//! lost entries is not compared.
+//! Facts of campaigns. A change on one side only is reported, and a change in flight is not. An engine that has lost
+//! entries is not compared.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -26,7 +26,7 @@ async fn row(world: &World, target: Target) -> CampaignFacts {
     found.unwrap().facts()
 }
 
-/// Restates a campaign's row, as somebody would change it by hand.
+/// Restates a campaign's row, like a manual change.
 async fn change(world: &World, target: Target, becomes: CampaignFacts) {
     static LAST: AtomicU32 = AtomicU32::new(1);
     let action = Action {
@@ -71,7 +71,7 @@ fn kinds(compared: &ComparedCampaign) -> Vec<DifferenceKind> {
     compared.differences().iter().map(|it| it.kind).collect()
 }
 
-/// The hash of a campaign's part.
+/// Key of the hash of a campaign's shard.
 fn hash(world: &World, partition: PartitionId, target: Target) -> String {
     key(&world.harness, partition, target, "")
 }
@@ -108,8 +108,12 @@ async fn a_change_in_flight_is_no_difference_and_is_not_reverted() {
                 assert_eq!(kinds(&found), [], "{spread} {partition:?}");
             }
         }
-        assert_eq!(row(&world, target).await, before, "nothing is settled");
-        // Beside it somebody has raised the stock by hand.
+        assert_eq!(
+            row(&world, target).await,
+            before,
+            "the change is not settled"
+        );
+        // At the same time, an operator raises the stock in the ledger only.
         let raised = CampaignFacts {
             supply: before.supply.map(|supply| supply + 5),
             ..before
@@ -183,7 +187,7 @@ async fn a_part_that_differs_is_named_and_not_repaired_alone() {
     assert_eq!(found.restated_row(), Err(CampaignRefusal::PartPhase));
 }
 
-/// An older Redis has an older price, and a log that ends before the ledger's position: the loss is repaired first.
+/// An older Redis has an older price, and its log ends before the ledger's position. The loss is repaired first.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_engine_that_has_lost_entries_is_not_compared() {
     let mut world = World::new(false).await;
@@ -226,7 +230,7 @@ async fn a_halted_partition_is_not_compared() {
     }
 }
 
-/// A price that was set by SQL while a change of the terms is in flight: settlement would replace it unseen.
+/// A price is set by SQL while a change of the terms is in flight. Settlement would overwrite it unnoticed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_row_changed_under_a_change_of_the_terms_is_named() {
     for spread in [false, true] {
@@ -276,7 +280,8 @@ async fn a_campaign_with_entries_in_quarantine_is_not_compared() {
     assert_eq!(found, quarantined);
 }
 
-/// A campaign whose hash makes no sense keeps no other one from being compared, and the pass is not a whole one.
+/// A campaign with an unreadable hash does not prevent the comparison of others, but the pass does not count as
+/// complete.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_walk_goes_past_a_campaign_that_cannot_be_read() {
     let mut world = World::new(false).await;
@@ -287,7 +292,7 @@ async fn the_walk_goes_past_a_campaign_that_cannot_be_read() {
     world.settle().await;
     assert_eq!(world.pass().await, Counts::default());
     let before = passed_at(&world.monitor);
-    // Campaigns are walked through in the order of their ids.
+    // Campaigns are walked in the order of their ids.
     targets.sort_by_key(|target| target.id);
     let broken = targets[0];
     let home_of_broken = home(&world, broken);
@@ -305,7 +310,7 @@ async fn the_walk_goes_past_a_campaign_that_cannot_be_read() {
     let until = Instant::now() + PASS_MAX;
     while counts(&world.monitor) != one(DifferenceKind::SupplyDiffers, 2) {
         assert!(Instant::now() < until, "{:?}", counts(&world.monitor));
-        // What cannot be read is an error of the step.
+        // An unreadable campaign is an error of the step.
         drop(world.reconciliation.reconcile().await);
     }
     let findings = world.monitor.findings();

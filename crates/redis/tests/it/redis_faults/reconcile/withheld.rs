@@ -1,4 +1,4 @@
-//! Units that repairs withhold, as the comparison of engine and ledger counts them.
+//! Withheld units of repairs in the comparison of engine and ledger.
 
 use qiang_core::ports::{RepairAttempt, RepairRecord, RepairStore as _, WithheldRecord};
 use qiang_testkit::campaign::OPENS;

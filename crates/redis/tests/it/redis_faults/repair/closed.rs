@@ -1,11 +1,11 @@
-//! A campaign is closed, the ledger has that, and a failover loses it.
+//! A campaign is closed and settled, and a failover loses the close.
 
 use super::*;
 
-/// Units of a sale that an earlier repair had withheld.
+/// Units of a sale withheld by an earlier repair.
 const WITHHELD: u32 = 3;
 
-/// The close has given back what was withheld, so it stays given back: the books are closed with it.
+/// The close has returned the withheld units. The repair must not withhold them again, so that the sums stay right.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_close_has_given_back_what_was_withheld() {
     let world = World::new().await;

@@ -1,5 +1,5 @@
-//! Keys of a campaign that are deleted, expire, or are overwritten by hand while it is open: no user gets more than the
-//! limit, and the campaign is rebuilt automatically.
+//! Keys of an open campaign are deleted, expire, or are overwritten manually. No user gets more than the limit, and the
+//! campaign is rebuilt automatically.
 
 use qiang_core::{
     book::{PaymentOutcome, Reply},
@@ -27,7 +27,8 @@ const DAMAGES: [Damage; 4] = [
 ];
 
 impl World {
-    /// One whose servers do not fail: a busy machine may take its time. Campaigns may be spread over both partitions.
+    /// A world for servers that do not fail, with long timeouts for busy machines. Campaigns may be spread over both
+    /// partitions.
     async fn calm(is_spread: bool) -> Self {
         let mut options = options(String::new());
         options.call_timeout = Duration::from_secs(10);
@@ -67,7 +68,7 @@ impl World {
         self.server().call(words).unwrap();
     }
 
-    /// Keeps the present value of a key beside it.
+    /// Copies the current value of a key.
     fn keep(&self, key: &str) {
         self.call(&["COPY", key, "older", "REPLACE"]);
     }
@@ -89,7 +90,7 @@ impl World {
     }
 }
 
-/// Damages a key of a campaign. Then all users with a grant claim again, and so do others. Unless the campaigns are
+/// Damages a key of a campaign. Then users with a grant claim again, and other users claim. Unless campaigns are
 /// spread, no partition halts.
 async fn check_damaged(is_sale: bool, rest: &str, damage: Damage, is_spread: bool) {
     println!(
@@ -117,7 +118,7 @@ async fn check_damaged(is_sale: bool, rest: &str, damage: Damage, is_spread: boo
     let again = answers.iter().map(|(claim, _)| claim.clone()).collect();
     world.harness.ask_all(again).await;
     for order in orders {
-        // The same payment again is answered as before.
+        // A repeated payment gets the same reply.
         world.pay(order).await;
     }
     answers.extend(world.grant(60, 80).await);
@@ -126,12 +127,12 @@ async fn check_damaged(is_sale: bool, rest: &str, damage: Damage, is_spread: boo
         let mut all = node.partitions().into_iter();
         all.all(|partition| node.state(partition) == PartitionState::Open)
     };
-    // A node may not know yet that a repair is over.
+    // A node may not know yet that a repair has finished.
     wait_for("open partitions", || {
         world.harness.nodes.iter().all(is_open)
     })
     .await;
-    // Every user is answered on both nodes as before the damage.
+    // Every user gets the same answer on both nodes as before the damage.
     world.harness.replay(&answers).await;
     settling.abort();
     drop(settling.await);
@@ -142,7 +143,7 @@ async fn check_damaged(is_sale: bool, rest: &str, damage: Damage, is_spread: boo
     }
 }
 
-/// The keys of a buyer with more of them than his row takes.
+/// Keys of a buyer with more keys than fit in the row.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_keys_of_a_sale() {
     for damage in DAMAGES {
@@ -176,7 +177,7 @@ impl World {
         claimed[0].1.outcome.grant().unwrap().number
     }
 
-    /// Waits until the numbers of both campaigns can be read.
+    /// Waits until the tallies of both campaigns are readable.
     async fn tallied(&self) {
         let until = Instant::now() + REPAIRED_MAX;
         for target in [self.sale, self.packet] {
@@ -192,7 +193,7 @@ impl World {
         OrderId { campaign, number }
     }
 
-    /// Pays an order, once a node answers.
+    /// Pays an order, as soon as a node answers.
     pub(super) async fn pay(&self, number: u32) {
         let order = self.order(number);
         let until = Instant::now() + REPAIRED_MAX;
@@ -257,7 +258,7 @@ damaged_keys! {
     the_shares_of_a_part_of_a_packet: false ":shares" true;
 }
 
-/// Both parts of a spread campaign are damaged at once, one of them in a partition that nobody calls.
+/// Both shards of a spread campaign are damaged at once, one of them on a partition that gets no calls.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_damaged_parts_are_rebuilt_together() {
     for rest in [":users", ":orders"] {
@@ -283,7 +284,7 @@ async fn two_damaged_parts_are_rebuilt_together() {
     }
 }
 
-/// While the ledger does not have its entries, a damaged campaign waits, and all others of its partition are decided.
+/// Until the ledger has its entries, a damaged campaign waits. All others of its partition are decided.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_damaged_campaign_keeps_no_other_from_being_decided() {
     let mut world = World::calm(false).await;
@@ -320,7 +321,7 @@ async fn a_damaged_campaign_keeps_no_other_from_being_decided() {
     assert_eq!(blocking(|| world.repairs()), 0);
 }
 
-/// A stock that was changed, and a pause, are as before.
+/// A changed stock and a pause are the same after the rebuild.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_campaign_had_beside_its_rows_is_rebuilt() {
     let world = World::calm(false).await;

@@ -1,16 +1,15 @@
-//! What comes after a repair: a process that was stopped between reading the log and settling it, and units that are
-//! given back.
+//! Events after a repair: a process that stopped between reading the log and settling it, and released units.
 
 use qiang_core::ports::SettlementStore as _;
 
 use super::*;
 
-/// More than one step of settlement takes.
+/// More entries than one step of settlement reads.
 const READ_MAX: usize = 4_096;
 
-/// A node reads entries to settle them and is stopped. A failover loses them; nobody else has observed the last of
-/// them. The partition is repaired and goes on. What the node then brings is not settled in the place of what was
-/// granted since.
+/// A node reads entries to settle them and is stopped. A failover loses the entries, and no other node has observed the
+/// last of them. The partition is repaired and continues. The node then tries to settle its old entries. They must not
+/// replace later grants.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn entries_of_a_lost_epoch_are_settled_by_nobody() {
     let world = World::new().await;
@@ -39,7 +38,7 @@ async fn entries_of_a_lost_epoch_are_settled_by_nobody() {
     let from = Instant::now();
     world.fail_over();
     world.repaired(from).await;
-    // More than the node has read.
+    // More entries than the node has read.
     world.grant(2 * CLAIMS, 3 * CLAIMS).await;
     for (partition, entries) in read {
         let before = world.ledger.settled(partition).await.unwrap();
@@ -50,8 +49,8 @@ async fn entries_of_a_lost_epoch_are_settled_by_nobody() {
     world.close().await;
 }
 
-/// A repair knows of four grants of a lazy packet, and that two more were made. When what it has withheld is given
-/// back, nobody gets a number that somebody else may have been told, and the money is all there at the end.
+/// A repair knows of four grants of a lazy packet, and that two more were made. When the withheld units are released,
+/// no user gets a number that another user may have been answered with. All the money is there at the end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn released_grants_of_a_lazy_packet_have_numbers_of_their_own() {
     const SHARES: usize = 10;
@@ -104,7 +103,7 @@ async fn released_grants_of_a_lazy_packet_have_numbers_of_their_own() {
         "funded",
         &claimed,
     ]);
-    // A ledger that knows nothing of it.
+    // A ledger without any record of the campaign.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ledger.db");
     let ledger = SqliteLedger::open(&path, ManualClock::new(OPENS)).unwrap();

@@ -1,5 +1,5 @@
-//! A closed sale has entries that are deleted from the log before they are settled: payments that arrived late, and
-//! returns. The repair restores them, though nothing of the sale is due and the ledger has it as closed.
+//! Entries of a closed sale are deleted from the log before they are settled: late payments and returns. The repair
+//! restores them, although the sale has no due work and is closed in the ledger.
 
 use qiang_core::{
     book::{PaymentOutcome, Reply},
@@ -10,11 +10,11 @@ use qiang_core::{
 
 use super::{log_gap::Fault, *};
 
-/// Orders of the sale, all of them paid. Every other one is returned after the close; the others are paid again.
+/// Orders of the sale, all paid. Every other one is returned after the close, and the others are paid again.
 const ORDERS: u32 = 16;
 
 impl World {
-    /// Has a node pay all orders of the sale and close it, and settles that. Returns the orders' numbers.
+    /// Pays all orders of the sale on a node, closes the sale, and settles that. Returns the orders' numbers.
     async fn close_sale(&self, node: &RedisEngine) -> Vec<u32> {
         let mut numbers = Vec::new();
         for n in 0..ORDERS {
@@ -38,7 +38,7 @@ impl World {
         numbers
     }
 
-    /// Has a node return every other order, and pays the others again.
+    /// Returns every other order on a node, and pays the others again.
     async fn make_late_steps(&self, node: &RedisEngine, numbers: &[u32]) {
         for (n, number) in numbers.iter().enumerate() {
             let order = self.order(*number);
@@ -52,7 +52,7 @@ impl World {
         }
     }
 
-    /// Has a node take a payment of an order.
+    /// Reports a payment of an order on a node.
     async fn pay_by(&self, node: &RedisEngine, number: u32, name: &str) -> PaymentOutcome {
         let command = Command::Pay {
             order: self.order(number),
@@ -66,7 +66,7 @@ impl World {
         }
     }
 
-    /// Every order of the sale has one price to be refunded, and its steps are settled.
+    /// Checks that one price is due as a refund for every order of the sale, and that the steps are settled.
     async fn check_late_steps(&self, numbers: &[u32]) {
         for number in numbers {
             let owed = self.ledger.owed(self.order(*number)).await.unwrap();
@@ -110,7 +110,7 @@ async fn late_steps_of_a_closed_sale_deleted_from_the_log_are_restored() {
     }
 }
 
-/// Steps are deleted from the log, and a failover loses further ones before settlement has found that.
+/// Steps are deleted from the log. Before settlement finds that, a failover loses later ones.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn late_steps_of_a_closed_sale_are_restored_by_the_repair_of_a_loss() {
     let world = World::unbroken(false).await;

@@ -1,5 +1,5 @@
-//! Redis keeps the highest position that the ledger ever had. So a log that was deleted by hand is distinguished from a
-//! ledger that was set back: only the first one is repaired automatically.
+//! Redis stores the highest position that the ledger ever had. This distinguishes a deleted log from a ledger that was
+//! set back. Only a deleted log is repaired automatically.
 
 use qiang_core::ports::{QuarantineStore as _, SettlementStore as _};
 
@@ -9,7 +9,7 @@ use super::{
 };
 
 impl World {
-    /// Redis' highest position of the ledger, of the partition that has a tag.
+    /// Redis' highest position of the ledger, for the partition with this tag.
     fn position_of(&self, tag: &str) -> u64 {
         let key = format!("{}:{{{tag}}}:partition", self.harness.options.prefix);
         let reply = self.server().call(&["HGET", &key, "ledger_position"]);
@@ -33,7 +33,7 @@ impl World {
         });
     }
 
-    /// An empty ledger finds that entries are missing, and no partition halts.
+    /// Checks that an empty ledger finds missing entries and no partition halts.
     async fn check_set_back(&self) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("old.db");
@@ -61,7 +61,7 @@ async fn ledger_that_was_set_back_halts_nothing() {
     world.check().await;
 }
 
-/// At `maxmemory` settled entries leave the log at once. The position is kept with the same step.
+/// At `maxmemory`, settled entries leave the log at once. The same step stores the position.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ledger_position_is_kept_at_maxmemory() {
     let world = World::unbroken(false).await;
@@ -101,8 +101,7 @@ async fn ledger_position_is_not_past_the_log() {
     }
 }
 
-/// A process that has found a gap and repairs nothing halts nothing. When it is to repair later, the gap is of an epoch
-/// that is over.
+/// A process that finds a gap but does not repair halts nothing. If it repairs later, the gap belongs to an old epoch.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn log_gap_halts_only_where_it_is_to_be_repaired() {
     let world = World::unbroken(false).await;
@@ -144,8 +143,8 @@ async fn log_gap_halts_only_where_it_is_to_be_repaired() {
     world.check_complete().await;
 }
 
-/// Entries that a repair has appended are deleted before they are settled. Before settlement finds that, a failover
-/// loses further entries, and the partition halts because of them. The ledger was not set back: the repair goes by it.
+/// Entries appended by a repair are deleted before they are settled. Before settlement finds that, a failover loses
+/// more entries, and the partition halts because of them. The ledger was not set back, so the repair trusts it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn log_gap_in_a_partition_that_has_lost_entries_is_repaired() {
     let world = World::unbroken(false).await;

@@ -1,5 +1,5 @@
-//! Unsettled entries are deleted from a partition's log by hand: the partition notices and repairs this automatically,
-//! every acknowledged grant reaches the ledger, and nothing is withheld.
+//! Unsettled entries are deleted manually from a partition's log. The partition notices and repairs this automatically,
+//! every acknowledged grant reaches the ledger, and no unit is withheld.
 
 use qiang_core::ports::{LedgerError, QuarantineStore as _, SettlementStore as _};
 use qiang_worker::settlement::{StepError, StepResult};
@@ -9,7 +9,7 @@ use super::*;
 /// Orders that are paid before the fault.
 const PAID: usize = 20;
 
-/// What happens to a log.
+/// Damage to a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fault {
     /// `DEL` of the stream.
@@ -37,14 +37,14 @@ impl World {
         format!("{}:{{{tag}}}:log", self.harness.options.prefix)
     }
 
-    /// Number of a partition's repairs that have finished.
+    /// Number of finished repairs of a partition.
     pub(super) fn repairs_of(&self, tag: &str) -> i64 {
         let key = format!("{}:{{{tag}}}:repairs", self.harness.options.prefix);
         let reply = self.server().call(&["LLEN", &key]).unwrap();
         reply.integer().unwrap()
     }
 
-    /// Partitions with entries that the ledger does not have, and the ledger's positions.
+    /// Partitions with unsettled entries, and the ledger's positions.
     async fn unsettled(&self) -> Vec<(&'static str, u64)> {
         let mut unsettled = Vec::new();
         for (tag, partition) in TAGS.into_iter().zip((0..).map(PartitionId)) {
@@ -56,7 +56,7 @@ impl World {
         unsettled
     }
 
-    /// Makes a fault in every log with unsettled entries. Returns the partitions with their numbers of repairs.
+    /// Damages every log with unsettled entries. Returns the partitions with their numbers of repairs.
     pub(super) async fn break_logs(&self, fault: Fault) -> Vec<(&'static str, i64)> {
         let unsettled = self.unsettled().await;
         assert!(!unsettled.is_empty());
@@ -93,7 +93,7 @@ impl World {
         assert!(changed > Some(0), "{fault:?} of {log}: {changed:?}");
     }
 
-    /// Waits until partitions have one more repair each than before, and grant again.
+    /// Waits until each partition has been repaired once more and grants again.
     pub(super) async fn repaired_again(&self, broken: &[(&str, i64)]) {
         wait_for("the repair", || {
             let mut all = broken.iter();
@@ -102,7 +102,7 @@ impl World {
         .await;
     }
 
-    /// Whether all nodes have all partitions as open.
+    /// Whether all nodes consider all partitions open.
     fn is_open(&self) -> bool {
         let open = |node: &RedisEngine| {
             let mut all = node.partitions().into_iter();
@@ -111,7 +111,7 @@ impl World {
         self.harness.nodes.iter().all(open)
     }
 
-    /// Nothing is in quarantine, and nothing is withheld.
+    /// Checks that no entry is in quarantine and no unit is withheld.
     pub(super) async fn check_complete(&self) {
         let withheld = [self.sale, self.packet].map(|target| self.withheld(target));
         assert_eq!(withheld, [0, 0]);
@@ -120,7 +120,7 @@ impl World {
     }
 }
 
-/// Whether settlement has found that entries are missing from the log.
+/// Whether settlement has found missing entries in the log.
 pub(super) fn is_log_gap(step: &Result<StepResult, StepError>) -> bool {
     matches!(step, Err(StepError::Log(LedgerError::LogGone { .. })))
 }
@@ -146,7 +146,7 @@ async fn check_gap(fault: Fault, settles_before: bool, is_spread: bool) {
     world.repaired_again(&broken).await;
     world.harness.replay(&answers).await;
     for number in &paid {
-        // The same payment again is answered as before.
+        // A repeated payment gets the same reply.
         world.pay(*number).await;
     }
     answers.extend(world.grant(2 * CLAIMS, 3 * CLAIMS).await);
@@ -203,7 +203,7 @@ async fn log_deleted_under_load_loses_no_grant() {
         let answers = load.stop().await;
         settling.abort();
         drop(settling.await);
-        // The last gap may be found only now. The other node learns later that it is repaired.
+        // The last gap may be found only now. The other node learns of its repair later.
         world.settle().await;
         wait_for("all partitions", || world.is_open()).await;
         world.check().await;
@@ -225,7 +225,7 @@ async fn entries_of_a_repair_that_are_deleted_are_appended_again() {
         for (tag, _) in &broken {
             let partition = PartitionId(tag[1..].parse().unwrap());
             let node = &world.harness.nodes[1];
-            // One step finds the gap, and settles nothing of what the repair appends.
+            // One step finds the gap and settles no entry that the repair appends.
             let found = settle_once(node, &*world.ledger, partition, ENTRIES_MAX).await;
             assert!(is_log_gap(&found), "{found:?}");
         }
@@ -237,7 +237,7 @@ async fn entries_of_a_repair_that_are_deleted_are_appended_again() {
     world.close().await;
 }
 
-/// Entries that are settled may go: no partition halts.
+/// Settled entries may be deleted: no partition halts.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn settled_log_that_is_deleted_halts_nothing() {
     let world = World::unbroken(false).await;

@@ -1,10 +1,10 @@
-//! A repair that breaks off and begins again, and repairs that follow one another.
+//! Repairs that stop and start again, and repairs that follow one another.
 
 use super::*;
 use crate::redis_faults::harness::calls_of;
 
-/// A repair breaks off again and again behind a campaign of which it has withheld units: no more are withheld than by
-/// one that comes through.
+/// A repair fails repeatedly after a campaign with withheld units. The attempts together withhold no more than one
+/// successful repair.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_repair_that_is_repeated_withholds_no_more() {
     let mut world = World::new().await;
@@ -25,7 +25,7 @@ async fn a_repair_that_is_repeated_withholds_no_more() {
         let (record, node) = (&world.harness.record, &world.harness.nodes[1]);
         record.ask(node, &target.one("last")).await.unwrap();
     }
-    // The other node has observed all entries, and does not know what was in this one's.
+    // The other node has observed all entries, but does not know what this node's answers were.
     world.repairs.remove(0).abort();
     world.harness.nodes.remove(0).abort();
     world.fail_over();
@@ -33,7 +33,7 @@ async fn a_repair_that_is_repeated_withholds_no_more() {
     let prefix = world.harness.options.prefix.clone();
     let key = |tag: &str, target: &Target| format!("{prefix}:{{{tag}}}:c:{}", target.id);
     let call = |words: &[&str]| blocking(|| server.call(words).unwrap());
-    // The last campaign of each partition cannot be read for a while.
+    // The last campaign of each partition is unreadable for a while.
     let mut broken = Vec::new();
     for tag in ["p00", "p01"] {
         let mut keys = sales.iter().map(|target| key(tag, target));
@@ -52,7 +52,7 @@ async fn a_repair_that_is_repeated_withholds_no_more() {
     };
     let all_withhold = || withheld_of_sound().iter().all(|units| *units > 0);
     wait_for("the first attempts in both partitions", all_withhold).await;
-    // An attempt that fails deletes the fields that say whose the repair is.
+    // A failed attempt deletes the fields of its lease.
     let failed = || blocking(|| calls_of(server, "hdel"));
     let first = failed();
     let more = 3 * broken.len() as u64;
@@ -69,8 +69,8 @@ async fn a_repair_that_is_repeated_withholds_no_more() {
     world.close().await;
 }
 
-/// Two grants of a lazy packet that nobody can name are written down, and their units are given back. Later repairs
-/// know them, whatever Redis has lost: they withhold no more, and nobody gets their numbers.
+/// Two grants of a lazy packet that no node can name are recorded, and their units are released. Later repairs know
+/// them even if Redis has lost everything. They withhold no further units, and no user gets those numbers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lazy_packet_is_not_withheld_again() {
     let mut harness = Harness::new(Options {
@@ -96,7 +96,7 @@ async fn a_lazy_packet_is_not_withheld_again() {
     };
     assert_eq!(claim(0..4).await, [1, 2, 3, 4]);
 
-    // A node that is gone has observed two more.
+    // A dead node has observed two more entries.
     let prefix = format!("{}:{{p00}}", harness.options.prefix);
     let server = crate::redis_faults::harness::shared().primary();
     let call = |words: &[&str]| blocking(|| server.call(words).unwrap());
@@ -126,7 +126,7 @@ async fn a_lazy_packet_is_not_withheld_again() {
 
     for (user, number) in [(6, 8), (7, 9), (8, 10)] {
         if user == 7 {
-            // The ledger alone knows the packet.
+            // Only the ledger knows the packet.
             call(&["DEL", &key, &format!("{key}:users")]);
         }
         node.unite(partition, ledger).await.unwrap();

@@ -1,4 +1,4 @@
-//! Orders that are returned in parts, when Redis loses some of the returns.
+//! Partial returns of orders, when Redis loses some of them.
 
 use qiang_core::{
     book::{OrderView, Refusal, Reply},
@@ -10,12 +10,12 @@ use qiang_core::{
 
 use super::*;
 
-/// What Redis loses.
+/// Data that Redis loses.
 #[derive(Clone, Copy, PartialEq)]
 enum Loss {
-    /// The last return, of which the ledger has nothing.
+    /// The last return, which is not settled.
     Last,
-    /// The last return, which the ledger has.
+    /// The last return, which is settled.
     Settled,
     /// Everything.
     All,
@@ -77,7 +77,7 @@ async fn loses_a_return(loss: Loss) {
     }
     world.repaired(from).await;
 
-    // Both returns have happened, each once, and the order has one unit.
+    // Both returns have taken effect, each once, and the order has one unit left.
     let view = node.order(order).await.unwrap().unwrap();
     let state = view.grant.order.unwrap();
     assert_eq!(

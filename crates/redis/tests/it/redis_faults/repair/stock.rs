@@ -1,4 +1,4 @@
-//! The stock of a sale is changed, and a failover loses the entry that says so.
+//! Changes of a sale's stock, when a failover loses their entry.
 
 use qiang_core::{
     book::Reply,
@@ -9,10 +9,10 @@ use qiang_core::{
 use super::*;
 use crate::redis_faults::harness::winners;
 
-/// Users who ask when all is repaired.
+/// Users that claim after the repair.
 const LATER: usize = 60;
 
-/// What the ledger has of the change when Redis loses it.
+/// State of the change in the ledger when Redis loses it.
 #[derive(Clone, Copy, PartialEq)]
 enum Known {
     Nothing,
@@ -20,7 +20,7 @@ enum Known {
     Quarantined,
 }
 
-/// Of a sale that has granted `CLAIMS` units the stock is set, and a failover loses it, with the grants that followed.
+/// Sets the stock of a sale with `CLAIMS` granted units. A failover loses the change and the later grants.
 async fn loses_a_change(known: Known, to: u64) {
     let world = World::new().await;
     let campaign = world.sale.id;
@@ -34,7 +34,7 @@ async fn loses_a_change(known: Known, to: u64) {
         stock: to,
     };
     let Ok(Reply::Acted(changed)) = node.submit(command).await else {
-        panic!("the stock is not changed");
+        panic!("the stock cannot be changed");
     };
     assert_eq!(
         (changed.supply, changed.remaining),
@@ -71,7 +71,7 @@ async fn loses_a_change(known: Known, to: u64) {
         tally.unwrap().unwrap()
     };
     assert_eq!(tally().await.supply, stock);
-    // Users get what is left, and no more.
+    // Users get exactly the rest of the stock.
     let left = tally().await.remaining as usize;
     let later = (0..LATER).map(|n| world.sale.one(&format!("later-{n}")));
     let later = world.harness.ask_all(later.collect()).await;
@@ -94,7 +94,7 @@ async fn loses_a_change(known: Known, to: u64) {
     assert_eq!(record.granted + record.returned, stock);
 }
 
-/// Settles what is in quarantine, and what waits for it.
+/// Settles all quarantined entries and their waiting entries.
 async fn redrive(world: &World) {
     let aside = world.ledger.list_quarantined(None, 1_000).await.unwrap();
     for quarantined in aside {
@@ -103,7 +103,7 @@ async fn redrive(world: &World) {
     }
 }
 
-/// An operator was told that the stock is smaller, so the ledger has it: no unit that was taken out is granted.
+/// A settled decrease of the stock survives, because an operator got its answer. No removed unit is granted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lower_stock_that_the_ledger_has_stays_lower() {
     loses_a_change(Known::Settled, CLAIMS as u64 + 40).await;
@@ -114,13 +114,13 @@ async fn a_higher_stock_that_the_ledger_has_stays_higher() {
     loses_a_change(Known::Settled, STOCK_MAX).await;
 }
 
-/// The ledger has the entry in quarantine: that is as good.
+/// The same if the entry is in quarantine.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lower_stock_in_quarantine_stays_lower() {
     loses_a_change(Known::Quarantined, CLAIMS as u64 + 40).await;
 }
 
-/// Nobody was told of it: the stock is what it was, on both sides.
+/// If no node or ledger knows the change, the stock stays the same on both sides.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stock_that_nobody_was_told_is_as_before() {
     loses_a_change(Known::Nothing, CLAIMS as u64 + 40).await;

@@ -1,5 +1,5 @@
-//! A campaign that the ledger cannot read is taken out of service by a repair. The others of its partition grant again,
-//! and the campaign does too once its row is mended and its quarantine is redriven.
+//! A repair takes a campaign out of service if its row in the ledger is unreadable. Other campaigns of the partition
+//! grant again. The campaign does too once its row is mended and its quarantine is redriven.
 
 use std::{
     future::{Future, poll_fn},
@@ -19,7 +19,7 @@ const UNITS: u32 = 1_000;
 const PARTITION: PartitionId = PartitionId(0);
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// One partition with two sales, of which the ledger cannot read one.
+/// One partition with two sales, one of them unreadable in the ledger.
 struct Scene {
     server: Standalone,
     harness: Harness,
@@ -77,7 +77,7 @@ impl Scene {
         self.call(&["HEXISTS", &self.key("partition"), field]) == Some(1)
     }
 
-    /// Whether a repair has taken the sale out of service, and its keys are gone.
+    /// Whether a repair has taken the sale out of service and removed its keys.
     fn is_out(&self) -> bool {
         let hash = self.key(&format!("c:{}", self.bad.id));
         self.has_field(&format!("unreadable:{}", self.bad.id))
@@ -89,7 +89,7 @@ impl Scene {
         self.harness.ask_all(claims).await
     }
 
-    /// Settles or quarantines everything, and tells the nodes.
+    /// Settles or quarantines everything, and reports the position to the nodes.
     async fn settle(&self) {
         let until = Instant::now() + REPAIRED_MAX;
         let node = &self.harness.nodes[1];
@@ -153,7 +153,7 @@ impl Scene {
                 let answers = self.server.primary().call(&["HVALS", &self.key("answers")]);
                 let answers = answers.unwrap();
                 let texts = answers.array().iter().filter_map(|it| it.text());
-                // LOSS ATTEMPT ALL-FROM, once the last chunk is there.
+                // The value is `LOSS ATTEMPT ALL-FROM` once the last chunk is there.
                 texts
                     .filter(|it| it.split(' ').count() == 3 && !it.contains('\n'))
                     .count()
@@ -187,14 +187,14 @@ impl Scene {
         assert!(reason.contains(because), "{reason}");
     }
 
-    /// The sale grants again without a call of any user.
+    /// Waits until the sale grants again without a user's call.
     async fn returned(&self) {
         let hash = self.key(&format!("c:{}", self.bad.id));
         wait_for("the sale", || self.call(&["EXISTS", &hash]) == Some(1)).await;
         assert!(!self.has_field(&format!("unreadable:{}", self.bad.id)));
     }
 
-    /// Nothing is lost, and nothing is there twice.
+    /// Checks that nothing is lost or doubled.
     async fn check(&self) {
         self.settle().await;
         let quarantined = self.ledger.list_quarantined(None, 10).await.unwrap();
@@ -227,7 +227,7 @@ async fn repaired(node: &RedisEngine, ledger: &SqliteLedger) -> Result<RepairSta
     }
 }
 
-/// Runs something until it has been polled this often; its output if it is done by then.
+/// Polls a future this many times, and returns its output if it is ready by then.
 async fn for_polls<F: Future>(mut future: Pin<&mut F>, polls: usize) -> Option<F::Output> {
     let mut left = polls;
     poll_fn(move |context| {
@@ -240,13 +240,13 @@ async fn for_polls<F: Future>(mut future: Pin<&mut F>, polls: usize) -> Option<F
     .await
 }
 
-/// When Redis is emptied once more.
+/// Time of a second loss.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Again {
     Never,
     /// While the ledger cannot read the sale.
     Unreadable,
-    /// When its row is mended, and its entries are still in quarantine.
+    /// When its row is mended and its entries are still in quarantine.
     Mended,
 }
 
@@ -328,13 +328,13 @@ async fn unsettled_entries_of_an_unreadable_sale_are_kept() {
     scene.check().await;
 }
 
-/// Lost entries that no node can name may be about the sale: the partition stays halted until the row is mended.
+/// Lost entries that no node can name may belong to the sale, so the partition stays halted until the row is mended.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn unreadable_sale_with_unknown_entries_halts_its_partition() {
     let mut scene = Scene::new(options).await;
     let answers = scene.grant(scene.bad, 0..20).await;
     scene.settle().await;
-    // A node that is gone has observed two more.
+    // A dead node has observed two more entries.
     let state = scene.key("partition");
     let head = scene.harness.nodes[0].head(PARTITION).await.unwrap();
     let lost = [head + 1, head + 2].map(|seq| seq.to_string());
@@ -362,16 +362,16 @@ async fn unreadable_sale_with_unknown_entries_halts_its_partition() {
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Stopped {
     Gone,
-    /// It is gone, and Redis is emptied again.
+    /// It is killed, and Redis is emptied again.
     GoneAndEmptied,
     /// It continues after another process has repaired the partition.
     Late,
 }
 
-/// Has a repair stop at every step, and another process repair what is left.
+/// Stops a repair at every step, and lets another process repair the rest.
 async fn stops_everywhere(stopped: Stopped) {
     let mut scene = Scene::new(|url| Options {
-        // No call may fail, however busy the machine is.
+        // No call may fail, even on a busy machine.
         call_timeout: Duration::from_secs(10),
         ..patient(url)
     })
@@ -398,7 +398,7 @@ async fn stops_everywhere(stopped: Stopped) {
             scene.call(&["FLUSHALL"]);
             scene.offered(3).await;
         }
-        // As if the dead repairer's time were over.
+        // Simulates the expiry of the dead repairer's lease.
         let key = scene.key("partition");
         scene.call(&["HDEL", &key, "repairer", "repair_until"]);
         let until = Instant::now() + INSIST_MAX;
@@ -407,7 +407,7 @@ async fn stops_everywhere(stopped: Stopped) {
             let second = &scene.harness.nodes[1];
             let repaired = second.repair(PARTITION, &*scene.ledger, false).await;
             assert!(repaired.is_ok() || Instant::now() < until, "{repaired:?}");
-            assert!(Instant::now() < until, "not repaired");
+            assert!(Instant::now() < until, "not repaired in time");
             tokio::time::sleep(PAUSE).await;
         }
         if let Some(late) = late {

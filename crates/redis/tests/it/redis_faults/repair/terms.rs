@@ -1,4 +1,4 @@
-//! The terms of a sale are changed, and a failover loses the entry that says so.
+//! Changes of a sale's terms, when a failover loses their entry.
 
 use qiang_core::{
     book::Reply,
@@ -9,10 +9,10 @@ use qiang_core::{
 
 use super::*;
 
-/// What the ledger has of the change when Redis loses it.
+/// State of the change in the ledger when Redis loses it.
 #[derive(Clone, Copy, PartialEq)]
 enum Known {
-    /// Nothing: the node knows that answered it.
+    /// Not settled: only the node that answered it knows it.
     Nothing,
     Settled,
     Quarantined,
@@ -21,7 +21,7 @@ enum Known {
 async fn loses_a_change(known: Known) {
     let world = World::new().await;
     let campaign = world.sale.id;
-    // Where a user may have more than one unit, keys tell a retry from a further order.
+    // If a user may have several units, keys distinguish a retry from a new order.
     let grant = async |from: usize, upto: usize| {
         let claims = (from..upto).map(|n| world.sale.keyed(&name(n), 1, "click"));
         world.harness.ask_all(claims.collect()).await
@@ -82,7 +82,7 @@ async fn loses_a_change(known: Known) {
     };
     let granted = node.tally(campaign).await.unwrap().unwrap().granted;
     assert_eq!(settled().await, (terms, granted));
-    // A later change is later than whatever was lost.
+    // A later change has a higher revision than the lost one.
     let change = TermsChange {
         unit_price_minor: Some(90),
         ..TermsChange::default()

@@ -1,5 +1,5 @@
-//! Campaigns come back into a server that has no room, and into none that takes no writes; and from a ledger that takes
-//! its time: that is said, and they come back later.
+//! Reloads of campaigns from a server without memory, from one that refuses writes, and from a slow ledger. Callers get
+//! a clear answer, and the campaign is reloaded later.
 
 use std::time::Instant;
 
@@ -9,7 +9,7 @@ use qiang_testkit::servers::redis::{Options as ServerOptions, Standalone};
 use super::*;
 use crate::redis_faults::harness::{INSIST_MAX, Stuck, probe};
 
-/// A sale that is over and has left, whose orders were paid or cancelled, and the server.
+/// An ended, evicted sale with paid and cancelled orders, and the server.
 async fn left() -> (Standalone, Scene, Target, Vec<Answered>) {
     let with = ServerOptions::new().line("maxmemory-policy noeviction");
     let server = blocking(|| Standalone::start(&with));
@@ -49,8 +49,8 @@ fn is_unavailable<T: std::fmt::Debug>(answer: &Result<T, EngineError>) {
     assert!(is_503, "{answer:?}");
 }
 
-/// At `maxmemory` nothing new is granted, and neither claims nor reads of numbers bring a campaign back. A read of an
-/// order does, and a payment that comes late is noted as owed back.
+/// At `maxmemory`, no unit is granted, and neither claims nor reads of tallies reload a campaign. A read of an order
+/// reloads it, and a late payment is recorded as a refund due.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn only_what_is_owed_comes_back_into_a_server_without_room() {
     let (server, mut scene, target, paid) = left().await;
@@ -68,7 +68,7 @@ async fn only_what_is_owed_comes_back_into_a_server_without_room() {
     let number = paid[0].1.outcome.grant().unwrap().number;
     let read = node.order(target.order(number)).await;
     assert!(matches!(read, Ok(Some(_))), "{read:?}");
-    // It is here now, for all who ask.
+    // The campaign is in memory now, for all callers.
     scene.harness.replay(&paid).await;
     let late = node.claim(target.one("late")).await;
     assert_eq!(late.unwrap().outcome, Outcome::Ended);
@@ -81,7 +81,8 @@ async fn only_what_is_owed_comes_back_into_a_server_without_room() {
     scene.settle().await;
 }
 
-/// What is owed has a budget in bytes beyond `maxmemory`. When that is used up, it is answered once there is room.
+/// Calls that must be answered have a budget in bytes beyond `maxmemory`. When it is used up, they are answered once
+/// there is memory.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn campaigns_come_back_beyond_maxmemory_within_a_budget() {
     let (server, scene, target, paid) = left().await;
@@ -90,7 +91,7 @@ async fn campaigns_come_back_beyond_maxmemory_within_a_budget() {
     let number = paid[0].1.outcome.grant().unwrap().number;
     let order = target.order(number);
     assert!(matches!(node.order(order).await, Ok(Some(_))));
-    // The campaign's partition has counted it.
+    // The campaign's partition has counted the bytes.
     let key = scene.key(node.home_position(target.id).0, "partition");
     let recalled = |words: &[&str]| blocking(|| server.primary().call(words).unwrap());
     let counted = recalled(&["HGET", &key, "recalled"]);
@@ -115,8 +116,7 @@ async fn campaigns_come_back_beyond_maxmemory_within_a_budget() {
     comes_back(&scene, node, target, &paid).await;
 }
 
-/// A server that refuses every write brings nothing back. Whoever asks is told that he may ask again, and nothing is
-/// half there when he does.
+/// A server that refuses all writes reloads nothing. Callers may retry, and no retry finds partial data.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_takes_no_writes_is_asked_again_later() {
     let (server, scene, target, paid) = left().await;
@@ -136,7 +136,8 @@ async fn a_server_that_takes_no_writes_is_asked_again_later() {
     comes_back(&scene, node, target, &paid).await;
 }
 
-/// Each node has given partitions up that refused its calls for a second, until its next presence call is answered.
+/// After a refused call, each node gives up its partitions for a second, until the next presence call succeeds. Waits
+/// for that.
 async fn all_hear(scene: &Scene) {
     for node in &scene.harness.nodes {
         let until = Instant::now() + INSIST_MAX;
@@ -150,14 +151,17 @@ async fn all_hear(scene: &Scene) {
 async fn comes_back(scene: &Scene, node: &RedisEngine, target: Target, paid: &[Answered]) {
     let until = Instant::now() + INSIST_MAX;
     while node.claim(paid[0].0.clone()).await.is_err() {
-        assert!(Instant::now() < until, "the campaign does not come back");
+        assert!(
+            Instant::now() < until,
+            "the campaign is not reloaded in time"
+        );
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     scene.harness.replay(paid).await;
     assert_eq!(scene.tally(target).await.phase, Phase::Closed);
 }
 
-/// A ledger that takes longer than anybody waits. Who asks is told so in time, and finds the campaign there later.
+/// The ledger is slower than any caller's time limit. Callers get an error in time, and find the campaign later.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_waits_for_long_and_the_campaign_comes_back() {
     let (_server, scene, target, paid) = left().await;

@@ -1,5 +1,5 @@
-//! Ledgers that do not have everything of what has left, or cannot say it: nobody is told anything for sure by them,
-//! and nothing is granted again.
+//! Ledgers that lack a part of an evicted campaign, or cannot read it. No caller gets a definite answer from them, and
+//! no unit is granted again.
 
 use qiang_core::{
     event::Seq,
@@ -11,16 +11,16 @@ use qiang_redis::PartitionState;
 use super::*;
 use crate::redis_faults::harness::{Stuck, node, wait_for};
 
-/// When campaigns were made: before now by any clock.
+/// Creation time of campaigns, before the present of any clock.
 const LONG_AGO: Timestamp = Timestamp::from_millis(1_577_836_800_000);
-/// More milliseconds than an hour, and fewer than a day.
+/// More milliseconds than in an hour, fewer than in a day.
 const HOURS_MS: i64 = 20 * 3_600_000;
 
 fn call(words: &[&str]) {
     blocking(|| shared().primary().call(words).unwrap());
 }
 
-/// A sale of one part that is over and has left.
+/// A sale of one shard, ended and evicted.
 async fn left(scene: &mut Scene) -> Target {
     let target = scene.open(sale(5)).await;
     let answers = scene.harness.ask_all(vec![target.one("ann")]).await;
@@ -35,7 +35,7 @@ async fn left(scene: &mut Scene) -> Target {
     target
 }
 
-/// A node that brings campaigns back from another ledger.
+/// A node that reloads campaigns from another ledger.
 async fn reading(scene: &Scene, ledger: &Arc<SqliteLedger>) -> RedisEngine {
     let node = node(&scene.harness.options, &[]).await;
     node.recall_from(ledger.clone());
@@ -48,7 +48,7 @@ fn is_lacking<T: std::fmt::Debug>(answer: Result<T, EngineError>) {
     assert!(is_lacking, "{answer:?}");
 }
 
-/// A partition has lost something: none of its entries, but nobody knows.
+/// Simulates a loss of a partition: the record names one, but no entry is lost.
 async fn lose(scene: &Scene, partition: PartitionId) {
     let key = scene.key(partition, "partition");
     let seq = blocking(|| shared().primary().call(&["HGET", &key, "seq"]).unwrap());
@@ -65,9 +65,9 @@ async fn lose(scene: &Scene, partition: PartitionId) {
     }
 }
 
-/// A ledger was set back to before a campaign was sold, closed and left, and the log does not go back as far. Then
-/// something is lost, and that is repaired by itself: the campaign is not opened again by such a ledger, until an
-/// operator asks for it.
+/// A ledger was set back to before a campaign was sold, closed and evicted, and the log does not reach back that far.
+/// Then a loss is repaired automatically. The campaign is not opened again from such a ledger, unless an operator
+/// requests it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_repair_by_itself_opens_nothing_that_has_left() {
     let mut scene = Scene::new(here()).await;
@@ -91,7 +91,7 @@ async fn a_repair_by_itself_opens_nothing_that_has_left() {
     let node = &scene.harness.nodes[0];
     let refused = loop {
         match node.repair(home, &*old, false).await {
-            // The nodes are still to say what they have answered.
+            // The nodes have not offered their answers yet.
             Ok(RepairState::Waiting) => tokio::time::sleep(Duration::from_millis(20)).await,
             repaired => break repaired,
         }
@@ -111,8 +111,8 @@ async fn a_repair_by_itself_opens_nothing_that_has_left() {
     assert!(node.has_part(target.id, home).await.unwrap());
 }
 
-/// Redis was set back to before a campaign was made, and the loss is repaired, or taken as it is. Meanwhile the
-/// campaign was sold, closed and had left: it is not opened again by a node that has read it as a draft.
+/// Redis was set back to before a campaign was created, and the loss is repaired or accepted. Before the loss, the
+/// campaign was sold, closed and evicted. A node that has read it as a draft does not open it again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_had_left_in_what_is_lost_is_not_opened_again() {
     for is_repaired in [true, false] {
@@ -150,8 +150,8 @@ async fn what_had_left_in_what_is_lost_is_not_opened_again() {
     }
 }
 
-/// A node has read the ledger, and was held up. Meanwhile the campaign came back by another one, a payment was owed
-/// back, and Redis has lost both: what the first one has read counts no more.
+/// A node has read the ledger and is delayed. Another node reloads the campaign and records a refund due, and Redis
+/// then loses both. The delayed node's data is not used.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_read_before_a_loss_is_not_brought_back_behind_it() {
     let mut scene = Scene::new(here()).await;
@@ -171,8 +171,8 @@ async fn what_was_read_before_a_loss_is_not_brought_back_behind_it() {
     assert_eq!(order.refunds_due, 1);
 }
 
-/// A ledger was set back to before the close: it does not say that there is no such campaign, nor that it has ended. A
-/// spread one may have left one of its partitions alone.
+/// A ledger was set back to before the close. It answers neither that the campaign does not exist nor that it has
+/// ended. A spread campaign may have left only one of its partitions.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn by_a_ledger_from_before_the_close_nothing_is_said() {
     for stock in [STOCK - 1, STOCK] {
@@ -194,7 +194,7 @@ async fn by_a_ledger_from_before_the_close_nothing_is_said() {
         let node = &scene.harness.nodes[0];
         let retired = node.retire(leaves, &*scene.ledger).await.unwrap();
         assert_eq!(retired.campaigns, 1);
-        // Parts number their orders in turn.
+        // Shards number their orders in turn.
         let is_there = |number: u32| stock != STOCK || number.is_multiple_of(2);
         let gone = answers.iter().find(|(_, claimed)| {
             let grant = claimed.outcome.grant();
@@ -207,14 +207,14 @@ async fn by_a_ledger_from_before_the_close_nothing_is_said() {
         is_lacking(late.submit(pay(target, number, "second")).await);
         is_lacking(late.submit(cancel(target, number)).await);
         is_lacking(late.claim(claim.clone()).await);
-        // By the other ledger everything is as it was.
+        // With the other ledger, all answers are as before.
         let again = scene.harness.nodes[1].claim(claim.clone()).await.unwrap();
         assert_eq!(again.outcome.grant().unwrap().number, number);
     }
 }
 
-/// A part is repaired, and the other one has left. By a ledger from before the close that one was never opened, and
-/// would still have all of its units: it is not taken for that.
+/// A shard is repaired after the other one was evicted. In a ledger from before the close, the evicted shard was never
+/// opened and would still have all its units. The repair does not treat it that way.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_part_that_has_left_is_not_taken_for_a_draft_by_a_repair() {
     let mut scene = Scene::new(here()).await;
@@ -231,8 +231,8 @@ async fn a_part_that_has_left_is_not_taken_for_a_draft_by_a_repair() {
     assert!(matches!(united, Ok(RepairState::Repaired(_))), "{united:?}");
 }
 
-/// A campaign leaves, and the ledger has long gone on with others. Whoever has read the ledger before that is believed
-/// all the same: it had everything of the campaign.
+/// A campaign is evicted after the ledger has settled many later entries of others. A node that read the ledger before
+/// those is still accepted, because its data of the campaign was complete.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_has_left_turns_back_nobody_who_has_read_all_of_it() {
     let mut scene = Scene::new(here()).await;
@@ -265,8 +265,8 @@ async fn what_has_left_turns_back_nobody_who_has_read_all_of_it() {
     assert_eq!(order.grant.order.unwrap().state, OrderState::Paid);
 }
 
-/// A spread sale has left, and a ledger has everything of its first part and nothing of the other one: it does not say
-/// that there is no such sale.
+/// A spread sale is evicted, and a ledger has all of its first shard and nothing of the other one. It does not answer
+/// that the sale does not exist.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn by_a_ledger_that_lacks_another_part_nothing_is_said() {
     let mut scene = Scene::new(here()).await;
@@ -285,7 +285,7 @@ async fn by_a_ledger_that_lacks_another_part_nothing_is_said() {
     is_lacking(late.claim(target.one("late")).await);
 }
 
-/// The engine closes while a ledger says nothing: whoever waits for a campaign hears of it at once.
+/// The engine closes while a ledger does not answer. Callers that wait for a campaign get an error at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_waits_for_a_ledger_when_the_engine_closes() {
     const AT_ONCE: Duration = Duration::from_secs(3);
@@ -298,7 +298,7 @@ async fn nobody_waits_for_a_ledger_when_the_engine_closes() {
     let claim = node.claim(target.one("ann"));
     let mut order = node.order(target.order(1));
     let early = tokio::time::timeout(Duration::from_millis(500), &mut order).await;
-    assert!(early.is_err(), "the ledger answers: {early:?}");
+    assert!(early.is_err(), "the ledger must not answer: {early:?}");
     let told = async {
         node.close().await;
         (claim.await, order.await)
@@ -308,12 +308,12 @@ async fn nobody_waits_for_a_ledger_when_the_engine_closes() {
     assert_eq!(found, Err(EngineError::Stopping));
 }
 
-/// A campaign that cannot be read keeps no other from leaving, and is looked at again much later.
+/// An unreadable campaign does not prevent the eviction of others, and is checked again much later.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_campaign_that_cannot_be_read_holds_up_no_other() {
     let mut scene = Scene::new(here()).await;
     let mut targets = Vec::new();
-    // Some in each partition, and the one that cannot be read is the first to be looked at in its own.
+    // There are some in each partition, and the unreadable one is checked first in its own.
     for _ in 0..6 {
         let target = scene.open(sale(5)).await;
         scene.command(0, close(target)).await.unwrap();
@@ -322,7 +322,7 @@ async fn a_campaign_that_cannot_be_read_holds_up_no_other() {
     let node = &scene.harness.nodes[0];
     for partition in node.partitions() {
         let retired = node.retire(partition, &*scene.ledger).await.unwrap();
-        assert_eq!(retired.campaigns, 0, "they are not settled");
+        assert_eq!(retired.campaigns, 0, "the campaigns are not settled");
     }
     scene.settle().await;
     let bad = targets[0];

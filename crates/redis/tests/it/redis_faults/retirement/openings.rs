@@ -1,17 +1,17 @@
-//! Creations are repeated long after: what has left is opened nowhere, whatever it would be spread over today.
+//! Repeated creations of evicted campaigns. They are opened nowhere, even if they would be spread differently today.
 
 use qiang_core::ports::SettlementStore as _;
 
 use super::*;
 use crate::redis_faults::harness::node;
 
-/// A creation as somebody repeats it: with the stock that the sale has got since.
+/// A repeated creation, with the current stock of the sale.
 fn again(stock: u32, n: u64) -> Command {
     Command::Open(Box::new(open_now(sale(stock)).setup(n)))
 }
 
-/// A sale was in one partition, its stock was raised, and it would be spread today. The other partition has never had
-/// anything of it. It is opened there neither while it is away nor while it is back.
+/// A sale was on one partition, its stock was raised, and it would be spread today. The other partition has never had a
+/// shard of it. The sale is not opened there, neither while it is evicted nor after its reload.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sale_with_more_stock_than_at_first_is_opened_nowhere_else() {
     let mut scene = Scene::new(here()).await;
@@ -62,8 +62,8 @@ async fn a_sale_is_not_opened_in_partitions_that_were_added_to_the_spread() {
     assert_eq!(scene.keys_of(shared().primary(), target), [""; 0]);
 }
 
-/// A sale was to be spread, one of its parts is open, and Redis has lost where it was noted: it is spread as that part
-/// says, also by a node that would not spread it.
+/// A sale was to be spread, one shard is open, and Redis has lost the recorded shard count. The sale is spread as that
+/// shard records, also by a node that would not spread it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_parts_that_are_open_say_over_how_many_a_sale_is_spread() {
     let mut scene = Scene::new(here()).await;

@@ -1,4 +1,4 @@
-//! Campaigns leave while others ask for them, nodes die in between, and servers fail.
+//! Evictions during requests for the same campaigns, deaths of nodes in between, and failures of servers.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -18,7 +18,7 @@ use crate::redis_faults::harness::{detach_replicas, wait_for};
 
 const RACE: Duration = Duration::from_secs(3);
 
-/// The key of this name of a campaign that is not spread.
+/// Key with this suffix, of a campaign that is not spread.
 fn key_of(scene: &Scene, target: Target, rest: &str) -> String {
     let keys = scene.keys_of(shared().primary(), target);
     let hash = keys.iter().min_by_key(|key| key.len()).unwrap();
@@ -29,8 +29,8 @@ fn call(words: &[&str]) {
     blocking(|| shared().primary().call(words).unwrap());
 }
 
-/// Two processes have campaigns leave as fast as they can, while users of both nodes ask for their grants and payments
-/// are reported: everybody gets his own grant, and each payment is owed back once.
+/// Two processes evict campaigns as fast as they can, while users of both nodes claim and payments are reported. Every
+/// user gets the same grant, and each payment becomes a refund due once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn users_ask_while_campaigns_leave() {
     let mut scene = Scene::new(here()).await;
@@ -92,7 +92,7 @@ async fn users_ask_while_campaigns_leave() {
     scene.harness.audit().await;
 }
 
-/// A node dies while it brings a campaign back: what it leaves is completed by the next one, or goes.
+/// A node dies during a reload. The next node completes its data, or the data is deleted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_node_leaves_half_brought_back_counts_for_nothing() {
     let mut scene = Scene::new(here()).await;
@@ -107,17 +107,17 @@ async fn what_a_node_leaves_half_brought_back_counts_for_nothing() {
     let row = row.text().unwrap().to_owned();
     assert_eq!(scene.retire(0).await, 1);
 
-    // One row of two: the next one brings both.
+    // One row of two is there, and the next reload writes both.
     call(&["HSET", &users, "ann", &row]);
     scene.harness.replay(&answers).await;
     assert_eq!(scene.retire(0).await, 1);
 
-    // A row that the ledger does not have: nobody is told of it, and it goes before the campaign comes back.
+    // A row that the ledger does not have is not used, and is deleted before the campaign is reloaded.
     call(&["HSET", &users, "eve", &row]);
     let eve = scene.harness.nodes[1].claim(target.one("eve")).await;
     assert_eq!(eve.unwrap().outcome, Outcome::Ended);
     scene.harness.replay(&answers).await;
-    // Without the campaign it goes in the end.
+    // Without the campaign, the row is deleted later.
     assert_eq!(scene.retire(1).await, 1);
     call(&["HSET", &users, "eve", &row]);
     let id = target.id.to_string();
@@ -127,8 +127,7 @@ async fn what_a_node_leaves_half_brought_back_counts_for_nothing() {
     assert_eq!(scene.keys_of(shared().primary(), target), [""; 0]);
 }
 
-/// A ledger that was set back does not have all of a campaign that has left: it is neither brought back from it, nor
-/// opened from it.
+/// A ledger that was set back lacks a part of an evicted campaign. The campaign is neither reloaded nor opened from it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_ledger_that_is_behind_is_not_believed() {
     let mut scene = Scene::new(here()).await;
@@ -173,8 +172,8 @@ async fn a_ledger_that_is_behind_is_not_believed() {
     assert_eq!(asked.unwrap().outcome, Outcome::Ended);
 }
 
-/// A part of a spread campaign is repaired while the other one has left: that one is brought back, and not taken for
-/// one that was never opened.
+/// A shard of a spread campaign is repaired after the other one was evicted. The evicted shard is reloaded and not
+/// treated as never opened.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_part_is_repaired_when_the_other_one_has_left() {
     let mut scene = Scene::new(here()).await;
@@ -190,12 +189,12 @@ async fn a_part_is_repaired_when_the_other_one_has_left() {
         1
     );
     let agenda = scene.key(lost, "agenda");
-    // As if a failover had lost the close. It is not due: a tick would take it out.
+    // Simulates a failover that lost the close. The shard must not be due, or a tick would remove it.
     call(&["ZADD", &agenda, "9000000000000", &target.id.to_string()]);
     let united = node.unite(lost, &*scene.ledger).await.unwrap();
     assert!(matches!(united, RepairState::Repaired(_)), "{united:?}");
     assert!(node.has_part(target.id, gone).await.unwrap());
-    // The other node may have met the halt, and asks now and then how things are.
+    // The other node may have noticed the halt, and checks the state from time to time.
     let is_open = || scene.harness.nodes[1].state(lost) == PartitionState::Open;
     wait_for("the other node", is_open).await;
     scene.settle().await;
@@ -203,8 +202,8 @@ async fn a_part_is_repaired_when_the_other_one_has_left() {
     assert_eq!(scene.orders(target, &numbers(&answers)).await, orders);
 }
 
-/// A failover loses the removal: the campaign is there again as it was. It loses a campaign that was brought back, and
-/// what happened to it then: that is repaired.
+/// A failover loses an eviction, so the campaign is in memory as before. A failover loses a reload and later changes,
+/// and that is repaired.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failover_loses_what_left_and_what_came_back() {
     for has_come_back in [false, true] {
@@ -248,7 +247,7 @@ async fn a_failover_loses_what_left_and_what_came_back() {
                 Some(order.grant.order?.refunds_due == owed)
             };
             while is_repaired().await != Some(true) {
-                assert!(Instant::now() < until, "it is not repaired");
+                assert!(Instant::now() < until, "the loss is not repaired in time");
             }
         }
         let orders = scene.orders(target, &granted).await;
@@ -260,7 +259,7 @@ async fn a_failover_loses_what_left_and_what_came_back() {
             "{again:?}"
         );
         scene.settle().await;
-        // What a repair has written is looked at twice.
+        // Data written by a repair is checked twice.
         let first = scene.retire(1).await;
         scene.look_again(servers.replica(0), target);
         assert_eq!(first + scene.retire(1).await, 1);

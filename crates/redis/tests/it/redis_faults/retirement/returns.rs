@@ -1,10 +1,10 @@
-//! Orders that are returned in parts, of sales that have left.
+//! Partial returns of orders, of evicted sales.
 
 use qiang_core::{id::IdempotencyKey, order::ReturnPart, ports::PayoutStore as _};
 
 use super::*;
 
-/// A part of an order is returned, and later, once the sale has left, another one and the rest.
+/// A part of an order is returned. After the eviction of the sale, another part and the rest are returned.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn parts_are_returned_after_the_sale_has_left() {
     let mut scene = Scene::new(here()).await;

@@ -1,4 +1,4 @@
-//! Campaigns leave after a while, spread ones part by part, and what is due in a part that is still here is done.
+//! Evictions after the retention time, shard by shard for spread campaigns. Due work of a remaining shard is done.
 
 use qiang_core::{id::CampaignId, ports::ReconcileStore as _, time::Timestamp};
 use qiang_testkit::campaign::id;
@@ -6,19 +6,19 @@ use qiang_testkit::campaign::id;
 use super::*;
 use crate::redis_faults::harness::node;
 
-/// Ends of ticks: more than is due.
+/// More events per tick than are due.
 const EVENTS_MAX: usize = 1_000;
-/// As many campaigns as one look of a tick takes, and one more.
+/// One campaign more than one round of a tick handles.
 const UNKNOWN: u64 = 65;
 
-/// A spread sale that is closed, with one order that is held in its second part, and the order's number.
+/// A closed, spread sale with one held order in its second shard, and the order's number.
 async fn held_in_the_other(scene: &mut Scene) -> (Target, u32) {
     let target = scene.open(sale(STOCK).hold_ms(HOLD_MS)).await;
     let mut held = None;
     for n in 0.. {
         let claim = vec![target.one(&name(n))];
         let number = numbers(&scene.harness.ask_all(claim).await)[0];
-        // The first part numbers its orders 1, 3, 5 and so on.
+        // The first shard numbers its orders 1, 3, 5 and so on.
         if number.is_multiple_of(2) {
             held = Some(number);
             break;
@@ -30,7 +30,7 @@ async fn held_in_the_other(scene: &mut Scene) -> (Target, u32) {
     (target, held.unwrap())
 }
 
-/// A scene with a clock that is set by hand.
+/// A scene with a clock that the test sets.
 async fn by_hand() -> (Scene, Arc<ManualClock>) {
     let clock = ManualClock::new(OPENS);
     let options = Options {
@@ -48,14 +48,14 @@ async fn tick(scene: &Scene) {
         .unwrap();
 }
 
-/// The first part leaves last. Where it is gone all the same, a node that has never heard of the campaign has a hold of
-/// the other part run out.
+/// The first shard is evicted last. If it is missing anyway, a node without knowledge of the campaign still expires a
+/// hold of the other shard.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hold_runs_out_when_the_first_part_has_left() {
     let (mut scene, clock) = by_hand().await;
     let (target, number) = held_in_the_other(&mut scene).await;
     let [home, other] = scene.home_and_other(target);
-    assert_eq!(scene.retire(0).await, 0, "the other part is here");
+    assert_eq!(scene.retire(0).await, 0, "the other shard is still here");
     assert!(
         scene.harness.nodes[0]
             .has_part(target.id, home)
@@ -63,7 +63,7 @@ async fn a_hold_runs_out_when_the_first_part_has_left() {
             .unwrap()
     );
 
-    // As if it had left before the other one was brought back.
+    // The state after an eviction before the reload of the other shard.
     let own = scene.key(home, "");
     for key in scene.keys_of(shared().primary(), target) {
         if key.starts_with(&own) {
@@ -90,7 +90,7 @@ async fn a_hold_runs_out_when_the_first_part_has_left() {
     assert_eq!(scene.retire(0).await, 2);
 }
 
-/// Parts of campaigns that nobody knows, as those of one that is still being opened, hold up no other campaign.
+/// Shards of unknown campaigns, such as those still being opened, block no other campaign.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_nobody_knows_holds_up_no_other_campaign() {
     let (mut scene, clock) = by_hand().await;
@@ -111,8 +111,8 @@ async fn what_nobody_knows_holds_up_no_other_campaign() {
     assert_eq!(scene.tally(target).await.phase, Phase::Closed);
 }
 
-/// The node that changed a sale's terms has died before the other part followed them, which has closed and left by now:
-/// a tick has it follow all the same, so that the first part is not kept for ever.
+/// A node changed a sale's terms and died before the other shard, which has closed and was evicted since, got them. A
+/// tick updates that shard, so that the first one is not kept for ever.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_part_that_has_left_follows_the_terms_of_the_first() {
     let (mut scene, _clock) = by_hand().await;
@@ -139,7 +139,7 @@ async fn a_part_that_has_left_follows_the_terms_of_the_first() {
     assert_eq!(scene.retire(0).await, 2);
 }
 
-/// A campaign is kept for a while after its close, and for ten minutes after it was brought back.
+/// A campaign stays for the retention time after its close, and for ten minutes after a reload.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_closed_is_kept_for_a_while() {
     const MINUTE_MS: i64 = 60_000;

@@ -1,5 +1,5 @@
-//! The same for window, limit and price: all parts come to the terms of the first one, whoever dies, and whichever part
-//! is repaired.
+//! The same for window, limit and price. All shards get the terms of the first one, whichever node dies and whichever
+//! shard is repaired.
 
 use qiang_core::{
     campaign::{Terms, TermsChange},
@@ -26,11 +26,11 @@ async fn change(node: &RedisEngine, target: Target, change: TermsChange) -> Term
             Ok(other) => panic!("{other:?}"),
         }
     }
-    panic!("the terms are not changed");
+    panic!("the terms cannot be changed");
 }
 
 impl World {
-    /// What a part says of its terms: revision, price and limit.
+    /// A shard's terms in Redis: revision, price and limit.
     fn terms_of(&self, partition: PartitionId) -> Vec<i64> {
         let prefix = &self.harness.options.prefix;
         let key = format!("{prefix}:{{p{:02}}}:c:{}", partition.0, self.target.id);
@@ -42,7 +42,7 @@ impl World {
         ["terms", "price", "limit"].map(field).into()
     }
 
-    /// What somebody is granted one unit for.
+    /// Price at which this user is granted one unit.
     async fn cost(&self, name: &str) -> i64 {
         match self.harness.nodes[1].claim(self.target.one(name)).await {
             Ok(claimed) => match claimed.outcome {
@@ -60,8 +60,8 @@ impl World {
     }
 }
 
-/// A node dies at ever later steps of a change: a tick of another one has all parts follow the first one, and nobody is
-/// granted anything at another price from then on.
+/// A node dies at later and later steps of a change. A tick of another node updates all shards, and from then on no
+/// unit is granted at another price.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_dies_while_it_changes_the_terms() {
     let mut changed = 0;
@@ -110,7 +110,7 @@ async fn a_node_dies_while_it_changes_the_terms() {
     println!("{changed} of 12 nodes had changed them when they died");
 }
 
-/// Each part is repaired in turn, with what the ledger does not have yet: none goes back to other terms, and further
+/// Each shard is repaired in turn, before its last changes are settled. None returns to older terms, and further
 /// changes reach it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_part_is_repaired_with_the_latest_terms() {
@@ -140,7 +140,7 @@ async fn a_part_is_repaired_with_the_latest_terms() {
     }
 }
 
-/// The log has lost the entry, and the hash has the terms: the repair says them again.
+/// The log has lost the entry, and the hash has the terms. The repair appends the entry again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn terms_that_only_the_first_part_has_are_said_again() {
     for parts in [1, 2] {

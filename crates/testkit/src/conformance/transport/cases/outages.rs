@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Every server is killed after a worker has taken and before it has settled.
+/// Every server is killed after a worker took entries and before it settled them.
 pub async fn servers_may_die_and_come_back<S: TransportSubject>(fixture: &mut Fixture<S>) {
     let sale = fixture.open(sale(STOCK)).await;
     fixture.claim(sale, 0..200).await;
@@ -19,12 +19,12 @@ pub async fn servers_may_die_and_come_back<S: TransportSubject>(fixture: &mut Fi
         .await
         .expect("it settles");
     let began = Instant::now();
-    assert!(worker.ack(one, settled).await.is_err(), "Redis is gone");
-    assert!(worker.ack(other, 0).await.is_err(), "and still is");
+    assert!(worker.ack(one, settled).await.is_err(), "Redis is down");
+    assert!(worker.ack(other, 0).await.is_err(), "Redis is still down");
     assert!(worker.status(other).stuck.is_some());
     assert!(
         began.elapsed() < SOON,
-        "an answer came: {:?}",
+        "the failures took {:?}",
         began.elapsed()
     );
     fixture.subject.start_servers().await;
@@ -32,12 +32,12 @@ pub async fn servers_may_die_and_come_back<S: TransportSubject>(fixture: &mut Fi
     fixture.settle_all(&*worker).await;
     let until = Instant::now() + SETTLE_MAX;
     while worker.status(other).stuck.is_some() {
-        assert!(Instant::now() < until, "it does not recover");
+        assert!(Instant::now() < until, "the worker does not recover");
         drop(fixture.step(&*worker, other, SHORT).await);
     }
 }
 
-/// The servers are killed and come back while a worker settles and users claim.
+/// Servers are killed and restarted while a worker settles and users claim.
 pub async fn a_worker_outlives_its_servers_while_claims_go_on<S: TransportSubject>(
     fixture: &mut Fixture<S>,
 ) {
@@ -74,8 +74,8 @@ pub async fn a_worker_outlives_its_servers_while_claims_go_on<S: TransportSubjec
     worker.release_ownership().await;
 }
 
-/// The ledger fails over to an older copy, or is restored from a dump. What it had since is settled again from the log:
-/// the same entries, by the worker that had settled them before and by another one, while grants go on.
+/// The ledger fails over to an older copy or is restored from a dump. Its lost entries are settled again from the log,
+/// unchanged. This works for the worker that had settled them and for another one, during grants.
 pub async fn a_ledger_that_is_set_back_is_filled_up_again<S: TransportSubject>(
     fixture: &mut Fixture<S>,
 ) {
@@ -115,7 +115,7 @@ pub async fn a_ledger_that_is_set_back_is_filled_up_again<S: TransportSubject>(
     heir.release_ownership().await;
 }
 
-/// What the log no longer has is not passed over: the worker says what is missing and what to do.
+/// Entries that the log no longer has are not skipped. The worker reports which are missing and how to continue.
 pub async fn a_ledger_that_is_set_back_too_far_is_said<S: TransportSubject>(
     fixture: &mut Fixture<S>,
 ) {
@@ -152,14 +152,14 @@ pub async fn a_ledger_that_is_set_back_too_far_is_said<S: TransportSubject>(
         let says = format!("entries {first} to {last} are gone from the log: run `qiang reconcile");
         assert!(stuck.contains(&says), "{stuck}");
     }
-    // With a copy that has them it goes on by itself.
+    // With a copy that has these entries, the worker continues automatically.
     fixture.subject.restore_ledger("new").await;
     fixture.settle_all(&*worker).await;
     worker.release_ownership().await;
 }
 
-/// What was sent before a partition was rebuilt is of a history that is lost. It is dropped, and what is in its place
-/// comes.
+/// Records sent before a rebuild of the partition belong to a lost history. They are dropped, and the entries of the
+/// new history are taken.
 pub async fn what_is_of_another_epoch_is_dropped<S: TransportSubject>(fixture: &mut Fixture<S>) {
     let sale = fixture.open(sale(STOCK)).await;
     let worker = fixture.worker("w").await;
@@ -183,7 +183,7 @@ pub async fn what_is_of_another_epoch_is_dropped<S: TransportSubject>(fixture: &
     worker.release_ownership().await;
 }
 
-/// The group, list or queue disappears while entries are under way, as after a server that came back empty.
+/// The group, list or queue disappears while entries are in flight, as after a restart of the server without data.
 pub async fn a_transport_that_is_lost_is_made_anew<S: TransportSubject>(fixture: &mut Fixture<S>) {
     let sale = fixture.open(sale(STOCK)).await;
     fixture.claim(sale, 0..100).await;
@@ -207,11 +207,11 @@ pub async fn a_transport_that_is_lost_is_made_anew<S: TransportSubject>(fixture:
         .partitions()
         .into_iter()
         .map(|p| worker.status(p).remade);
-    assert!(remade.min() >= Some(1), "nobody has noticed");
+    assert!(remade.min() >= Some(1), "no worker has noticed the loss");
     worker.release_ownership().await;
 }
 
-/// Something that cannot be read is put aside, and what it may have stood for is read from the log.
+/// An unreadable record is skipped, and the entries that it may have carried are read from the log.
 pub async fn what_cannot_be_read_holds_up_nothing<S: TransportSubject>(fixture: &mut Fixture<S>) {
     let sale = fixture.open(sale(STOCK)).await;
     fixture.claim(sale, 0..100).await;
