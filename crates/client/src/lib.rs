@@ -34,8 +34,8 @@
 //! **Backpressure.** At most [`Builder::in_flight_max`] calls are in flight, including their retries and pauses.
 //! Further calls wait until their deadline. All clones share the limit and the connections.
 //!
-//! **Not for load tests.** Load generators measure the service, not its clients. So module `load` has its own connection
-//! without types, retries and limits, and uses only parts of this crate that cost nothing there.
+//! **Not for load tests.** Load generators measure the service, not its clients. So module `load` has its own
+//! connection without types, retries and limits, and uses only parts of this crate that cost nothing there.
 
 mod accounts;
 mod actions;

@@ -2,8 +2,8 @@
 //!
 //! The key is bound before the engine is asked, and the answer is kept with it afterwards. Both happen apart from the
 //! request: a client that disconnects cuts nothing off. If the node dies in between, or the answer is uncertain, the
-//! key is pending. A retry then acts again where that has the effect of once; [`crate::resources::changes`] has the commands
-//! where it does not.
+//! key is pending. A retry then acts again where that has the effect of once;
+//! [`crate::resources::changes`] has the commands where it does not.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Visitors: users who click at a fixed rate through `qiang-client`, as an integrator's program does.
 //!
-//! The client retries their claims under the same key. To measure the service, use [`crate::load::load_generator`] instead:
-//! otherwise the retries become part of the measurement.
+//! The client retries their claims under the same key. To measure the service, use
+//! [`crate::load::load_generator`] instead: otherwise the retries become part of the measurement.
 
 use std::{
     sync::{

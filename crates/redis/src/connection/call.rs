@@ -8,7 +8,8 @@ use crate::connection::{options::Options, reply::ScriptReply, script::Script};
 /// Adds a script's own arguments to a command.
 pub(crate) type Arguments<'a> = &'a (dyn Fn(&mut Cmd) -> &mut Cmd + Send + Sync);
 
-/// A script call: the script and its own arguments. [`CallConnection`](crate::connection::CallConnection) adds the common ones.
+/// A script call: the script and its own arguments. [`CallConnection`](crate::connection::CallConnection) adds the
+/// common ones.
 pub(crate) struct Call<'a> {
     /// The script.
     pub script: &'static Script,

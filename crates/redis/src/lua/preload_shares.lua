@@ -1,7 +1,8 @@
 -- Puts a run of a packet's shares in place before it opens: shares offset + 1 to offset + n of this part. Doing it
 -- again, on any node, changes nothing.
 -- KEYS as in prelude.lua
--- ARGV[1..8] as in reject_reopen.lua, ARGV[9] offset, ARGV[10] how many sums follow, then place and sum of each, then shares
+-- ARGV[1..8] as in reject_reopen.lua, ARGV[9] offset, ARGV[10] number of sums that follow, then place and sum of each,
+-- then shares
 -- Replies: {"ok", ""}, {"gap", length}
 -- luacheck: read globals int
 local length, offset = redis.call('LLEN', KEYS[6]), tonumber(ARGV[9])

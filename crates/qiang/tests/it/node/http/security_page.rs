@@ -17,7 +17,7 @@ fn the_tests_that_the_page_names_are_there() {
         let named: Vec<_> = quoted.filter_map(|text| text.rsplit_once("::")).collect();
         assert!(!named.is_empty(), "no test: {row}");
         for (file, test) in named {
-            let file = format!("tests/it/{}.rs", file.replace("::", "/"));
+            let file = format!("tests/it/node/{}.rs", file.replace("::", "/"));
             let code = fs::read_to_string(here.join(&file)).unwrap();
             assert!(code.contains(&format!("fn {test}()")), "{file}::{test}");
         }

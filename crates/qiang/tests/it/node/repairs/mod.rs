@@ -21,5 +21,5 @@ macro_rules! on_every_ledger {
 }
 
 on_every_ledger! {
-    crate::node::repairs::keys::a_retry_gets_its_order_after_redis_was_lost as a_retry_gets_its_order_after_redis_was_lost;
+    super::keys::a_retry_gets_its_order_after_redis_was_lost as a_retry_gets_its_order_after_redis_was_lost;
 }

@@ -16,15 +16,15 @@ macro_rules! on_every_ledger {
     ($($transport:ident: $subject:ident;)*) => {
         $(mod $transport {
             mod into_a_file {
-                qiang_testkit::transport_conformance!(crate::node::transports::$subject<crate::node::ledgers::InFile>);
+                qiang_testkit::transport_conformance!(super::super::$subject<crate::node::ledgers::InFile>);
             }
 
             mod into_postgres {
-                qiang_testkit::transport_conformance!(crate::node::transports::$subject<crate::node::ledgers::InPostgres>);
+                qiang_testkit::transport_conformance!(super::super::$subject<crate::node::ledgers::InPostgres>);
             }
 
             mod into_mariadb {
-                qiang_testkit::transport_conformance!(crate::node::transports::$subject<crate::node::ledgers::InMariaDb>);
+                qiang_testkit::transport_conformance!(super::super::$subject<crate::node::ledgers::InMariaDb>);
             }
         })*
     };
