@@ -1,4 +1,4 @@
-//! The months of an embedded engine's log, archived by hand.
+//! Archives of an embedded engine's log, one per month, from the command line.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,24 +17,24 @@ use crate::{
     config::{Config, EngineKind},
 };
 
-/// How long the engine may take to settle what is in its log.
+/// Maximum time for the engine to settle its log.
 const SETTLED_MAX: Duration = Duration::from_secs(300);
 const DAY_MS: i64 = 86_400_000;
 
-/// What archiving by hand came to.
+/// Result of archiving.
 #[derive(Debug, Default)]
 pub struct ArchiveReport {
     /// Archives that were made.
     pub archived: Vec<LogArchive>,
-    /// Months that may be archived and are not.
+    /// Months that may be archived, and are not archived yet.
     pub left: Vec<LogStretch>,
 }
 
-/// Archives the months of the configured file that are over and before `before`, or with `dry` says which these are.
-/// Nobody may serve the file.
+/// Archives the months of the configured file that are over and before `before`. With `dry`, only lists them. No
+/// process may serve the file.
 ///
 /// # Errors
-/// When the file cannot be opened, no folder is configured, or an archive cannot be made.
+/// If the file cannot be opened, no folder is configured, or an archive cannot be made.
 pub async fn archive(
     config: &Config,
     before: Option<Month>,
@@ -51,7 +51,7 @@ pub async fn archive(
     closed.map(|()| report)
 }
 
-/// Archives the months that have been over for as long as is configured.
+/// Archives the months that ended at least `engine.archive_after_days` ago.
 pub(crate) async fn archive_due(
     config: &Config,
     embedded: &Embedded,
@@ -62,10 +62,10 @@ pub(crate) async fn archive_due(
     archive_before(config, embedded, before, dry).await
 }
 
-/// There is no such thing there.
+/// Error of an archive command for the engine on Redis.
 pub(crate) fn on_redis() -> UsageError {
     UsageError::new(
-        "archives are of the embedded engine's log; logs on Redis are trimmed by `redis.retain_ms`",
+        "only the embedded engine archives its log; `redis.retain_ms` trims logs on Redis",
     )
 }
 
@@ -75,11 +75,14 @@ async fn archive_before(
     before: Month,
     dry: bool,
 ) -> anyhow::Result<ArchiveReport> {
-    // It settles by itself.
+    // The embedded engine settles its own log.
     for partition in EventLog::partitions(embedded) {
         let (head, _) = embedded.positions();
         let settled = embedded.await_settled(partition, head, SETTLED_MAX);
-        ensure!(settled.await?, "the file is not settled in time");
+        ensure!(
+            settled.await?,
+            "the file is not settled within {SETTLED_MAX:?}"
+        );
     }
     let mut report = ArchiveReport::default();
     if dry {
@@ -88,7 +91,7 @@ async fn archive_before(
         return Ok(report);
     }
     let log = backend::archives(config, embedded).ok_or_else(|| {
-        UsageError::new("say which folder archives go to: --to, or `engine.archive_dir`")
+        UsageError::new("name the folder for archives: --to, or `engine.archive_dir`")
     })?;
     while let Some(archive) = log.archive_next(before).await? {
         report.archived.push(archive);

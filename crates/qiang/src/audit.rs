@@ -1,8 +1,8 @@
-//! The audit of what this process works on, beside its own engine.
+//! Audit of the ledger and the engine while this process serves them.
 //!
-//! The rows are read in one transaction, as of one moment, while the engine goes on. The audit opens the file by the
-//! same SQLite as the engine: POSIX locks are the process's, and whoever else closed a descriptor of the file would
-//! take the engine's away.
+//! All rows are read in one transaction, which sees one moment while the engine continues. The audit opens the file
+//! with the same SQLite library as the engine. POSIX locks belong to the process: another library that closed a
+//! descriptor of the file would release the engine's locks.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use qiang_core::ports::{AuditCheck, AuditReport, Auditor, QuarantineCount};
 
 use crate::config::{Config, RedisConfig, Secret, TopologyKind};
 
-/// Where the configured engine on Redis is, for an audit beside it.
+/// Location of the configured engine on Redis, for an audit.
 #[must_use]
 pub fn engine_place(redis: &RedisConfig) -> EnginePlace {
     let options = redis.options();
@@ -33,7 +33,7 @@ pub fn engine_place(redis: &RedisConfig) -> EnginePlace {
     }
 }
 
-/// Audits what a process works on.
+/// Auditor of this process's data.
 pub(crate) enum NodeAuditor {
     /// The file of an embedded engine.
     File(PathBuf),
@@ -44,7 +44,7 @@ pub(crate) enum NodeAuditor {
 }
 
 impl NodeAuditor {
-    /// Of an engine on Redis and its ledger.
+    /// Auditor of an engine on Redis and its ledger.
     pub(crate) fn beside(config: &Config) -> Self {
         let place = engine_place(&config.redis);
         match config.ledger.url() {

@@ -21,10 +21,10 @@ use crate::{
     machine::{WallClock, disk_of},
 };
 
-/// What the reconcilers of a node are for, for the log.
+/// Name of the reconcilers' host in the log.
 const UPKEEP: &str = "upkeep";
 
-/// The embedded engine as operators observe it.
+/// Gauges of the embedded engine, for operators.
 struct EmbeddedGauges {
     engine: Arc<Embedded>,
     upkeep: Arc<Host>,
@@ -83,7 +83,7 @@ impl Gauges for EmbeddedGauges {
     }
 }
 
-/// Opens the configured file.
+/// Opens the configured file, or creates it.
 async fn open_embedded(
     config: &Config,
     clock: Arc<dyn Clock>,
@@ -96,7 +96,7 @@ async fn open_embedded(
     opening.await?.context(described)
 }
 
-/// Opens the configured file by hand. It must be there.
+/// Opens the configured file for an operator's command. The file must exist.
 pub(crate) async fn open_existing(
     config: &Config,
     clock: Arc<dyn Clock>,
@@ -126,16 +126,16 @@ impl Close for Embedded {
     }
 }
 
-/// What the API works on, and what closes with it.
+/// Ports of the API, and the engine that closes with them.
 #[derive(Clone)]
 pub struct Backend {
     /// Engine, ledger, log, clock and gauges.
     pub ports: Ports,
-    /// The engine for work that no caller waits for: its commands are answered before the ledger has them.
+    /// The engine for work without a waiting caller. It answers commands before the ledger has them.
     pub(crate) background: Arc<dyn Engine>,
-    /// Runs what a node does beside serving.
+    /// Runs the reconcilers of a node.
     pub(crate) upkeep: Arc<Host>,
-    /// The log whose old entries are archived, if they are.
+    /// The log to archive; `None` if archiving is off.
     pub(crate) archives: Option<Arc<dyn ArchiveLog>>,
     close: Arc<dyn Close>,
 }
@@ -144,7 +144,7 @@ impl Backend {
     /// Opens the engine that the configuration names, on the current runtime.
     ///
     /// # Errors
-    /// When its file or its servers cannot be used.
+    /// If its file or its servers cannot be used.
     pub async fn open(config: &Config) -> anyhow::Result<Self> {
         let clock = GuardedClock::system();
         match config.engine.kind {
@@ -232,32 +232,32 @@ impl Backend {
         }
     }
 
-    /// Has everything be done at once that is done from time to time.
+    /// Runs all periodic work once, without waiting for its next interval.
     pub(crate) fn wake(&self) {
         self.upkeep.wake();
         self.close.wake();
     }
 
-    /// Answers everything that was accepted and stops the engine. Again does nothing.
+    /// Answers all accepted requests and stops the engine. Idempotent.
     ///
     /// # Errors
-    /// When it fails while closing.
+    /// If the engine fails while closing.
     pub async fn close(&self) -> anyhow::Result<()> {
         self.close.close().await
     }
 
-    /// Removes what a closed engine has on servers that others use too; a file stays.
+    /// Removes a closed engine's data from shared servers. A file stays.
     ///
     /// # Errors
-    /// When a server does not answer.
+    /// If a server does not answer.
     pub async fn erase(&self) -> anyhow::Result<()> {
         self.close.erase().await
     }
 
-    /// Waits until what is in the log now is in the ledger's tables.
+    /// Waits until the ledger has all entries that the log has now.
     ///
     /// # Errors
-    /// When that takes longer than `wait_max`, or the log or the ledger does not answer.
+    /// If this takes longer than `wait_max`, or the log or the ledger does not answer.
     pub async fn settle(&self, wait_max: Duration) -> anyhow::Result<()> {
         let Ports { log, ledger, .. } = &self.ports;
         for partition in log.partitions() {

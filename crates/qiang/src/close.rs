@@ -1,17 +1,17 @@
-//! What has to be closed with a node.
+//! Components that close with a node.
 
 use async_trait::async_trait;
 
-/// What a node closes when it stops.
+/// A component that a node closes when it stops.
 #[async_trait]
 pub(crate) trait Close: Send + Sync {
-    /// Has it do at once what it does from time to time.
+    /// Runs its periodic work once, without waiting for its next interval.
     fn wake(&self) {}
 
-    /// Answers everything that was accepted and stops. Again does nothing.
+    /// Answers all accepted requests and stops. Idempotent.
     async fn close(&self) -> anyhow::Result<()>;
 
-    /// Removes what it has on servers that others use too.
+    /// Removes its data from shared servers.
     async fn erase(&self) -> anyhow::Result<()> {
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The configuration: the annotated defaults, a file, the environment, flags; the later wins.
+//! The configuration: built-in defaults, a file, environment variables and flags. Later sources win.
 
 mod ledger;
 mod redis;
@@ -32,10 +32,10 @@ pub use self::{
     webhooks::WebhooksConfig,
 };
 
-/// The annotated defaults: the configuration's documentation.
+/// The annotated defaults. They are the documentation of the configuration.
 pub const DEFAULTS: &str = include_str!("config.default.toml");
 
-/// Everything that can be configured. `config.default.toml` says what each key means.
+/// All configuration keys. `config.default.toml` documents each.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "config.default.toml is the documentation")]
@@ -88,7 +88,7 @@ pub struct EngineConfig {
 pub struct PagesConfig {
     pub enabled: bool,
     pub payment_url: String,
-    /// Whether everybody may be anybody, and pay with nothing. No file and no variable says so.
+    /// Whether anyone may sign in as any user and pay without money. Neither a file nor a variable can set it.
     #[serde(skip)]
     pub development: bool,
 }
@@ -100,7 +100,7 @@ impl PagesConfig {
         match url.is_empty() || url.contains("{order}") && is_web() {
             true => Ok(()),
             false => Err(UsageError::new(
-                "pages.payment_url is https://…, with {order} where the order's id is to be",
+                "pages.payment_url must be an http:// or https:// URL with {order} in place of the order's id",
             )),
         }
     }
@@ -115,7 +115,7 @@ pub struct WorkerConfig {
     pub listen: Option<SocketAddr>,
 }
 
-/// Which engine to run.
+/// Kind of engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EngineKind {
@@ -135,7 +135,7 @@ pub struct LogConfig {
     pub level: String,
 }
 
-/// When log lines for people have colours.
+/// Use of colours in text log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LogColor {
@@ -147,17 +147,17 @@ pub enum LogColor {
     Never,
 }
 
-/// How log lines look.
+/// Format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LogFormat {
     /// For people.
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
-/// An address; none where the text is empty.
+/// An address; `None` if the text is empty.
 fn optional_addr<'de, D: Deserializer<'de>>(reader: D) -> Result<Option<SocketAddr>, D::Error> {
     let text = String::deserialize(reader)?;
     if text.is_empty() {
@@ -176,7 +176,7 @@ impl Config {
         Self::read(file, std::env::vars_os(), overrides)
     }
 
-    /// Reads the configuration as [`Config::load`] does, and says of each key what it is and who says so.
+    /// Reads the configuration as [`Config::load`] does. Also returns each key with its value and source.
     ///
     /// # Errors
     /// As [`Config::load`].
@@ -197,7 +197,7 @@ impl Config {
     /// The defaults alone, without file and environment.
     ///
     /// # Errors
-    /// None in practice: a test reads them.
+    /// None in practice: a test loads the defaults.
     pub fn defaults() -> anyhow::Result<Self> {
         Self::defaults_with(&[])
     }
@@ -250,7 +250,7 @@ impl Config {
         Ok(config)
     }
 
-    /// What the API reads of it.
+    /// The part of the configuration that the API reads.
     pub(crate) fn api(&self) -> qiang_api::Config {
         qiang_api::Config {
             server: self.server.clone(),
@@ -265,7 +265,7 @@ impl Config {
         }
     }
 
-    /// How long orders have for payments that are reported late.
+    /// Grace period of orders for payments that are reported late.
     pub(crate) fn grace(&self) -> Grace {
         Grace {
             ms: self.payments.grace_ms.into(),
@@ -273,7 +273,7 @@ impl Config {
         }
     }
 
-    /// Options of the embedded engine, which takes reports of payments from this instant on.
+    /// Options of the embedded engine. It accepts payment reports from this instant on.
     pub(crate) fn embedded_options(&self, since: Timestamp) -> EmbeddedOptions {
         EmbeddedOptions {
             grace: Grace {
@@ -299,7 +299,7 @@ impl Config {
         self.server.check()?;
         if self.admin.listen == Admin::Apart(self.server.listen) && self.server.listen.port() != 0 {
             return Err(UsageError::new(
-                "admin.listen is where server.listen is: write `server` if operators are to be served there",
+                "admin.listen and server.listen are equal: write `server` to serve operators on server.listen",
             ));
         }
         self.limits.check()?;
@@ -319,7 +319,7 @@ fn read_file(path: &Path) -> anyhow::Result<String> {
     Ok(read.map_err(|error| UsageError::new(format!("cannot read {}: {error}", path.display())))?)
 }
 
-/// The variables that are text; others are none of ours.
+/// The variables that are valid Unicode. Others are ignored.
 fn variables(
     environment: impl IntoIterator<Item = (OsString, OsString)>,
 ) -> impl Iterator<Item = (String, String)> {

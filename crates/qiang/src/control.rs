@@ -1,7 +1,7 @@
-//! The reconcilers of the control plane, run once by hand.
+//! Single runs of the control plane's reconcilers from the command line.
 //!
-//! Nodes and workers run them all the time. By hand they run where no process does, or at once where one waits. Each is
-//! harmless to repeat, and to run while others do.
+//! Nodes and workers run the reconcilers all the time. An operator runs one if no process does, or to run it at once.
+//! Each is safe to repeat, and safe to run beside others.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -36,40 +36,40 @@ use crate::{
     operator::Operator,
 };
 
-/// Entries that one tick makes due, at most.
+/// Approximate maximum number of log entries that one tick makes.
 const EVENTS_MAX: usize = 10_000;
-/// How long the embedded engine may take to settle what is in its log.
+/// Maximum time for the embedded engine to settle its log.
 const SETTLED_MAX: Duration = Duration::from_secs(300);
 
-/// A reconciler that can be run by hand.
+/// A reconciler that an operator can run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reconciler {
-    /// Opens what was funded and not opened.
+    /// Opens campaigns that are funded and not opened.
     Drafts,
-    /// Closes packets that are claimed.
+    /// Closes packets with no unclaimed share.
     Packets,
-    /// Does what the time has made due.
+    /// Performs the changes that are due by now.
     Due,
     /// Settles the logs into the ledger.
     Settlement,
     /// Discards grants that the ledger refused.
     Discards,
-    /// Repairs partitions that have lost something.
+    /// Repairs partitions after a loss of data.
     Repair,
-    /// Decides those who wait in line.
+    /// Decides queue entries.
     Waiting,
-    /// Forgets old idempotency keys.
+    /// Deletes old idempotency keys.
     Keys,
     /// Archives old entries of the log.
     Archive,
-    /// Tells webhooks what was settled.
+    /// Delivers webhook events.
     Webhooks,
     /// Compares engine and ledger.
     Reconciliation,
 }
 
 impl Reconciler {
-    /// All of them, in the order in which they help each other.
+    /// All reconcilers, ordered so that each finds the results of those before it.
     pub const ALL: [Self; 11] = [
         Self::Repair,
         Self::Drafts,
@@ -84,7 +84,7 @@ impl Reconciler {
         Self::Reconciliation,
     ];
 
-    /// The word for it.
+    /// Name of the reconciler.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -102,52 +102,52 @@ impl Reconciler {
         }
     }
 
-    /// What it does.
+    /// Purpose of the reconciler, in one line.
     #[must_use]
     pub fn purpose(self) -> &'static str {
         match self {
             Self::Drafts => {
-                "opens campaigns that the ledger has and no engine, and reads them back"
+                "opens campaigns that the ledger has and no engine has, then checks them"
             }
             Self::Packets => "closes packets whose shares are all claimed",
-            Self::Due => "ends windows, closes and refunds what is over, expires holds",
+            Self::Due => "ends windows, closes and refunds campaigns that are over, expires holds",
             Self::Settlement => "settles the log of every partition into the ledger",
-            Self::Discards => "gives back what was refused and is to be discarded",
-            Self::Waiting => "decides those who wait in line, as far as they can be decided now",
-            Self::Webhooks => "tells the endpoints of webhooks what was settled",
+            Self::Discards => "restocks the units of quarantined grants that operators discarded",
+            Self::Waiting => "decides the queue entries that can be decided now",
+            Self::Webhooks => "delivers webhook events to their endpoints",
             Self::Repair => "repairs partitions that have lost entries (Redis)",
-            Self::Keys => "forgets idempotency keys that are older than `limits.keys_kept_ms`",
+            Self::Keys => "deletes idempotency keys that are older than `limits.keys_kept_ms`",
             Self::Archive => "archives the months of the log that are over (embedded)",
-            Self::Reconciliation => "compares engine and ledger, changes nothing (Redis)",
+            Self::Reconciliation => "compares engine and ledger without changing anything (Redis)",
         }
     }
 
-    /// Whether it can say what it would do, and do nothing.
+    /// Whether the reconciler has a dry run: it lists its work and changes nothing.
     #[must_use]
     pub fn has_dry_run(self) -> bool {
         !matches!(self, Self::Due | Self::Waiting | Self::Keys)
     }
 
-    /// The one with this name.
+    /// The reconciler with this name.
     #[must_use]
     pub fn of_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|one| one.name() == name)
     }
 }
 
-/// What a run came to.
+/// Result of a run.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct RunReport {
-    /// What there was to do.
+    /// Items of work that were found.
     pub found: u64,
-    /// How much of it is done.
+    /// Items that are done.
     pub done: u64,
-    /// What is left, or was found, one line each.
+    /// Items that remain, or differences that were found, one per line.
     pub lines: Vec<String>,
 }
 
 impl RunReport {
-    /// A run that found so much and has done all of it.
+    /// Report of a run that has done all its work.
     fn all(found: u64) -> Self {
         Self {
             found,
@@ -165,19 +165,19 @@ impl RunReport {
     }
 }
 
-/// An engine and its ledger, opened to run reconcilers by hand.
+/// An engine and its ledger, opened to run reconcilers from the command line.
 pub enum ByHand {
-    /// The file, which no other process has open.
+    /// The engine's file. No other process has it open.
     Embedded(Embedded),
     /// Redis and the ledger, beside nodes and workers.
     Redis(Maintenance),
 }
 
 impl ByHand {
-    /// Opens what the configuration names. Nothing is made.
+    /// Opens the engine and the ledger that the configuration names. Creates neither.
     ///
     /// # Errors
-    /// When Redis or the ledger cannot be used or is not there, or another process has the file open.
+    /// If Redis or the ledger does not exist or cannot be used, or another process has the file open.
     pub async fn open(config: &Config, clock: Arc<dyn Clock>) -> anyhow::Result<Self> {
         if config.engine.kind == EngineKind::Redis {
             return Ok(Self::Redis(Maintenance::open(config, clock).await?));
@@ -186,11 +186,11 @@ impl ByHand {
         Ok(Self::Embedded(embedded))
     }
 
-    /// Runs a reconciler once, as this configuration has it. What it may change is written down as asked for by
-    /// somebody; without anybody it only says what there is to do.
+    /// Runs a reconciler once, with the settings of this configuration. Records the run as an action of `by` before it
+    /// changes anything. Without `by`, it only lists the pending work.
     ///
     /// # Errors
-    /// When it has no dry run or does not run on this engine, or cannot do what it should.
+    /// If the reconciler has no dry run, does not run on this engine, or fails.
     pub async fn run(
         &self,
         config: &Config,
@@ -228,14 +228,15 @@ impl ByHand {
             (Reconciler::Repair, Self::Redis(redis)) => repair(redis, dry).await,
             (Reconciler::Reconciliation, Self::Redis(redis)) => reconciliation(redis).await,
             (_, Self::Embedded(_)) => {
-                let line =
-                    format!("`{name}` is for `--engine redis`: the file is engine and ledger");
+                let line = format!(
+                    "`{name}` is for `--engine redis`: an embedded engine is its own ledger"
+                );
                 Err(UsageError::new(line).into())
             }
         }
     }
 
-    /// Whether a reconciler may change something here.
+    /// Whether a reconciler may change data of this engine.
     fn is_changed_by(&self, reconciler: Reconciler) -> bool {
         !matches!(
             (reconciler, self),
@@ -246,7 +247,7 @@ impl ByHand {
     /// Closes the file, or disconnects.
     ///
     /// # Errors
-    /// When closing fails.
+    /// If closing fails.
     pub async fn close(&self) -> anyhow::Result<()> {
         match self {
             Self::Embedded(embedded) => Close::close(embedded).await,
@@ -296,7 +297,7 @@ impl ByHand {
             return Ok(report);
         }
         discarder.discard_all().await?;
-        // The steps by which units come back are settled first.
+        // Settlement of the entries that restock the units comes first: the next run needs it.
         self.settlement(false).await?;
         discarder.discard_all().await?;
         let left: Vec<_> = discarder.found().await?.iter().map(line).collect();
@@ -313,7 +314,7 @@ impl ByHand {
             match self.engine().submit(Command::Tick { events_max }).await? {
                 Reply::Ticked { more: true } => {}
                 Reply::Ticked { more: false } => return Ok(RunReport::all(ticks)),
-                reply => bail!("a tick was answered {reply:?}"),
+                reply => bail!("unexpected reply to a tick: {reply:?}"),
             }
         }
     }
@@ -417,10 +418,13 @@ impl ByHand {
                 continue;
             }
             match self {
-                // It settles by itself.
+                // The embedded engine settles its own log.
                 Self::Embedded(_) => {
                     let wait = ledger.await_settled(partition, head, SETTLED_MAX);
-                    ensure!(wait.await?, "the file is not settled in time");
+                    ensure!(
+                        wait.await?,
+                        "the file is not settled within {SETTLED_MAX:?}"
+                    );
                 }
                 Self::Redis(_) => {
                     while ledger.settled(partition).await? < head {

@@ -1,5 +1,4 @@
-//! The engine on Redis as a node uses it: with a ledger, with settlement from one to the other, and with what depends
-//! on how far that is.
+//! The engine on Redis with its ledger, settlement between them, and the functions that depend on settlement.
 
 mod ack_engine;
 pub(crate) mod binding;
@@ -54,10 +53,10 @@ use crate::{
     machine::disk_of,
 };
 
-/// How long a grant of a campaign that asks for `ledger` waits for it.
+/// Maximum time that a grant with the acknowledgement level `ledger` waits for the ledger.
 const LEDGER_WAIT_MAX: Duration = Duration::from_secs(10);
 
-/// The ledger behind a remote engine; or an engine's own, for those who look after it while no node serves it.
+/// The ledger of a remote engine, or an engine's own ledger while no node serves it.
 pub enum LedgerBackend {
     /// In a file.
     File(SqliteLedger),
@@ -83,11 +82,11 @@ impl LedgerBackend {
         Ok(Self::File(opening.await?.context(described)?))
     }
 
-    /// Opens whatever ledger the configuration names, also one in the file of an embedded engine. That file must be
-    /// there.
+    /// Opens the ledger that the configuration names, including one in the file of an embedded engine. That file must
+    /// exist.
     ///
     /// # Errors
-    /// When it cannot be used.
+    /// If it cannot be used.
     pub async fn open_any(config: &Config, clock: Arc<dyn Clock>) -> anyhow::Result<Self> {
         if config.ledger.url().is_some() {
             return Self::open(config, clock).await;
@@ -111,7 +110,7 @@ impl LedgerBackend {
         }
     }
 
-    /// Closes a file; a database stays connected until the last user is dropped.
+    /// Closes a file. A database stays connected until its last handle is dropped.
     ///
     /// # Errors
     /// When closing fails.
@@ -134,16 +133,16 @@ impl LedgerBackend {
 /// The engine on Redis, its ledger, and settlement.
 pub(crate) struct Distributed {
     pub(crate) engine: RedisEngine,
-    /// What reconciliation has found, where it runs.
+    /// Findings of reconciliation; `None` if this process does not run it.
     findings: Option<Arc<ReconcileMonitor>>,
     settlement: Option<Arc<Settlement>>,
     transport: &'static str,
     ledger_backend: LedgerBackend,
-    /// The ledger's file, if it is in one.
+    /// The ledger's file; `None` if the ledger is in a database.
     file: Option<PathBuf>,
-    /// Entries that may wait for the ledger.
+    /// Maximum number of entries that may wait for the ledger.
     unsettled_max: u64,
-    /// How long a stop waits for the ledger.
+    /// Maximum time that a stop waits for the ledger.
     stop_settling: Duration,
     is_rest_settled: AtomicBool,
     confirmations: Confirmations,
@@ -153,7 +152,7 @@ pub(crate) struct Distributed {
 }
 
 impl Distributed {
-    /// Connects to Redis, for users or without any, and starts settling, if this process is to.
+    /// Connects to Redis. `serves` says whether users may claim here, `settle` whether this process settles.
     pub(crate) async fn start(
         config: &Config,
         ledger_backend: LedgerBackend,
@@ -180,7 +179,7 @@ impl Distributed {
         if let Some(reason) = engine.stopped() {
             tracing::error!(
                 reason,
-                "not all of Redis is there: its partitions grant nothing until it is"
+                "Redis partly unreachable; its partitions do not grant"
             );
         }
         let log: Arc<dyn EventLog> = Arc::new(engine.clone());
@@ -245,9 +244,9 @@ impl Distributed {
         self.ledger_backend.ledger()
     }
 
-    /// Waits for the ledger to have a grant of a campaign that asks for `ledger`: where this node made it, up to its
-    /// own place in the log. Any other replay is looked for before it waits for the log's end. Whatever else was
-    /// answered is returned as it is.
+    /// Waits until the ledger has a grant of a campaign with the level `ledger`. For a grant of this node, waits up to
+    /// its own log position. For any other repeated grant, checks the ledger first and then waits for the log's end.
+    /// Returns all other answers unchanged.
     async fn confirm(&self, claim: &Claim, claimed: Claimed) -> Result<Claimed, EngineError> {
         let Some(grant) = claimed.outcome.grant().copied() else {
             return Ok(claimed);
@@ -267,7 +266,7 @@ impl Distributed {
         }
         let place = known
             .or_else(|| self.engine.position_after(claim))
-            .ok_or_else(|| EngineError::uncertain("the grant's place in the log is not known"))?;
+            .ok_or_else(|| EngineError::uncertain("the grant's log position is not known"))?;
         if let Some(settlement) = &self.settlement {
             settlement.wake(place.0);
         }
@@ -277,8 +276,8 @@ impl Distributed {
         looked.map(|()| confirmed)
     }
 
-    /// Waits for the ledger to have what a command was answered with, where its campaign asks for `ledger`, or where it
-    /// changes a sale: a loss of entries that nobody has been told of may undo that.
+    /// Waits until the ledger has the effect of a command, if its campaign has the level `ledger` or the command
+    /// changes a sale. A loss of entries could otherwise undo the change without notice.
     async fn confirm_command(&self, command: &Command, reply: &Reply) -> Result<(), EngineError> {
         let places = self.engine.positions_after(command).await?;
         if let Some(settlement) = &self.settlement {
@@ -290,8 +289,8 @@ impl Distributed {
         confirm_command(&*self.ledger(), made, &places, LEDGER_WAIT_MAX).await
     }
 
-    /// Brings into the ledger what this process has answered or read, also where other processes settle: they may stop
-    /// at the same time, and Redis may be gone before they start again. Logs what it leaves. Again does nothing.
+    /// Settles the entries that this process has answered or read, even if other processes settle. All may stop at the
+    /// same time, and Redis may be gone before they start again. Logs the entries that remain. Idempotent.
     async fn settle_rest(&self) {
         if self.is_rest_settled.swap(true, Ordering::Relaxed) || self.stop_settling.is_zero() {
             return;
@@ -309,7 +308,7 @@ impl Distributed {
         }
     }
 
-    /// The engine as the API uses it.
+    /// The engine for the API.
     pub(crate) fn with_ledger_ack(self: &Arc<Self>) -> Arc<dyn Engine> {
         Arc::new(LedgerAckEngine {
             distributed: Arc::clone(self),
@@ -324,14 +323,14 @@ async fn settlement(
     log: &Arc<dyn EventLog>,
     ledger: &Arc<dyn Ledger>,
 ) -> anyhow::Result<Settlement> {
-    // The engine knows the ledger's position, and stops granting by itself.
+    // The engine knows the ledger's position and stops granting without this callback.
     let on_rollback = |partition: PartitionId, settled: Seq, head: Seq| {
         let partition = partition.0;
         tracing::error!(
             partition,
             settled,
             head,
-            "the log has lost what the ledger has"
+            "the log has lost entries that the ledger has"
         );
     };
     let mut options = SettlementOptions::new(Box::new(on_rollback));
@@ -380,7 +379,7 @@ impl Gauges for Distributed {
 
     fn stuck(&self) -> Option<String> {
         let own = self.settlement.as_ref().and_then(|it| it.stuck());
-        // Another process may own the partition.
+        // Another process may settle the partition.
         own.or_else(|| self.monitor.stalled())
     }
 
@@ -399,9 +398,7 @@ impl Gauges for Distributed {
         for (partition, reason) in &mut states {
             if reason.is_none() && self.monitor.is_behind(*partition, self.unsettled_max) {
                 let lag = self.monitor.lag_of(*partition);
-                *reason = Some(format!(
-                    "{lag} entries wait for the ledger, which is too many"
-                ));
+                *reason = Some(format!("{lag} entries wait for the ledger: too many"));
             }
         }
         states
@@ -470,7 +467,7 @@ impl Close for Distributed {
     }
 }
 
-/// Starts settling without serving: what `qiang worker` does.
+/// Starts settling without serving, for `qiang worker`.
 pub(crate) async fn settle(
     config: &Config,
     clock: Arc<dyn Clock>,

@@ -1,4 +1,5 @@
-//! Confirmation by the ledger: of grants and commands at the acknowledgement level `ledger`, and of changes of a sale.
+//! Confirmation by the ledger: of grants and commands with the acknowledgement level `ledger`, and of changes of a
+//! sale.
 
 mod effects;
 
@@ -44,7 +45,7 @@ pub(crate) async fn has_grant(
 ) -> Result<bool, EngineError> {
     let (campaign, number) = (grant.campaign, grant.number);
     let rows = ledger.grants(campaign, number.saturating_sub(1), 1).await;
-    // An order that costs nothing is there once its payment is: that is an entry of its own.
+    // A free order is paid by an entry of its own. It is confirmed once that entry is settled.
     let is_paid = grant.amount_minor == 0
         && grant
             .order
@@ -57,8 +58,8 @@ pub(crate) async fn has_grant(
     }))
 }
 
-/// Looks whether the ledger has a grant, once its position in a partition is not before the grant. The position alone
-/// does not say so: a repair moves it past entries that are lost, and the number may be somebody else's by then.
+/// Checks that the ledger has a grant. Call it after the ledger's position has reached the grant's entry. The position
+/// alone is no proof: a repair moves it past lost entries, and another user may get the same number then.
 pub(crate) async fn confirm(
     ledger: &dyn Ledger,
     claim: &Claim,
@@ -78,11 +79,11 @@ pub(crate) async fn confirm(
     ))
 }
 
-/// Waits until the ledger has come to places that are not before a command, and checks that it has the effect which the
-/// command was answered with. A repair undoes nothing that it has seen there.
+/// Waits until the ledger reaches these positions, then checks that it has the effect that the reply states. A repair
+/// does not undo entries that the ledger has.
 ///
 /// # Errors
-/// [`EngineError::Uncertain`] if the ledger does not have it, or does not answer.
+/// [`EngineError::Uncertain`] if the ledger does not have the effect, or does not answer.
 pub(crate) async fn confirm_command(
     ledger: &dyn Ledger,
     (command, reply): (&Command, &Reply),
@@ -97,7 +98,7 @@ pub(crate) async fn confirm_command(
     match has_effect(ledger, command, reply).await.map_err(failed)? {
         true => Ok(()),
         false => Err(EngineError::uncertain(
-            "the ledger has it otherwise: somebody else has changed it, its entry is in quarantine, or it is lost",
+            "the ledger does not have this change: it was changed since, its entry is in quarantine, or it is lost",
         )),
     }
 }
@@ -185,7 +186,7 @@ mod tests {
             past.await
         }
 
-        /// What is answered to a user who was granted number 1 in this entry.
+        /// The answer to a user with grant number 1 in this entry.
         async fn confirmed(&self, name: &str, seq: Seq) -> Result<(), String> {
             let grant = Grant {
                 campaign: self.target.id,
@@ -217,8 +218,8 @@ mod tests {
         }
     }
 
-    /// A repair moves the ledger's position past a grant that is lost: nobody is told that the ledger has it, also not
-    /// when somebody else gets the number.
+    /// A repair moves the ledger's position past a lost grant. The grant is not confirmed then, not even after another
+    /// user gets its number.
     #[tokio::test(flavor = "multi_thread")]
     async fn a_lost_grant_is_not_confirmed() {
         let case = Case::new().await;
@@ -244,8 +245,8 @@ mod tests {
         assert_eq!(refused, Err(GRANT_QUARANTINED.to_owned()));
     }
 
-    /// A change of the stock is not confirmed before the ledger has it, not when a repair has moved the position past
-    /// it, and not from quarantine.
+    /// A change of the stock is not confirmed before the ledger has it, after a repair moved the position past it, or
+    /// from quarantine.
     #[tokio::test(flavor = "multi_thread")]
     async fn a_lost_change_of_the_stock_is_not_confirmed() {
         let case = Case::new().await;
@@ -261,7 +262,7 @@ mod tests {
         assert!(late.contains("in time"), "{late}");
         assert_eq!(case.skip(1, 2).await, Ok(2));
         let lost = confirmed(4, 2).await.unwrap_err();
-        assert!(lost.contains("otherwise"), "{lost}");
+        assert!(lost.contains("does not have this change"), "{lost}");
         case.settle(3, Event::StockChanged { units: -1 }).await;
         assert_eq!(confirmed(4, 3).await, Ok(()));
         let entry = case.entry(4, Event::StockChanged { units: -1 });
@@ -271,8 +272,7 @@ mod tests {
         assert!(refused.contains("quarantine"), "{refused}");
     }
 
-    /// Money for an order that costs nothing is owed back. It is confirmed by its own row, and not by the payment of
-    /// the grant.
+    /// A refund is due for money that a free order received. Its own row confirms it, not the payment of the grant.
     #[tokio::test(flavor = "multi_thread")]
     async fn lost_money_for_a_free_order_is_not_confirmed() {
         let case = Case::of(&sale(5).price(0)).await;
@@ -323,7 +323,7 @@ mod tests {
         let due = PaymentOutcome::RefundDue;
         assert_eq!(case.skip(3, 4).await, Ok(4));
         let lost = confirmed("one", received, due, 4).await.unwrap_err();
-        assert!(lost.contains("otherwise"), "{lost}");
+        assert!(lost.contains("does not have this change"), "{lost}");
         let event = Event::RefundDue {
             number,
             payment: named("one"),

@@ -1,11 +1,11 @@
-//! What transports on Redis have left behind where RabbitMQ is used now: removed once, as soon as Redis is there.
+//! Cleanup of Redis transports after a switch to RabbitMQ. It runs once, as soon as Redis answers.
 
 use std::time::Duration;
 
 use qiang_redis::Options;
 use qiang_worker::host::{Next, Reconciler, Schedule, Stuck};
 
-/// Removes a list that nobody empties, and a group that keeps the log from being trimmed.
+/// Removes a list that no consumer empties, and a group that prevents trimming of the log.
 pub(crate) struct Leftovers {
     options: Options,
     removed: bool,

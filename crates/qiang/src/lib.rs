@@ -36,7 +36,7 @@ pub use self::{
     server::{Running, Server},
 };
 
-/// The newest schemas that this program reads and writes: of what, and the version.
+/// Newest schemas that this program reads and writes: kind of store, and version.
 pub const SCHEMAS: [(&str, u32); 2] = [
     ("file", qiang_embedded::SCHEMA_VERSION),
     ("database", DATABASE_SCHEMA_VERSION),

@@ -1,5 +1,5 @@
 //! A node for a demonstration or a benchmark: in this process, on a free loopback port, with its data in a temporary
-//! folder. The limits of users and addresses are off there: its whole load is one program's.
+//! folder. It has no limits for users and addresses, because one program makes the whole load.
 
 use std::{
     net::SocketAddr,
@@ -20,18 +20,18 @@ use crate::{
     server::{Running, Server},
 };
 
-/// How long users' tokens are valid.
+/// Lifetime of users' tokens, in seconds.
 const TOKEN_S: i64 = 24 * 3_600;
 
-/// Makes tokens for users of a service.
+/// Issues tokens for users of a service.
 #[derive(Clone)]
 pub struct UserTokens(TokenIssuer);
 
 impl UserTokens {
-    /// By the HS256 secret in a file.
+    /// Issues tokens with the HS256 secret in a file.
     ///
     /// # Errors
-    /// When it cannot be read, or is too short.
+    /// If the file cannot be read, or the secret is too short.
     pub fn from_file(path: &Path) -> anyhow::Result<Self> {
         let secret = std::fs::read_to_string(path)
             .with_context(|| format!("cannot read {}", path.display()))?;
@@ -50,7 +50,7 @@ impl UserTokens {
     }
 }
 
-/// A running node, and what it has for itself.
+/// A running node with its own data and secrets.
 pub struct LocalService {
     running: Running,
     backend: Backend,
@@ -63,31 +63,31 @@ pub struct LocalService {
 pub struct LocalServers<'a> {
     /// URLs of Redis.
     pub redis: &'a str,
-    /// URLs of its replicas that serve reads; empty for none.
+    /// URLs of replicas that serve reads; empty if there are none.
     pub read_urls: &'a str,
-    /// A database server for the ledger; a file without one.
+    /// URL of a database server for the ledger. `None` keeps the ledger in a file.
     pub ledger: Option<&'a str>,
-    /// The transport of entries to the ledger, as it is configured.
+    /// Transport of entries to the ledger, by its name in the configuration.
     pub transport: &'a str,
     /// The URL of RabbitMQ, for that transport.
     pub rabbitmq: &'a str,
 }
 
 impl LocalService {
-    /// Starts it on the embedded engine; with `noop_route`, it also offers the request that does nothing.
+    /// Starts the node on the embedded engine. With `noop_route`, it also offers a request without effect.
     ///
     /// # Errors
-    /// When the folder or the port cannot be used.
+    /// If the folder or the port cannot be used.
     pub async fn start(noop_route: bool) -> anyhow::Result<Self> {
         let mut config = Config::defaults()?;
         config.server.noop_route = noop_route;
         Self::start_with(config).await
     }
 
-    /// Starts it on Redis, with keys and a database of its own that are removed when it stops.
+    /// Starts the node on Redis. Its keys and its database are new, and are removed when it stops.
     ///
     /// # Errors
-    /// When a server cannot be used; also RabbitMQ, which a node could do without.
+    /// If a server cannot be used. That includes RabbitMQ, although a node could run without it.
     pub async fn start_on_redis(servers: &LocalServers<'_>) -> anyhow::Result<Self> {
         if servers.transport == TransportKind::RabbitMq.name() {
             check_rabbitmq(servers.rabbitmq).await?;
@@ -126,15 +126,15 @@ impl LocalService {
         let secret = hex::encode(rand::random::<[u8; 32]>());
         let tokens = UserTokens(TokenIssuer::from_secret(secret.as_bytes())?);
         config.auth.hs256_secret = Secret::new(secret);
-        // Whoever is at this machine joins in.
+        // Users of this machine may sign in as anyone.
         config.pages.development = true;
-        // The load is ours and comes from one address: no limits but those of the machine.
+        // One program makes the load from one address, so only the machine limits it.
         config.server.connections_max = u32::from(u16::MAX);
         config.limits.shares_max = qiang_core::split::SHARES_MAX;
         config.limits.meter_nobody();
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let backend = Backend::open(&config).await?;
-        // A service would wait for Redis; a demonstration cannot.
+        // A service would wait for Redis. A demonstration must fail.
         for partition in backend.ports.log.partitions() {
             if let Err(error) = backend.ports.engine.probe(partition).await {
                 backend.close().await?;
@@ -151,13 +151,13 @@ impl LocalService {
         })
     }
 
-    /// Where it listens.
+    /// Address of the listener.
     #[must_use]
     pub fn addr(&self) -> SocketAddr {
         self.running.addr()
     }
 
-    /// What makes tokens for its users.
+    /// Issuer of tokens for users of this node.
     #[must_use]
     pub fn tokens(&self) -> &UserTokens {
         &self.tokens
@@ -169,7 +169,7 @@ impl LocalService {
         database(&self.folder)
     }
 
-    /// The URL of the ledger's database; none where the ledger is in the file.
+    /// URL of the ledger's database; `None` if the ledger is in the file.
     #[must_use]
     pub fn ledger_url(&self) -> Option<&str> {
         self.scratch.as_ref().map(Scratch::url)
@@ -186,16 +186,16 @@ impl LocalService {
     /// Serves until Ctrl-C.
     ///
     /// # Errors
-    /// As [`LocalService::stop`].
+    /// As for [`LocalService::stop`].
     pub async fn serve_on(self) -> anyhow::Result<()> {
         tokio::signal::ctrl_c().await?;
         self.stop().await
     }
 
-    /// Stops it, and removes its keys and its database.
+    /// Stops the node, and removes its keys and its database.
     ///
     /// # Errors
-    /// When it does not stop, or a server does not answer.
+    /// If the node does not stop, or a server does not answer.
     pub async fn stop(self) -> anyhow::Result<()> {
         self.running.shutdown().await?;
         self.backend.erase().await?;
@@ -206,13 +206,13 @@ impl LocalService {
     }
 }
 
-/// What was asked for is used, or it is an error.
+/// Checks RabbitMQ. A node would fall back to the log, but a demonstration must use the transport that was chosen.
 #[cfg(feature = "rabbitmq")]
 async fn check_rabbitmq(url: &str) -> anyhow::Result<()> {
     let checked =
         qiang_worker::broker::check(qiang_worker::broker::Options::new(url, "demo")).await;
     checked.context(
-        "RabbitMQ cannot be used: start it, say with --rabbitmq where it is, or choose another --transport",
+        "RabbitMQ cannot be used: start it, name its URL with --rabbitmq, or choose another --transport",
     )
 }
 

@@ -1,7 +1,7 @@
-//! Lines of the log on the way to standard error.
+//! Queue of log lines for standard error.
 //!
-//! A thread writes them. If the reader of standard error stops, its pipe fills, and every thread that logs would wait,
-//! and with them all users. Lines that the queue does not take are dropped and counted.
+//! A thread writes them. If the reader of standard error stops, its pipe fills. Without the queue, every thread that
+//! logs would wait, and users with it. A full queue drops lines and counts them.
 
 use std::{
     io::{self, Write as _},
@@ -16,14 +16,14 @@ use std::{
 
 use tracing_subscriber::fmt::MakeWriter;
 
-/// Lines that wait to be written.
+/// Maximum number of lines that wait for the writer.
 const LINES_MAX: usize = 4_096;
-/// How long the end of a process waits for lines that are not written yet.
+/// Maximum time that the end of a process waits for unwritten lines.
 const FLUSH_MAX: Duration = Duration::from_secs(1);
 
 enum Item {
     Line(Vec<u8>),
-    /// Everything before it is written: says so.
+    /// Reports that all lines before it are written.
     Flush(SyncSender<()>),
 }
 
@@ -38,7 +38,7 @@ impl LineQueue {
     /// Starts the thread that writes to standard error.
     ///
     /// # Errors
-    /// When there is no thread to be had.
+    /// If the system cannot start a thread.
     pub(crate) fn start() -> io::Result<Self> {
         let (items, received) = mpsc::sync_channel(LINES_MAX);
         let queue = Self {
@@ -51,11 +51,11 @@ impl LineQueue {
         Ok(queue)
     }
 
-    /// Waits for the lines before to be written, for a second at most.
+    /// Waits until earlier lines are written, for at most one second.
     pub(crate) fn flush(&self) {
         let (done, is_done) = mpsc::sync_channel(1);
         if self.items.try_send(Item::Flush(done)).is_ok() {
-            // A late flush cannot be reported.
+            // There is no place to report a late flush.
             let _ = is_done.recv_timeout(FLUSH_MAX);
         }
     }
@@ -69,7 +69,7 @@ impl<'a> MakeWriter<'a> for LineQueue {
     }
 }
 
-/// Takes a whole line at a time.
+/// Queues each write as one line.
 pub(crate) struct LineWriter<'a>(&'a LineQueue);
 
 impl io::Write for LineWriter<'_> {
@@ -88,16 +88,13 @@ impl io::Write for LineWriter<'_> {
 fn write(items: &Receiver<Item>, dropped: &AtomicU64) {
     while let Ok(item) = items.recv() {
         match item {
-            // A closed standard error cannot be reported.
+            // There is no place to report a closed standard error.
             Item::Line(line) => drop(io::stderr().write_all(&line)),
             Item::Flush(done) => drop(done.try_send(())),
         }
         let lines = dropped.swap(0, Ordering::Relaxed);
         if lines > 0 {
-            tracing::warn!(
-                lines,
-                "lines of the log are missing: standard error takes them too slowly"
-            );
+            tracing::warn!(lines, "log lines dropped: standard error is too slow");
         }
     }
 }

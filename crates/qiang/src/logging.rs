@@ -1,4 +1,4 @@
-//! Logs: on standard error, for people or as JSON.
+//! Logs on standard error, as text or JSON.
 
 use std::io::IsTerminal as _;
 
@@ -15,7 +15,7 @@ use crate::{
     log_lines::LineQueue,
 };
 
-/// The running log of a process that serves. Dropping it writes the lines that wait.
+/// The log of a serving process. Dropping it writes the pending lines.
 pub(crate) struct Logging {
     filter: reload::Handle<Targets, Registry>,
     lines: LineQueue,
@@ -28,15 +28,15 @@ impl Drop for Logging {
 }
 
 impl Logging {
-    /// Starts logging to standard error. To be called once in a process.
+    /// Starts logging to standard error. A process may call this once.
     pub(crate) fn start(config: &LogConfig) -> anyhow::Result<Self> {
         let lines = LineQueue::start()?;
         let filter = start_with(config, filter(config)?, lines.clone());
         Ok(Self { filter, lines })
     }
 
-    /// Starts logging to standard error, of one target alone and at most as configured: what a command does that serves
-    /// nobody. To be called once in a process.
+    /// Starts logging of one target to standard error, at most at the configured level. For commands that do not serve.
+    /// A process may call this once.
     pub(crate) fn start_of(config: &LogConfig, target: &'static str) -> anyhow::Result<()> {
         let level = Level::INFO;
         let wanted = filter(config)?.would_enable(target, &level);
@@ -50,16 +50,18 @@ impl Logging {
         Ok(())
     }
 
-    /// Logs by another level from here on. The format stays.
+    /// Changes the level. The format stays.
     ///
     /// # Errors
-    /// When the level is none; the one before stays.
+    /// If the level is not valid. The level before stays.
     pub(crate) fn reload(&self, config: &LogConfig) -> anyhow::Result<()> {
         Ok(self.filter.reload(filter(config)?)?)
     }
 
+    /// Checks the level.
+    ///
     /// # Errors
-    /// When the level is none.
+    /// If the level is not valid.
     pub(crate) fn check(config: &LogConfig) -> anyhow::Result<()> {
         filter(config).map(drop)
     }

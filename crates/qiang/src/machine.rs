@@ -1,4 +1,4 @@
-//! What the machine gives: room on the disk, open files, and the time.
+//! Limits of the machine: disk space, open files, and the clock.
 
 use std::{path::Path, time::Instant};
 
@@ -7,13 +7,13 @@ use qiang_core::{ports::Clock as _, time::Timestamp};
 use qiang_embedded::SystemClock;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Open files beside the connections of clients: data files, connections to Redis, the ledger and endpoints, operators,
-/// and clients that are refused.
+/// Open files that connections of clients may not use. They serve data files, operators, refused clients, and
+/// connections to Redis, the ledger and endpoints.
 const FILES_KEPT_BACK: u64 = 512;
 
-/// The disk that a file is on.
+/// The disk of a file.
 pub(crate) fn disk_of(file: &Path) -> Option<Disk> {
-    // The file is made when it is opened, and may be named without a folder.
+    // The file may not exist yet, and its path may have no folder.
     let folder = file.parent().filter(|path| !path.as_os_str().is_empty());
     let found = rustix::fs::statvfs(folder.unwrap_or(Path::new("."))).ok()?;
     Some(Disk {
@@ -22,7 +22,8 @@ pub(crate) fn disk_of(file: &Path) -> Option<Disk> {
     })
 }
 
-/// How many of these connections the process may have open files for. Raises its own limit first, as far as it may.
+/// Number of these connections for which the process may open files. First raises the process's own limit as far as
+/// allowed.
 pub(crate) fn connections_that_fit(wanted: u32) -> u32 {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let needed = u64::from(wanted) + FILES_KEPT_BACK;
@@ -50,14 +51,14 @@ pub(crate) fn connections_that_fit(wanted: u32) -> u32 {
     fit
 }
 
-/// A low limit leaves half of the files to connections.
+/// Connections that fit the limit of open files. A low limit leaves half of the files to connections.
 fn fit(wanted: u32, may_open: u64) -> u32 {
     let kept_back = FILES_KEPT_BACK.min(may_open / 2);
     let left = u32::try_from(may_open - kept_back).unwrap_or(u32::MAX);
     wanted.min(left).max(1)
 }
 
-/// The system's clock, held against the one that nobody can set.
+/// Compares the system clock with the monotonic clock, which cannot be set.
 pub(crate) struct WallClock {
     started: Instant,
     then: Timestamp,
@@ -71,7 +72,7 @@ impl WallClock {
         }
     }
 
-    /// By how many seconds it was set forward since the start; less than 0 if it was set back.
+    /// Seconds by which the clock was set forward since the start; negative if it was set back.
     pub(crate) fn offset_seconds(&self) -> f64 {
         let passed = SystemClock.now().as_millis() - self.then.as_millis();
         passed as f64 / 1_000.0 - self.started.elapsed().as_secs_f64()

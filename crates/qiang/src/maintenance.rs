@@ -1,4 +1,4 @@
-//! What operators do to partitions, beside the nodes and workers that serve them: looking, repairing, reconciling.
+//! Maintenance of partitions by operators, beside running nodes and workers: inspection, repair and reconciliation.
 
 mod campaigns;
 
@@ -31,12 +31,12 @@ use crate::{
     operator::Operator,
 };
 
-/// How long to wait before what seems to differ is looked at again.
+/// Pause before an apparent difference is compared again.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
-/// Repairs that are shown, the newest ones.
+/// Repairs that are shown, newest first.
 const REPAIRS_SHOWN: u32 = 20;
 
-/// Connects to the engine that the ledger belongs to. Where it never had one, any is taken.
+/// Connects to the engine that the ledger belongs to. If the ledger has no engine yet, connects to any.
 async fn attach(
     config: &Config,
     ledger: &Arc<dyn Ledger>,
@@ -63,7 +63,7 @@ async fn attach(
     Ok(engine)
 }
 
-/// The engine on Redis and its ledger, in the hands of an operator. Nothing is served or settled by it, but for what a
+/// The engine on Redis and its ledger, opened by an operator. It serves no claims, and it settles only entries that a
 /// repair settles.
 pub struct Maintenance {
     engine: RedisEngine,
@@ -72,11 +72,11 @@ pub struct Maintenance {
 }
 
 impl Maintenance {
-    /// Connects to what the configuration names. Nothing is made: neither a ledger in a file nor the state of
-    /// partitions in Redis.
+    /// Connects to the engine and the ledger that the configuration names. Creates nothing: neither a ledger file nor
+    /// the state of partitions in Redis.
     ///
     /// # Errors
-    /// When Redis or the ledger cannot be used, or is not there.
+    /// If Redis or the ledger does not exist or cannot be used.
     pub async fn open(config: &Config, clock: Arc<dyn Clock>) -> anyhow::Result<Self> {
         let backend = Self::ledger_of(config, clock).await?;
         let ledger = backend.ledger();
@@ -90,11 +90,11 @@ impl Maintenance {
         })
     }
 
-    /// The ledger, which must be there.
+    /// Opens the ledger. It must exist.
     async fn ledger_of(config: &Config, clock: Arc<dyn Clock>) -> anyhow::Result<LedgerBackend> {
         if config.engine.kind == EngineKind::Embedded {
-            let line = "the embedded engine has neither partitions to look after nor a ledger of its own to be held \
-                        against; this is for `--engine redis`";
+            let line = "the embedded engine has no partitions to maintain and no separate ledger to compare with; this \
+                        is for `--engine redis`";
             return Err(UsageError::new(line).into());
         }
         if config.ledger.url().is_none() {
@@ -108,11 +108,11 @@ impl Maintenance {
         LedgerBackend::open(config, clock).await
     }
 
-    /// Moves the ledger to the Redis that the configuration names, with what the ledger has: it is rebuilt there.
-    /// Returns the locations before and now; none if the ledger is there already.
+    /// Moves the ledger to the Redis that the configuration names. The engine there is rebuilt from the ledger. Returns
+    /// the locations before and after the move; `None` if the ledger belongs to this location already.
     ///
     /// # Errors
-    /// When processes still use the Redis that the ledger belongs to, or the ledger cannot be used.
+    /// If processes still use the Redis that the ledger belongs to, or the ledger cannot be used.
     pub async fn adopt(
         config: &Config,
         clock: Arc<dyn Clock>,
@@ -149,28 +149,28 @@ impl Maintenance {
         self.engine.state(partition)
     }
 
-    /// What Redis has of a partition, with its nodes taken apart, and up to where the ledger has it.
+    /// State of a partition in Redis with the nodes that it has seen, and the ledger's position.
     ///
     /// # Errors
-    /// When one of them does not answer.
+    /// If Redis or the ledger does not answer.
     pub async fn view(&self, partition: PartitionId) -> anyhow::Result<(PartitionView, u64)> {
         let settled = self.ledger.settled(partition).await?;
         Ok((self.engine.view(partition).await?, settled))
     }
 
-    /// What Redis has of a partition, and up to where the ledger has it.
+    /// Raw state of a partition in Redis, as text fields, and the ledger's position.
     ///
     /// # Errors
-    /// When one of them does not answer.
+    /// If Redis or the ledger does not answer.
     pub async fn inspect(&self, partition: PartitionId) -> anyhow::Result<(Inspection, u64)> {
         let settled = self.ledger.settled(partition).await?;
         Ok((self.engine.inspect(partition).await?, settled))
     }
 
-    /// What the ledger has written down of a partition's repairs, newest first, and what they have withheld.
+    /// The ledger's records of a partition's repairs, newest first, and of the units that they withhold.
     ///
     /// # Errors
-    /// When the ledger does not answer.
+    /// If the ledger does not answer.
     pub async fn records(
         &self,
         partition: PartitionId,
@@ -179,7 +179,7 @@ impl Maintenance {
         Ok((repairs, self.ledger.withheld(partition).await?))
     }
 
-    /// Writes down what somebody does to a partition.
+    /// Records an operator's action on a partition.
     async fn record(
         &self,
         by: &Operator,
@@ -190,10 +190,10 @@ impl Maintenance {
         by.record(&*self.ledger, kind, THE_SERVICE, &detail).await
     }
 
-    /// Repairs a partition that has lost something, without waiting for anybody.
+    /// Repairs a partition after a loss of data, without waiting for missing node reports.
     ///
     /// # Errors
-    /// When Redis or the ledger does not answer, or when they hold what cannot be repaired.
+    /// If Redis or the ledger does not answer, or their data cannot be repaired.
     pub async fn repair(
         &self,
         partition: PartitionId,
@@ -203,20 +203,20 @@ impl Maintenance {
         Ok(self.engine.repair(partition, &*self.ledger, true).await?)
     }
 
-    /// Ends a partition's halt without a repair; false where it is not halted.
+    /// Ends a partition's halt without a repair. Returns false if the partition is not halted.
     ///
     /// # Errors
-    /// When Redis or the ledger does not answer.
+    /// If Redis or the ledger does not answer.
     pub async fn resume(&self, partition: PartitionId, by: &Operator) -> anyhow::Result<bool> {
         self.record(by, ActionKind::Resume, partition).await?;
         let resumed = self.engine.resume_as_it_is(partition, &*self.ledger);
         Ok(resumed.await?)
     }
 
-    /// Gives back what repairs have withheld in a partition; returns how many units.
+    /// Restocks the units that repairs withhold in a partition. Returns the number of units.
     ///
     /// # Errors
-    /// When Redis or the ledger does not answer.
+    /// If Redis or the ledger does not answer.
     pub async fn release_withheld(
         &self,
         partition: PartitionId,
@@ -227,11 +227,11 @@ impl Maintenance {
         Ok(released.await?)
     }
 
-    /// Closes every campaign of a partition that is not closed, on all partitions that have a part of it. Each is told
-    /// to `on_closed` as soon as it is closed.
+    /// Closes every open campaign of a partition, on all partitions that have a shard of it. Calls `on_closed` with
+    /// each campaign once it is closed.
     ///
     /// # Errors
-    /// When Redis or the ledger does not answer, or a campaign cannot be closed; or what `on_closed` fails with.
+    /// If Redis or the ledger does not answer, a campaign cannot be closed, or `on_closed` fails.
     pub async fn close_campaigns(
         &self,
         partition: PartitionId,
@@ -240,7 +240,7 @@ impl Maintenance {
     ) -> anyhow::Result<()> {
         for campaign in self.engine.live_campaigns(partition, &*self.ledger).await? {
             if self.engine.has_part(campaign, partition).await? {
-                // The ledger may not know yet that it was closed before.
+                // The campaign may be closed already, and the ledger may not have that entry yet.
                 let before = self.engine.tally(campaign).await?;
                 let is_open = before.is_none_or(|tally| tally.phase != Phase::Closed);
                 if is_open {
@@ -260,13 +260,13 @@ impl Maintenance {
         Ok(())
     }
 
-    /// Whether the ledger has a campaign, or Redis has something of it.
+    /// Whether the ledger has a campaign, or Redis has any shard of it.
     ///
     /// # Errors
-    /// When Redis or the ledger does not answer.
+    /// If Redis or the ledger does not answer.
     pub async fn has_campaign(&self, campaign: CampaignId) -> anyhow::Result<bool> {
         match self.ledger.campaign(campaign).await {
-            // It is there, and cannot be read.
+            // The campaign exists, even if its row cannot be read.
             Ok(Some(_)) | Err(LedgerError::Damaged { .. }) => return Ok(true),
             Ok(None) => {}
             Err(error) => return Err(error.into()),
@@ -279,11 +279,11 @@ impl Maintenance {
         Ok(false)
     }
 
-    /// The campaigns that a partition has and the ledger does not know at all: this one if it is such a campaign, or
-    /// all that are live. Those of `skip` are left out.
+    /// Campaigns that a partition has and the ledger does not know: checks `only`, or all live campaigns, except those
+    /// in `skip`.
     ///
     /// # Errors
-    /// When Redis or the ledger does not answer.
+    /// If Redis or the ledger does not answer.
     pub async fn missing_in_ledger(
         &self,
         partition: PartitionId,
@@ -293,7 +293,7 @@ impl Maintenance {
         let mut missing = Vec::new();
         let compared = self.compared(partition, only).await?.into_iter();
         for campaign in compared.filter(|campaign| !skip.contains(campaign)) {
-            // In this order: a campaign is in the ledger before it is in Redis.
+            // The order matters: a campaign is in the ledger before it is in Redis.
             if self.engine.has_part(campaign, partition).await?
                 && self.ledger.campaign(campaign).await?.is_none()
             {
@@ -314,12 +314,12 @@ impl Maintenance {
         })
     }
 
-    /// Where a partition differs from the ledger, in one campaign or in all that are live; what is in flight counts as
-    /// a difference of its own kind. What differs is looked at twice: claims may have been decided while it was read.
-    /// Campaigns of `skip` are left out.
+    /// Differences between a partition and the ledger, in one campaign or in all that are live. Entries in flight count
+    /// as differences of their own kind. A campaign that differs is compared twice, because claims may be decided
+    /// during the first comparison. Campaigns in `skip` are left out.
     ///
     /// # Errors
-    /// When Redis or the ledger does not answer.
+    /// If Redis or the ledger does not answer.
     pub async fn differences(
         &self,
         partition: PartitionId,
@@ -343,10 +343,10 @@ impl Maintenance {
         Ok(found)
     }
 
-    /// Adds to each side what only the other has, while the partition is halted for a moment.
+    /// Adds to each side the data that only the other side has. The partition halts for a moment.
     ///
     /// # Errors
-    /// When Redis or the ledger does not answer. A partition that stays halted is repaired by nodes, or by hand.
+    /// If Redis or the ledger does not answer. If the partition stays halted, a node or an operator repairs it.
     pub async fn unite(
         &self,
         partition: PartitionId,
@@ -361,7 +361,7 @@ impl Maintenance {
     /// Disconnects.
     ///
     /// # Errors
-    /// When the ledger fails while closing.
+    /// If the ledger fails while closing.
     pub async fn close(&self) -> anyhow::Result<()> {
         self.engine.close().await;
         self.backend.close().await

@@ -1,5 +1,5 @@
-//! Who changes something beside the API, from the command line: it is written down in the ledger before it is done, and
-//! said in the log.
+//! Operators who change data from the command line, outside the API. The ledger records each change before it happens,
+//! and the log reports it.
 
 use std::{fmt::Display, sync::Arc};
 
@@ -13,17 +13,17 @@ use serde_json::Value;
 
 use crate::{config::Config, logging::Logging};
 
-/// Somebody at the command line who changes something.
+/// An operator at the command line.
 pub struct Operator {
     actor: UserId,
     clock: Arc<dyn Clock>,
 }
 
 impl Operator {
-    /// Somebody by this name. Starts the log of the process, as it is configured, with their changes alone.
+    /// An operator with this name. Starts the log of the process with this module's messages alone, as configured.
     ///
     /// # Errors
-    /// When the level of the log is none.
+    /// If `log.level` is not valid.
     pub fn new(actor: UserId, config: &Config) -> anyhow::Result<Self> {
         Logging::start_of(&config.log, module_path!())?;
         Ok(Self {
@@ -32,10 +32,10 @@ impl Operator {
         })
     }
 
-    /// Writes down what is about to be done to a subject. `detail` is an object with what was asked for.
+    /// Records a change of a subject before it happens. `detail` is an object with the request's parameters.
     ///
     /// # Errors
-    /// When the ledger does not take it: then nothing is to be done.
+    /// If the ledger does not record it. The caller must not make the change then.
     pub async fn record(
         &self,
         ledger: &dyn Ledger,
@@ -49,7 +49,7 @@ impl Operator {
         Ok(())
     }
 
-    /// The record of what is about to be done.
+    /// The record of a change that is about to happen.
     pub(crate) fn action(&self, kind: ActionKind, subject: impl Display, detail: &Value) -> Action {
         let at = self.clock.now();
         Action {
@@ -63,7 +63,7 @@ impl Operator {
         }
     }
 
-    /// Logs what is in the ledger's record.
+    /// Logs a change that the ledger has recorded.
     pub(crate) fn log(&self, action: &Action) {
         tracing::info!(
             actor = %action.actor,

@@ -1,4 +1,4 @@
-//! The pages of a node, before its API.
+//! The pages of a node, served in front of its API.
 
 use std::sync::Arc;
 
@@ -10,13 +10,13 @@ use qiang_web::{Development, Options};
 
 use crate::config::Config;
 
-/// How long whoever tries it out stays signed in.
+/// Lifetime of a development token, in seconds.
 const DEVELOPMENT_TOKEN_S: i64 = 24 * 3_600;
 
-/// What puts the pages before the API, where they are wanted.
+/// Returns a function that adds the pages to the API's router, if they are enabled.
 ///
 /// # Errors
-/// When pages for trying out are wanted, and there is no secret to make tokens with.
+/// If development pages are enabled and there is no secret to sign tokens with.
 pub(crate) fn surround(config: &Config) -> anyhow::Result<impl FnOnce(Router) -> Router> {
     let pages = &config.pages;
     let development: Option<Arc<dyn Development>> = match pages.development {
@@ -36,7 +36,7 @@ pub(crate) fn surround(config: &Config) -> anyhow::Result<impl FnOnce(Router) ->
     })
 }
 
-/// Makes tokens for anybody.
+/// Issues tokens for any user.
 struct Anybody(TokenIssuer);
 
 impl Development for Anybody {
@@ -53,7 +53,7 @@ mod tests {
 
     use super::*;
 
-    /// The QR code of a packet, as a node with this configuration draws it.
+    /// The QR code of a packet from a node with this configuration.
     async fn code(config: &Config, proto: &str) -> Vec<u8> {
         let pages = surround(config).unwrap()(Router::new());
         let request = Request::get("/p/1/qr.svg")
@@ -74,7 +74,7 @@ mod tests {
         tls.server.tls_certificate_file = "certificate.pem".into();
         tls.server.tls_key_file = "key.pem".into();
         let https = code(&plain, "https").await;
-        assert!(https.starts_with(b"<?xml"), "it is a picture");
+        assert!(https.starts_with(b"<?xml"), "an SVG picture");
         assert_ne!(code(&plain, "http").await, https);
         assert_eq!(code(&tls, "").await, https);
     }

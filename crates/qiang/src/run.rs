@@ -1,4 +1,4 @@
-//! What the processes `qiang serve` and `qiang worker` do, from their configuration until SIGTERM or SIGINT.
+//! The processes `qiang serve` and `qiang worker`, from reading the configuration to SIGTERM or SIGINT.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -19,15 +19,14 @@ use crate::{
     starting::{self, Socket, Sockets},
 };
 
-/// How long the token of a development key is valid.
+/// Lifetime of a development token, in seconds.
 const DEV_TOKEN_S: i64 = 12 * 3_600;
 
-/// Serves until the process is asked to stop. `load` reads the configuration, at the start and again at SIGHUP; SIGUSR1
-/// has all reconcilers run.
-/// `on_start` is called with the address once it serves.
+/// Serves until the process is asked to stop. Calls `load` to read the configuration at the start, and again at SIGHUP.
+/// SIGUSR1 runs all reconcilers. Calls `on_start` with the address once the node serves.
 ///
 /// # Errors
-/// When something that the configuration names cannot be used, or the node does not stop properly.
+/// If a file, server or key that the configuration names cannot be used, or the node does not stop properly.
 pub fn serve(
     load: impl Fn() -> anyhow::Result<Config>,
     on_start: impl FnOnce(SocketAddr),
@@ -37,7 +36,7 @@ pub fn serve(
     config.server.connections_max = connections_that_fit(config.server.connections_max);
     let runtime = runtime()?;
     let served = runtime.block_on(async {
-        // The handlers stand before the service does: a signal during the start is not lost.
+        // Handlers are registered before anything opens, so a signal during the start is not lost.
         let mut signals = Signals::register()?;
         check_key(&config.auth)?;
         let sockets = Sockets::bind(&config).await?;
@@ -48,7 +47,7 @@ pub fn serve(
         };
         let drain_delay = Duration::from_millis(config.server.drain_delay_ms);
         let listeners = sockets.listeners()?;
-        // The service closes them when it stops, and then nobody listens any more.
+        // The service closes its listeners when it stops. These copies would keep the sockets open.
         drop(sockets);
         let running = Server::start(config, backend, listeners).await?;
         on_start(running.addr());
@@ -66,7 +65,7 @@ pub fn serve(
         running.drain();
         if stop == Stop::Terminate && !drain_delay.is_zero() {
             tracing::info!(
-                "stopping: not ready any more, and serving on for server.drain_delay_ms"
+                "stopping: /readyz reports not ready; serving continues for server.drain_delay_ms"
             );
             signals.stop_or(drain_delay).await;
         }
@@ -75,29 +74,29 @@ pub fn serve(
         tracing::info!("stopped");
         Ok(())
     });
-    // A commit that hangs must not keep the process: what it would have kept was not acknowledged.
+    // A commit that hangs must not keep the process alive: its data was not acknowledged.
     runtime.shutdown_background();
     served
 }
 
-/// Looks at what [`serve`] finds out at its start: the keys of tokens, the level of the log.
+/// Checks the settings that only [`serve`] reads at its start: the keys of tokens and the level of the log.
 ///
 /// # Errors
-/// When one of these cannot be used.
+/// If one of them cannot be used.
 pub fn check(config: &Config) -> anyhow::Result<()> {
     Logging::check(&config.log)?;
     check_key(&config.auth)
 }
 
-/// Settles without serving claims until the process is asked to stop. `load` reads the configuration, at the start and
-/// again at SIGHUP.
+/// Settles without serving claims until the process is asked to stop. Calls `load` to read the configuration at the
+/// start, and again at SIGHUP.
 ///
 /// # Errors
-/// When something that the configuration names cannot be used, or does not close properly.
+/// If a file, server or key that the configuration names cannot be used, or does not close properly.
 pub fn settle(load: impl Fn() -> anyhow::Result<Config>) -> anyhow::Result<()> {
     let config = load()?;
     if config.engine.kind == EngineKind::Embedded {
-        let line = "the embedded engine settles by itself; a worker is for `--engine redis`";
+        let line = "the embedded engine settles its own log; a worker is for `--engine redis`";
         return Err(UsageError::new(line).into());
     }
     let logging = Logging::start(&config.log)?;
@@ -141,9 +140,9 @@ pub fn settle(load: impl Fn() -> anyhow::Result<Config>) -> anyhow::Result<()> {
     })
 }
 
-/// Reads the configuration again and puts what can change at run time in place of what was: the keys of tokens, the
-/// level of the log. (The listener's certificates will belong here once it speaks TLS.) If one of these cannot be used,
-/// all stay as they are. `what` names what the process has of it.
+/// Reads the configuration again and applies the settings that can change at run time: the keys of tokens and the level
+/// of the log. If one of them cannot be used, all keep their values. `what` names the settings that this process has.
+/// The listener reads its own certificate again when the file changes.
 fn reload(
     load: &impl Fn() -> anyhow::Result<Config>,
     logging: &Logging,
@@ -165,10 +164,10 @@ fn reload(
     }
 }
 
-/// Makes a secret for this process alone, and a token with every scope by it.
+/// Makes a secret for this process alone, and signs a token with every scope.
 ///
 /// # Errors
-/// When the configuration listens where others can connect.
+/// If the configuration listens on an address that is not loopback.
 pub fn make_development_key(config: &mut Config, user: &UserId) -> anyhow::Result<String> {
     let listen = config.server.listen;
     if !listen.ip().is_loopback() {

@@ -1,4 +1,4 @@
-//! A database that is made for one demonstration or benchmark, and dropped at its end.
+//! A database for one demonstration or benchmark. It is created for the run and dropped at its end.
 
 use std::time::Instant;
 
@@ -11,7 +11,7 @@ use sqlx::{
 
 use qiang_api::UsageError;
 
-/// A database that was made for this run.
+/// A database of this run.
 pub struct Scratch {
     kind: DatabaseKind,
     server: String,
@@ -20,10 +20,10 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Makes a database with the tables of a ledger. Its name has letters, digits and `_` only.
+    /// Creates a database with the tables of a ledger. Its name may contain only letters, digits and `_`.
     ///
     /// # Errors
-    /// When `server` is not the URL of a database server, or it refuses.
+    /// If `server` is not the URL of a database server, or the server refuses.
     pub async fn make(server: &str, name: &str) -> anyhow::Result<Self> {
         let (kind, url) = url_of(server, name)?;
         let (server, name) = (server.to_owned(), name.to_owned());
@@ -36,7 +36,7 @@ impl Scratch {
         let made = scratch
             .execute(&format!("CREATE DATABASE {}", scratch.name))
             .await;
-        made.context("make a database for this run")?;
+        made.context("create a database for this run")?;
         if let Err(error) = qiang_ledger::migrate(&scratch.url).await {
             scratch.drop_database().await?;
             return Err(error.into());
@@ -50,7 +50,7 @@ impl Scratch {
         &self.url
     }
 
-    /// What kind of server a URL is about.
+    /// Kind of server that a URL names.
     #[must_use]
     pub fn kind_of(server: &str) -> &'static str {
         match DatabaseKind::of(server) {
@@ -60,10 +60,10 @@ impl Scratch {
         }
     }
 
-    /// Inserts rows one by one over one connection, each in a transaction of its own. Returns rows per second.
+    /// Inserts rows one at a time over one connection, each in its own transaction. Returns rows per second.
     ///
     /// # Errors
-    /// When the database refuses.
+    /// If the database refuses.
     pub async fn single_rows(&self, rows: u32) -> anyhow::Result<f64> {
         const TABLE: &str = "CREATE TABLE single (number BIGINT PRIMARY KEY, buyer VARCHAR(128) NOT NULL UNIQUE, \
                              amount BIGINT NOT NULL)";
@@ -100,7 +100,7 @@ impl Scratch {
     /// Drops the database.
     ///
     /// # Errors
-    /// When the server does not.
+    /// If the server does not drop it.
     pub async fn drop_database(self) -> anyhow::Result<()> {
         let force = match self.kind {
             DatabaseKind::Postgres => " WITH (FORCE)",
@@ -134,15 +134,15 @@ impl Scratch {
     }
 }
 
-/// The URL with the only scheme that the driver knows.
+/// The URL with the only scheme that the driver supports.
 fn mysql(url: &str) -> String {
     url.replacen("mariadb://", "mysql://", 1)
 }
 
-/// What the URL is of, and the URL with another database.
+/// The kind of database in the URL, and the URL with another database name.
 fn url_of(server: &str, name: &str) -> anyhow::Result<(DatabaseKind, String)> {
     let unusable = || {
-        let line = "--ledger is a postgres://, mysql:// or mariadb:// URL of a server where a database may be made";
+        let line = "--ledger is a postgres://, mysql:// or mariadb:// URL of a server that may create databases";
         UsageError::new(line)
     };
     let kind = DatabaseKind::of(server).ok_or_else(unusable)?;

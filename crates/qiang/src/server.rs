@@ -1,4 +1,4 @@
-//! A node that serves: the backend and the API on it, which stop together.
+//! A serving node: the backend and its API, which stop together.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -26,11 +26,11 @@ use crate::{
 pub struct Server;
 
 impl Server {
-    /// Starts serving on these listeners, on the current runtime. `config.server.listen` and `config.engine` are the
-    /// caller's business and not looked at.
+    /// Starts serving on these listeners, on the current runtime. Does not read `config.server.listen` and
+    /// `config.engine`: the caller has opened them. Drafts open while the node serves.
     ///
     /// # Errors
-    /// When there is no key to check tokens with. Drafts are opened while the node serves.
+    /// If there is no key to check tokens with.
     pub async fn start(
         config: Config,
         backend: Backend,
@@ -44,7 +44,7 @@ impl Server {
         let opener = DraftOpener::new(Arc::clone(&ports.ledger), Arc::clone(&ports.engine));
         let background = || Arc::clone(&backend.background);
         let closer = PacketCloser::new(Arc::clone(&ports.ledger), background());
-        // The ledger quarantines what the engine takes back of a refused grant, and never confirms it.
+        // Discards use the engine without confirmation: the ledger quarantines their entries and never confirms them.
         let discarder = Discarder::new(Arc::clone(&ports.ledger), background());
         let in_line = WaitingPorts {
             room: Arc::clone(&ports.waiting_room),
@@ -78,7 +78,7 @@ impl Server {
         let telling = Host::new("webhooks");
         let deliverer = WebhookDeliverer::new(told);
         telling.start("webhooks", WebhookDeliverer::SCHEDULE, deliverer);
-        // A host of its own: a discard, a purge or an archive that does not get on makes no node unready.
+        // These have their own host: a discard, purge or archive that fails does not make the node unready.
         let discarding = Host::new("quarantine");
         discarding.start("discards", Discarder::SCHEDULE, discarder);
         discarding.start("keys", KeyPurger::SCHEDULE, purger);
@@ -95,61 +95,61 @@ impl Server {
     }
 }
 
-/// A running node. Dropped, it serves until its runtime ends.
+/// A running node. If this is dropped, the node serves until its runtime ends.
 pub struct Running {
     api: qiang_api::Running,
     backend: Backend,
-    /// Discards what was refused, forgets old keys, and archives old entries.
+    /// Discards refused grants, deletes old keys, and archives old entries.
     discarding: Host,
-    /// Tells webhooks. What does not answer makes no node unready either.
+    /// Delivers webhook events. An endpoint that does not answer makes no node unready.
     telling: Host,
     close_timeout: Duration,
 }
 
 impl Running {
-    /// Where it listens.
+    /// Address of the public listener.
     #[must_use]
     pub fn addr(&self) -> SocketAddr {
         self.api.addr()
     }
 
-    /// Where operators are served, if that is a listener of its own.
+    /// Address of the operators' listener, if they have their own.
     #[must_use]
     pub fn admin_addr(&self) -> Option<SocketAddr> {
         self.api.admin_addr()
     }
 
-    /// Says on `/readyz` from here on that it is not ready, and serves on.
+    /// Reports not ready on `/readyz` from now on, and continues to serve.
     pub fn drain(&self) {
         self.api.drain();
     }
 
-    /// Has all reconcilers look at once whether there is something to do.
+    /// Runs all reconcilers once, without waiting for their next interval.
     pub fn reconcile(&self) {
         self.backend.wake();
         self.discarding.wake();
         self.telling.wake();
     }
 
-    /// Checks tokens by these keys from here on.
+    /// Checks tokens with these keys from now on.
     ///
     /// # Errors
-    /// When the keys cannot be used; those before stay.
+    /// If the keys cannot be used. The keys before stay in use.
     pub fn reload_auth(&self, config: &AuthConfig) -> anyhow::Result<()> {
         self.api.reload_auth(config)
     }
 
-    /// Stops accepting, answers what is in flight, and closes the engine; each of the two may take
-    /// `server.drain_timeout_ms`, and the engine `settlement.stop_timeout_ms` more to settle.
+    /// Stops accepting requests, answers those in flight, and closes the engine. Each of the two steps may take
+    /// `server.drain_timeout_ms`. The engine may take `settlement.stop_timeout_ms` more to settle.
     ///
     /// # Errors
-    /// When a task of the node has panicked, or the engine does not close.
+    /// If a task of the node has panicked, or the engine does not close.
     pub async fn shutdown(self) -> anyhow::Result<()> {
         let close = async {
             self.discarding.abort();
             self.telling.abort();
             self.backend.upkeep.abort();
-            // The engine answers everything that it has accepted before it closes.
+            // The engine first answers every request that it has accepted.
             tokio::time::timeout(self.close_timeout, self.backend.close())
                 .await
                 .context("the engine did not close in time")?

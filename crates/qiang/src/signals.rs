@@ -1,29 +1,29 @@
-//! The signals that a process is run by.
+//! Signals that control a process.
 
 use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// How a process was asked to stop.
+/// Kind of request to stop a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stop {
-    /// By SIGTERM: by whoever runs it.
+    /// By SIGTERM: from a process manager or an operator.
     Terminate,
-    /// By SIGINT: at a keyboard.
+    /// By SIGINT: from a keyboard.
     Interrupt,
 }
 
-/// What a process is asked for that goes on.
+/// Request to a process that does not stop it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Request {
-    /// By SIGHUP: to read its configuration again.
+    /// By SIGHUP: read the configuration again.
     Reload,
-    /// By SIGUSR1: to do at once what it does from time to time.
+    /// By SIGUSR1: run all periodic work once, immediately.
     Reconcile,
 }
 
 impl Request {
-    /// Says that nothing of it is done, and why.
+    /// Logs that the request is ignored, and why.
     pub(crate) fn decline(self, why: &str) {
         match self {
             Self::Reload => tracing::warn!("SIGHUP: nothing is read again, because {why}"),
@@ -32,8 +32,8 @@ impl Request {
     }
 }
 
-/// SIGTERM, SIGINT, SIGHUP and SIGUSR1, which end the process no more once this is made. What comes before it is looked
-/// at is not lost.
+/// Handlers of SIGTERM, SIGINT, SIGHUP and SIGUSR1. While they are registered, these signals do not end the process.
+/// Signals that arrive before the first wait are kept.
 pub(crate) struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -51,7 +51,7 @@ impl Signals {
         })
     }
 
-    /// Waits to be asked to stop. Calls `obey` at every other request until then.
+    /// Waits for a request to stop. Calls `obey` with every other request until then.
     pub(crate) async fn stop(&mut self, obey: impl Fn(Request)) -> Stop {
         loop {
             tokio::select! {
@@ -63,10 +63,10 @@ impl Signals {
         }
     }
 
-    /// Waits for so long, or to be asked to stop once more. Nothing else is obeyed any more.
+    /// Waits for `wait_max`, or for another request to stop. Declines all other requests.
     pub(crate) async fn stop_or(&mut self, wait_max: Duration) {
         let decline = |request: Request| request.decline("the process stops");
-        // Either way it is over.
+        // Both results end the wait.
         drop(tokio::time::timeout(wait_max, self.stop(decline)).await);
     }
 }

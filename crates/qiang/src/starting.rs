@@ -1,4 +1,4 @@
-//! The start of a process whose ledger does not answer: it waits, says so on `/readyz`, and tries again.
+//! Start of a process whose ledger does not answer: it waits, reports that on `/readyz`, and tries again.
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -17,14 +17,14 @@ use crate::{
     signals::{Request, Signals},
 };
 
-/// The pause before the next attempt.
+/// Pause before the next attempt.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// A socket that is listened on, first by what says that the process starts and then by what it is.
+/// A listening socket. The starting process serves it first, and the started process after that.
 pub(crate) struct Socket(std::net::TcpListener);
 
 impl Socket {
-    /// Listens there. Connections wait in the kernel until they are accepted.
+    /// Binds the address. The kernel queues connections until a listener accepts them.
     pub(crate) async fn bind(addr: SocketAddr, key: &str) -> anyhow::Result<Self> {
         let bound = TcpListener::bind(addr).await;
         let bound = bound.and_then(TcpListener::into_std);
@@ -44,14 +44,14 @@ impl Socket {
     }
 }
 
-/// Where a process listens.
+/// Sockets of a process.
 pub(crate) struct Sockets {
     pub(crate) public: Socket,
     pub(crate) admin: Admin<Socket>,
 }
 
 impl Sockets {
-    /// Listens where a node does.
+    /// Binds the configured addresses of a node.
     pub(crate) async fn bind(config: &Config) -> anyhow::Result<Self> {
         let public = Socket::bind(config.server.listen, "server.listen").await?;
         let admin = match config.admin.listen {
@@ -62,7 +62,7 @@ impl Sockets {
         Ok(Self { public, admin })
     }
 
-    /// Listeners on them, which may be several one after another.
+    /// New listeners on the same sockets. Callers may create several, one after another.
     pub(crate) fn listeners(&self) -> io::Result<Listeners> {
         Ok(Listeners {
             public: self.public.listener()?,
@@ -75,11 +75,11 @@ impl Sockets {
     }
 }
 
-/// Opens what a process works on. While the ledger is down, `sockets` say so. None if the process was asked to stop
-/// meanwhile.
+/// Opens the engine and the ledger of a process. While the ledger is down, `sockets` report it. Returns `None` if the
+/// process is asked to stop during the wait.
 ///
 /// # Errors
-/// Whatever `open` fails with and another attempt would fail with as well.
+/// Errors of `open` that another attempt would meet again.
 pub(crate) async fn open<T>(
     config: &ServerConfig,
     sockets: Option<&Sockets>,
@@ -128,13 +128,13 @@ pub(crate) async fn open<T>(
     Ok(opened)
 }
 
-/// Whether the ledger is down, and may come back by itself. A schema that does not fit is no outage.
+/// Whether the ledger is down, so that another attempt may succeed. An unsuitable schema is no outage.
 fn is_outage(error: &anyhow::Error) -> bool {
     let unavailable = matches!(error.downcast_ref(), Some(LedgerError::Unavailable { .. }));
     unavailable || error.downcast_ref().is_some_and(OpenError::is_outage)
 }
 
-/// What a process shows that waits, and why it does.
+/// Gauges of a process that waits for its ledger, with the reason.
 struct Waiting(Mutex<String>);
 
 impl Gauges for Waiting {

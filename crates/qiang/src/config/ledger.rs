@@ -24,7 +24,7 @@ impl LedgerConfig {
         (!self.url.is_empty()).then(|| self.url.expose())
     }
 
-    /// How it is used.
+    /// Options of the database connection.
     #[must_use]
     pub fn options(&self) -> LedgerOptions {
         LedgerOptions {
@@ -49,23 +49,23 @@ pub struct SettlementConfig {
     pub stop_timeout_ms: u64,
 }
 
-/// How entries travel to the ledger.
+/// Transport of entries to the ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TransportKind {
-    /// A consumer group on the log.
+    /// A consumer group that reads the log.
     Stream,
     /// A list beside the log.
     List,
     /// A queue of RabbitMQ.
     #[serde(rename = "rabbitmq")]
     RabbitMq,
-    /// Straight from the log.
+    /// No transport: settlement reads the log.
     Log,
 }
 
 impl TransportKind {
-    /// As it is configured.
+    /// The name in the configuration.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Stream => "stream",
@@ -75,16 +75,16 @@ impl TransportKind {
         }
     }
 
-    /// What is said of RabbitMQ by a program that cannot use it.
+    /// The error of a program that was built without RabbitMQ.
     pub(crate) fn without_rabbitmq() -> UsageError {
-        let text = "settlement.transport is rabbitmq, which this program was built without: build it with \
+        let text = "settlement.transport is rabbitmq, but this program was built without it: build it with \
             `--features rabbitmq`, or choose stream, list or log";
         UsageError::new(text.to_owned())
     }
 }
 
 impl SettlementConfig {
-    /// This worker's name: as configured, or a random one.
+    /// The configured name of this worker, or a random one.
     fn worker(&self) -> String {
         if self.worker.is_empty() {
             format!("{:016x}", rand::random::<u64>())
@@ -102,7 +102,7 @@ impl SettlementConfig {
         options
     }
 
-    /// Options of the transport on Redis, if one of these is configured.
+    /// Options of the transport on Redis; `None` if another transport is configured.
     #[must_use]
     pub fn transport_options(&self) -> Option<TransportOptions> {
         let transport_kind = match self.transport {
@@ -115,7 +115,7 @@ impl SettlementConfig {
         Some(transport_options)
     }
 
-    /// How long a stop waits for the ledger to have what was answered.
+    /// Maximum time that a stop waits until the ledger has all answered entries.
     pub(crate) fn stop_timeout(&self) -> Duration {
         Duration::from_millis(self.stop_timeout_ms)
     }

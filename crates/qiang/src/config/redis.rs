@@ -7,10 +7,10 @@ use qiang_redis::{Options, PARTITIONS_MAX, Topology, WaitFor};
 use qiang_worker::{reconcile::ReconcileOptions, repair::RepairMode};
 use serde::Deserialize;
 
-/// One run of reconciliation may not hold up a partition's server for long.
+/// Maximum rows per reconciliation run, so that a run does not block a partition's server for long.
 const RECONCILE_ROWS_MAX: u32 = 10_000;
 
-/// For so long Redis keeps the reply to a call. One that is sent again later gets no answer.
+/// Time for which Redis keeps the reply to a call. A call that is repeated later gets no answer.
 const REPLY_KEPT_MS: u64 = 60_000;
 
 /// `[redis]`
@@ -45,7 +45,7 @@ pub struct RedisConfig {
     pub reconcile_rows: u32,
 }
 
-/// Where Redis is.
+/// Kind of Redis deployment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TopologyKind {
@@ -57,7 +57,7 @@ pub enum TopologyKind {
     Cluster,
 }
 
-/// How [`WaitFor`] is written.
+/// Configuration words of [`WaitFor`].
 #[derive(Deserialize)]
 #[serde(remote = "WaitFor", rename_all = "snake_case")]
 enum WaitForName {
@@ -65,7 +65,7 @@ enum WaitForName {
     Always,
 }
 
-/// How [`RepairMode`] is written.
+/// Configuration words of [`RepairMode`].
 #[derive(Deserialize)]
 #[serde(remote = "RepairMode", rename_all = "snake_case")]
 enum RepairModeName {
@@ -111,7 +111,7 @@ impl RedisConfig {
         }
     }
 
-    /// How engine and ledger are held against each other; none where they are not.
+    /// Options of reconciliation between engine and ledger; `None` if it is off.
     #[must_use]
     pub fn reconcile_options(&self) -> Option<ReconcileOptions> {
         (self.reconcile_ms > 0).then(|| ReconcileOptions {
@@ -149,7 +149,7 @@ impl RedisConfig {
         }
         let plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
         if self.prefix.is_empty() || !self.prefix.chars().all(plain) {
-            return refuse("redis.prefix is letters, digits, `_`, `-` and `.`");
+            return refuse("redis.prefix may contain only letters, digits, `_`, `-` and `.`");
         }
         if self.topology == TopologyKind::Cluster && self.database != 0 {
             return refuse("redis.database must be 0 in a cluster");
@@ -158,7 +158,7 @@ impl RedisConfig {
     }
 }
 
-/// The parts of a text, between commas.
+/// The parts of a text that commas separate.
 fn list(text: &str) -> Vec<String> {
     let parts = text.split(',').map(str::trim);
     parts

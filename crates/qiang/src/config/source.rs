@@ -1,4 +1,4 @@
-//! Where the value of each key comes from: for `qiang config show`, and for errors, which name the place.
+//! Sources of configuration values, for `qiang config show` and for error messages.
 
 use std::{
     fmt,
@@ -11,31 +11,31 @@ use serde::Serialize;
 
 use super::DEFAULTS;
 
-/// What stands for a secret that is set.
+/// Replacement of a secret in output.
 const HIDDEN: &str = "(hidden)";
-/// Keys whose values may hold a secret, beside those whose last word says so. A test holds them against the types.
+/// Keys whose values may hold a secret, in addition to names with a secret ending. A test compares them with the types.
 const SECRET_URLS: [&str; 2] = ["ledger.url", "settlement.rabbitmq_url"];
 
-/// A key, its effective value, and where that comes from.
+/// A key with its effective value and the source of the value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Setting {
     /// Section and key, such as `server.listen`.
     pub key: String,
-    /// The value; secrets are hidden, and so are users and passwords in URLs.
+    /// The value. Secrets are hidden, and so are users and passwords in URLs.
     pub value: String,
-    /// Who says so.
+    /// Source of the value.
     #[serde(serialize_with = "as_text")]
     pub source: Source,
 }
 
-/// Who says what a value is.
+/// Source of a configuration value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    /// Nobody.
+    /// The built-in defaults.
     Default,
-    /// A file, and the line in it, from 1.
+    /// A file, and the line in it, counted from 1.
     File(PathBuf, usize),
-    /// A variable of the environment.
+    /// An environment variable.
     Environment(String),
     /// The command line.
     Flag,
@@ -56,14 +56,14 @@ fn as_text<S: serde::Serializer>(source: &Source, serializer: S) -> Result<S::Ok
     serializer.collect_str(source)
 }
 
-/// A key of a TOML text, the line where it stands, and its value as text.
+/// A key of a TOML text, with its line and its value as text.
 struct Leaf {
     key: String,
     line: usize,
     value: String,
 }
 
-/// Everything that is configured somewhere, the most important source last.
+/// All configured values, by source.
 pub(super) struct Sources {
     file: Option<(PathBuf, Vec<Leaf>)>,
     environment: Vec<(String, String)>,
@@ -71,10 +71,11 @@ pub(super) struct Sources {
 }
 
 impl Sources {
-    /// `environment` are all of its variables.
+    /// Collects the sources. `environment` is the whole environment of the process.
     ///
     /// # Errors
-    /// When the file is no TOML: one line that says where.
+    /// If the file is not valid TOML, or a variable is misspelt. The message is one line with the place or the
+    /// variable.
     pub(super) fn new(
         file: Option<(&Path, &str)>,
         environment: impl IntoIterator<Item = (String, String)>,
@@ -88,7 +89,7 @@ impl Sources {
         let environment: Vec<_> = environment.into_iter().collect();
         if let Some((name, meant)) = environment.iter().find_map(|(name, _)| misspelt(name)) {
             return Err(UsageError::new(format!(
-                "{name} sets nothing: sections and keys have two underscores between, {meant}"
+                "{name} sets nothing: two underscores separate section and key, as in {meant}"
             )));
         }
         let ours = |(name, _): &(String, String)| name.to_ascii_lowercase().starts_with("qiang__");
@@ -102,7 +103,8 @@ impl Sources {
         })
     }
 
-    /// Who sets a key, and to what.
+    /// Source of a key's value, and the value; `None` if only the defaults set it. Flags win over variables, and
+    /// variables win over the file.
     fn of(&self, key: &str) -> Option<(Source, &str)> {
         let variable = format!("qiang__{}", key.replace('.', "__"));
         if let Some((_, value)) = self.flags.iter().find(|(flag, _)| flag == key) {
@@ -119,9 +121,9 @@ impl Sources {
         Some((Source::File(path.clone(), leaf.line), &leaf.value))
     }
 
-    /// Every key there is, in the order of the defaults.
+    /// All keys, in the order of the defaults.
     pub(super) fn settings(&self) -> Vec<Setting> {
-        // A test reads the defaults.
+        // A test checks that the defaults can be parsed.
         let defaults = leaves(DEFAULTS).unwrap_or_default();
         let setting = |Leaf { key, value, .. }: Leaf| {
             let (source, value) = match self.of(&key) {
@@ -137,7 +139,7 @@ impl Sources {
         defaults.into_iter().map(setting).collect()
     }
 
-    /// What is wrong, behind the place where it was said.
+    /// Puts the place of the faulty key in front of an error text.
     pub(super) fn located(&self, what: &str, key: Option<&str>) -> String {
         let unknown = what
             .split_once("unknown field `")
@@ -150,7 +152,7 @@ impl Sources {
         let candidates = unknown.iter().map(String::as_str).chain(key).chain(words);
         let mut sources = candidates.filter_map(|key| match self.of(key) {
             Some((source, _)) => Some(source),
-            // A section that is unknown as a whole.
+            // The name may be that of an unknown section.
             None => self.below(key),
         });
         let by_name = || self.ending(unknown.as_deref()?.rsplit('.').next()?);
@@ -160,7 +162,8 @@ impl Sources {
         }
     }
 
-    /// What an error says, and if it is about a word that is none of the choices, what the defaults say of the key.
+    /// Returns the text of an error. If a word is not one of the key's choices, the text names both and adds the
+    /// comment on the key from the defaults.
     pub(super) fn with_choices(what: &str, key: Option<&str>) -> String {
         let none = what.split_once("does not have variant constructor ");
         let named = || what.split_once("for key `")?.1.split('`').next();
@@ -173,7 +176,7 @@ impl Sources {
         format!("{key} cannot be `{word}`: {about}")
     }
 
-    /// Who sets a key of this name in any section.
+    /// Source of a key with this name in any section.
     fn ending(&self, name: &str) -> Option<Source> {
         let (in_file, in_environment) = (format!(".{name}"), format!("__{name}"));
         let named = |(variable, _): &&(String, String)| {
@@ -188,7 +191,7 @@ impl Sources {
         Some(Source::File(path.clone(), leaf.line))
     }
 
-    /// Who sets the first key of a section.
+    /// Source of the first key of a section.
     fn below(&self, section: &str) -> Option<Source> {
         let (in_file, in_environment) = (format!("{section}."), format!("qiang__{section}__"));
         let named =
@@ -205,20 +208,20 @@ impl Sources {
     }
 }
 
-/// A variable that names a key with one underscore where two are meant, and how it is written.
+/// Finds a variable that has one underscore where two are needed. Returns its name and the correct spelling.
 fn misspelt(name: &str) -> Option<(&str, String)> {
     let lower = name.to_ascii_lowercase();
     if !lower.starts_with("qiang_") || lower.starts_with("qiang__") {
         return None;
     }
-    // A test reads the defaults.
+    // A test checks that the defaults can be parsed.
     let mut keys = leaves(DEFAULTS).unwrap_or_default().into_iter();
     let key = keys.find(|leaf| format!("qiang_{}", leaf.key.replace('.', "_")) == lower)?;
     let meant = format!("QIANG__{}", key.key.replace('.', "__").to_uppercase());
     Some((name, meant))
 }
 
-/// The key that an error is about, if it says so.
+/// The key that an error names, if any.
 pub(super) fn key_of(error: &ConfigError) -> Option<&str> {
     match error {
         ConfigError::Type { key, .. } => key.as_deref(),
@@ -228,7 +231,7 @@ pub(super) fn key_of(error: &ConfigError) -> Option<&str> {
     }
 }
 
-/// The remark above a key in the defaults, or above those that stand before it, as one line.
+/// The comment above a key in the defaults, as one line. Keys of one group share the comment above the first.
 fn remark(key: &str) -> Option<String> {
     let leaf = leaves(DEFAULTS)
         .ok()?
@@ -245,7 +248,7 @@ fn remark(key: &str) -> Option<String> {
     Some(lines.join(" "))
 }
 
-/// A value as it may be seen.
+/// A value without its secrets.
 fn shown(key: &str, value: String) -> String {
     let last = key.rsplit('.').next().unwrap_or(key);
     let is_secret =
@@ -267,7 +270,7 @@ fn shown(key: &str, value: String) -> String {
         .join(",")
 }
 
-/// The keys of a TOML text; or the line where it is none, and why.
+/// The keys of a TOML text. For an invalid text: the line of the fault, and the reason.
 fn leaves(text: &str) -> Result<Vec<Leaf>, (usize, String)> {
     let line = |at: usize| text[..at.min(text.len())].matches('\n').count() + 1;
     let table = toml::de::DeTable::parse(text).map_err(|error| {
@@ -285,7 +288,7 @@ fn leaves(text: &str) -> Result<Vec<Leaf>, (usize, String)> {
     Ok(found.into_iter().map(leaf).collect())
 }
 
-/// Adds where each key stands in the text, the key, and its value.
+/// Adds the offset, the name and the value of each key in a table.
 fn gather(
     text: &str,
     section: &str,
@@ -327,7 +330,7 @@ mod tests {
             let error = read.err().map(|error| error.to_string());
             let expected = expected.map(|meant| {
                 format!(
-                    "{name} sets nothing: sections and keys have two underscores between, {meant}"
+                    "{name} sets nothing: two underscores separate section and key, as in {meant}"
                 )
             });
             assert_eq!(error, expected);

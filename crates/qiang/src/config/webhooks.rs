@@ -7,7 +7,7 @@ use qiang_worker::webhook_delivery::{HttpSender, Options};
 use qiang_worker::webhooks::WebhookOptions;
 use serde::Deserialize;
 
-/// A request may take so long: while it lasts, a process that has died keeps its endpoint.
+/// Maximum time limit of a request. After a process dies in a request, other processes wait this long for its endpoint.
 const TIMEOUT_MS_MAX: u64 = 30_000;
 
 /// `[webhooks]`
@@ -26,10 +26,10 @@ pub struct WebhooksConfig {
 }
 
 impl WebhooksConfig {
-    /// What sends events, and what is observed of it.
+    /// The sender of webhook events, and its monitor.
     ///
     /// # Errors
-    /// When the file of certificates cannot be used.
+    /// If the certificate file cannot be used.
     pub fn sender(&self) -> anyhow::Result<Webhooks> {
         let options = Options {
             allow_private: self.allow_private,
@@ -42,7 +42,7 @@ impl WebhooksConfig {
         })
     }
 
-    /// How events are told.
+    /// Options of event delivery.
     pub(crate) fn options(&self) -> WebhookOptions {
         WebhookOptions {
             retry_min: Duration::from_millis(self.retry_ms),
@@ -54,7 +54,7 @@ impl WebhooksConfig {
         }
     }
 
-    /// Checks what its types do not.
+    /// Checks limits that the types do not express.
     pub(super) fn check(&self) -> Result<(), UsageError> {
         for (key, value, max) in [
             ("timeout_ms", self.timeout_ms, TIMEOUT_MS_MAX),

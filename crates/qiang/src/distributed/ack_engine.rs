@@ -1,4 +1,4 @@
-//! The engine on Redis as the API uses it: with the acknowledgement level `ledger`, and a bound on unsettled entries.
+//! The engine on Redis for the API, with the acknowledgement level `ledger` and a bound on unsettled entries.
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
@@ -15,10 +15,10 @@ use tokio::runtime::Handle;
 use super::Distributed;
 use crate::ledger_ack::campaign_of;
 
-/// How often it is looked whether somebody still waits for a claim that waits for the ledger.
+/// Interval of the check whether a user still waits for a claim that waits for the ledger.
 const GONE_EVERY: Duration = Duration::from_millis(100);
 
-/// The engine, with the acknowledgement level `ledger`, and with a bound on unsettled entries.
+/// The engine, with the acknowledgement level `ledger` and a bound on unsettled entries.
 pub(super) struct LedgerAckEngine {
     pub(super) distributed: Arc<Distributed>,
     pub(super) runtime: Handle,
@@ -33,7 +33,7 @@ impl LedgerAckEngine {
             unsettled_max,
             ..
         } = &*self.distributed;
-        // Of a ledger that keeps up, nothing more is looked at.
+        // The total comes first: if it is below the bound, every partition is.
         monitor.lag() >= *unsettled_max
             && monitor.is_behind(engine.partition_of(claim), *unsettled_max)
     }
@@ -51,7 +51,8 @@ impl Engine for LedgerAckEngine {
         }
         let known = asks.map(|_| claim.campaign);
         let room = self.distributed.confirmations.enter(known);
-        // Of a campaign that this node does not know yet, there are few claims before it does.
+        // A campaign that this node does not know yet has few claims before the node learns it, so they go without a
+        // permit.
         if room.is_none() && asks.is_some() {
             return Ticket::ready(Err(EngineError::LedgerShareFull));
         }
@@ -66,7 +67,7 @@ impl Engine for LedgerAckEngine {
             let claimed = loop {
                 match tokio::time::timeout(GONE_EVERY, &mut confirmed).await {
                     Ok(claimed) => break claimed,
-                    // A claim that was not sent yet goes with its ticket.
+                    // Dropping the future also drops a claim that was not sent yet.
                     Err(_) if answer.is_abandoned() => return,
                     Err(_) => {}
                 }
@@ -77,7 +78,7 @@ impl Engine for LedgerAckEngine {
     }
 
     fn submit(&self, command: Command) -> Ticket<Reply> {
-        // The ledger has a campaign before it is opened, and nobody is told what a tick does.
+        // The ledger has a campaign before it opens, and no caller waits for a tick.
         let Some(campaign) = campaign_of(&command).filter(|_| !is_kept_before(&command)) else {
             return self.distributed.engine.submit(command);
         };
@@ -102,7 +103,7 @@ impl Engine for LedgerAckEngine {
                 Ok(reply) => reply,
                 Err(error) => return answer.send(Err(error)),
             };
-            // It has been decided by now, so the level is known unless Redis does not say it.
+            // The command is decided now, so the level is known, unless Redis does not answer.
             let asks = match distributed.engine.read_level_of(campaign).await {
                 Ok(asks) => asks,
                 Err(error) => return answer.send(Err(error)),
@@ -172,7 +173,7 @@ impl Engine for LedgerAckEngine {
     }
 }
 
-/// Whether nothing of a command is lost with Redis.
+/// Whether a loss of Redis loses nothing of a command.
 fn is_kept_before(command: &Command) -> bool {
     matches!(command, Command::Open(_) | Command::Tick { .. })
 }

@@ -1,11 +1,11 @@
-//! Keeps Redis and ledger together: a ledger takes entries of one engine, and a node serves no other.
+//! Binding between Redis and the ledger: a ledger accepts entries of one engine, and a node serves no other engine.
 //!
-//! The ledger names its engine, and every partition in Redis carries that name. A node states it in each presence call,
-//! and a partition of another engine refuses the node before anything is granted.
+//! The ledger records the name of its engine, and every partition in Redis carries that name. A node states the name in
+//! each presence call. A partition of another engine refuses the node before it grants anything.
 //!
-//! A Redis that came up empty at the engine's location is taken over under a new name, once no process has seen the
-//! engine for [`SILENCE`]: by compare and swap in the ledger, so that one process does it. Any other Redis is refused
-//! until `qiang partition adopt` moves the ledger there.
+//! If Redis comes up empty at the engine's location, a node takes it over under a new name. It first waits until no
+//! process has seen the engine for [`SILENCE`]. Compare-and-swap in the ledger lets only one process do it. Any other
+//! Redis is refused until `qiang partition adopt` moves the ledger there.
 
 use std::{
     sync::Arc,
@@ -17,30 +17,30 @@ use qiang_core::ports::{EngineBinding, Ledger, LedgerError};
 use qiang_redis::{Identity, Options, Topology, new_epoch};
 use qiang_worker::host::{Next, Reconciler, Schedule, Stuck};
 
-/// How often a node looks at the binding, and shows that its engine is there.
+/// Interval at which a node reads the binding and records a sign of life of its engine.
 const LOOK_EVERY: Duration = Duration::from_millis(400);
-/// How recent a sighting of the engine has to be to count as a sign of life: presence calls come twice a second.
+/// Maximum age of a sighting of the engine that counts as a sign of life. Presence calls run twice a second.
 const SEEN_MAX: Duration = Duration::from_millis(1_500);
-/// How long an engine shows no sign of life before another takes its place.
+/// Time without a sign of life of the engine after which another engine may replace it.
 const SILENCE: Duration = Duration::from_secs(3);
-/// The longest pause between two looks at the signs of life that are one watch.
+/// Maximum pause between two checks that belong to one watch.
 const WATCH_GAP_MAX: Duration = Duration::from_millis(1_500);
-/// The longest location that the ledger keeps, in bytes.
+/// Maximum length in bytes of a location in the ledger.
 const LOCATION_MAX: usize = 1_000;
 
-/// Looks after the binding of one process.
+/// Maintains the binding of one process.
 pub(crate) struct Binder {
     ledger: Arc<dyn Ledger>,
     identity: Arc<Identity>,
     location: String,
-    /// Whether partitions are on servers of their own.
+    /// Whether partitions have separate servers.
     is_sharded: bool,
     /// Whether this process has seen the ledger's engine in its Redis.
     is_known: bool,
     stillness: Stillness,
 }
 
-/// How long the engine's signs of life have not changed, as this process has watched them without a pause.
+/// Time without a new sign of life of the engine, watched by this process without a pause.
 #[derive(Default)]
 struct Stillness(Option<Watched>);
 
@@ -51,8 +51,8 @@ struct Watched {
 }
 
 impl Stillness {
-    /// Whether the engine has shown no sign of life for [`SILENCE`], now that so many were counted. After a pause in
-    /// the watch, other processes may have been unable to show one during the same time: it begins again.
+    /// Whether the engine has shown no sign of life for [`SILENCE`]. `beats` is the number of signs of life by now.
+    /// After a pause the watch starts again: other processes may have been unable to record a sign of life during it.
     fn is_silence(&mut self, beats: u64, now: Instant) -> bool {
         let before = self.0.take();
         let before = before.filter(|it| it.beats == beats && now - it.last <= WATCH_GAP_MAX);
@@ -65,14 +65,14 @@ impl Stillness {
         now - since >= SILENCE
     }
 
-    /// Begins the watch again.
+    /// Restarts the watch.
     fn forget(&mut self) {
         self.0 = None;
     }
 }
 
 impl Binder {
-    /// Reads which engine the ledger belongs to. A ledger that has none gets one at this location.
+    /// Reads the engine of the ledger. A ledger without an engine gets one at this location.
     pub(crate) async fn start(ledger: Arc<dyn Ledger>, options: &Options) -> anyhow::Result<Self> {
         let location = location_of(options);
         let (bound, is_ours) = match ledger.binding().await? {
@@ -106,13 +106,13 @@ impl Binder {
         Ok(binder)
     }
 
-    /// What presence calls state.
+    /// Identity that presence calls state.
     pub(crate) fn identity(&self) -> Arc<Identity> {
         Arc::clone(&self.identity)
     }
 
-    /// Refuses a Redis that is not the ledger's, once partitions were asked. One that came up empty where the engine
-    /// was is no error.
+    /// Refuses a Redis that is not the ledger's. Call it after the partitions answered. An empty Redis at the engine's
+    /// location is no error.
     pub(crate) async fn check(&mut self) -> anyhow::Result<()> {
         if let Some(installation) = self.identity.foreign() {
             bail!(qiang_redis::foreign(&installation));
@@ -126,7 +126,7 @@ impl Binder {
         Ok(())
     }
 
-    /// Runs until this process serves the ledger's engine, for as long as a takeover takes.
+    /// Runs until this process serves the ledger's engine, at most as long as a takeover needs.
     pub(crate) async fn settle_in(&mut self) -> anyhow::Result<()> {
         let until = Instant::now() + 2 * SILENCE;
         self.check().await?;
@@ -136,8 +136,8 @@ impl Binder {
         }
         ensure!(
             !self.identity.is_missing(),
-            "not all partitions carry the ledger's engine, and other processes use it: stop them, or run this where \
-             they run"
+            "not all partitions carry the ledger's engine, and other processes use it: stop them, or run this \
+             with their configuration"
         );
         Ok(())
     }
@@ -146,7 +146,7 @@ impl Binder {
         let looked = self.look_once().await;
         match looked {
             Ok(()) => self.identity.note_ledger(),
-            // Others cannot show signs of life either while the ledger does not answer.
+            // If the ledger does not answer, other processes cannot record signs of life either.
             Err(_) => self.stillness.forget(),
         }
         looked
@@ -156,7 +156,7 @@ impl Binder {
         let engine = self.identity.engine();
         if self.identity.is_seen(SEEN_MAX) {
             self.stillness.forget();
-            // A file needs no more than the first one: no other process looks at it.
+            // A ledger in a file needs only the first beat: no other process reads it.
             let is_shown = self.is_known && !self.ledger.is_shared();
             if is_shown || self.ledger.beat(&engine).await? {
                 return self.look_after_own(&engine).await;
@@ -185,8 +185,8 @@ impl Binder {
         Ok(())
     }
 
-    /// The engine is in this process' Redis: notes where that is, and marks partitions again that have lost their data
-    /// alone.
+    /// Handles an engine that is in this process' Redis: records its location, and marks partitions again that lost
+    /// their data alone.
     async fn look_after_own(&mut self, engine: &str) -> Result<(), LedgerError> {
         if self.identity.is_missing() && self.identity.mark_again(self.is_sharded) {
             tracing::warn!("partitions of Redis have lost their data; others still have theirs");
@@ -204,7 +204,7 @@ impl Binder {
         Ok(())
     }
 
-    /// Whether the engine was where this process looks for it. One that no process ever saw was nowhere.
+    /// Whether the engine was at this process' location. An engine that no process ever saw counts as here.
     fn is_here(&self, bound: &EngineBinding) -> bool {
         self.is_known || bound.location == self.location || bound.beats == 0
     }
@@ -283,10 +283,10 @@ impl Binder {
     pub(crate) const SCHEDULE: Schedule = Schedule::every(LOOK_EVERY);
 }
 
-/// Moves the ledger to the Redis of these options; returns where it was, none if it is there already.
+/// Moves the ledger to the Redis of these options. Returns the locations before and after; `None` if they are the same.
 ///
 /// # Errors
-/// When processes still see the engine that the ledger belongs to, or the ledger does not answer.
+/// If processes still see the engine that the ledger belongs to, or the ledger does not answer.
 pub(crate) async fn adopt(
     ledger: &dyn Ledger,
     options: &Options,
@@ -317,7 +317,7 @@ pub(crate) async fn adopt(
     Ok(Some((before.location, location)))
 }
 
-/// Where an engine is, in a form that is the same for every spelling of the same servers, without credentials.
+/// Location of an engine, without credentials. All spellings of the same servers give the same text.
 fn location_of(options: &Options) -> String {
     let place = |url: &String| {
         let rest = url.split_once("://").map_or(url.as_str(), |(_, rest)| rest);
@@ -359,7 +359,7 @@ mod tests {
         }
         assert!(at(3_000, 7));
         assert!(!at(3_400, 8), "a sign of life");
-        // This process, or the ledger, did not answer for a while, and nor could other processes show anything.
+        // This process or the ledger did not answer for a while, so other processes could not record anything either.
         assert!(!at(3_800, 8) && !at(9_000, 8));
         for millis in (9_400..12_000).step_by(400) {
             assert!(!at(millis, 8), "{millis}");

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use qiang_core::{fair_share::FairShares, id::CampaignId};
 
-/// Claims that wait for the ledger at a time, of which one campaign has half at most; more are refused before they are
-/// decided.
+/// Maximum number of claims that wait for the ledger. One campaign may use half of it. Further claims are refused
+/// before they are decided.
 const WAITING_MAX: usize = 8_192;
-/// The same of commands, so that claims leave room for payments.
+/// Maximum number of commands that wait for the ledger. It is separate, so that claims leave permits for payments.
 const COMMANDS_MAX: usize = 4_096;
 
-/// Who shares the room: campaigns, and all that this node does not know yet together.
+/// Permits by campaign. All campaigns that this node does not know yet share one count.
 type Shares = Arc<Mutex<FairShares<Option<CampaignId>>>>;
 
 pub(super) struct Confirmations {
@@ -19,7 +19,7 @@ pub(super) struct Confirmations {
     commands: Shares,
 }
 
-/// Room for a request that may have to wait; it ends with this.
+/// A permit for a request that may wait. Dropping it returns the permit.
 pub(super) struct Room {
     shares: Shares,
     campaign: Option<CampaignId>,
@@ -34,12 +34,13 @@ impl Confirmations {
         }
     }
 
-    /// Room for a claim of a campaign, or of one that this node does not know; none if its share is full.
+    /// A permit for a claim; `None` if its campaign has its share already. `campaign` is `None` if this node does not
+    /// know it.
     pub(super) fn enter(&self, campaign: Option<CampaignId>) -> Option<Room> {
         Room::enter(&self.claims, campaign)
     }
 
-    /// The same for a command.
+    /// A permit for a command, by the rules of [`Self::enter`].
     pub(super) fn enter_command(&self, campaign: Option<CampaignId>) -> Option<Room> {
         Room::enter(&self.commands, campaign)
     }

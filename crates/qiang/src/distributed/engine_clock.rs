@@ -1,11 +1,11 @@
-//! Redis' clock, by which campaigns open and end.
+//! The clock of Redis, which decides when campaigns open and end.
 
 use std::sync::Arc;
 
 use qiang_core::{ports::Clock, time::Timestamp};
 use qiang_redis::RedisEngine;
 
-/// Redis' time as far as this node knows it, and its own where it does not.
+/// The time of Redis if this node knows it, otherwise the node's own.
 pub(crate) struct EngineClock {
     pub(crate) engine: RedisEngine,
     pub(crate) own: Arc<dyn Clock>,

@@ -23,8 +23,8 @@ pub(crate) fn campaign_of(command: &Command) -> Option<CampaignId> {
     }
 }
 
-/// Whether the ledger has the effect that a command was answered with. The campaign is entered in the ledger before it
-/// is opened, so an opening always has it.
+/// Whether the ledger has the effect that the reply to a command states. The ledger has a campaign before it opens, so
+/// it always has the effect of opening.
 pub(crate) async fn has_effect(
     ledger: &dyn Ledger,
     command: &Command,
@@ -39,7 +39,7 @@ pub(crate) async fn has_effect(
             let payments = payments.await?;
             let same = payments.iter().find(|row| row.payment == *payment);
             Ok(match reply {
-                // Nothing was paid: the payment that the ledger has is that of the grant.
+                // The order is free: the ledger records the payment of the grant instead.
                 Reply::Payment(PaymentOutcome::Paid, view)
                     if same.is_none() && view.is_paid_for_nothing() =>
                 {
@@ -52,7 +52,7 @@ pub(crate) async fn has_effect(
             })
         }
         Command::Cancel { order } => {
-            // One that costs nothing is returned.
+            // Cancelling a free order returns it.
             let state = match reply {
                 Reply::Cancelled(view) if view.is_paid_for_nothing() => OrderState::Returned,
                 _ => OrderState::Cancelled,
@@ -74,7 +74,7 @@ pub(crate) async fn has_effect(
             let record = ledger.campaign(*campaign).await?;
             Ok(record.is_some_and(|record| match (action, record.phase) {
                 (CampaignAction::Close, phase) => phase == Phase::Closed,
-                // It may have ended since.
+                // The campaign may have ended since.
                 (_, Phase::Ended | Phase::Closed) => true,
                 (CampaignAction::Pause, phase) => phase == Phase::Paused,
                 (CampaignAction::Resume, phase) => phase != Phase::Paused,

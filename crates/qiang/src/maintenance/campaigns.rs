@@ -1,4 +1,4 @@
-//! Facts of campaigns, such as phase, stock and terms: compared with the ledger, and repaired from the side that the
+//! Campaign facts, such as phase, stock and terms: comparison with the ledger, and repair from the side that the
 //! operator names.
 
 use std::{
@@ -23,17 +23,16 @@ use serde_json::{Value, json};
 use super::{AGAIN_AFTER, Maintenance};
 use crate::{ledger_ack::campaign_of, operator::Operator};
 
-/// Commands of a repair are sent this soon after the comparison, or not at all: users may have been granted units
-/// since.
+/// Maximum time between the comparison and the commands of a repair. After that, users may have been granted units.
 const COMMANDS_WITHIN: Duration = Duration::from_secs(3);
-/// Times that a campaign is compared which changes, or whose entries are not settled, and the pause between.
+/// Maximum comparisons of a campaign that changes or has unsettled entries, and the pause between them.
 const COMPARE_MAX: u32 = 50;
 const COMPARE_PAUSE: Duration = Duration::from_millis(20);
-/// Times that a campaign is looked for which the engine does not have.
+/// Maximum attempts to find a campaign that the engine does not have.
 const LOOK_FOR_MAX: u32 = 3;
-/// Entries that may be settled after a refusal before the row is set back: the row itself has to be as it was left.
+/// Maximum entries that may settle between a refusal and the reset of the row. The row must be unchanged as well.
 const SETTLED_SINCE_MAX: u64 = 10_000;
-/// How long a repair waits until the ledger shows what the engine has taken over.
+/// Maximum wait for the ledger to show the facts that the engine took over.
 const SETTLED_WITHIN: Duration = Duration::from_secs(5);
 
 /// A campaign whose facts differ.
@@ -41,27 +40,27 @@ const SETTLED_WITHIN: Duration = Duration::from_secs(5);
 pub struct DifferingCampaign {
     /// Both sides.
     pub compared: ComparedCampaign,
-    /// Differences that were there twice.
+    /// Differences that two comparisons found.
     pub differences: Vec<CampaignDifference>,
 }
 
-/// What was found about the campaigns of a partition.
+/// Result of comparing the campaigns of a partition.
 #[derive(Debug, Default)]
 pub struct CampaignFindings {
     /// Campaigns whose facts differ.
     pub differing: Vec<DifferingCampaign>,
-    /// Campaigns that are not compared, and why; all of the partition where none is named.
+    /// Campaigns that are not compared, with the reason. An entry without a campaign covers the whole partition.
     pub not_compared: Vec<(Option<CampaignId>, NotCompared)>,
 }
 
-/// What a repair of a campaign's facts has done.
+/// Report of a repair of a campaign's facts.
 #[derive(Debug, Default)]
 pub struct CampaignRepair {
-    /// Changes that were made, in their order, as text.
+    /// Changes that were made, in order, as text.
     pub applied: Vec<String>,
-    /// The partition and the entry with which the ledger has all changes of the engine. `None` if there are none.
+    /// The entry with which the ledger has all changes of the engine, and its partition. `None` if there are none.
     pub settled_with: Option<(PartitionId, Seq)>,
-    /// Whether the ledger's row has lost values that the engine did not take over. The operation log has them.
+    /// Whether the ledger's row has lost values that the engine did not take over. The operation log has these values.
     pub is_overwritten: bool,
     /// Result.
     pub outcome: RepairOutcome,
@@ -70,12 +69,12 @@ pub struct CampaignRepair {
 /// Result of a repair of a campaign's facts.
 #[derive(Debug, Default)]
 pub enum RepairOutcome {
-    /// One side has got the other's values.
+    /// One side took over the other's values.
     Repaired,
-    /// Both sides agree, because another change came first. Nothing was written.
+    /// Both sides agree, because another change came first. The repair wrote nothing.
     #[default]
     Agreed,
-    /// It was not repaired, or not wholly.
+    /// The campaign is not repaired, or only in part.
     Refused(CampaignRefusal),
     /// Redis or the ledger did not answer.
     Failed(anyhow::Error),
@@ -91,11 +90,11 @@ impl CampaignFindings {
 }
 
 impl Maintenance {
-    /// Compares the facts of a partition's campaigns, of one or of all that are live. A campaign that changes is
-    /// compared again, and one that differs a second time a moment later.
+    /// Compares the facts of a partition's campaigns: of one, or of all that are live. A campaign that changes during
+    /// the comparison is compared again. A campaign that differs is compared again a moment later.
     ///
     /// # Errors
-    /// When Redis or the ledger does not answer.
+    /// If Redis or the ledger does not answer.
     pub async fn compare_campaigns(
         &self,
         partition: PartitionId,
@@ -142,7 +141,7 @@ impl Maintenance {
         Ok(found)
     }
 
-    /// Both sides of a campaign's part if they differ, or why they are not compared.
+    /// Both sides of a campaign's shard if they differ, or the reason why they are not compared.
     async fn compare_campaign(
         &self,
         partition: PartitionId,
@@ -170,8 +169,9 @@ impl Maintenance {
         Ok(Err(reason))
     }
 
-    /// Repairs a campaign's facts from one side. A campaign that was only settled since is compared again, and repaired
-    /// if it differs in the same way. One that was changed since is left to the operator.
+    /// Repairs a campaign's facts from one side. If entries were settled since the comparison, it compares again and
+    /// repairs the campaign if the differences are the same. If the campaign itself was changed since, it leaves the
+    /// decision to the operator.
     pub async fn repair_campaign(
         &self,
         compared: &ComparedCampaign,
@@ -216,14 +216,15 @@ impl Maintenance {
             match self.compare_campaign(partition, campaign).await? {
                 Ok(Some(again)) if again.differences() == differences => compared = again,
                 Ok(None) => return Ok(RepairOutcome::Agreed),
-                // Another change came first: what differs now may be meant.
+                // Another change came first, so the new difference may be intended.
                 Ok(Some(_)) | Err(_) => break,
             }
         }
         Ok(RepairOutcome::Refused(CampaignRefusal::Changed))
     }
 
-    /// Waits until the ledger has these entries. Returns partitions whose settlement is pending after a bounded time.
+    /// Waits until the ledger has these entries, for a bounded time. Returns the partitions that are not settled by
+    /// then.
     ///
     /// # Errors
     /// If the ledger does not answer.
@@ -246,7 +247,7 @@ impl Maintenance {
         }
     }
 
-    /// Sets the ledger's row to the engine's facts; returns the row then.
+    /// Sets the ledger's row to the engine's facts. Returns the new row.
     async fn restate(
         &self,
         compared: &ComparedCampaign,
@@ -279,8 +280,9 @@ impl Maintenance {
         })
     }
 
-    /// Has the engine take over the ledger's facts. The ledger's row goes back to the engine's facts first: what the
-    /// commands change settles on top of it. The engine refuses a command if the sale was changed since the comparison.
+    /// Makes the engine take over the ledger's facts. First sets the ledger's row to the engine's facts, so that
+    /// settlement of the commands' entries applies to it. The engine refuses a command if the sale was changed since
+    /// the comparison.
     async fn command(
         &self,
         compared: &ComparedCampaign,
@@ -322,7 +324,7 @@ impl Maintenance {
         Ok(Ok(()))
     }
 
-    /// Submits one command, recorded before. An outcome that is uncertain is an error, and its record stays.
+    /// Records and submits one command. If its outcome is uncertain, returns an error and keeps the record.
     async fn submit_correction(
         &self,
         command: &Command,
@@ -360,8 +362,8 @@ impl Maintenance {
         }))
     }
 
-    /// Gives the row back the ledger's facts of commands that the engine did not take: they are reported, and not lost.
-    /// Returns whether the row has them all again: a fact that was changed since stays.
+    /// Restores the ledger's facts of commands that the engine refused, so that these facts are not lost. Returns
+    /// whether the row has all of them again. A fact that was changed since keeps its new value.
     async fn give_back(
         &self,
         compared: &ComparedCampaign,
@@ -412,7 +414,7 @@ fn text_of(detail: &Value) -> String {
     changes.map(text).collect::<Vec<_>>().join(", ")
 }
 
-/// How a command is recorded.
+/// Kind and detail of the operation that records a command.
 fn action_of(command: &Command) -> (ActionKind, Value) {
     match command {
         Command::Act {
@@ -440,7 +442,7 @@ fn action_of(command: &Command) -> (ActionKind, Value) {
     }
 }
 
-/// The facts that are other than these.
+/// The facts that differ from `other`, as JSON.
 fn facts_json(facts: &CampaignFacts, other: &CampaignFacts) -> Value {
     let mut found = serde_json::Map::new();
     let mut put = |name: &str, differs: bool, value: Value| {

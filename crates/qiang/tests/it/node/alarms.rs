@@ -1,5 +1,5 @@
-//! The alarms and the dashboard in `deploy/`: each alarm fires, names a page that is there, and asks for series that
-//! there are. The page of metrics names all of them.
+//! The alarms and the dashboard in `deploy/`: each alarm fires, names an existing page, and queries existing series.
+//! The metrics page names all series.
 
 use std::{
     collections::BTreeSet,
@@ -10,9 +10,9 @@ use std::{
 
 use serde_json::Value;
 
-/// Folders with the code that makes series. A name stands there as a whole.
+/// Folders with the code that makes series. The code has each name as a whole.
 const SOURCES: [&str; 2] = ["crates/api/src", "crates/qiang/src"];
-/// What variables of the dashboard stand for.
+/// Values of the dashboard's variables.
 const VARIABLES: [(&str, &str); 2] = [("$__rate_interval", "1m"), ("$job", "qiang")];
 
 fn root() -> PathBuf {
@@ -23,7 +23,7 @@ fn text(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap()
 }
 
-/// What `promtool` says; it must be content.
+/// Output of `promtool`, which must succeed.
 fn promtool(folder: &Path, arguments: &[&str]) -> String {
     let ran = Command::new("promtool")
         .current_dir(folder)
@@ -42,7 +42,7 @@ fn series(text: &str) -> BTreeSet<&str> {
     words.filter(|word| word.starts_with("qiang_")).collect()
 }
 
-/// The names that the code has.
+/// All code that may contain names of series.
 fn known() -> String {
     let mut known = String::new();
     let mut folders: Vec<PathBuf> = SOURCES.map(|folder| root().join(folder)).into();
@@ -59,7 +59,7 @@ fn known() -> String {
     known
 }
 
-/// Series that are asked for and that nothing makes.
+/// Series of a query that no code makes.
 fn unknown<'t>(asked: &BTreeSet<&'t str>) -> Vec<&'t str> {
     let known = known();
     let made = |name: &str| {
@@ -69,7 +69,7 @@ fn unknown<'t>(asked: &BTreeSet<&'t str>) -> Vec<&'t str> {
     asked.iter().copied().filter(|name| !made(name)).collect()
 }
 
-/// How a heading is linked to.
+/// The anchor of a heading in links.
 fn anchor(heading: &str) -> String {
     let kept = heading.chars().filter_map(|c| match c {
         ' ' => Some('-'),
@@ -109,7 +109,7 @@ fn each_alarm_fires_and_names_a_page() {
     assert!(!alarms.is_empty());
     assert_eq!(alarms.len(), pages.len(), "an alarm without a page");
     for (alarm, page) in alarms.into_iter().zip(pages) {
-        assert!(headings.contains(page), "{alarm}: {page} is no heading");
+        assert!(headings.contains(page), "{alarm}: no heading {page}");
         let fires = format!("- name: {alarm}\n");
         assert!(fired.contains(&fires), "{alarm} is never fired");
         assert!(manual.contains(alarm), "{alarm} is not in the manual");
@@ -158,7 +158,10 @@ fn the_page_of_metrics_names_the_series_that_there_are() {
     let made: BTreeSet<&str> = code.split('"').filter(is_series).collect();
     assert!(made.len() > 40, "{made:?}");
     for name in made {
-        assert!(page.contains(&format!("`{name}`")), "{name} is not named");
+        assert!(
+            page.contains(&format!("`{name}`")),
+            "the page does not name {name}"
+        );
     }
 }
 

@@ -1,4 +1,4 @@
-//! A ledger that does not keep up: only the partitions that it lags behind in take no more claims.
+//! A ledger that lags: only the partitions with the lag refuse claims.
 
 use std::{
     collections::BTreeMap,
@@ -21,7 +21,7 @@ use qiang_testkit::{
 };
 
 const UNSETTLED_MAX: u64 = 40;
-/// In each of two partitions: more than its share, and less.
+/// Claims in each of two partitions: above its share, and below.
 const CLAIMS: [u32; 2] = [60, 10];
 
 async fn claim(backend: &Backend, target: Target, n: u32) -> Result<Claimed, EngineError> {
@@ -41,12 +41,12 @@ async fn only_claims_of_a_partition_that_is_behind_are_refused() {
     config.engine.data = folder.path().join("ledger.db");
     config.redis.urls = server.url();
     config.redis.partitions = 2;
-    // Nobody settles.
+    // Settlement is off.
     config.settlement.inside = false;
     config.settlement.unsettled_max = UNSETTLED_MAX;
     let backend = Backend::open(&config).await.unwrap();
 
-    // A campaign in each partition: which one it is in is seen by its entry.
+    // One campaign per partition. The log shows which partition a campaign is in.
     let mut campaigns: BTreeMap<PartitionId, Target> = BTreeMap::new();
     let log = &backend.ports.log;
     for n in 1.. {
@@ -82,7 +82,7 @@ async fn only_claims_of_a_partition_that_is_behind_are_refused() {
     let until = Instant::now() + Duration::from_secs(10);
     let mut n = 1_000;
     while claim(&backend, targets[0], n).await != Err(EngineError::Overloaded) {
-        assert!(Instant::now() < until, "claims without end");
+        assert!(Instant::now() < until, "claims are not refused");
         tokio::time::sleep(Duration::from_millis(50)).await;
         n += 1;
     }

@@ -1,5 +1,5 @@
-//! Facts of campaigns that an operator repairs while others change them: no change of theirs is overwritten, and the
-//! result says what was done.
+//! Repairs of campaign facts during other changes. No other change is overwritten, and the result names the applied
+//! changes.
 
 use std::{collections::BTreeMap, sync::OnceLock};
 
@@ -33,7 +33,7 @@ const STOCK: u32 = 100;
 const PRICE: i64 = 500;
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// The operator. The log of a process begins once.
+/// The operator. It starts the log, which a process may do only once.
 pub(crate) fn operator() -> &'static Operator {
     static OPERATOR: OnceLock<Operator> = OnceLock::new();
     OPERATOR.get_or_init(|| {
@@ -54,7 +54,7 @@ fn blocking<T>(work: impl FnOnce() -> T) -> T {
 }
 
 impl Case {
-    /// A node with a sale that is settled, and a row that somebody has changed by SQL.
+    /// A node with a settled sale and a row that was changed by SQL.
     async fn new(change: impl FnOnce(&mut CampaignFacts)) -> Self {
         let redis = blocking(|| Standalone::start(&Options::new()));
         let postgres = blocking(|| Postgres::start(&postgres::Options::new().without_fsync()));
@@ -64,7 +64,7 @@ impl Case {
         config.redis.urls = redis.url();
         config.redis.partitions = 1;
         config.ledger.url = Secret::new(postgres.url());
-        // The tests settle.
+        // The tests settle the log.
         config.settlement.inside = false;
         let node = Backend::open(&config).await.unwrap();
         let setup = sale(STOCK)
@@ -130,7 +130,7 @@ impl Case {
         found.differing.remove(0).compared
     }
 
-    /// Another operator's request. Its answer waits for settlement; this waits for the engine alone.
+    /// Submits another operator's command. Its answer waits for settlement, but this waits only for the engine.
     async fn other(&self, command: Command) {
         let campaign = self.target.id;
         let before = self.node.ports.engine.tally(campaign).await.unwrap();
@@ -178,8 +178,8 @@ fn is_changed(repair: &CampaignRepair) -> bool {
     )
 }
 
-/// Another operator changes the stock after the comparison: the engine refuses the repair, and the row keeps what was
-/// set by SQL, to be seen again.
+/// Another operator changes the stock after the comparison. The engine refuses the repair, and the row keeps the value
+/// that SQL set, so that it is found again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_change_since_the_comparison_is_not_overwritten() {
     let case = Case::new(stock_150).await;
@@ -190,7 +190,7 @@ async fn a_change_since_the_comparison_is_not_overwritten() {
     assert_eq!((repair.applied.len(), repair.is_overwritten), (0, false));
     assert_eq!(case.engine().await, (120, PRICE));
     assert_eq!(case.row().await.supply, Some(150));
-    // Settled, it counts on top. The row is not as it was seen, and stays.
+    // Settlement adds the other change to the row. The row differs from the comparison, so the repair is refused again.
     case.settle().await;
     let repair = case.repair(&compared).await;
     assert!(is_changed(&repair), "{repair:?}");
@@ -199,7 +199,7 @@ async fn a_change_since_the_comparison_is_not_overwritten() {
     case.close().await;
 }
 
-/// Two operators repair at the same time: one repairs, and the other hears that both sides agree.
+/// Two operators repair at the same time. One repairs, and the other finds that both sides agree.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_second_of_two_repairs_finds_both_sides_agreed() {
     let case = Case::new(stock_150).await;
@@ -217,7 +217,7 @@ async fn the_second_of_two_repairs_finds_both_sides_agreed() {
     );
     assert_eq!(second.applied.len(), 0);
     assert_eq!(case.engine().await, (150, PRICE));
-    // The ledger does not show it before it is settled.
+    // The ledger shows the stock only after settlement.
     let entries = BTreeMap::from([first.settled_with.unwrap()]);
     let pending = case.maintenance.pending_settlement(&entries).await.unwrap();
     assert_eq!(pending.len(), 1);
@@ -229,8 +229,8 @@ async fn the_second_of_two_repairs_finds_both_sides_agreed() {
     case.close().await;
 }
 
-/// The first command is carried out, and the second is refused: the result names the first. The row keeps the terms by
-/// which orders were granted, since the other operator's change is in flight.
+/// The first command is carried out, and the second is refused. The result names the first. The row keeps the terms of
+/// the granted orders, because the other operator's change is not settled yet.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_applied_before_a_refusal_is_named() {
     let change = |row: &mut CampaignFacts| {

@@ -1,5 +1,5 @@
-//! Accidents of a whole installation: Redis, a database, and nodes between them. What users were answered stays, and
-//! nothing is sold twice. docs/operate/disasters.md lists them.
+//! Accidents of a whole installation with Redis, a database and nodes. Answers to users remain valid, and no unit is
+//! sold twice. docs/operate/disasters.md lists the accidents.
 
 use std::{ops::Range, time::Duration};
 
@@ -26,7 +26,7 @@ use qiang_testkit::{
 use tokio::time::{Instant, sleep};
 
 const STOCK: u32 = 100;
-/// A repair takes as long as the grace of terms; the rest is for a busy machine.
+/// A repair takes `term_grace_ms`. The rest is for a busy machine.
 const HEALED_MAX: Duration = Duration::from_secs(60);
 const AGAIN_AFTER: Duration = Duration::from_millis(50);
 const PARTITION: PartitionId = PartitionId(0);
@@ -75,7 +75,7 @@ impl World {
         self.node.ports.engine.claim(claim).await
     }
 
-    /// The orders of users, each asked for until there is an answer.
+    /// Orders of users. Each claim is repeated until it is answered.
     async fn buy(&self, users: Range<u32>) -> Vec<Option<u32>> {
         let until = Instant::now() + HEALED_MAX;
         let mut orders = Vec::new();
@@ -118,19 +118,19 @@ impl World {
         }
     }
 
-    /// Number of orders in the ledger, and how many of its orders are paid.
+    /// Number of orders in the ledger, and the number of paid orders.
     fn sold(&self) -> (u32, u32) {
         let count = |sql: &str| -> u32 { blocking(|| self.postgres.sql(sql)).parse().unwrap() };
         let orders = count("SELECT count(*) FROM orders WHERE state IN ('held', 'paid')");
         let granted = count("SELECT granted FROM campaigns");
-        assert_eq!(orders, granted, "rows and the campaign's count");
+        assert_eq!(orders, granted, "rows differ from the campaign's count");
         (
             orders,
             count("SELECT count(*) FROM orders WHERE state = 'paid'"),
         )
     }
 
-    /// Sells the rest, and checks what users were answered before.
+    /// Sells the rest, and checks earlier answers to users.
     async fn end(self, before: &[Option<u32>]) {
         let users = u32::try_from(before.len()).unwrap();
         assert_eq!(self.buy(0..users).await, before, "replays");
@@ -143,8 +143,7 @@ impl World {
     }
 }
 
-/// A replica of the database is promoted that lacks the last seconds: the log brings what it lacks. Payments of these
-/// seconds are entries too, and stay.
+/// A promoted replica of the database lacks the last seconds. The log restores them, including the payments.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_promoted_replica_gets_what_it_lacks() {
     let world = World::start(&Options::new()).await;
@@ -178,7 +177,7 @@ async fn a_promoted_replica_gets_what_it_lacks() {
     world.end(&before).await;
 }
 
-/// An operator sets the ledger's position back: entries are settled again, which changes nothing.
+/// An operator sets the ledger's position back. Entries are settled again without effect.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_position_that_was_set_back_by_hand_settles_nothing_twice() {
     let world = World::start(&Options::new()).await;
@@ -198,7 +197,7 @@ async fn a_position_that_was_set_back_by_hand_settles_nothing_twice() {
     world.end(&before).await;
 }
 
-/// An operator sets the ledger's position forward: Redis seems to have lost what it never had. The partition stops, is
+/// An operator sets the ledger's position forward, so Redis seems to have lost entries. The partition stops, is
 /// repaired, and grants again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_position_that_was_set_forward_by_hand_is_repaired() {
@@ -210,15 +209,15 @@ async fn a_position_that_was_set_forward_by_hand_is_repaired() {
     while world.node.ports.gauges.partitions()[0].1.is_none() {
         assert!(
             Instant::now() < until,
-            "a partition whose ledger is ahead stops"
+            "a partition with a ledger ahead of it does not stop"
         );
         sleep(AGAIN_AFTER).await;
     }
     world.end(&before).await;
 }
 
-/// A command is taken from the nodes' user in Redis that scripts need after their first write. The campaign is rebuilt
-/// from the ledger once it is given back.
+/// The nodes' user in Redis loses a command that scripts need after their first write. Once it has the command again,
+/// the campaign is rebuilt from the ledger.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_right_that_ends_scripts_half_way_loses_nothing() {
     let users = "user default off\nuser app on >secret ~* &* +@all";

@@ -1,5 +1,5 @@
-//! Redis and ledger that do not belong together: a node on another Redis than the ledger's grants nothing, and what it
-//! brings is not settled. A Redis that came up empty is the ledger's again.
+//! Redis and ledger that do not belong together. A node on another Redis than the ledger's grants nothing, and its
+//! entries are not settled. A Redis that came up empty is bound to the ledger again.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ use tokio::time::{Instant, sleep};
 
 const STOCK: u32 = 100;
 const PARTITION: PartitionId = PartitionId(0);
-/// A takeover takes three seconds and a repair as long as the grace of terms; the rest is for a busy machine.
+/// A takeover takes three seconds, and a repair takes `term_grace_ms`. The rest is for a busy machine.
 const HEALED_MAX: Duration = Duration::from_secs(60);
 
 fn blocking<T>(work: impl FnOnce() -> T) -> T {
@@ -67,7 +67,7 @@ async fn open_sale(node: &Backend, stock: u32) -> Target {
     target
 }
 
-/// Claims of users with these numbers; returns the numbers of the orders that were acknowledged.
+/// Claims one unit for each user number. Returns the numbers of the acknowledged orders.
 async fn buy(node: &Backend, target: Target, users: std::ops::Range<u32>) -> Vec<u32> {
     let mut orders = Vec::new();
     for n in users {
@@ -141,7 +141,7 @@ async fn second_ledger_on_a_prefix_is_refused() {
     assert!(line.contains("belongs to installation"), "{line}");
     assert_eq!(buy(&first, target, 10..20).await.len(), 10);
     first.close().await.unwrap();
-    // The same after the first has ended, and for a start on an empty Redis of its own.
+    // It is also refused after the first node has stopped. It starts under a prefix of its own.
     refused(Backend::open(&on_file(&redis, &folder, "b.db")).await);
     let mut elsewhere = on_file(&redis, &folder, "b.db");
     elsewhere.redis.prefix = "own".to_owned();
@@ -188,7 +188,7 @@ async fn redis_that_lost_everything_is_the_ledgers_again() {
         node.close().await.unwrap();
     }
 
-    // And where it was lost while no node ran.
+    // The same after a loss while no node runs.
     blocking(|| redis.start_again_empty());
     let node = Backend::open(&config).await.unwrap();
     let until = Instant::now() + HEALED_MAX;
@@ -222,7 +222,7 @@ async fn node_that_the_ledger_has_left_stops_and_settles_nothing() {
     let entries = node.ports.log.read(PARTITION, 0, 5).await.unwrap();
     let after = ledger.bind(&bound.engine, &elsewhere).await.unwrap();
     assert_eq!(after.engine, "another");
-    // In the transaction, whatever this process knows: it has looked at the binding before.
+    // The ledger checks the binding in the transaction, although this process read an older one.
     ledger.settle_for(&bound.engine);
     let settled = ledger.settle(PARTITION, &entries).await.unwrap_err();
     assert!(
@@ -231,7 +231,7 @@ async fn node_that_the_ledger_has_left_stops_and_settles_nothing() {
     );
     let until = Instant::now() + Duration::from_secs(3);
     while stopped(&node).is_none() {
-        assert!(Instant::now() < until, "it still grants");
+        assert!(Instant::now() < until, "the node still grants");
         sleep(Duration::from_millis(20)).await;
     }
     let reason = stopped(&node).unwrap();

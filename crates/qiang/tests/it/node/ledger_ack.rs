@@ -1,5 +1,5 @@
-//! Grants on Redis that are answered once the ledger has them: they wait for their own place in the log, and not for
-//! what comes behind it, and no more of them at a time than there is room for.
+//! Grants on Redis with the level `ledger`. Each waits for its own log position and for no later entry. The number of
+//! waiting grants is limited.
 
 use std::{
     pin::pin,
@@ -24,23 +24,23 @@ use qiang_testkit::{
 };
 
 const PARTITION: PartitionId = PartitionId(0);
-/// As many claims of one campaign as may wait for the ledger at a time: half of the room.
+/// Maximum number of claims of one campaign that wait for the ledger: half of all permits.
 const WAITING_MAX: u32 = 4_096;
 
 struct Case {
     backend: Backend,
-    /// A sale that asks for the ledger.
+    /// A sale with the level `ledger`.
     sure: Target,
-    /// One that does not.
+    /// A sale with the level `memory`.
     fast: Target,
-    /// Another one that asks for the ledger.
+    /// Another sale with the level `ledger`.
     other: Target,
     _server: Standalone,
     _folder: tempfile::TempDir,
 }
 
 impl Case {
-    /// Nobody settles, except by [`Self::settle`].
+    /// Starts a node without settlement. [`Self::settle`] settles.
     async fn new() -> Self {
         let server = tokio::task::block_in_place(|| Standalone::start(&Options::new()));
         let folder = tempfile::tempdir().unwrap();
@@ -113,11 +113,11 @@ async fn a_replay_waits_for_its_own_entry_and_not_for_those_behind_it() {
     case.logged(opened + 2).await;
     case.claim(case.fast.one("c")).await.unwrap();
     assert_eq!(case.head().await, opened + 3);
-    // The ledger has it.
+    // The ledger has this grant.
     let again = case.claim(first).await.unwrap();
     assert_eq!(again.outcome.name(), "already_granted");
     assert_eq!(again.ack, AckLevel::Ledger);
-    // This one waits, and the entry behind it is never settled.
+    // This claim waits for its own entry. The entry after it is never settled.
     let mut again = case.claim(second);
     let polled = tokio::time::timeout(Duration::from_millis(200), &mut again).await;
     assert!(polled.is_err(), "{polled:?}");
@@ -135,21 +135,21 @@ async fn claims_that_wait_for_the_ledger_are_bounded() {
     let opened = case.head().await;
     let sure = |n: u32| case.claim(case.sure.one(&format!("u{n}")));
     let mut waiting = vec![sure(1)];
-    case.logged(opened + 1).await; // from here on this node knows the campaign
+    case.logged(opened + 1).await; // now this node knows the campaign
     waiting.extend((2..=WAITING_MAX).map(sure));
     let polled = pin!(sure(WAITING_MAX + 1)).poll(&mut Context::from_waker(Waker::noop()));
     assert_eq!(polled, Poll::Ready(Err(EngineError::LedgerShareFull)));
     let fast = case.claim(case.fast.one("fast")).await.unwrap();
     assert_eq!(fast.outcome.name(), "granted");
     case.logged(opened + 1 + Seq::from(WAITING_MAX)).await;
-    // Another campaign has a share of its own: its claim is decided, and waits for the ledger as well.
+    // Another campaign has its own share of permits. Its claim is decided, and waits for the ledger as well.
     let mut other = case.claim(case.other.one("ann"));
     case.logged(opened + 2 + Seq::from(WAITING_MAX)).await;
     let polled = pin!(&mut other).poll(&mut Context::from_waker(Waker::noop()));
     assert!(polled.is_pending(), "{polled:?}");
     let tally = case.backend.ports.engine.tally(case.sure.id).await.unwrap();
     assert_eq!(tally.unwrap().grants, WAITING_MAX);
-    drop(waiting); // nobody waits any more: there is room again
+    drop(waiting); // returns all permits
     loop {
         let again = pin!(sure(1)).poll(&mut Context::from_waker(Waker::noop()));
         if again.is_pending() {

@@ -1,5 +1,5 @@
-//! Holds of orders on Redis while the ledger's database does not answer: payments cannot be recorded, so holds stand
-//! still.
+//! Holds of orders on Redis while the ledger's database does not answer. Payments cannot be recorded, so holds are
+//! paused.
 
 use std::time::Duration;
 
@@ -26,11 +26,11 @@ use qiang_testkit::{
 use tokio::time::{Instant, sleep};
 
 const HOLD: Duration = Duration::from_secs(10);
-/// An unpaid order keeps its units for as long again after its hold.
+/// Grace after the hold, in which an unpaid order keeps its units.
 const GRACE: Duration = HOLD;
 /// Longer than hold and grace.
 const OUTAGE: Duration = Duration::from_secs(24);
-/// How long the node may take to reach its database again.
+/// Maximum time for the node to reach its database again.
 const BACK_MAX: Duration = Duration::from_secs(6);
 
 fn blocking<T>(work: impl FnOnce() -> T) -> T {
@@ -79,7 +79,7 @@ async fn holds_stand_still_while_payments_cannot_be_recorded() {
     assert_eq!(opened.await, Ok(Reply::Opened));
 
     blocking(|| postgres.pause_all());
-    // The first one is held when the outage begins, as the node notices it two seconds later.
+    // This order is held at the start of the outage. The node notices the outage two seconds later.
     let claimed = node.ports.engine.claim(target.one("ann")).await.unwrap();
     let order = claimed.outcome.grant().unwrap().order_id();
     sleep(OUTAGE).await;
@@ -91,7 +91,7 @@ async fn holds_stand_still_while_payments_cannot_be_recorded() {
     blocking(|| postgres.resume_all());
     let until = Instant::now() + BACK_MAX;
     while node.ports.ledger.binding().await.is_err() {
-        assert!(Instant::now() < until, "the database is there again");
+        assert!(Instant::now() < until, "the database does not answer");
         sleep(Duration::from_millis(50)).await;
     }
     assert_eq!(pay(&node, order).await, Ok(PaymentOutcome::Paid));
@@ -102,7 +102,7 @@ async fn holds_stand_still_while_payments_cannot_be_recorded() {
     sleep(HOLD + GRACE).await;
     let until = Instant::now() + BACK_MAX;
     while state(&node, order).await == OrderState::Held {
-        assert!(Instant::now() < until, "the hold is over");
+        assert!(Instant::now() < until, "the hold does not end");
         sleep(Duration::from_millis(50)).await;
     }
     node.close().await.unwrap();

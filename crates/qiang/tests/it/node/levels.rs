@@ -1,5 +1,5 @@
-//! Every command of every acknowledgement level: it answers once its campaign's level is reached, and what it answered
-//! is still there when that store is lost which the level survives.
+//! Every command at every acknowledgement level. It answers once its campaign's level is reached. Its effect survives
+//! the loss of a store that the level covers.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,14 +22,14 @@ use qiang_testkit::{
 };
 use tokio::{task::JoinHandle, time::Instant};
 
-/// Longer than a command waits for replicas, and than one takes that waits for nothing.
+/// Longer than a command waits for replicas, and longer than a command without any wait.
 const ANSWERED_BY: Duration = Duration::from_millis(1_500);
 const BACK_MAX: Duration = Duration::from_secs(60);
 const STOCK: u32 = 10;
 const NEW_STOCK: u64 = 7;
 const NEW_PRICE: i64 = 777;
 
-/// What is done to a sale with one order.
+/// A change of a sale with one order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Does {
     Pay,
@@ -54,7 +54,7 @@ const ALL: [Does; 8] = [
 ];
 
 impl Does {
-    /// What comes before it.
+    /// The change that must come first.
     fn before(self) -> Option<Self> {
         match self {
             Self::Return => Some(Self::Pay),
@@ -92,7 +92,7 @@ impl Does {
         }
     }
 
-    /// Whether an engine has it; an error where that does not answer.
+    /// Whether an engine has the change.
     async fn is_kept(
         self,
         backend: &Backend,
@@ -121,7 +121,7 @@ impl Does {
     }
 }
 
-/// A sale and the number of its order, which a part of a spread sale gives.
+/// A sale and the number of its order. A shard of a spread sale gives the number.
 #[derive(Clone, Copy)]
 struct Sale {
     target: Target,
@@ -163,7 +163,7 @@ impl World {
         }
     }
 
-    /// Has the ledger follow the log, where the engine is not its own ledger.
+    /// Settles the log in the background, if the engine is not its own ledger.
     fn settle(&self) -> Option<JoinHandle<()>> {
         self.server.as_ref()?;
         let backend = Arc::clone(&self.backend);
@@ -188,7 +188,7 @@ impl World {
         self.backend.ports.engine.submit(command).await.map(drop)
     }
 
-    /// Makes a sale with one order, on which the command can act.
+    /// Creates a sale with one order, on which the command can act.
     async fn sale(&self, n: u64, does: Does) -> Sale {
         let setup = sale(STOCK)
             .window(Timestamp::from_millis(1_577_836_800_000), 631_152_000_000)
@@ -211,7 +211,7 @@ impl World {
         sale
     }
 
-    /// What the level promises to be in cannot be reached: `false` where nothing stands in the way.
+    /// Makes the store of the level unreachable. Returns false if that is impossible.
     fn withhold(&self) -> bool {
         match (&self.server, self.ack) {
             (Some(server), AckLevel::Replica) => {
@@ -233,7 +233,7 @@ impl World {
         }
     }
 
-    /// Loses the node, and the store that the level survives; then starts a node on what is left.
+    /// Loses the node and the store that the level covers. Then starts a node on the rest.
     async fn lose(&mut self) {
         if let Some(server) = &self.server {
             match self.ack {
@@ -254,7 +254,7 @@ impl World {
 }
 
 /// # Panics
-/// With everything that was answered too early, was not answered, or is lost.
+/// With the changes that were answered too early, not answered, or lost.
 async fn check(kind: EngineKind, ack: AckLevel, spread: bool) {
     let mut world = World::new(kind, ack, spread).await;
     let mut wrong = Vec::new();
@@ -299,7 +299,7 @@ async fn check(kind: EngineKind, ack: AckLevel, spread: bool) {
             match does.is_kept(&world.backend, sale).await {
                 Ok(true) => break,
                 answer if Instant::now() < until => {
-                    // A partition that has lost entries is repaired first.
+                    // A partition that has lost entries must be repaired first.
                     drop(answer);
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }

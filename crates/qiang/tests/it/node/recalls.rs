@@ -1,5 +1,5 @@
-//! Closed campaigns that come back from a ledger in a database: whoever asks is answered in time, whatever the database
-//! does, and rows are read once.
+//! Reload of closed campaigns from a ledger in a database. Requests are answered in time in any state of the database,
+//! and rows are read once.
 
 use std::{
     sync::Arc,
@@ -32,7 +32,7 @@ const ENTRIES_MAX: usize = 1_000;
 const USERS: u32 = 6;
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A spread sale that is over and has left, with an order of each user.
+/// A spread sale that is over and evicted, with an order of each user.
 struct World {
     postgres: Postgres,
     proxy: FaultProxy,
@@ -102,7 +102,7 @@ impl World {
         assert!(matches!(closed, Ok(Reply::Acted(_))), "{closed:?}");
     }
 
-    /// Somebody asks until he is answered, as before.
+    /// A user retries until the claim is answered, as before the eviction.
     async fn insist(&self) {
         let until = Instant::now() + PATIENCE;
         let claimed = loop {
@@ -118,7 +118,7 @@ impl World {
         assert_eq!(found, (Phase::Closed, u64::from(USERS)));
     }
 
-    /// The other part first: the first one waits for it.
+    /// Evicts the campaign: the other shard first, because the home shard waits for it.
     async fn leave(&self) {
         let mut partitions = self.node.partitions();
         for partition in &partitions {
@@ -146,8 +146,8 @@ fn is_late<T: std::fmt::Debug>(answer: Result<T, EngineError>) {
     assert!(reason.contains("has not said in time"), "{reason}");
 }
 
-/// The database answers nothing, and hangs up on nobody. Claims, reads and commands are answered all the same, and when
-/// it is back they get what they would have got.
+/// The database answers nothing and keeps its connections. Claims, reads and commands are still answered. Once it is
+/// back, they get their usual answers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_waits_for_a_ledger_that_is_silent() {
     let world = World::new().await;
@@ -166,7 +166,7 @@ async fn nobody_waits_for_a_ledger_that_is_silent() {
     world.insist().await;
 }
 
-/// The database takes its time, and all of it together takes longer than anybody waits: who asks again finds it there.
+/// The database is so slow that no request waits long enough. A retry finds the campaign reloaded.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_takes_longer_than_anybody_waits_comes_back() {
     let world = World::new().await;
@@ -178,7 +178,7 @@ async fn what_takes_longer_than_anybody_waits_comes_back() {
     world.insist().await;
 }
 
-/// A campaign with two parts comes back: each row is read for both at once.
+/// A campaign with two shards is reloaded: each row is read once for both.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rows_of_a_spread_campaign_are_read_once() {
     let world = World::new().await;

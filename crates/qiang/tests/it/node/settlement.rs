@@ -1,4 +1,4 @@
-//! Settlement at work between an engine in memory that spreads its campaigns and a ledger on a file.
+//! Settlement between an engine in memory with spread campaigns and a ledger in a file.
 
 use std::{
     path::Path,
@@ -27,9 +27,9 @@ use qiang_worker::settlement::{Options, Settlement};
 use tempfile::TempDir;
 use uuid::Uuid;
 
-/// Nothing here takes that long.
+/// Maximum wait. No step takes this long.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Claims of one user after another in one round.
+/// Claims per campaign in one round, each of another user.
 const CLAIMS: u32 = 400;
 
 type Reports = Arc<Mutex<Vec<(PartitionId, Seq, Seq)>>>;
@@ -97,7 +97,7 @@ impl World {
         heads
     }
 
-    /// Waits until everything is settled.
+    /// Waits until all entries are settled.
     async fn all_settled(&self) {
         for (partition, head) in self.heads().await {
             let settled = self.ledger.await_settled(partition, head, PATIENCE);
@@ -155,7 +155,7 @@ async fn all_that_was_granted_is_in_the_books_across_stops_and_restarts() {
                 settlement.wake(partition);
             }
         }
-        // Stopped in the middle of it, with the ledger under it gone, too.
+        // Settlement stops in the middle of its work, and the ledger closes.
         settlement.stop().await;
         world.ledger.close();
         world.ledger = open(&path, &world.clock);
@@ -177,7 +177,7 @@ async fn all_that_was_granted_is_in_the_books_across_stops_and_restarts() {
     world.compare().await;
     let record = world.ledger.campaign(packet.id).await.unwrap().unwrap();
     assert_eq!(record.phase, Phase::Closed);
-    until("all is shown", || {
+    until("the statuses show no lag", || {
         settlement
             .statuses()
             .iter()
@@ -208,11 +208,11 @@ async fn an_engine_that_has_forgotten_everything_is_not_followed() {
     let positions = world.ledger.positions().await.unwrap();
     world.engine = engine(&world.clock);
     let settlement = world.settlement();
-    until("it is found out", || {
+    until("the rollback is reported", || {
         world.reports.lock().unwrap().len() == 3
     })
     .await;
-    // What it goes on to grant is not entered, however much it is.
+    // No further grant of this engine is settled.
     let setup = world.history.setups[0].clone();
     world
         .engine

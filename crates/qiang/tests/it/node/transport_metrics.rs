@@ -1,4 +1,4 @@
-//! What operators see of the transports: a node on real servers, faults, and what `/metrics` shows.
+//! Metrics of the transports, on a node with real servers and faults.
 
 use std::{
     path::PathBuf,
@@ -20,7 +20,7 @@ use tokio::net::TcpListener;
 
 use crate::node::http::common::{SECRET, call, in_an_hour, sale, sign};
 
-/// Nothing here takes that long.
+/// Maximum wait. No step takes this long.
 const PATIENCE: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(20);
 const PARTITIONS: u16 = 2;
@@ -81,7 +81,7 @@ impl World {
         }
     }
 
-    /// So many more users are granted a unit each.
+    /// Grants one unit each to this number of new users.
     async fn grants(&mut self, count: u32) {
         let until = self.users + count;
         let exp = in_an_hour();
@@ -103,7 +103,7 @@ impl World {
         }
     }
 
-    /// One metric, of each partition.
+    /// The values of one metric, by partition.
     async fn metric(&self, name: &str) -> Vec<u64> {
         let addr = self.running.addr();
         let text = call(addr, "GET", "/metrics", Some(&self.token), &[], None).await;
@@ -117,7 +117,7 @@ impl World {
         (0..PARTITIONS).map(of).collect()
     }
 
-    /// Waits until a metric is as it should be, of every partition.
+    /// Waits until a metric is good for every partition.
     async fn every(&self, name: &str, good: impl Fn(u64) -> bool) {
         let until = Instant::now() + PATIENCE;
         loop {
@@ -138,7 +138,7 @@ impl World {
         format!("{}:{{p{partition:02}}}:{rest}", self.prefix)
     }
 
-    /// Says something to Redis for every partition; `@x` stands for the key `x`.
+    /// Sends a command to Redis for every partition. `@x` stands for the key `x`.
     fn tell(&self, words: &[&str]) {
         for partition in 0..PARTITIONS {
             let word = |word: &&str| match word.strip_prefix('@') {
@@ -152,7 +152,7 @@ impl World {
         }
     }
 
-    /// Another worker has all partitions; until [`World::stranger_dies`].
+    /// Lets another worker own all partitions, until [`World::stranger_dies`].
     async fn stranger_comes(&self) {
         self.tell(&["SET", "@lease", "stranger", "PX", "600000"]);
         self.every("owned", |owned| owned == 0).await;
@@ -162,7 +162,7 @@ impl World {
         self.tell(&["DEL", "@lease"]);
     }
 
-    /// The ledger takes nothing until this is dropped.
+    /// Locks the ledger against writes until the result is dropped.
     fn hold_ledger(&self) -> rusqlite::Connection {
         let path: PathBuf = self.folder.path().join("ledger.db");
         let holder = rusqlite::Connection::open(path).unwrap();
@@ -194,7 +194,7 @@ async fn streams_are_seen() {
     world.every("partition_lag_entries", |lag| lag > 1).await;
     let read = ["XREADGROUP", "GROUP", "settlement", "stranger", "COUNT"];
     world.tell(&[&read[..], &["1", "STREAMS", "@log", ">"]].concat());
-    // Nothing more is taken meanwhile, so what was queued stays to be seen.
+    // With the ledger locked no further records are read, so the queue stays visible.
     let holder = world.hold_ledger();
     world.stranger_dies();
     world.every("transport_queued", |queued| queued > 0).await;
@@ -235,7 +235,7 @@ async fn lists_are_seen() {
     world.grants(20).await;
     world.tell(&["RPUSH", "@queue", "rubbish"]);
     world.tell(&["LMOVE", "@queue", "@doing", "LEFT", "RIGHT"]);
-    // Nothing more is taken meanwhile, so what was queued stays to be seen.
+    // With the ledger locked no further records are read, so the queue stays visible.
     let holder = world.hold_ledger();
     world.stranger_dies();
     world.every("transport_queued", |queued| queued > 0).await;
@@ -285,7 +285,7 @@ async fn queues_are_seen() {
         let deleting = channel.queue_delete(queue.as_str().into(), QueueDeleteOptions::default());
         deleting.await.unwrap();
     }
-    // RabbitMQ returns these, since no queue takes them: the relay goes back to what the ledger has.
+    // RabbitMQ returns these messages, because no queue accepts them. The relay restarts at the ledger's position.
     world.grants(20).await;
     world
         .every("transport_republished_entries_total", |n| n > 0)

@@ -225,7 +225,7 @@ async fn a_demonstration_fails_where_redis_is_absent_and_a_node_says_so() {
     );
 
     let node = Program::on_redis(folder.path(), "serve", "alone", &[("redis.urls", &url)]);
-    let line = "not all of Redis is there: its partitions grant nothing until it is";
+    let line = "Redis partly unreachable; its partitions do not grant";
     assert_eq!(node.line(line).await["level"], "ERROR");
     let why = node.ready(503).await;
     assert!(why["reason"].as_str().unwrap().contains("Redis"), "{why}");

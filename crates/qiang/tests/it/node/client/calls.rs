@@ -94,7 +94,7 @@ async fn a_red_packet_from_the_deposit_to_the_archive() {
     assert_eq!(late.problem().unwrap().outcome.as_deref(), Some("sold_out"));
     assert!(late.problem().unwrap().request_id.is_some() && !late.may_have_happened());
     let mut shares: Vec<_> = Vec::new();
-    // The ledger has them a moment later.
+    // The ledger has the shares a moment later.
     while shares.len() < 3 {
         shares = sam.shares(&made.id).try_collect().await.unwrap();
     }
@@ -140,7 +140,7 @@ async fn a_sale_its_orders_and_its_changes() {
         (two.quantity, two.amount, two.state),
         (2, yuan(1_000), Some(OrderState::Held))
     );
-    // Another call is another order; the same key is the same one.
+    // Another call makes another order. The same key returns the same order.
     let keyed = ann.with_key(IdempotencyKey::random());
     let one = granted(keyed.order(&sale.id, &NewOrder::units(1)).await.unwrap());
     assert_eq!(
@@ -218,7 +218,7 @@ async fn a_sale_its_orders_and_its_changes() {
     let changed = operator.change_sale(&sale.id, &change).await.unwrap();
     assert_eq!((changed.stock, changed.description), (7, None));
     assert_eq!(operator.pause(&sale.id).await.unwrap().phase, Phase::Paused);
-    // That is an outcome: it is not waited for.
+    // `paused` is an outcome, so the client does not retry.
     let began = Instant::now();
     assert_problem(ann.order(&sale.id, &NewOrder::units(1)).await, "paused");
     assert!(began.elapsed() < Duration::from_secs(10));
@@ -240,7 +240,7 @@ async fn a_sale_its_orders_and_its_changes() {
     service.stop().await;
 }
 
-/// Secrets are in answers to those who made them alone, and in no `Debug`.
+/// Only the answer to the creator contains the secret. `Debug` never shows it.
 #[tokio::test]
 async fn a_webhook_from_its_creation_to_its_end() {
     let service = Service::start().await;
@@ -281,7 +281,7 @@ async fn lists_are_read_page_after_page() {
         sale.product_id = Some(format!("p/{}", round % 2).parse().unwrap());
         made.push(operator.create_sale(&sale).await.unwrap().id);
     }
-    // Lists are in the order of the ids; those of one millisecond are in any.
+    // Lists are ordered by id. Ids of one millisecond have no order of creation.
     made.sort();
     for page_size in [1, 3, 7, 100] {
         let listing = Listing {
@@ -345,7 +345,7 @@ async fn tickets_are_got_and_worked_for() {
         let ticket = bob.sale_ticket(&sale.id).await.unwrap();
         let mut with_it = NewOrder::units(1);
         with_it.ticket = Some(ticket.clone());
-        // One that has expired is replaced.
+        // The client replaces an expired ticket.
         service.clock.advance_ms(121_000);
         assert_eq!(
             granted(bob.order(&sale.id, &with_it).await.unwrap()).number,
@@ -364,7 +364,7 @@ async fn tickets_are_got_and_worked_for() {
 
 #[tokio::test]
 async fn who_waits_in_line_hears_what_becomes_of_it() {
-    // With streams, and where there is none to be had.
+    // With streams, and without any.
     for streams in [100, 0] {
         let service = Service::start_with(|config, _| config.waiting.streams_max = streams).await;
         let operator = service.client();

@@ -11,7 +11,7 @@ pub(crate) fn builder(addr: SocketAddr) -> Builder {
 }
 
 impl Service {
-    /// A client with the right to everything.
+    /// A client with every scope.
     pub(crate) fn client(&self) -> Client {
         let token = self.operator();
         builder(self.addr).token(token).build().unwrap()

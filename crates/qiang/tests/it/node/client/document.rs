@@ -1,5 +1,5 @@
-//! The types of this client against the service's own document: every example of an answer can be read, and no field
-//! or word is other than the document has it.
+//! The types of the client agree with the service's document: each example of an answer can be read, and every field
+//! and word matches.
 
 use qiang_client::*;
 use serde::{Serialize, de::DeserializeOwned};
@@ -9,7 +9,7 @@ fn document() -> Value {
     serde_json::from_str(include_str!("../../../../../../docs/openapi.json")).unwrap()
 }
 
-/// The example of an answer reads as `T`, and what `T` makes of it are fields and values of the example.
+/// Reads the example of an answer as `T`. Each field that `T` writes must be in the example with the same value.
 fn check<T: DeserializeOwned + Serialize>(operation: &str, status: &str, field: Option<&str>) {
     let document = document();
     let operations = document["paths"].as_object().unwrap().values();
@@ -92,10 +92,10 @@ fn answers_are_as_documented() {
     check::<Figure>("readFigures", "200", Some("figures"));
 }
 
-/// Operations that this client has no call for, and why.
+/// Operations without a call in this client, with the reason.
 const WITHOUT: [(&str, &str); 8] = [
-    ("checkHealth", "for whoever starts and stops processes"),
-    ("checkReadiness", "for whoever balances load"),
+    ("checkHealth", "for process managers"),
+    ("checkReadiness", "for load balancers"),
     ("listProblems", "a page for people"),
     ("explainProblem", "a page for people"),
     ("beginSession", "a cookie for browsers"),
@@ -104,7 +104,7 @@ const WITHOUT: [(&str, &str); 8] = [
     ("reportPayment", "payment services sign it, without a token"),
 ];
 
-/// Names of operations, each beside the call for it, which has to be there.
+/// Names of operations. The call of each must exist.
 macro_rules! calls {
     ($($operation:literal: $call:ident,)*) => {{
         $(let _ = Client::$call;)*
@@ -197,7 +197,7 @@ fn words_are_as_documented() {
             let read: T = serde_json::from_value(word.clone()).unwrap();
             assert_eq!(serde_json::to_value(&read).unwrap(), *word, "{schema}");
         }
-        // What is newer than this client is no error.
+        // A word that this client does not know is no error.
         serde_json::from_value::<T>("newer".into()).unwrap();
     }
     let document = document();

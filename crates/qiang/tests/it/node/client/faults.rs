@@ -1,5 +1,4 @@
-//! The client over connections that break: nothing is done twice, and the answer of a retry is that of the first
-//! attempt.
+//! The client over connections that break: nothing is done twice, and a retry gets the answer of the first attempt.
 
 use std::{
     collections::BTreeSet,
@@ -39,10 +38,10 @@ async fn an_answer_that_is_lost_is_heard_from_the_retry() {
         while direct.state(&sale.id).await.unwrap().state.granted < 3 {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        // Several more attempts are carried out, and nobody hears of any.
+        // The service carries out several more attempts, and no answer arrives.
         tokio::time::sleep(Duration::from_millis(1_000)).await;
         let seen = direct.state(&sale.id).await.unwrap();
-        assert_eq!(seen.state.granted, 3, "an attempt was no replay");
+        assert_eq!(seen.state.granted, 3, "an attempt made a new order");
         proxy.pass().await;
     };
     let user: UserId = "ann".parse().unwrap();
@@ -54,7 +53,7 @@ async fn an_answer_that_is_lost_is_heard_from_the_retry() {
     );
     let (first, second) = (first.unwrap(), second.unwrap());
     let (Claimed::Granted(first), Claimed::Granted(second)) = (first, second) else {
-        panic!("no line here");
+        panic!("this sale has no queue");
     };
     assert_eq!((first.quantity, second.quantity), (1, 2));
     assert_eq!(deposit.unwrap().amount, yuan(700));
@@ -99,7 +98,7 @@ async fn connections_that_are_cut_all_the_time_double_nothing() {
             while !over.load(Ordering::Relaxed) {
                 let claimed = client.order(&id, &NewOrder::units(1)).await.unwrap();
                 let Claimed::Granted(grant) = claimed else {
-                    panic!("no line here");
+                    panic!("this sale has no queue");
                 };
                 orders.push(grant);
             }
@@ -131,7 +130,7 @@ async fn connections_that_are_cut_all_the_time_double_nothing() {
     );
     let direct = service.client();
     let state = direct.state(&sale.id).await.unwrap().state;
-    assert_eq!(state.granted, count as u64, "something was granted twice");
+    assert_eq!(state.granted, count as u64, "an order was granted twice");
     for grant in &orders {
         let order = direct.get_order(grant.order.as_ref().unwrap()).await;
         let mut order = order.unwrap().grant;
@@ -187,7 +186,7 @@ async fn without_an_answer_it_ends_with_the_deadline_and_says_what_may_be() {
     assert!(error.may_have_happened(), "{error:?}");
     let key = error.key().unwrap().clone();
     proxy.pass().await;
-    // It did happen; the same key tells of it.
+    // The order exists. The same key returns it.
     let later = direct
         .with_key(key)
         .order(&sale.id, &NewOrder::units(1))
@@ -204,7 +203,7 @@ async fn without_an_answer_it_ends_with_the_deadline_and_says_what_may_be() {
         (1, 1)
     );
 
-    // Nothing was sent: nothing happened.
+    // No request was sent, so nothing can have happened.
     proxy.refuse().await;
     proxy.cut().await;
     let error = ann.order(&sale.id, &NewOrder::units(1)).await.unwrap_err();
@@ -247,14 +246,14 @@ async fn who_is_throttled_comes_again_when_told_to() {
         began.elapsed()
     );
     assert_eq!(client.state(&sale.id).await.unwrap().state.granted, 3);
-    // A deadline before `Retry-After` is not waited for.
+    // The client does not wait if its deadline ends before `Retry-After`.
     let hasty = builder(service.addr)
         .deadline(Duration::from_millis(950))
         .build()
         .unwrap();
     let hasty = service.as_user(&hasty, "ann");
     let mut refused = hasty.order(&sale.id, &NewOrder::units(1)).await;
-    // On a slow machine the second may be over.
+    // On a slow machine the second may be over, so the order passes.
     while refused.is_ok() {
         refused = hasty.order(&sale.id, &NewOrder::units(1)).await;
     }

@@ -1,4 +1,4 @@
-//! Answers that are not a service's.
+//! Answers of other programs than the service.
 
 use crate::node::client::common::builder;
 use qiang_client::Error;
@@ -7,7 +7,7 @@ use tokio::{
     net::TcpListener,
 };
 
-/// An answer that is not the service's: a proxy's, a balancer's.
+/// Answers of a proxy or a load balancer.
 #[tokio::test]
 async fn answers_without_problem_details_are_errors_too() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

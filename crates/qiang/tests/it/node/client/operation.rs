@@ -1,4 +1,4 @@
-//! What operators ask for, by the client; and a campaign as it happens.
+//! Operators' calls of the client, and the events of a campaign.
 
 use crate::node::client::common::{Service, assert_problem, new_sale, yuan};
 use futures_util::{StreamExt as _, TryStreamExt as _};
@@ -20,7 +20,7 @@ async fn operators_see_partitions_quarantine_figures_and_actions() {
     let detail = operator.partition(0).await.unwrap();
     assert_eq!((&detail.partition, detail.repairs.len()), (only, 0));
     assert_problem(operator.partition(1).await, "not-found");
-    // There is nothing that the embedded engine could lose.
+    // The embedded engine has no partition that could lose entries alone.
     assert_problem(operator.repair_partition(0).await, "not-for-engine");
     assert_problem(operator.resume_partition(0).await, "not-for-engine");
     assert_problem(operator.release_withheld(0).await, "not-for-engine");
@@ -40,7 +40,7 @@ async fn operators_see_partitions_quarantine_figures_and_actions() {
         .try_collect()
         .await
         .unwrap();
-    // Those of one millisecond have no order.
+    // Actions of one millisecond have no order.
     let mut kinds: Vec<_> = done.iter().map(|it| it.action.as_str()).collect();
     kinds.sort_unstable();
     assert_eq!(kinds, ["create", "pause"]);
@@ -55,7 +55,7 @@ async fn operators_see_partitions_quarantine_figures_and_actions() {
     assert_eq!(audited.action, ActionKind::Audit);
     assert_eq!(audited.actor, started.actor);
 
-    // Everybody's are hidden from users.
+    // These calls are forbidden for other users.
     let ann = service.as_user(&operator, "ann");
     assert_problem(ann.partitions().await, "forbidden");
     assert_problem(ann.figures(None).await, "forbidden");
@@ -64,7 +64,7 @@ async fn operators_see_partitions_quarantine_figures_and_actions() {
     service.stop().await;
 }
 
-/// A node takes a figure once a second.
+/// A node records figures once a second.
 #[tokio::test]
 async fn figures_are_read_behind_those_that_are_known() {
     let service = Service::start().await;
@@ -115,7 +115,7 @@ async fn a_campaign_is_watched() {
         .collect();
     assert_eq!((granted, drawn), (1, vec![(1, "bob")]));
 
-    // What there is none of is said, and then nothing more.
+    // A stream of an unknown campaign ends with this error.
     let missing = "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80".parse().unwrap();
     let mut nothing = std::pin::pin!(ann.watch(&missing, None));
     assert_problem(nothing.next().await.unwrap(), "unknown-campaign");

@@ -1,5 +1,5 @@
-//! The suite that all engines pass, on Redis with PostgreSQL and with MariaDB behind it, and with settlement at work.
-//! Time is given, so that cases can move it.
+//! The suite that all engines pass, on Redis with PostgreSQL and with MariaDB, and with settlement running. Cases set
+//! the time.
 
 mod over_transports;
 mod subject;
@@ -15,7 +15,7 @@ use qiang_testkit::{
 use crate::node::conformance::subject::{OnRedis, Place};
 use crate::node::ledgers::{InMariaDb, InPostgres};
 
-/// One server, four partitions.
+/// One server with four partitions.
 struct Alone;
 
 fn alone() -> &'static Standalone {
@@ -33,7 +33,7 @@ impl Place for Alone {
     }
 }
 
-/// The same, with every campaign of two units or more spread over three of the partitions.
+/// The same server. Each campaign of two units or more is spread over three partitions.
 struct Spread;
 
 impl Place for Spread {

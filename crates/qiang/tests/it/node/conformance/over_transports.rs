@@ -1,8 +1,8 @@
-//! The suite once more with settlement at work as in production, over every transport into every ledger.
+//! The suite with settlement as in production, over every transport into every ledger.
 //!
-//! Nine times the whole suite would take minutes and mostly ask the engine again. So here are the cases in which the
-//! ledger has something to say: `settling` in `engine_conformance!`. Every case ends with a comparison of the ledger
-//! with the log.
+//! The whole suite in nine combinations would take minutes and mostly test the engine again. So these are only the
+//! cases that involve the ledger: `settling` in `engine_conformance!`. Each case ends with a comparison of ledger and
+//! log.
 
 use std::{
     sync::{Arc, OnceLock},
@@ -22,12 +22,12 @@ use crate::node::conformance::{
     subject::{OnRedis, Place, Way},
 };
 
-/// A worker that died is followed after this.
+/// Lease after which another worker replaces a dead one.
 const LEASE: Duration = Duration::from_millis(500);
-/// Longer than any case: nothing is to be read from the log because it took its time.
+/// Longer than any case, so that slow messages are never replaced by reads of the log.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// One server, two partitions, and every campaign over both of them.
+/// One server with two partitions. Each campaign is spread over both.
 pub(crate) struct Kept;
 
 impl Place for Kept {
@@ -40,7 +40,7 @@ impl Place for Kept {
         }
     }
 
-    /// The audit at a case's end reads the whole log: a group that has read nothing keeps it.
+    /// The audit at the end of a case reads the whole log. A group that has read nothing prevents trimming.
     fn prepare(options: &Options) {
         for partition in 0..options.partitions {
             let log = format!("{}:{{p{partition:02}}}:log", options.prefix);
@@ -103,7 +103,7 @@ impl Way for OverRabbit {
         ))
     }
 
-    /// Hundreds of quorum queues would slow the server down.
+    /// Deletes the queues: hundreds of quorum queues would slow the server down.
     async fn clear(options: &Options) {
         let properties = ConnectionProperties::default();
         let connection = Connection::connect(&rabbitmq().url(), properties).await;

@@ -1,4 +1,4 @@
-//! A Redis engine with a ledger behind it, as a subject of the suite.
+//! A Redis engine and its ledger as a subject of the suite.
 
 use std::{
     future::Future,
@@ -17,17 +17,17 @@ use qiang_worker::settlement::{self, Settlement};
 
 use crate::node::ledgers::{InFile, LedgerDatabase, OpenLedger, prepare};
 
-/// Where Redis is, and how it is used.
+/// Options of the connection to Redis.
 pub(crate) trait Place: Send + Sync + 'static {
     fn options() -> Options;
 
-    /// Is told before anything happens.
+    /// Called before the engine connects.
     fn prepare(_options: &Options) {}
 }
 
-/// How entries come to the ledger.
+/// Way of entries to the ledger.
 pub(crate) trait Way: Send + Sync + 'static {
-    /// The transport of a worker of this name; none where the cases settle by themselves.
+    /// The transport of a worker with this name. `None` if the cases settle.
     fn transport(
         options: &Options,
         engine: &RedisEngine,
@@ -35,13 +35,13 @@ pub(crate) trait Way: Send + Sync + 'static {
         worker: &str,
     ) -> impl Future<Output = Option<Arc<dyn Transport>>> + Send;
 
-    /// Takes away what one has left behind on servers that cases share.
+    /// Removes keys and queues from servers that cases share.
     fn clear(_options: &Options) -> impl Future<Output = ()> + Send {
         async {}
     }
 }
 
-/// The cases read the log.
+/// Settlement by the cases, which read the log.
 pub(crate) struct ByHand;
 
 impl Way for ByHand {
@@ -55,7 +55,7 @@ impl Way for ByHand {
     }
 }
 
-/// What stays when the subject goes down.
+/// State that survives a restart of the subject.
 struct Ground {
     directory: tempfile::TempDir,
     url: Option<String>,
@@ -82,9 +82,9 @@ async fn settle(
     book: &OpenLedger,
 ) -> Settlement {
     for partition in engine.partitions() {
-        // From here on everything goes through this transport.
+        // The first receive opens the transport, so that all later entries go through it.
         let settled = book.ledger().settled(partition).await;
-        let settled = settled.expect("the ledger tells its position");
+        let settled = settled.expect("the ledger has a position");
         let received = transport.receive(partition, settled, 0, Duration::ZERO);
         let received = received.await;
         received.unwrap_or_else(|error| panic!("{error}"));
@@ -118,7 +118,7 @@ impl<P: Place, L: LedgerDatabase, W: Way> OnRedis<P, L, W> {
         let book = ground.book().await;
         let options = Self::options(&ground);
         let settled = book.ledger().positions().await;
-        let settled = settled.expect("the ledger tells its positions");
+        let settled = settled.expect("the ledger has positions");
         let engine = RedisEngine::connect(options.clone(), &settled).await;
         let engine = engine.unwrap_or_else(|error| panic!("{error:?}"));
         let worker = format!("w{}", WORKERS.fetch_add(1, Ordering::Relaxed));
@@ -143,7 +143,7 @@ impl<P: Place, L: LedgerDatabase, W: Way> Subject for OnRedis<P, L, W> {
             directory: tempfile::tempdir().expect("a directory for the ledger"),
             url: prepare::<L>().await,
             clock,
-            // Keys of its own: cases share servers.
+            // Each case has its own keys, because cases share servers.
             prefix: format!("case{}", SUBJECTS.fetch_add(1, Ordering::Relaxed)),
             restarted: false,
         };
@@ -170,7 +170,7 @@ impl<P: Place, L: LedgerDatabase, W: Way> Subject for OnRedis<P, L, W> {
     async fn restart(self) -> Self {
         self.engine.abort();
         self.book.close();
-        // Whoever settled is gone without a farewell.
+        // Settlement ends without a clean stop.
         let Self { mut ground, .. } = self;
         ground.restarted = true;
         Self::open(ground).await
@@ -180,7 +180,7 @@ impl<P: Place, L: LedgerDatabase, W: Way> Subject for OnRedis<P, L, W> {
         self.engine.close().await;
         if let Some(settlement) = &self.settlement {
             settlement.stop().await;
-            // What a worker has that is dying may come late, and is read from the log meanwhile.
+            // A dying worker may pass on entries late. The next worker then reads them from the log.
             if !self.ground.restarted {
                 for (position, status) in settlement.statuses() {
                     assert_eq!(status.refilled, 0, "{position:?}: {status:?}");

@@ -1,4 +1,4 @@
-//! Every change of money or of a campaign names who made it, in the ledger.
+//! Every change of money or of a campaign names its actor in the ledger.
 
 use crate::node::http::common::{Reply, Service, call, packet, paid, sale};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ impl Service {
         id: &str,
         body: Option<Value>,
     ) -> Reply {
-        // Their ids are in the order of time.
+        // The ids of the actions are in the order of time.
         self.clock.advance_ms(1);
         let (method, path) = what.split_once(' ').unwrap();
         let headers = [("X-Request-Id", id)];
@@ -20,7 +20,7 @@ impl Service {
         call(self.addr, method, path, Some(&token), &headers, body).await
     }
 
-    /// Who did what to something: actor, action and request.
+    /// Actions on a subject: actor, kind and request.
     async fn actions(&self, subject: &str) -> Vec<(String, String, String)> {
         let path = format!("/v1/actions?subject={subject}");
         let page = self.get(&path, &self.token("eve", "read:any")).await;
@@ -92,7 +92,7 @@ async fn campaigns_and_accounts_know_who_changed_them() {
     };
     lead("sam", "send", "pause", "r3", 200).await;
     lead("olga", "campaigns:write:any", "resume", "r4", 200).await;
-    // What nobody may do is nobody's action, and what the engine refuses did not happen.
+    // Forbidden and refused requests are no actions.
     lead("ann", "send", "close", "r5", 403).await;
     lead("sam", "send", "archive", "r6", 409).await;
     lead("olga", "admin", "close", "r7", 200).await;
@@ -173,7 +173,7 @@ async fn sales_and_orders_know_who_changed_them() {
         service.actions(&two).await,
         done(&[("olga", "cancel", "r6")])
     );
-    // A buyer's own steps name the buyer already.
+    // A buyer's own steps are not recorded again: the order names the buyer.
     let own = order("ann").await;
     step("ann", "", &own, "cancellation", "r7").await;
     assert_eq!(service.actions(&own).await, []);
@@ -217,7 +217,7 @@ async fn a_repetition_is_no_second_deposit_and_pages_follow_each_other() {
     service.stop().await;
 }
 
-/// Webhooks too; of their URLs the host alone is told, and of their secrets nothing.
+/// Changes of webhooks are recorded too, with the host of the URL alone and without secrets.
 #[tokio::test]
 async fn webhooks_know_who_changed_them() {
     let service = Service::start().await;

@@ -1,4 +1,4 @@
-//! The listener for operators: what is served there, and there alone.
+//! The operators' listener, and the paths that only it serves.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -62,13 +62,13 @@ async fn everybody_finds_nothing_that_is_for_operators() {
         assert_eq!(get(running.addr(), path).await.status, public, "{path}");
         assert_eq!(get(admin, path).await.status, operators, "{path}");
     }
-    // Requests of both are counted.
+    // Requests on both listeners are counted.
     let metrics = get(admin, "/metrics").await.body;
     let metrics = String::from_utf8_lossy(&metrics);
     let counted = |line: &&str| line.starts_with("qiang_http_responses_total{class=\"4xx\"}");
     let refused = metrics.lines().find(counted).unwrap();
     assert!(!refused.ends_with(" 0"), "{refused}");
-    // Operators see that the node stops.
+    // The readiness probe shows that the node stops.
     running.drain();
     assert_eq!(get(admin, "/readyz").await.status, 503);
     running.shutdown().await.unwrap();
@@ -147,7 +147,7 @@ mod profiles {
             .unwrap();
         let path = format!("{PROFILE}?seconds=5");
         let taking = tokio::spawn(async move { get(admin, &path).await });
-        // One at a time.
+        // Only one profile runs at a time.
         tokio::time::sleep(Duration::from_secs(1)).await;
         let second = get(admin, &format!("{PROFILE}?seconds=1")).await;
         second.assert_problem(503, "overloaded");

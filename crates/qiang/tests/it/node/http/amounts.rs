@@ -1,4 +1,4 @@
-//! Payments of another amount, or in another currency, than the order's price, from the report to the refund.
+//! Payments of another amount or currency than the order's price, from the report to the refund.
 
 use crate::node::http::common::{Service, call, paid};
 use serde_json::{Value, json};
@@ -11,7 +11,8 @@ fn other(reference: &str, amount: i64, currency: &str) -> Value {
     json!({ "reference": reference, "amount": money(amount, currency) })
 }
 
-/// Nothing that arrived is refused: it is owed back as it arrived, and found until it is paid back.
+/// No payment is refused. A refund is due in the amount and currency of the payment, and remains listed until it is
+/// paid.
 #[tokio::test]
 async fn another_amount_is_owed_back_until_it_is_refunded() {
     let service = Service::start().await;
@@ -46,7 +47,7 @@ async fn another_amount_is_owed_back_until_it_is_refunded() {
     let again = service.post(&payment, &operator, paid("under", 500)).await;
     assert_eq!(again.text("outcome"), "refund_due", "{again:?}");
     assert_eq!(again.json()["order"]["refunds_due"], json!(3));
-    // What is counted is the money of the first report.
+    // The first report of a reference sets its amount.
     let seen = service.get("/v1/payments/under", &ann).await.json();
     assert_eq!(seen["amount"], money(499, "CNY"));
     let reply = service.post(&payment, &operator, paid("p", 500)).await;
@@ -118,7 +119,7 @@ async fn another_amount_is_owed_back_until_it_is_refunded() {
     service.stop().await;
 }
 
-/// A sale names which other amounts pay its orders. What pays one is the seller's; a return owes all of it back.
+/// A sale's policy accepts other amounts. The seller gets an accepted amount, and a return makes all of it due.
 #[tokio::test]
 async fn an_accepted_amount_pays_an_order() {
     let service = Service::start().await;
@@ -175,7 +176,7 @@ async fn an_accepted_amount_pays_an_order() {
     service.stop().await;
 }
 
-/// A sale with the default policy says so. A policy that the price does not allow makes no sale.
+/// A sale shows its default policy. A policy that does not fit the price is refused.
 #[tokio::test]
 async fn a_payment_policy_fits_its_sale() {
     let service = Service::start().await;
@@ -236,7 +237,7 @@ async fn a_payment_policy_fits_its_sale() {
     service.stop().await;
 }
 
-/// A price stays one that the sale's payment policy allows: the policy never changes.
+/// A price change must fit the sale's payment policy, which never changes.
 #[tokio::test]
 async fn a_price_that_the_payment_policy_does_not_allow_is_refused() {
     let service = Service::start().await;

@@ -1,4 +1,4 @@
-//! Every route's good path, every outcome's answer, and idempotency keys, over real HTTP.
+//! Every route's success, every outcome's answer, and idempotency keys, over real HTTP.
 
 use std::sync::Arc;
 
@@ -303,7 +303,7 @@ async fn a_key_has_its_effect_once() {
         .await;
     assert_eq!(first.status, 201);
     let id = first.text("id");
-    // The repetition comes later, after a restart; it answers the packet that there is.
+    // A retry after a restart returns the existing packet.
     let service = service.restart().await;
     service.clock.advance_ms(60_000);
     let again = service
@@ -391,7 +391,7 @@ async fn money_that_is_not_there_is_not_sent() {
         .await;
     poor.assert_problem(409, "insufficient-funds");
     service.deposit("sam", 1_000).await;
-    // The same request may be repeated once the money is there.
+    // The same request may be repeated once the account has the money.
     assert_eq!(
         service
             .post_key("/v1/red-packets", &sam, "k", packet(1_000, 2))
@@ -456,7 +456,7 @@ async fn operators_see_how_it_is() {
     let service = Service::start().await;
     let open = async |path: &str| call(service.addr, "GET", path, None, &[], None).await;
     assert_eq!(open("/healthz").await.status, 200);
-    // What was left open is looked for behind the start.
+    // The start submits work for drafts in the background.
     let mut ready = open("/readyz").await;
     while ready.json()["queue_length"] != json!(0) {
         ready = open("/readyz").await;

@@ -1,11 +1,11 @@
-//! Campaigns for some users: named, invited, or told a passphrase; and who may see the draws of a packet.
+//! Campaigns for some users: by name, invitation or passphrase. Also the visibility of a packet's draws.
 
 use std::time::Instant;
 
 use crate::node::http::common::{Reply, Service};
 use serde_json::{Value, json};
 
-/// Claims a share of a packet for `user`, showing this.
+/// Claims a share of a packet for `user`, with this proof in the body.
 pub(crate) async fn claim(service: &Service, id: &str, user: &str, shown: Value) -> Reply {
     let path = format!("/v1/red-packets/{id}/claims");
     let token = service.token(user, "claim");
@@ -32,11 +32,11 @@ async fn named_users_take_part_and_no_others() {
     let seen = service.get(&format!("/v1/sales/{sale}"), &token).await;
     assert_eq!(seen.json()["audience"], json!("users"));
 
-    // Retries are judged as first claims are.
+    // Retries are checked like first claims.
     let again = claim(&service, &id, "ann", json!({})).await;
     assert_eq!(again.status, 200);
 
-    // It is kept in the ledger: another process asks the same.
+    // The ledger keeps the audience, so another process checks the same.
     let service = service.restart().await;
     claim(&service, &id, "eve", json!({}))
         .await
@@ -77,9 +77,9 @@ async fn a_passphrase_lets_in_who_says_it() {
             _ => wrong.assert_problem(403, "passphrase-wrong"),
         }
     }
-    // She hears that it was wrong, and no guess is left; what is known to be right is no guess.
+    // Eve has no guess left. A passphrase that is known to be right is no guess.
     assert_eq!(claim(&service, &id, "eve", said.clone()).await.status, 201);
-    // What is kept is no passphrase.
+    // The files do not contain the passphrase.
     let service = service.restart().await;
     assert_eq!(claim(&service, &id, "cid", said).await.status, 201);
     let folder = std::fs::read_dir(service.folder.path()).unwrap();
@@ -105,7 +105,7 @@ async fn a_known_passphrase_stays_known_when_the_sale_is_read_again() {
             body["requirements"] = json!(["ticket"]);
         })
         .await;
-    // A passphrase is judged before a ticket.
+    // The passphrase is checked before the ticket.
     let says = async |user: &str, passphrase: &str, status: u16, kind: &str| {
         let path = format!("/v1/sales/{sale}/orders");
         let body = json!({ "passphrase": passphrase });
@@ -118,7 +118,7 @@ async fn a_known_passphrase_stays_known_when_the_sale_is_read_again() {
         says("eve", "open barley", 403, "passphrase-wrong").await;
     }
     says("eve", "open barley", 429, "throttled").await;
-    // The window is read again when a user asks for a ticket a moment later, and after a change.
+    // The sale is read again at a ticket request a moment later, and after a change.
     service.clock.advance_ms(2_000);
     let path = format!("/v1/sales/{sale}/tickets");
     let ticket = service.act(&path, &service.token("eve", "claim")).await;
@@ -147,7 +147,7 @@ async fn a_key_is_for_one_passphrase() {
     let again = send("open sesame").await;
     assert_eq!((again.status, again.text("id")), (200, first.text("id")));
     send("open barley").await.assert_problem(422, "key-reused");
-    // The key is looked at before the least length.
+    // The key is checked before the minimum length.
     send("abc").await.assert_problem(422, "key-reused");
     send("").await.assert_problem(422, "invalid");
     assert_eq!(service.balance("sam").await, 10_000);
@@ -207,7 +207,8 @@ async fn an_invitation_is_for_one_campaign() {
         .await
         .assert_problem(403, "invitation-invalid");
 
-    // It is good until the end, also after a restart; behind the end grants are replayed, and nobody gets one.
+    // The invitation is valid until the end, also after a restart. After the end, grants are replayed, and no user gets
+    // a new one.
     let service = service.restart().await;
     assert_eq!(claim(&service, &id, "dan", one.clone()).await.status, 201);
     service.clock.advance_ms(24 * 3_600_000);
@@ -221,7 +222,7 @@ async fn an_invitation_is_for_one_campaign() {
 #[tokio::test]
 async fn draws_are_seen_by_those_who_may() {
     let service = Service::start().await;
-    // A share of another packet lets nobody look.
+    // A share of another packet does not show the draws.
     let other = service
         .red_packet(9, |body| body["draws"] = json!("grabbers"))
         .await;
@@ -281,7 +282,7 @@ async fn a_packet_ends_with_its_last_share() {
     assert_eq!(luckiest["user"], json!(first.unwrap().1));
     assert_eq!(seen("eve").await.get("luckiest"), None);
 
-    // Its window is not over, and nobody closes it: it closes by itself, with nothing left.
+    // The packet has no share left, so it closes before its window ends.
     let state = format!("/v1/campaigns/{id}/state");
     let begun = Instant::now();
     while service.get(&state, "").await.json()["phase"] != json!("closed") {
@@ -327,7 +328,7 @@ async fn an_audience_that_cannot_be_is_refused() {
     service.stop().await;
 }
 
-/// A share that no named user can take would stay in the packet until its end.
+/// More shares than named users would stay in the packet until its end, so they are refused.
 #[tokio::test]
 async fn a_packet_for_named_users_has_a_share_for_each_at_most() {
     let service = Service::start().await;
@@ -339,7 +340,7 @@ async fn a_packet_for_named_users_has_a_share_for_each_at_most() {
         body
     };
     let path = "/v1/red-packets";
-    // A name that stands there twice is one user.
+    // A name that occurs twice is one user.
     for users in [&["ann", "bob"][..], &["ann", "bob", "ann"]] {
         let refused = service.post(path, &token, packet(3, users)).await;
         refused.assert_problem(422, "invalid");

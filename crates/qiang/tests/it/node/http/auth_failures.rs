@@ -1,4 +1,4 @@
-//! Requests without a token that holds: counted by what was wrong, and so many an address.
+//! Requests without a valid token: counted by the reason, and limited per address.
 
 use crate::node::http::common::{START_MS, Service, call, sign, sign_with};
 use serde_json::{Value, json};
@@ -57,7 +57,7 @@ async fn failures_are_counted_by_their_reason() {
     service.stop().await;
 }
 
-/// A page is answered also to a session that does not hold; the guess counts.
+/// A page is answered even for an invalid session. The attempt counts.
 #[tokio::test]
 async fn sessions_that_do_not_hold_are_counted_on_pages_too() {
     let service = Service::start_with(|config, _| {
@@ -76,7 +76,7 @@ async fn sessions_that_do_not_hold_are_counted_on_pages_too() {
         )
         .await
     };
-    // Who has no session guesses nothing.
+    // A request without a session is no attempt.
     for _ in 0..9 {
         assert_eq!(page(None).await.status, 200);
     }
@@ -122,7 +122,7 @@ async fn an_address_may_fail_so_often_and_tokens_that_hold_are_taken_all_the_sam
     let token = service.token("ann", "claim");
     assert_eq!(ask("GET", PATH, Some(&token)).await.status, 200);
     assert_eq!(ask("POST", &claims, Some(&token)).await.status, 201);
-    // A scope that is missing is no failure of this kind.
+    // A missing scope does not count.
     let nothing = service.token("ann", "");
     assert_eq!(ask("POST", &claims, Some(&nothing)).await.status, 403);
     service.stop().await;

@@ -1,4 +1,4 @@
-//! Red packets, many in one request.
+//! Batches of red packets in one request.
 
 use crate::node::http::common::{Reply, Service, packet};
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ impl Service {
     }
 }
 
-/// Key, result, and id or problem of each.
+/// Key, result, and id or problem of each packet.
 fn results(reply: &Reply) -> Vec<(String, String, String)> {
     assert_eq!(reply.status, 200, "{reply:?}");
     let body = reply.json();
@@ -73,7 +73,7 @@ async fn each_packet_is_answered_by_itself() {
     assert_eq!(reply.header("idempotency-replayed"), "");
     assert_eq!(service.balance("sam").await, 100);
 
-    // Whatever was made can be claimed, and is what its key stands for, also alone.
+    // A created packet can be claimed. Its key also returns it outside a batch.
     for (place, number) in [(0, 3), (5, 1)] {
         let whole = &reply.json()["results"][place]["red_packet"];
         assert_eq!(whole["state"]["remaining"], json!(number));
@@ -89,7 +89,7 @@ async fn each_packet_is_answered_by_itself() {
         .await;
     assert_eq!((again.status, again.text("id")), (200, first[5].2.clone()));
 
-    // Sent again, only what was refused is made.
+    // A retry creates only the packets that were refused.
     service.deposit("sam", 600).await;
     let second = results(&service.send_all(asked).await);
     assert_eq!(second[1].1, "created");
@@ -154,7 +154,7 @@ async fn a_wrong_field_refuses_all_before_anything_is_done() {
     refused(vec![keyed("", 9, 1)], &["#/red_packets/0/idempotency_key"]).await;
     assert_eq!(service.balance("sam").await, 1_000);
 
-    // No key is spent. Nor is a repetition refused because its window is over by now.
+    // The refused batches used no key. A retry is not refused although its window is over.
     let soon = with("d", |it| it["ends_at"] = json!("2026-11-21T12:01:00.000Z"));
     let most = vec![good.clone(), soon];
     let made = results(&service.send_all(most.clone()).await);

@@ -1,5 +1,5 @@
-//! Keyed changes that break off, because their client disconnects or their answer is uncertain: a retry gets the
-//! answer, carries out what was not carried out, and undoes nothing.
+//! Interrupted changes with a key: the client disconnects, or the answer is uncertain. A retry gets the answer, carries
+//! out a change that was not made, and undoes nothing.
 
 use std::{
     sync::{
@@ -29,24 +29,24 @@ const PATIENCE: Duration = Duration::from_secs(30);
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
     CarriedOut,
-    /// They wait, until they are let go.
+    /// Changes wait until the test releases them.
     Held,
-    /// They are carried out, and the answer is lost.
+    /// Changes are carried out, and their answers are lost.
     AnswerLost,
-    /// They are lost.
+    /// Changes are lost.
     Lost,
 }
 
-/// A command that waits, and where its answer goes.
+/// Commands that wait, each with the sender of its answer.
 type Waiting = Vec<(Command, Answer<Reply>)>;
 
-/// Engine that carries out, holds or loses changes, as a test asks.
+/// An engine that carries out, holds or loses changes, as a test says.
 #[derive(Clone)]
 struct Fickle {
     engine: Arc<dyn Engine>,
     fate: Arc<Mutex<Fate>>,
     held: Arc<Mutex<Waiting>>,
-    /// Whether a pause has reached some of the parts alone.
+    /// Whether a pause has reached only some of the shards.
     is_half_paused: Arc<AtomicBool>,
 }
 
@@ -55,16 +55,19 @@ impl Fickle {
         Err(EngineError::uncertain("its answer was lost"))
     }
 
-    /// Waits until a change waits.
+    /// Waits until the engine holds a change.
     async fn holds(&self) {
         let until = Instant::now() + PATIENCE;
         while self.held.lock().is_empty() {
-            assert!(Instant::now() < until, "the change comes to the engine");
+            assert!(
+                Instant::now() < until,
+                "the change does not reach the engine"
+            );
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
 
-    /// Carries out what waits, and from here on everything.
+    /// Carries out the held changes, and all changes from now on.
     async fn let_go(&self) {
         *self.fate.lock() = Fate::CarriedOut;
         let held = std::mem::take(&mut *self.held.lock());
@@ -138,12 +141,12 @@ async fn start() -> (Service, Fickle) {
     (service, fickle.into_inner().unwrap())
 }
 
-/// A change: what is asked for, where it is seen, and what is asked for to undo it.
+/// A change: its request, the field that shows it, and the request that undoes it.
 struct Case {
     name: &'static str,
     ask: Ask,
     undo: Ask,
-    /// Another change that has nothing to do with it.
+    /// An independent change of the same sale.
     aside: Ask,
     field: &'static str,
     after: Value,
@@ -157,7 +160,7 @@ enum Ask {
 
 impl Ask {
     async fn under(&self, service: &Service, sale: &str, key: &str) -> common::Reply {
-        // A moment later: changes of one millisecond have no order.
+        // Changes of one millisecond have no order, so the clock moves.
         service.clock.advance_ms(1);
         self.again(service, sale, key).await
     }
@@ -169,7 +172,7 @@ impl Ask {
         }
     }
 
-    /// Sends the request, and reads no answer.
+    /// Sends the request without reading an answer.
     async fn begin(&self, service: &Service, sale: &str, key: &str) -> TcpStream {
         service.clock.advance_ms(1);
         let (method, path, body) = self.request(sale);
@@ -275,14 +278,14 @@ async fn a_change_goes_on_when_its_client_disconnects() {
         *engine.fate.lock() = Fate::Held;
         let first = case.ask.begin(&service, &sale, &case.key("first")).await;
         engine.holds().await;
-        // The client has waited long enough: its connection ends.
+        // The client disconnects.
         drop(first);
         let mut again = tokio::spawn({
             let (service, ask) = (Arc::clone(&service), case.ask.clone());
             let (sale, key) = (sale.clone(), case.key("first"));
             async move { ask.again(&service, &sale, &key).await }
         });
-        // It waits for the first try, and nothing else comes to the engine.
+        // The retry waits for the first request, and no second command reaches the engine.
         let waits = tokio::time::timeout(Duration::from_millis(100), &mut again).await;
         assert!(waits.is_err(), "{}: {waits:?}", case.name);
         assert_eq!(engine.held.lock().len(), 1, "{}", case.name);
@@ -296,7 +299,7 @@ async fn a_change_goes_on_when_its_client_disconnects() {
             "{}",
             case.name
         );
-        // It is kept: what was changed since stays.
+        // The answer is stored, so a later change stays.
         let undone = case.undo.under(&service, &sale, &case.key("undo")).await;
         assert_eq!(undone.status, 200, "{}: {undone:?}", case.name);
         let since = case.seen(&service, &sale).await;
@@ -329,7 +332,7 @@ async fn a_retry_waits_for_a_first_try_that_hangs_no_longer_than_it_may() {
     service.stop().await;
 }
 
-/// Of a spread campaign some parts are paused, and the others still grant.
+/// Some shards of a spread campaign are paused, and others still grant.
 #[tokio::test]
 async fn a_pause_that_stopped_half_way_is_completed() {
     let (service, engine) = start().await;
@@ -359,7 +362,7 @@ async fn a_retry_after_an_uncertain_answer_carries_out_what_was_not() {
             let first = case.ask.under(&service, &sale, &key).await;
             first.assert_problem(503, "uncertain");
             *engine.fate.lock() = Fate::CarriedOut;
-            // Another change that has nothing to do with it.
+            // An independent change of the same sale.
             let aside = case
                 .aside
                 .under(&service, &sale, &format!("{key}-aside"))
@@ -369,7 +372,7 @@ async fn a_retry_after_an_uncertain_answer_carries_out_what_was_not() {
             assert_eq!(again.status, 200, "{key}: {again:?}");
             assert_eq!(again.header("idempotency-replayed"), "true", "{key}");
             assert_eq!(case.seen(&service, &sale).await, case.after, "{key}");
-            // From here on it has an answer.
+            // The key has an answer now.
             let undone = case
                 .undo
                 .under(&service, &sale, &format!("{key}-undo"))
@@ -379,7 +382,7 @@ async fn a_retry_after_an_uncertain_answer_carries_out_what_was_not() {
             let late = case.ask.under(&service, &sale, &key).await;
             assert_eq!((late.status, late.json()), (200, again.json()), "{key}");
             assert_eq!(case.seen(&service, &sale).await, since, "{key}");
-            // It is listed once: with the creation, the pause before, the other change and the last one.
+            // The change is listed once, beside the creation, an earlier pause, the independent change and the undo.
             let path = format!("/v1/actions?subject={sale}");
             let actions = service.get(&path, &service.operator()).await.json();
             let listed = actions["actions"].as_array().map(Vec::len);
@@ -408,7 +411,7 @@ async fn a_retry_undoes_no_change_that_was_made_since() {
             assert_eq!(undo.status, 200, "{key}");
             let since = case.seen(&service, &sale).await;
             assert_ne!(since, case.after, "{key}");
-            // A resumption of what was never paused, and a pause of what was never resumed, changed nothing.
+            // If a pause or resumption was lost, its undo changed nothing, so there is no later change to keep.
             let is_act = matches!(case.ask, Ask::Act(_));
             if fate == Fate::AnswerLost || !is_act {
                 for _ in 0..2 {
@@ -416,7 +419,7 @@ async fn a_retry_undoes_no_change_that_was_made_since() {
                     again.assert_problem(409, "key-pending");
                     assert_eq!(case.seen(&service, &sale).await, since, "{key}");
                 }
-                // Once it is so again, that is the answer.
+                // Once the field has the value of the change again, the retry is answered.
                 let ask = case
                     .ask
                     .under(&service, &sale, &format!("{key}-anew"))
@@ -430,8 +433,8 @@ async fn a_retry_undoes_no_change_that_was_made_since() {
     service.stop().await;
 }
 
-/// As a ledger leaves it that answers `uncertain` or `unavailable`: the key is bound, and nothing was recorded or
-/// changed. Keys that were bound by versions that kept no answers are the same.
+/// The key is bound, and nothing was recorded or changed, as after an `uncertain` or `unavailable` answer of a ledger.
+/// Keys of versions without stored answers look the same.
 #[tokio::test]
 async fn a_key_that_was_bound_for_nothing_is_carried_out() {
     let service = Service::start().await;

@@ -1,4 +1,4 @@
-//! Keyed changes on Redis that break off: a client that disconnects while the ledger is awaited, a ledger that is late,
+//! Interrupted changes with a key on Redis: a client that disconnects during the wait for the ledger, a late ledger,
 //! and a Redis that does not answer.
 
 use std::{
@@ -88,16 +88,16 @@ impl Node {
         read.json().pointer(pointer).cloned().unwrap_or_default()
     }
 
-    /// Waits until the log has an entry more than so many.
+    /// Waits until the log has more than this number of entries.
     async fn logged_more_than(&self, entries: u64) {
         let until = Instant::now() + PATIENCE;
         while self.log.head(PARTITION).await.unwrap() <= entries {
-            assert!(Instant::now() < until, "the change is carried out");
+            assert!(Instant::now() < until, "the change is not carried out");
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
 
-    /// Settles what the log has, until this answers.
+    /// Settles the log until the request is answered.
     async fn while_settling<T>(&self, asked: impl Future<Output = T>) -> T {
         let mut asked = std::pin::pin!(asked);
         let until = Instant::now() + PATIENCE;
@@ -107,7 +107,7 @@ impl Node {
             if let Ok(answer) = answered {
                 return answer;
             }
-            assert!(Instant::now() < until, "it is answered");
+            assert!(Instant::now() < until, "the request is not answered");
         }
     }
 
@@ -126,7 +126,7 @@ fn price(amount: i64) -> Value {
     json!({ "unit_price": { "amount": amount, "currency": "CNY" } })
 }
 
-/// A change of terms waits for the ledger. Its client may have as little patience as the node.
+/// A change of terms waits for the ledger. The client may disconnect before the answer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_change_on_redis_goes_on_when_its_client_disconnects() {
     let node = Node::start(|config| config.settlement.inside = false).await;
@@ -159,7 +159,7 @@ async fn a_retry_waits_for_a_ledger_that_is_late() {
     let node = Node::start(|config| config.settlement.inside = false).await;
     let first = node.set_price("k", 10).await;
     first.assert_problem(503, "uncertain");
-    // It was made, and may yet be lost.
+    // The change is made, and could still be lost.
     node.set_price("k", 10)
         .await
         .assert_problem(503, "uncertain");
@@ -189,7 +189,7 @@ async fn a_retry_after_a_redis_that_did_not_answer_is_answered() {
         if again.status == 200 {
             break again;
         }
-        // Never refused for good.
+        // The retry is never refused for good.
         assert_eq!(again.status, 503, "{again:?}");
         assert!(Instant::now() < until, "{again:?}");
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -204,7 +204,7 @@ async fn a_retry_after_a_redis_that_did_not_answer_is_answered() {
     node.stop().await;
 }
 
-/// Other money under the same reference is counted before the ledger has the first payment, as it is after that.
+/// A report with another amount under the same reference is counted, before and after settlement of the first payment.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn other_money_of_an_unsettled_payment_is_counted() {
     let node = Node::start(|config| config.settlement.inside = false).await;
@@ -229,7 +229,7 @@ async fn other_money_of_an_unsettled_payment_is_counted() {
         let number = |line: &str| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap();
         lines.map(number).sum::<u64>()
     };
-    // It is owed back, and its money is what counts.
+    // The first amount is not the price, so a refund is due. It is the reference for later reports.
     for amount in [1, 1] {
         report(amount).await;
     }

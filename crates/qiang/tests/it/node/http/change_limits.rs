@@ -1,4 +1,4 @@
-//! Rows that users can cause without end: changes of one campaign, and keys of what is done already.
+//! Limits of rows that users can cause: changes of one campaign, and keys of changes that are made already.
 
 use serde_json::{Value, json};
 
@@ -34,7 +34,7 @@ async fn one_campaign_takes_so_many_changes_a_minute() {
             assert_eq!(made.status, 200, "{key}: {made:?}");
         }
     }
-    // A pause is taken always. Again, under another key, it would write a row for nothing.
+    // The first pause is always accepted. Another one under a new key would write a useless row.
     assert_eq!(service.act(&path("pause"), &sam).await.status, 200);
     let rows = (service.count("actions"), service.count("idempotency_keys"));
     for n in 0..5 {
@@ -48,12 +48,12 @@ async fn one_campaign_takes_so_many_changes_a_minute() {
             .act(&path("resume"), &sam)
             .await
             .assert_problem(429, "throttled");
-        // Without a key it is read, and writes nothing.
+        // A repeated pause without a key writes nothing, so it is answered.
         assert_eq!(service.act(&path("pause"), &sam).await.status, 200);
     }
     let after = (service.count("actions"), service.count("idempotency_keys"));
     assert_eq!(after, rows);
-    // A retry of what was made has its answer, and another campaign its own allowance.
+    // A retry gets its answer, and another campaign has its own allowance.
     let again = service.keyed_act(&path("resume"), &sam, "resume-0").await;
     assert_eq!(again.status, 200, "{again:?}");
     let sale = service.sale(5, |_| ()).await;

@@ -1,4 +1,4 @@
-//! A node whose clock differs from its engine's.
+//! A node with another clock than its engine.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use serde_json::json;
 
 use crate::node::http::common::{Service, sale};
 
-/// So far ahead is the node's clock, or behind.
+/// Offset of the node's clock, ahead or behind.
 const OFFSET_MS: i64 = 300_000;
 
-/// The clock of a machine that is set wrong by so many milliseconds.
+/// A clock with a constant offset in milliseconds.
 struct Wrong(Arc<dyn Clock>, i64);
 
 impl Clock for Wrong {

@@ -27,7 +27,7 @@ use tokio::{
 };
 
 pub(crate) const SECRET: &str = "a-secret-for-tests-of-32-bytes-at-least";
-/// What requests are for, unless they say otherwise.
+/// Host of requests without another one.
 const HOST: &str = "localhost";
 /// 2026-11-21T12:00:00Z
 pub(crate) const START_MS: i64 = 1_795_262_400_000;
@@ -51,7 +51,7 @@ pub(crate) struct Service {
     pub(crate) addr: SocketAddr,
     pub(crate) clock: Arc<TestClock>,
     pub(crate) folder: tempfile::TempDir,
-    /// How long orders have for payments that are reported late.
+    /// Grace period of orders for payments that are reported late.
     grace_ms: i64,
     running: Option<Running>,
 }
@@ -67,7 +67,7 @@ impl Service {
         Self::start_in(folder, clock, 0, adjust).await
     }
 
-    /// Whose orders have so long for payments that are reported late.
+    /// Starts a service with this grace period for payments that are reported late.
     pub(crate) async fn start_with_grace(ms: i64) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let clock = Arc::new(TestClock(AtomicI64::new(START_MS)));
@@ -82,7 +82,7 @@ impl Service {
     ) -> Self {
         let mut config = Config::defaults().unwrap();
         config.auth.hs256_secret = Secret::new(SECRET);
-        // Tests ask a lot from one address. Those of limits set them.
+        // Tests send many requests from one address. Tests of limits set their own.
         config.limits.meter_nobody();
         let (path, since) = (folder.path().join("qiang.db"), clock.now());
         let options = EmbeddedOptions {
@@ -110,7 +110,7 @@ impl Service {
         self.restart_with(|_, _| ()).await
     }
 
-    /// Stops it, and starts it so much later.
+    /// Stops the service, moves the clock by `ms`, and starts it again.
     pub(crate) async fn restart_after(mut self, ms: i64) -> Self {
         self.running.take().unwrap().shutdown().await.unwrap();
         self.clock.advance_ms(ms);
@@ -125,12 +125,12 @@ impl Service {
         Self::start_in(self.folder, self.clock, self.grace_ms, adjust).await
     }
 
-    /// Has all reconcilers run.
+    /// Runs all reconcilers once.
     pub(crate) fn reconcile(&self) {
         self.running.as_ref().unwrap().reconcile();
     }
 
-    /// As SIGHUP does.
+    /// Reloads the keys, like SIGHUP.
     pub(crate) fn reload_auth(&self, auth: &AuthConfig) {
         self.running.as_ref().unwrap().reload_auth(auth).unwrap();
     }
@@ -247,7 +247,7 @@ pub(crate) fn paid(reference: &str, amount: i64) -> Value {
     json!({ "reference": reference, "amount": { "amount": amount, "currency": "CNY" } })
 }
 
-/// In an hour by the system's clock, in seconds: later than any test runs.
+/// The system time in one hour, in seconds: later than the end of any test.
 pub(crate) fn in_an_hour() -> i64 {
     SystemClock.now().as_millis() / 1_000 + 3_600
 }
@@ -354,7 +354,7 @@ pub(crate) async fn send(addr: SocketAddr, mut request: Request<Full<Bytes>>) ->
     }
 }
 
-/// Reads until the other side closes, at most `wait`; what came, and whether it closed.
+/// Reads until the other side closes, for at most `wait`. Returns the text, and whether it closed.
 pub(crate) async fn read_to_end(stream: &mut TcpStream, wait: Duration) -> (String, bool) {
     let mut bytes = Vec::new();
     let closed = tokio::time::timeout(wait, stream.read_to_end(&mut bytes))

@@ -19,7 +19,7 @@ async fn slow_heads_are_cut_off() {
         .write_all(b"GET /healthz HTTP/1.1\r\n")
         .await
         .unwrap();
-    // A byte now and then does not help.
+    // Single bytes do not extend the limit.
     while started.elapsed() < Duration::from_secs(5) {
         tokio::time::sleep(Duration::from_millis(50)).await;
         if stream.write_all(b"x").await.is_err() {
@@ -34,7 +34,7 @@ async fn slow_heads_are_cut_off() {
     service.stop().await;
 }
 
-/// Whoever has just connected when the service stops is answered, if the request comes soon.
+/// A client that connected just before the service stops is answered, if its request comes soon.
 #[tokio::test]
 async fn a_new_connection_is_heard_while_the_service_stops() {
     let service = Service::start().await;
@@ -59,7 +59,7 @@ async fn idle_connections_are_closed_and_busy_ones_kept() {
     .await;
     let mut stream = TcpStream::connect(service.addr).await.unwrap();
     let mut buf = [0; 1_024];
-    // Twice with a pause in between that is longer than a head may take.
+    // Two requests, with a pause longer than the time limit of a head.
     for _ in 0..2 {
         stream.write_all(HEALTH).await.unwrap();
         assert!(stream.read(&mut buf).await.unwrap() > 0);
@@ -111,7 +111,7 @@ async fn a_body_that_is_announced_as_too_large_is_refused_at_once() {
 #[tokio::test]
 async fn heads_that_the_parser_refuses_are_answered_with_problems() {
     let service = Service::start().await;
-    // A head that has not ended with as much as a head may have. All of it is read, so that nothing is reset.
+    // An unfinished head of the greatest allowed size. The service reads all of it, so the connection is not reset.
     let mut long = "GET / HTTP/1.1\r\na: ".to_owned();
     long.push_str(&"x".repeat(32 * 1024 - long.len()));
     for (head, status, kind) in [
@@ -153,7 +153,7 @@ async fn heads_that_the_parser_refuses_are_answered_with_problems() {
     service.stop().await;
 }
 
-/// What two readers may take for two things is refused.
+/// A request that two readers may understand in two ways is refused.
 #[tokio::test]
 async fn a_request_has_one_host_and_one_of_each_header_that_means_something() {
     let service = Service::start().await;
@@ -184,7 +184,7 @@ async fn a_request_has_one_host_and_one_of_each_header_that_means_something() {
         let double = format!("host: a\r\n{name}: x\r\n{name}: y\r\n");
         check("1.1", &double, 400).await;
     }
-    // Load balancers ask without a host.
+    // Load balancers send no host.
     for path in ["/healthz", "/metrics"] {
         check_path(path, "1.1", "", 200).await;
         check_path(path, "1.1", "host: a\r\nhost: b\r\n", 400).await;
@@ -212,7 +212,7 @@ async fn a_bad_head_counts_against_its_address() {
     service.stop().await;
 }
 
-/// What somebody hears on a connection of their own, and whether it is closed then.
+/// Sends a request on a new connection. Returns the answer, and whether the connection was closed.
 async fn hear(service: &Service, path: &str) -> (String, bool) {
     let mut stream = TcpStream::connect(service.addr).await.unwrap();
     let head = format!("GET {path} HTTP/1.1\r\nhost: test\r\n\r\n");
@@ -220,7 +220,7 @@ async fn hear(service: &Service, path: &str) -> (String, bool) {
     read_to_end(&mut stream, Duration::from_secs(3)).await
 }
 
-/// Connections that are idle: so many.
+/// Opens this number of idle connections.
 async fn idle(service: &Service, connections: usize) -> Vec<TcpStream> {
     let mut idle = Vec::new();
     for _ in 0..connections {
@@ -248,7 +248,7 @@ async fn connections_past_the_limit_are_told_so_and_health_is_not_held_out() {
             assert!(answer.starts_with("HTTP/1.1 200 OK") && closed, "{answer}");
         }
     }
-    // Nobody gets on by saying nothing there.
+    // A client that sends nothing is disconnected.
     let mut silent = TcpStream::connect(service.addr).await.unwrap();
     let (answer, closed) = read_to_end(&mut silent, Duration::from_secs(3)).await;
     assert_eq!((answer.as_str(), closed), ("", true));
@@ -308,7 +308,7 @@ async fn an_address_has_so_many_connections() {
             .0
             .starts_with("HTTP/1.1 200 ")
     );
-    // One that ends makes room for one.
+    // A connection that ends makes room for another.
     idle_ones.pop();
     let begun = Instant::now();
     while hear(&service, "/problems")
@@ -319,7 +319,7 @@ async fn an_address_has_so_many_connections() {
         assert!(begun.elapsed() < Duration::from_secs(5));
     }
     service.stop().await;
-    // Proxies, and whoever has no limits.
+    // Trusted proxies and unlimited addresses have no limit.
     for (trusted, unlimited) in [("127.0.0.1", ""), ("", "127.0.0.1")] {
         let service = adjusted(trusted, unlimited).await;
         let _many = idle(&service, 9).await;
@@ -345,7 +345,7 @@ async fn requests_on_one_connection_may_be_pipelined() {
     service.stop().await;
 }
 
-/// Who is still sending when its head is refused can read why.
+/// A client that is still sending when its head is refused can read the answer.
 #[tokio::test]
 async fn a_refusal_reaches_who_is_still_sending() {
     let service = Service::start().await;

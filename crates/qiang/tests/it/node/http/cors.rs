@@ -1,4 +1,4 @@
-//! Pages of other origins in browsers.
+//! Browser pages of other origins.
 
 use crate::node::http::common::{Reply, Service, call};
 
@@ -44,7 +44,7 @@ async fn pages_of_the_named_origins_may_call_and_no_others() {
     }
     assert_eq!(asked.header("access-control-allow-credentials"), "");
 
-    // The call itself, and one that is refused: the page may read what was wrong.
+    // An answer and a refusal: the page may read both.
     let id = service.sale(5, |_| ()).await;
     for (path, status) in [
         (format!("/v1/campaigns/{id}/state"), 200),
@@ -69,7 +69,7 @@ async fn pages_of_the_named_origins_may_call_and_no_others() {
         ] {
             assert!(exposed.contains(name), "{exposed}");
         }
-        // What a cache keeps for one origin is not for another.
+        // Caches must keep answers by origin.
         assert!(reply.header("vary").contains("origin"), "{path}");
     }
     for other in [

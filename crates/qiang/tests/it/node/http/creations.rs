@@ -1,4 +1,4 @@
-//! How many campaigns a user may make, and of how many shares.
+//! Limits of a user's campaigns and shares.
 
 use crate::node::http::common::{Service, packet, sale};
 use qiang::config::{Config, LimitsConfig};
@@ -23,7 +23,7 @@ impl Service {
 async fn a_user_makes_so_many_campaigns() {
     let service = limited(|limits| limits.creations_per_user_per_minute = 3).await;
     assert_eq!(service.send("sam", "a", 1).await.status, 201);
-    // What is impossible costs nothing.
+    // Invalid requests do not count.
     for _ in 0..5 {
         service
             .send("sam", "b", 0)
@@ -31,7 +31,7 @@ async fn a_user_makes_so_many_campaigns() {
             .assert_problem(422, "invalid");
     }
     assert_eq!(service.send("sam", "c", 1).await.status, 201);
-    // A repetition does, and sales do.
+    // Retries and sales count.
     assert_eq!(service.send("sam", "a", 1).await.status, 200);
     let token = service.token("sam", "campaigns:write");
     let refused = service.post("/v1/sales", &token, sale(1)).await;
@@ -73,7 +73,7 @@ async fn a_packet_costs_its_sender_its_shares() {
         refused.header("ratelimit-policy"),
         "\"shares-of-user\";q=10;w=60;qiang-unit=\"shares\""
     );
-    // Nothing was paid, and the key is free for another request.
+    // The refused packet was not paid, and its key is free for another request.
     assert_eq!(service.balance("sam").await, before);
     assert_eq!(service.send("sam", "b", 2).await.status, 201);
     service
@@ -128,13 +128,13 @@ async fn what_was_created_is_answered_as_it_is_read_afterwards() {
         assert_eq!(
             service.get(&path, &token).await.json(),
             created.json(),
-            "the clock stands still"
+            "the clock does not move"
         );
         path
     };
     let packet = create("/v1/red-packets", "send", packet).await;
     let sale = create("/v1/sales", "campaigns:write", sale).await;
-    // What claims go by is known as well.
+    // The rules of claims are known as well.
     let claim = async |user: &str, path: String| {
         let token = service.token(user, "claim");
         service.act(&path, &token).await.status
@@ -142,6 +142,6 @@ async fn what_was_created_is_answered_as_it_is_read_afterwards() {
     assert_eq!(claim("ann", format!("{packet}/claims")).await, 201);
     assert_eq!(claim("bob", format!("{packet}/claims")).await, 403);
     let place = claim("ann", format!("{sale}/orders")).await;
-    assert_eq!(place, 202, "there is a line");
+    assert_eq!(place, 202, "the sale has a queue");
     service.stop().await;
 }

@@ -1,4 +1,4 @@
-//! A node for trying out (`--dev`): everybody at this machine may be anybody, and no other site may.
+//! A development node (`--dev`): users of this machine may sign in as any user, and other sites may not.
 
 use bytes::Bytes;
 use http_body_util::Full;
@@ -12,7 +12,7 @@ const LOCAL: &str = "127.0.0.1:8080";
 
 async fn start() -> Service {
     let service = Service::start_with(|config, _| config.pages.development = true).await;
-    // Its tokens have the system's time.
+    // Tokens of the pages use the system time.
     let ahead = SystemClock.now().millis_since(service.clock.now());
     service.clock.advance_ms(ahead);
     service
@@ -34,7 +34,7 @@ async fn sign_in(service: &Service, headers: &[(&str, &str)]) -> Reply {
     send(service.addr, request.body(Full::new(form)).unwrap()).await
 }
 
-/// A name of an attacker's may resolve to this machine.
+/// A host name of an attacker may resolve to this machine.
 #[tokio::test]
 async fn it_is_there_for_hosts_of_this_machine_alone() {
     let service = start().await;
@@ -57,13 +57,13 @@ async fn it_is_there_for_hosts_of_this_machine_alone() {
         }
     }
     service.stop().await;
-    // A node that is no such one has any name.
+    // Any other node accepts every host name.
     let service = Service::start().await;
     assert_eq!(get(&service, "shop.example", "/sign-in").await.status, 200);
     service.stop().await;
 }
 
-/// A form of another site signs nobody in.
+/// A form of another site cannot sign a user in.
 #[tokio::test]
 async fn pages_of_other_sites_sign_nobody_in() {
     let service = start().await;

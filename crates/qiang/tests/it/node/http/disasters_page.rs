@@ -1,11 +1,11 @@
-//! The tests that docs/operate/disasters.md names, and that each of its rows names one.
+//! docs/operate/disasters.md names existing tests, and each of its rows names one.
 
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 
-/// The file of a test, which its name begins with: `crate::node::module::module`.
+/// The file of a test, from its name `crate::module::module`.
 fn file_of(crates: &Path, crate_name: &str, modules: &[&str]) -> Option<PathBuf> {
     let folder = match crate_name {
         "testkit" => "src",
@@ -38,7 +38,7 @@ fn the_tests_that_the_page_names_are_there() {
             let parts: Vec<_> = name.split("::").collect();
             let (crate_name, rest) = parts.split_first().unwrap();
             let (test, modules) = rest.split_last().unwrap();
-            // Some name a whole module of tests.
+            // Some names are of a whole module of tests.
             let is_there = file_of(crates, crate_name, rest).is_some()
                 || file_of(crates, crate_name, modules).is_some_and(|file| {
                     fs::read_to_string(file)

@@ -1,4 +1,4 @@
-//! What problems say: which field is wrong, its limits in the unit of the field, and nothing that misleads.
+//! Details of problems: the faulty field, its limits in the field's unit, and no misleading text.
 
 use crate::node::http::common::{Service, packet, sale};
 use serde_json::{Value, json};
@@ -152,7 +152,7 @@ async fn what_is_wrong_is_named_all_at_once() {
         "#/admission_percent",
     ];
     check("/v1/sales", wrong.clone(), &all).await;
-    // What goes by the stock cannot be told without one.
+    // Limits that depend on the stock are not reported if the stock is invalid.
     wrong["stock"] = json!(0);
     let all = [
         "#/stock",

@@ -9,7 +9,7 @@ use tokio::{
     net::TcpStream,
 };
 
-/// Somebody who watches a campaign.
+/// A client that reads the events of a campaign.
 struct Watcher {
     stream: TcpStream,
     read: String,
@@ -30,7 +30,7 @@ impl Watcher {
         Self { stream, read }
     }
 
-    /// What came with events of a name, as far as they came whole.
+    /// Data of the complete events with this name.
     fn data(&self, name: &str) -> Vec<Value> {
         let name = format!("event: {name}");
         let events = self
@@ -45,7 +45,7 @@ impl Watcher {
         data.collect()
     }
 
-    /// Reads until what came is enough.
+    /// Reads until `enough` holds.
     async fn until(&mut self, enough: impl Fn(&Self) -> bool) {
         let reading = async {
             while !enough(self) {
@@ -102,7 +102,7 @@ async fn whoever_watches_a_packet_sees_its_numbers_and_its_draws() {
     };
     zoe.until(|zoe| is_over(zoe) && drawn(zoe).len() == 3).await;
     assert_eq!(drawn(&zoe), [1, 2, 3]);
-    // The draws are those of the list.
+    // The draws equal the list.
     let listed = service.get(&claims, &token).await.json();
     let draws = zoe.data("draws");
     let told = draws
@@ -116,10 +116,10 @@ async fn whoever_watches_a_packet_sees_its_numbers_and_its_draws() {
             .iter()
             .collect::<Vec<_>>()
     );
-    // Without a token there are numbers alone.
+    // A client without a token gets only the numbers.
     stranger.until(is_over).await;
     assert_eq!(drawn(&stranger), [0; 0]);
-    // Who comes again goes on behind what they have, or hears that there is a gap.
+    // A new connection continues after the last known draw.
     let mut again = Watcher::start(&service, &id, Some(&token), "?after=2").await;
     again.until(|again| !drawn(again).is_empty()).await;
     assert!(drawn(&again).ends_with(&[3]), "{}", again.read);
@@ -174,7 +174,7 @@ async fn watchers_are_bounded_and_the_unwatched_is_forgotten() {
     let second = call(service.addr, "GET", &events, None, &[], None).await;
     second.assert_problem(503, "overloaded");
     drop(first);
-    // Nobody watches for a while: whoever comes then sees what is so then.
+    // The stream ends without watchers. A later watcher sees the numbers of that time.
     tokio::time::sleep(Duration::from_millis(1_200)).await;
     let orders = format!("/v1/sales/{id}/orders");
     assert_eq!(
@@ -193,7 +193,7 @@ async fn watchers_are_bounded_and_the_unwatched_is_forgotten() {
                 .is_some_and(|state| state["remaining"] == json!(2))
         })
         .await;
-    // Who does not ask for a stream sees what is so now.
+    // A request without a stream gets the current numbers.
     drop(again);
     let now = loop {
         let now = call(service.addr, "GET", &events, None, &[], None).await;
@@ -210,7 +210,7 @@ async fn watchers_are_bounded_and_the_unwatched_is_forgotten() {
     service.stop().await;
 }
 
-/// A number that one watcher sends does not hide draws from the others.
+/// A number that one watcher sends does not hide draws from other watchers.
 #[tokio::test]
 async fn a_number_that_no_draw_has_hides_no_draws() {
     let service = Service::start().await;
@@ -225,7 +225,7 @@ async fn a_number_that_no_draw_has_hides_no_draws() {
         assert_eq!(claimed.status, 201);
     }
     second.until(|second| drawn(second) == [1, 2]).await;
-    // One who comes when others have been watching for a while sees what was drawn before.
+    // A watcher that joins others also sees earlier draws.
     let mut third = Watcher::start(&service, &id, Some(&token), "?after=1").await;
     third.until(|third| drawn(third) == [2]).await;
     service.stop().await;

@@ -1,4 +1,4 @@
-//! Sales whose units cost nothing.
+//! Free sales.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ fn free(body: &mut Value) {
     body["seller"] = json!("shop");
 }
 
-/// The orders of a sale as the ledger has them, once all are there.
+/// The orders of a sale in the ledger, once it has `count` of them.
 async fn listed(service: &Service, sale: &str, count: usize) -> Vec<Value> {
     let path = format!("/v1/sales/{sale}/orders");
     let over = Instant::now() + PATIENCE;
@@ -28,8 +28,7 @@ async fn listed(service: &Service, sale: &str, count: usize) -> Vec<Value> {
     }
 }
 
-/// An order that costs nothing is the buyer's at once, and is still when its hold would have ended, though no payment
-/// was ever reported.
+/// A free order belongs to the buyer at once. It stays paid after its hold, although no payment was reported.
 #[tokio::test]
 async fn an_order_that_costs_nothing_is_paid_at_once() {
     let service = Service::start().await;
@@ -48,7 +47,7 @@ async fn an_order_that_costs_nothing_is_paid_at_once() {
         .await;
     assert_eq!((again.status, again.text("state").as_str()), (200, "paid"));
     let order = format!("/v1/orders/{}", bought.text("order"));
-    // An integration may report a payment of nothing.
+    // An integration may report a payment of zero.
     let payment = format!("{order}/payment");
     for reference in ["p", "p", "q"] {
         let reply = service.post(&payment, &operator, paid(reference, 0)).await;
@@ -58,7 +57,7 @@ async fn an_order_that_costs_nothing_is_paid_at_once() {
         );
         assert_eq!(reply.json()["order"]["refunds_due"], json!(0));
     }
-    // Money that comes for it is owed back.
+    // Money for a free order makes a refund due.
     let reply = service.post(&payment, &operator, paid("r", 1)).await;
     assert_eq!(
         (reply.status, reply.text("outcome").as_str()),
@@ -87,7 +86,7 @@ fn ann_of(service: &Service) -> String {
     service.token("ann", "claim")
 }
 
-/// The buyer cancels it, as one that is held: it is returned, another user gets the unit, and nothing is owed.
+/// The buyer cancels a free order like a held one. It is returned, another user gets the unit, and no refund is due.
 #[tokio::test]
 async fn a_free_order_is_given_back() {
     let service = Service::start().await;

@@ -1,4 +1,4 @@
-//! Headers that answers have whatever they are about, and where that is which was created.
+//! Headers of all answers, and the location of created objects.
 
 use crate::node::http::common::{Reply, Service, call, packet, sale};
 use serde_json::json;
@@ -24,7 +24,7 @@ async fn browsers_are_told_not_to_guess_and_not_to_tell() {
         assert_eq!(reply.header("x-content-type-options"), "nosniff", "{path}");
         assert_eq!(reply.header("referrer-policy"), "no-referrer", "{path}");
     }
-    // What the parser refuses never comes to a handler.
+    // A head that the parser refuses reaches no handler.
     let mut stream = TcpStream::connect(service.addr).await.unwrap();
     stream.write_all(b"GET\r\n\r\n").await.unwrap();
     let (text, _) =
@@ -87,13 +87,13 @@ async fn caches_keep_nothing_that_was_asked_for_with_a_token() {
     for path in ["/v1/accounts/ann", "/v1/accounts/bob", &own, "/v1/nowhere"] {
         assert_eq!(caching(path, Some(&token)).await, "no-store", "{path}");
     }
-    // Refused, and its problem is the caller's alone.
+    // The problem of a refusal is private to its caller.
     let replay = service.act(&order, &service.token("bob", "")).await;
     assert_eq!(
         (replay.status, replay.header("cache-control")),
         (403, "no-store")
     );
-    // What is for everybody may be kept as before, also by a caller with a token.
+    // Public answers may be cached, also for a caller with a token.
     let state = format!("/v1/campaigns/{id}/state");
     for token in [None, Some(token.as_str())] {
         assert_eq!(
@@ -102,7 +102,7 @@ async fn caches_keep_nothing_that_was_asked_for_with_a_token() {
         );
         assert_eq!(caching("/problems", token).await, "public, max-age=3600");
     }
-    // deploy/nginx.conf keeps this one for a second: it comes there without a token.
+    // deploy/nginx.conf caches this answer for a second: it forwards the request without a token.
     let unknown = state.replace(&id, "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80");
     assert_eq!(caching(&unknown, None).await, "");
     service.stop().await;
@@ -150,7 +150,7 @@ async fn what_was_created_says_where_it_is() {
         let location = format!("{created}{}", made.text(field));
         assert_eq!(made.header("location"), location);
         assert_eq!(service.get(&location, &sam).await.status, 200, "{location}");
-        // Nothing was created by the repetition.
+        // The retry created nothing.
         let again = service.post_key(path, token, "k", body).await;
         assert_eq!((again.status, again.header("location")), (200, ""));
     }

@@ -1,4 +1,4 @@
-//! Idempotency keys: what is replayed and says so, what a refusal spends, and for how long a key stands.
+//! Idempotency keys: replays and their header, keys after a refusal, and the lifetime of keys.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use qiang::id_at;
 use qiang_core::time::Timestamp;
 use serde_json::json;
 
-/// The status, and whether it says that it is a replay.
+/// The status, and whether the header marks a replay.
 fn seen(reply: &Reply) -> (u16, bool) {
     (reply.status, reply.header("idempotency-replayed") == "true")
 }
@@ -41,7 +41,7 @@ async fn a_replay_says_so() {
             .await;
         assert_eq!(seen(&made), expected, "{made:?}");
     }
-    // An error is none, and neither is what has no key.
+    // Neither an error nor a request without a key is a replay.
     let other = service
         .post_key(&payment, &operator, "p", paid("q", 500))
         .await;
@@ -92,7 +92,7 @@ async fn the_creator_of_a_campaign_may_choose_its_id() {
     };
     let id = id_of(START_MS);
     let path = format!("/v1/red-packets/{id}");
-    // Whoever looks before it is there finds it at once when it is.
+    // A read before the creation does not delay later reads.
     service
         .get(&path, &sam)
         .await
@@ -109,7 +109,7 @@ async fn the_creator_of_a_campaign_may_choose_its_id() {
         .await;
     assert_eq!(claim.status, 201, "{claim:?}");
 
-    // It is this campaign's for good, whoever asks and under whatever key.
+    // The id belongs to this campaign forever, for every user and every key.
     let other = service
         .post("/v1/red-packets", &sam, with_id(&id, 300))
         .await;
@@ -126,7 +126,7 @@ async fn the_creator_of_a_campaign_may_choose_its_id() {
         (service.balance("sam").await, service.balance("rita").await),
         (800, 1_000)
     );
-    // The key was not spent.
+    // The refusal did not use the key.
     let fresh = service
         .post_key(
             "/v1/red-packets",
@@ -149,7 +149,7 @@ async fn the_creator_of_a_campaign_may_choose_its_id() {
         refused.assert_problem(422, "invalid");
         assert_eq!(refused.json()["errors"][0]["pointer"], "#/id", "{wrong}");
     }
-    // Capitals do not matter.
+    // Capital letters make no difference.
     let again = with_id(&id.to_uppercase(), 200);
     let again = service.post("/v1/red-packets", &sam, again).await;
     assert_eq!(
@@ -224,7 +224,7 @@ async fn old_keys_are_forgotten_and_references_are_not() {
     deposit(2).await.assert_problem(422, "key-reused");
     service.clock.advance_ms(2_000);
     let until = Instant::now() + Duration::from_secs(20);
-    // It is forgotten within a moment, and means another deposit from then on.
+    // The key is deleted within a moment. Then it makes another deposit.
     let operator = service.operator();
     loop {
         service.reconcile();

@@ -1,4 +1,4 @@
-//! Keys that an identity provider serves at a URL: a real one on loopback, which changes them, fails, or lies.
+//! Keys from the URL of an identity provider. A real server on loopback changes them, fails, or sends wrong answers.
 
 use std::{
     io::{Read as _, Write as _},
@@ -28,7 +28,7 @@ use serde_json::{Value, json};
 
 /// The shortest interval, and the pause between fetches.
 const REFRESH_S: u32 = 5;
-/// Nothing here takes so long, on a busy machine either.
+/// Maximum wait. No step takes this long, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 struct Signer {
@@ -68,16 +68,16 @@ fn set(signers: &[&Signer]) -> String {
     json!({ "keys": keys }).to_string()
 }
 
-/// What a provider answers.
+/// Answer of a provider.
 #[derive(Clone)]
 enum Answer {
     Set(String),
     Status(&'static str, String),
-    /// It takes the request, and says nothing.
+    /// Accepts the request and never answers.
     Silence,
-    /// A byte a second.
+    /// Sends one byte per second.
     Drops,
-    /// It closes the connection.
+    /// Closes the connection.
     Close,
 }
 
@@ -95,7 +95,7 @@ impl Provider {
         let answer = Arc::new(Mutex::new(answer));
         let asked = Arc::<AtomicU32>::default();
         let (now, count) = (Arc::clone(&answer), Arc::clone(&asked));
-        // It ends with the process of the tests.
+        // The thread ends with the process of the tests.
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let mut stream = stream.unwrap();
@@ -150,11 +150,11 @@ impl Provider {
         self.asked.load(Ordering::SeqCst)
     }
 
-    /// Waits until it is asked once more.
+    /// Waits until the provider gets one more request.
     async fn asked_again(&self) {
         let (asked, over) = (self.asked(), Instant::now() + PATIENCE);
         while self.asked() == asked {
-            assert!(Instant::now() < over, "it is not asked");
+            assert!(Instant::now() < over, "the provider gets no request");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
@@ -173,7 +173,7 @@ async fn service(auth: AuthConfig) -> Service {
     Service::start_with(|config, _| config.auth = auth).await
 }
 
-/// Why a service does not start with this.
+/// The error of a service that does not start with this configuration.
 async fn refused(auth: AuthConfig) -> String {
     let mut config = Config::defaults().unwrap();
     config.auth = auth;
@@ -220,7 +220,7 @@ async fn a_token_of_a_new_key_has_the_set_fetched() {
     let (old, new) = (Signer::new("old"), Signer::new("new"));
     let provider = Provider::start(Answer::Set(set(&[&old])));
     let mut auth = auth(&provider.url());
-    // By the interval alone it would take an hour.
+    // The interval is an hour, so only the token can cause the fetch.
     auth.jwks_refresh_s = 3_600;
     let service = service(auth.clone()).await;
     assert_eq!(provider.asked(), 1);
@@ -229,7 +229,7 @@ async fn a_token_of_a_new_key_has_the_set_fetched() {
     provider.answers(Answer::Set(set(&[&new])));
     until(&service, &new.token(), 200).await;
     assert_eq!(status(&service, &old.token()).await, 401);
-    // The set that was fetched last counts after SIGHUP as well, also while the provider is down.
+    // The last fetched set stays valid after SIGHUP, even while the provider is down.
     provider.answers(Answer::Close);
     service.reload_auth(&auth);
     assert_eq!(status(&service, &new.token()).await, 200);
@@ -263,7 +263,7 @@ async fn a_flood_of_unknown_keys_is_none_for_the_provider() {
     let most = 1 + began.elapsed().as_secs() / 5 + 1;
     let asked = u64::from(provider.asked());
     assert!((2..=most).contains(&asked), "{asked}, at most {most}");
-    // A key that is known asks for nothing.
+    // A token with a known key causes no fetch.
     provider.asked_again().await;
     let asked = provider.asked();
     let began = Instant::now();
@@ -354,7 +354,7 @@ async fn a_node_starts_with_keys_or_not_at_all() {
 
     let second = service(with_copy(&copy)).await;
     assert_eq!(status(&second, &signer.token()).await, 200);
-    // The copy follows the provider.
+    // The copy is replaced when the provider's set changes.
     let new = Signer::new("new");
     provider.answers(Answer::Set(set(&[&new])));
     until(&second, &new.token(), 200).await;
@@ -378,7 +378,7 @@ async fn what_is_configured_wrongly_is_said() {
     often.jwks_refresh_s = 4;
     let often = refused(often).await;
     assert!(often.contains("auth.jwks_refresh_s must be 5"), "{often}");
-    // Without TLS there is no set for a URL of TLS.
+    // A provider without TLS cannot serve an https:// URL.
     let provider = Provider::start(Answer::Set(set(&[&Signer::new("one")])));
     let tls = refused(auth(&format!("https://{}/", provider.addr))).await;
     assert!(tls.contains("auth.jwks_url: no "), "{tls}");

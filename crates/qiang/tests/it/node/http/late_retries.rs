@@ -1,4 +1,4 @@
-//! A retry under an idempotency key gets the first answer, however late it comes and whatever was changed since.
+//! Late retries: a retry under an idempotency key gets the first answer, although the object was changed since.
 
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ impl Service {
         .await
     }
 
-    /// As if the node had died before it kept an answer.
+    /// Deletes stored answers, as if the node had died before it stored them.
     fn forget_answers(&self) {
         let file = rusqlite::Connection::open(self.folder.path().join("qiang.db")).unwrap();
         let forget = "UPDATE idempotency_keys SET answer = NULL WHERE scope <> 'payment'";
@@ -95,7 +95,7 @@ async fn a_late_retry_repeats_no_old_change() {
     for (name, first, then, pointer, after) in cases {
         let sale = service.sale(5, |_| ()).await;
         let path = format!("/v1/sales/{sale}");
-        // A key is one for all campaigns of a route.
+        // A key is valid for all campaigns of a route.
         let keys = [format!("{name}-first"), format!("{name}-then")];
         let made = service.keyed(&first(&sale), &keys[0]).await;
         assert_eq!(made.status, 200, "{name}: {made:?}");
@@ -123,7 +123,7 @@ async fn a_refused_command_stays_refused_under_its_key() {
     assert_eq!(made.status, 201, "{made:?}");
     let path = format!("/v1/orders/{}", made.text("order"));
 
-    // Not paid: it cannot be returned. Paid later, the retry returns nothing.
+    // An unpaid order cannot be returned. After a payment, the retry still returns nothing.
     let giving_back = post(format!("{path}/return"));
     let refused = service.keyed(&giving_back, "r").await;
     refused.assert_problem(409, "order-conflict");
@@ -140,7 +140,7 @@ async fn a_refused_command_stays_refused_under_its_key() {
     assert_eq!(service.field(&path, "/state").await, json!("paid"));
     assert_eq!(service.keyed(&giving_back, "r2").await.status, 200);
 
-    // Not closed: it cannot be archived. Closed later, the retry archives nothing.
+    // An open campaign cannot be archived. After its close, the retry still archives nothing.
     let archive = post(format!("/v1/campaigns/{sale}/archive"));
     let refused = service.keyed(&archive, "a").await;
     refused.assert_problem(409, "phase-conflict");
@@ -151,7 +151,7 @@ async fn a_refused_command_stays_refused_under_its_key() {
     assert_eq!(service.field(&sale_path, "/archived_at").await, Value::Null);
     assert_eq!(service.keyed(&archive, "a2").await.status, 200);
 
-    // A stock below what is granted is refused for good, also once it would do.
+    // A stock below the granted units is refused for good, even if it would be possible later.
     let sale = service.sale(5, |_| ()).await;
     let made = service
         .act(&format!("/v1/sales/{sale}/orders"), &token)
@@ -173,8 +173,7 @@ async fn a_refused_command_stays_refused_under_its_key() {
     service.stop().await;
 }
 
-/// A node that dies between the key and the effect, or between the effect and the answer, leaves a key that is bound
-/// and has no answer.
+/// A node that dies between key and effect, or between effect and answer, leaves a bound key without an answer.
 #[tokio::test]
 async fn a_key_without_an_answer_undoes_nothing() {
     let service = Service::start().await;
@@ -190,7 +189,7 @@ async fn a_key_without_an_answer_undoes_nothing() {
     again.assert_problem(409, "key-pending");
     let path = format!("/v1/sales/{sale}");
     assert_eq!(service.field(&path, "/state/phase").await, json!("live"));
-    // A close is the same close however often it is made.
+    // Repeated closes have the same effect, so the retry is answered.
     let close = post(format!("/v1/campaigns/{sale}/close"));
     assert_eq!(service.keyed(&close, "c").await.status, 200);
     service.forget_answers();
@@ -215,10 +214,10 @@ async fn a_deposit_is_credited_once_after_its_key_is_forgotten() {
     assert_eq!(made.text("reference"), "psp-1");
     let location = made.header("location").to_owned();
     assert_eq!(location, format!("{path}/{}", made.text("id")));
-    // The scope that made it reads it.
+    // The scope that made the deposit may read it.
     let read = service.get(&location, &teller).await;
     assert_eq!((read.status, read.text("id")), (200, made.text("id")));
-    // As if its key had been forgotten.
+    // Deletes the key, as if it were too old.
     let file = rusqlite::Connection::open(service.folder.path().join("qiang.db")).unwrap();
     file.execute("DELETE FROM idempotency_keys", []).unwrap();
     drop(file);

@@ -1,4 +1,4 @@
-//! What is switched by configuration: the route for benchmarks, and returns of buyers.
+//! Features that the configuration turns on: the route for benchmarks, and returns by buyers.
 
 use crate::node::http::common::{Service, call, paid};
 
@@ -65,7 +65,7 @@ async fn a_buyer_returns_in_time_and_a_seller_always() {
         .assert_problem(404, "not-found");
     assert_eq!(service.act(&back(0), &ann).await.status, 200);
     service.clock.advance_ms(1);
-    // A replay of what was returned in time.
+    // A replay of a return that was in time.
     assert_eq!(service.act(&back(0), &ann).await.status, 200);
     service
         .act(&back(1), &bob)

@@ -1,4 +1,4 @@
-//! What people see of campaigns, over HTTP: details, lists, the archive.
+//! Campaigns as users see them over HTTP: details, lists, the archive.
 
 use crate::node::http::common::{Reply, Service, sale};
 use serde_json::{Value, json};
@@ -49,7 +49,7 @@ async fn a_sale_is_described() {
         );
         assert_eq!(body.get("image_url"), None);
     }
-    // With the stock: what is refused changes nothing.
+    // Text and stock in one request: a refusal changes neither.
     let order = json!({ "quantity": 1 });
     let (orders, ann) = (format!("{path}/orders"), service.token("ann", "claim"));
     assert_eq!(service.post(&orders, &ann, order).await.status, 201);
@@ -92,7 +92,7 @@ async fn a_sale_is_described() {
     }
     let refused = service.patch(&path, &ann, json!({ "title": "mine" })).await;
     refused.assert_problem(403, "forbidden");
-    // After the close the texts may still change, and the stock may not.
+    // After the close, texts may still change. The stock may not.
     service
         .act(&format!("/v1/campaigns/{id}/close"), &operator)
         .await;
@@ -115,7 +115,7 @@ async fn campaigns_are_listed_and_archived() {
             body["product_id"] = json!(if n < 3 { "a&b<>" } else { "other" });
         });
         own.push(id.await);
-        // Ids sort by the millisecond.
+        // Ids are ordered by the millisecond.
         service.clock.advance_ms(1);
     }
     let other = service.sale(5, |_| ()).await;
@@ -172,7 +172,7 @@ async fn campaigns_are_listed_and_archived() {
         refused.assert_problem(422, "invalid");
     }
 
-    // Page after page, as the header says.
+    // Page after page, by the links in the header.
     let mut next = Some("/v1/sales?limit=2&phase=live&product_id=a%26b%3C%3E".to_owned());
     let mut pages = Vec::new();
     while let Some(path) = next {
@@ -241,12 +241,12 @@ async fn campaigns_are_listed_and_archived() {
     service.stop().await;
 }
 
-/// A place in one list is none in another.
+/// A position of one list is refused in another.
 #[tokio::test]
 async fn a_place_in_another_list_is_refused() {
     let service = Service::start().await;
     let own = |body: &mut Value| body["seller"] = json!("sam");
-    // Ids of one millisecond are in no order.
+    // Ids of one millisecond have no order of creation.
     let first = service.sale(2, own).await;
     service.clock.advance_ms(1);
     let second = service.sale(2, own).await;

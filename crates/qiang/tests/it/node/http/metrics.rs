@@ -1,4 +1,4 @@
-//! What `/metrics` tells of the process.
+//! Metrics of the process in `/metrics`.
 
 use std::time::Duration;
 
@@ -75,12 +75,12 @@ async fn what_a_node_does_is_told_second_by_second() {
         .map(|it| it["number"].as_u64().unwrap())
         .collect();
     assert!(numbers.is_sorted_by(|a, b| *b == a + 1), "{numbers:?}");
-    // Who has some is told the others, and a stream goes on with those that follow.
+    // A caller with some figures gets the later ones, and a stream continues with the next.
     let last = numbers[numbers.len() - 1];
     let path = format!("/v1/figures?after={}", last - 1);
     let rest = service.get(&path, &support).await.json();
     assert_eq!(rest["figures"][0]["number"], last);
-    // The number of a process before this one leaves nothing out.
+    // The number of an earlier process returns all figures.
     let all = service.get("/v1/figures?after=4000000000", &support).await;
     assert_eq!(all.json()["figures"][0]["number"], numbers[0]);
     assert_eq!(all.json()["process"], rest["process"]);
@@ -93,7 +93,7 @@ async fn what_a_node_does_is_told_second_by_second() {
     let foreign = request.replace(&format!("-ID: {last}"), "-ID: 4000000000");
     let mut restarted = TcpStream::connect(service.addr).await.unwrap();
     restarted.write_all(foreign.as_bytes()).await.unwrap();
-    // What is no number is no place to go on from.
+    // A position must be a number.
     let request = request.replace(&format!("-ID: {last}"), "-ID: x");
     let mut other = TcpStream::connect(service.addr).await.unwrap();
     other.write_all(request.as_bytes()).await.unwrap();

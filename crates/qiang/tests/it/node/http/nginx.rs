@@ -1,4 +1,4 @@
-//! The shipped `deploy/nginx.conf` under attack: what one client asks for changes no answer to another.
+//! The shipped `deploy/nginx.conf` under attack: requests of one client do not change answers to another.
 
 use crate::node::http::common::{Service, call, read_to_end};
 use std::{collections::BTreeSet, time::Duration};
@@ -7,7 +7,7 @@ use tokio::{io::AsyncWriteExt as _, net::TcpStream};
 #[path = "../../../../../bench/src/reads/nginx.rs"]
 pub(crate) mod started;
 
-/// Sends a path as it is. A client of ours would tidy it.
+/// Sends a path unchanged. A client library would normalise it.
 async fn raw(nginx: &started::Nginx, target: &str, header: &str) -> String {
     let mut stream = TcpStream::connect(nginx.addr).await.unwrap();
     let head = format!("GET {target} HTTP/1.1\r\nHost: test\r\n{header}Connection: close\r\n\r\n");
@@ -67,7 +67,7 @@ async fn no_cache_keeps_that_there_is_no_campaign() {
     for _ in 0..3 {
         let reply = call(nginx.addr, "GET", &path, None, &[], None).await;
         reply.assert_problem(404, "unknown-campaign");
-        // An answer that was kept names the request that it was made for.
+        // A cached answer would repeat the id of an earlier request.
         assert!(requests.insert(reply.text("request_id")), "{reply:?}");
     }
     let id = service.sale(5, |_| ()).await;

@@ -1,4 +1,4 @@
-//! docs/openapi.json is what the API describes, and what it describes is true: what a validator cannot know.
+//! docs/openapi.json equals the document of the API, and the document is true where a validator cannot check it.
 
 use std::{collections::BTreeSet, path::Path};
 
@@ -13,11 +13,11 @@ fn the_committed_document_is_current() {
     printed.push('\n');
     assert!(
         committed == printed,
-        "write it anew with `cargo xtask openapi`"
+        "write it again with `cargo xtask openapi`"
     );
 }
 
-/// The rows of the table with this head in a page of the documentation.
+/// The rows of the table with this head in a documentation page.
 fn rows(page: &str, head: &str) -> Vec<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
     let page = std::fs::read_to_string(path.join(page)).unwrap();
@@ -51,7 +51,7 @@ fn the_page_of_webhooks_has_every_event_and_no_other() {
     assert_eq!(table.into_iter().collect::<BTreeSet<_>>(), described);
 }
 
-/// An operation of the document: method, path, and what is said about it.
+/// An operation of the document: method, path and description.
 struct Operation {
     method: String,
     path: String,
@@ -91,7 +91,7 @@ impl Operation {
         Some(body["content"]["application/json"]["example"].clone())
     }
 
-    /// Calls it with the example of its body, about a thing of its kind.
+    /// Calls the operation with the example of its body, on a matching object.
     async fn call(&self, service: &Service, ids: &Ids, token: Option<&str>) -> Reply {
         let id = match &self.path {
             path if path.contains("/orders/{id}") => &ids.order,
@@ -122,7 +122,7 @@ impl Operation {
         call(service.addr, &self.method, &path, token, &[], body).await
     }
 
-    /// What is answered must be what is described: status, media type, required headers.
+    /// Checks the reply against the description: status, media type, required headers.
     #[track_caller]
     fn assert_describes(&self, reply: &Reply) {
         let id = self.id();
@@ -141,7 +141,7 @@ impl Operation {
             .collect();
         assert!(
             described.iter().any(|it| *it == media_type) || described.is_empty(),
-            "{id} {}: {media_type} is none of {described:?}",
+            "{id} {}: {media_type} is not one of {described:?}",
             reply.status
         );
         let headers = qiang_api::document()["components"]["headers"].clone();
@@ -162,17 +162,17 @@ struct Ids {
     sale: String,
     order: String,
     deposit: String,
-    /// A packet by invitation.
+    /// A packet that requires an invitation.
     invited: String,
-    /// A packet in whose line the caller waits.
+    /// A packet with the caller in its queue.
     line: String,
     webhook: String,
     audit: String,
 }
 
-/// What belongs to the caller, `sam`.
+/// Objects of the caller, `sam`.
 async fn ids(service: &Service) -> Ids {
-    // At the price that the example of a payment pays.
+    // The price equals the amount in the example of a payment.
     let own = |body: &mut Value| {
         body["unit_price"]["amount"] = json!(10_000);
         body["seller"] = json!("sam");
@@ -212,7 +212,7 @@ async fn ids(service: &Service) -> Ids {
     }
 }
 
-/// A verb and what it is about, in camel case.
+/// Whether a name is a verb and a noun in camel case.
 fn is_readable(id: &str) -> bool {
     let capitals = id.chars().filter(char::is_ascii_uppercase).count();
     id.starts_with(|first: char| first.is_ascii_lowercase())
@@ -338,11 +338,11 @@ async fn examples_of_requests_are_taken() {
     let ids = ids(&service).await;
     service.deposit("sam", 1_000_000).await;
     let mut operations = Operation::all();
-    // What ends a campaign comes last.
+    // Operations that end a campaign come last.
     let ends = ["closeCampaign", "deleteWebhook"];
     operations.sort_by_key(|operation| ends.contains(&operation.id()));
     for operation in operations {
-        // Its scope alone: no more is needed than is said.
+        // The token has only the documented scope.
         let token = service.token("sam", operation.scope().unwrap_or("admin"));
         let reply = operation.call(&service, &ids, Some(&token)).await;
         operation.assert_describes(&reply);
@@ -390,7 +390,7 @@ async fn other_methods_are_refused_and_the_answer_names_those_that_are_not() {
     service.stop().await;
 }
 
-/// An operation of the document that declares no body refuses one, before it does anything.
+/// An operation of the document that declares no body refuses one before it has any effect.
 #[tokio::test]
 async fn a_body_that_an_operation_does_not_declare_is_refused() {
     let service = Service::start_with(|config, _| config.limits.buyer_return_ms = 60_000).await;
@@ -417,7 +417,7 @@ async fn a_body_that_an_operation_does_not_declare_is_refused() {
         operation.assert_describes(&reply);
     }
     assert!(posts >= 10, "{posts}");
-    // What is no JSON at all is refused too; no body, blanks and an empty object say nothing.
+    // Invalid JSON is refused too. No body, blanks and an empty object are accepted.
     let token = service.operator();
     let path = format!("/v1/campaigns/{}/resume", ids.sale);
     for (body, status) in [

@@ -1,4 +1,4 @@
-//! What operators see of a node and do to it, on the embedded engine: partitions, quarantine, audits.
+//! Operators' view of a node on the embedded engine, and their actions: partitions, quarantine, audits.
 
 use std::{
     fs,
@@ -11,11 +11,11 @@ use qiang_core::ports::{AuditReport, Auditor};
 use serde_json::{Value, json};
 
 const WAIT_MAX: Duration = Duration::from_secs(30);
-/// What is added to the number of a share to hide it.
+/// Offset that hides a share: it is added to the share's number.
 const HIDE: &str = "UPDATE shares SET number = number + 1000 WHERE number = 2";
 const MEND: &str = "UPDATE shares SET number = number - 1000 WHERE number > 1000";
 
-/// Asks until it is so.
+/// Polls a path until its answer fits.
 async fn until(service: &Service, path: &str, is: impl Fn(&Value) -> bool) -> Value {
     let began = Instant::now();
     loop {
@@ -30,7 +30,7 @@ async fn until(service: &Service, path: &str, is: impl Fn(&Value) -> bool) -> Va
     }
 }
 
-/// Changes rows of the file by hand.
+/// Changes rows of the file by SQL.
 fn change(service: &Service, sql: &str, rows: usize) {
     let conn = rusqlite::Connection::open(service.folder.path().join("qiang.db")).unwrap();
     conn.busy_timeout(WAIT_MAX).unwrap();
@@ -45,7 +45,7 @@ async fn claim_all(service: &Service, packet: &str, shares: u32) {
     }
 }
 
-/// A packet whose second share the ledger cannot find when it is granted: the entry is in quarantine.
+/// A packet with an entry in quarantine: the ledger cannot find the second share when it is granted. Returns the entry.
 async fn refused_grant(service: &Service) -> String {
     let packet = service.red_packet(3, |_| ()).await;
     change(service, HIDE, 1);
@@ -66,7 +66,7 @@ async fn audit(service: &Service) -> Value {
     until(service, &path, |it| it["status"] != "running").await
 }
 
-/// What has been done to the service, oldest first: who, and what.
+/// Actions on the service, oldest first: actor, kind and detail.
 async fn done(service: &Service) -> Vec<(String, String, Value)> {
     let path = "/v1/actions?subject=the%20service";
     let body = service.get(path, &service.operator()).await.json();
@@ -101,7 +101,7 @@ async fn the_partition_of_an_embedded_engine_is_shown_and_has_nothing_to_repair(
         let refused = service.act(&path, &service.operator()).await;
         refused.assert_problem(409, "not-for-engine");
     }
-    // What was not done is not written down.
+    // An action that was not carried out is not recorded.
     assert_eq!(done(&service).await, []);
     for (path, status, kind) in [
         ("/v1/partitions/1", 404, "not-found"),
@@ -139,7 +139,7 @@ async fn what_is_in_quarantine_is_listed_and_settled_once_its_cause_is_gone() {
         (&json!(0), &json!(false))
     );
     assert!(!one["reason"].as_str().unwrap().is_empty(), "{one}");
-    // Nothing else is there, also where one comes behind it.
+    // No other entry is in quarantine, not even an earlier one.
     let other = service.get("/v1/quarantine/0-1", &service.operator()).await;
     other.assert_problem(404, "not-quarantined");
     let list = async |query: &str| {
@@ -167,7 +167,7 @@ async fn what_is_in_quarantine_is_listed_and_settled_once_its_cause_is_gone() {
     redrive().await.assert_problem(404, "not-quarantined");
     assert_eq!(list("").await, json!([]));
     assert!(service.balance("u1").await > 0);
-    // The attempt that settled it is written down, and who made it.
+    // The successful attempt is recorded with its actor.
     let tried = (
         "olga".to_owned(),
         "redrive".to_owned(),
@@ -215,7 +215,7 @@ async fn an_audit_names_the_rows_that_offend() {
             .contains("granted 2"),
         "{aside}"
     );
-    // The newest is first, and a list has no reports.
+    // The newest is first. A list has no reports.
     let all = service.get("/v1/audits", &service.operator()).await.json();
     let statuses: Vec<_> = all["audits"]
         .as_array()
@@ -234,7 +234,7 @@ async fn an_audit_names_the_rows_that_offend() {
         vec![("olga".to_owned(), "audit".to_owned()); 2]
     );
 
-    // It remembers eight.
+    // The node keeps eight audits.
     for _ in 0..8 {
         audit(&service).await;
     }
@@ -243,8 +243,8 @@ async fn an_audit_names_the_rows_that_offend() {
     service.stop().await;
 }
 
-/// The POSIX locks that this process has on the file with these numbers: closing a descriptor that is not SQLite's
-/// would end them.
+/// Number of POSIX locks that this process has on the file. A descriptor that SQLite does not own would release them
+/// when it is closed.
 fn locks(service: &Service) -> usize {
     use std::os::unix::fs::MetadataExt as _;
     let file = fs::metadata(service.folder.path().join("qiang.db")).unwrap();
@@ -271,7 +271,7 @@ async fn an_audit_takes_nothing_from_the_running_engine() {
     order(0).await;
     let before = locks(&service);
     assert!(before > 0, "the engine holds a lock on its file");
-    // Orders go on while audits run, and each audit sees one moment.
+    // Orders continue while audits run, and each audit sees one moment.
     let auditing = async {
         for _ in 0..5 {
             let audited = audit(&service).await;
@@ -288,13 +288,13 @@ async fn an_audit_takes_nothing_from_the_running_engine() {
     let state = format!("/v1/campaigns/{sale}/state");
     let state = service.get(&state, &service.operator()).await.json();
     assert_eq!(state["granted"], 300);
-    // It closes as if nobody had read it: all of it is in the file.
+    // The close is not affected by the readers: the file has all data.
     let service = service.restart().await;
     assert_eq!(audit(&service).await["status"], "ok");
     service.stop().await;
 }
 
-/// An audit that ends as it is told to.
+/// An audit that ends as the test says.
 struct Scripted(tokio::sync::Mutex<tokio::sync::mpsc::Receiver<&'static str>>);
 
 #[async_trait::async_trait]
@@ -325,7 +325,7 @@ async fn one_audit_runs_at_a_time_and_says_how_it_failed() {
         let first = start("olga").await;
         let again = start("otto").await;
         assert_eq!((first.status, again.status), (201, 200));
-        // Whoever comes second sees the one that runs, and whose it is.
+        // A second request gets the running audit, with its actor.
         assert_eq!(first.json(), again.json());
         assert_eq!(again.text("status"), "running");
         assert_eq!(again.text("actor"), "olga");

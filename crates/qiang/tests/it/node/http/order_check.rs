@@ -1,4 +1,4 @@
-//! Campaigns whose orders the shop checks: a real server on this machine is the shop, in all its moods.
+//! Campaigns with order checks by the shop. A real server on this machine is the shop, in all states.
 
 use std::{
     net::SocketAddr,
@@ -43,9 +43,9 @@ const BREAKER_OPEN_MS: u64 = 3_600_000;
 enum Mood {
     /// Answers with this status and body.
     Says(u16, String),
-    /// Sends elsewhere, where everything is allowed.
+    /// Redirects to a place that allows every order.
     Redirects,
-    /// Allows, after this long.
+    /// Allows the order after this time.
     Slow(Duration),
 }
 
@@ -123,7 +123,7 @@ impl Shop {
         self.inside.asked.lock().len()
     }
 
-    /// Configures a service to ask here.
+    /// Configures a service to use this shop.
     fn configure(&self, config: &mut Config) {
         let secret = format!("whsec_{}", BASE64_STANDARD.encode(KEY));
         let check = &mut config.order_check;
@@ -204,7 +204,7 @@ async fn the_shop_is_told_what_is_ordered_and_signed_for() {
     let body = Some(json!({ "quantity": 1 }));
     let granted = call(service.addr, "POST", &path, Some(&token), &id, body.clone()).await;
     assert_eq!(granted.status, 201, "{granted:?}");
-    // Its grant is known here: the shop is not asked again.
+    // The node knows the grant and does not ask the shop again.
     let again = call(service.addr, "POST", &path, Some(&token), &id, body).await;
     assert_eq!((again.status, again.body), (200, granted.body));
     let mut asked = std::mem::take(&mut *shop.inside.asked.lock());
@@ -264,7 +264,7 @@ async fn what_the_shop_refuses_takes_no_unit() {
     refused.assert_problem(403, "order-check-refused");
     assert_eq!(remaining(&service, &sale).await, 9);
     assert_eq!(count(&service, "refused").await, 3.0);
-    // A refusal is an answer: the breaker stays closed, and a campaign that asks for nothing is not asked about.
+    // A refusal is an answer, so the breaker stays closed. A campaign without the requirement is not checked.
     assert_eq!(metric(&service, "qiang_order_check_open").await, 0.0);
     assert_eq!(order(&service, &free, "ann").await.status, 201);
     assert_eq!(shop.asked(), 3);
@@ -303,7 +303,7 @@ async fn what_is_no_answer_is_no_yes() {
         assert_eq!(refused.header("retry-after"), "1");
     }
     assert_eq!(count(&service, "failed").await, expected as f64);
-    // Once each, also on a connection that was kept.
+    // Each check is sent once, also on a connection that was kept.
     assert_eq!(shop.asked(), expected);
     let elsewhere = |asked: &Asked| asked.uri.path() == "/elsewhere";
     assert!(!shop.inside.asked.lock().iter().any(elsewhere));
@@ -336,7 +336,7 @@ async fn a_shop_that_comes_back_is_asked_again() {
     let listener = TcpListener::bind(shop.addr).await.unwrap();
     let mut shop = Shop::serve(listener, shop.inside);
     assert_eq!(order(&service, &sale, "bob").await.status, 201);
-    // Restarted while nobody asks: the connection that was kept is replaced, and nobody notices.
+    // The shop restarts between requests. The client replaces the kept connection without an error.
     shop.shut().await;
     let listener = TcpListener::bind(shop.addr).await.unwrap();
     let _shop = Shop::serve(listener, shop.inside);
@@ -345,7 +345,7 @@ async fn a_shop_that_comes_back_is_asked_again() {
     service.stop().await;
 }
 
-/// A shop that allows nothing any more, and a service whose breaker it has opened; the sale there.
+/// A shop that does not answer any check, and a service with an open breaker. Returns also the sale.
 async fn given_up(open_ms: u64) -> (Shop, Service, String) {
     let shop = Shop::open().await;
     let service = Service::start_with(|config, _| {
@@ -355,7 +355,7 @@ async fn given_up(open_ms: u64) -> (Shop, Service, String) {
     let service = service.await;
     let sale = service.sale(9, is_checked).await;
     let down = || Mood::Says(500, String::new());
-    // A success in between: not in a row.
+    // A refusal in between resets the count of failures in a row.
     for mood in [down(), down(), says(r#"{"ok":false}"#), down(), down()] {
         shop.feels(mood);
         order(&service, &sale, "ann").await;
@@ -385,7 +385,7 @@ async fn a_shop_that_was_given_up_is_not_asked() {
 
 #[tokio::test]
 async fn a_probe_finds_out_that_the_shop_is_back() {
-    // It is over before the next question.
+    // The breaker allows a test request before the next order.
     let (shop, service, sale) = given_up(1).await;
     let asked = shop.asked();
     let soon = || tokio::time::sleep(Duration::from_millis(5));
@@ -478,7 +478,7 @@ async fn without_a_shop_no_campaign_asks_for_a_check() {
     let shop = Shop::open().await;
     let service = Service::start_with(|config, _| shop.configure(config)).await;
     let sale = service.sale(9, is_checked).await;
-    // Another node, or the same after its configuration was changed.
+    // A node without the configuration, as after a change of it.
     let service = service.restart().await;
     order(&service, &sale, "ann")
         .await

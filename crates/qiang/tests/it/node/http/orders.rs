@@ -1,4 +1,4 @@
-//! The orders of a sale as its seller sees them.
+//! Orders of a sale, as its seller reads them.
 
 use crate::node::http::common::Service;
 use serde_json::{Value, json};
@@ -49,7 +49,7 @@ async fn a_seller_sees_the_orders_of_a_sale_page_by_page() {
     );
     assert_eq!((&all["next"], link.as_str()), (&Value::Null, ""));
 
-    // The same in pages of two, by the links.
+    // The same orders in pages of two, by the links.
     let (mut query, mut numbers) = ("?limit=2".to_owned(), Vec::new());
     loop {
         let (page, link) = list(&service, &sale, &query, &shop).await;

@@ -1,4 +1,4 @@
-//! What is one user's, asked for by another.
+//! Requests of one user for objects of another.
 
 use crate::node::http::common::Service;
 use serde_json::json;
@@ -18,7 +18,7 @@ async fn anothers_order_is_not_there() {
 
     let missing = service.get(&order, &bob).await;
     missing.assert_problem(404, "not-found");
-    // As one that nobody has: what is another's cannot be told from what is not.
+    // The same answer as for an order that does not exist, so that it reveals nothing.
     let nobodys = format!("/v1/orders/{sale}-999");
     let nothing = service.get(&nobodys, &bob).await;
     nothing.assert_problem(404, "not-found");
@@ -85,7 +85,7 @@ async fn what_a_user_has_done_is_not_told_to_another() {
     ];
     for scope in ["", "claim send campaigns:write:any deposit pay withdraw"] {
         let bob = service.token("bob", scope);
-        // Tellers may see what they have made.
+        // A user with the scope `deposit` may see deposits.
         let lists = lists
             .iter()
             .filter(|list| **list != deposit || scope.is_empty());
@@ -96,7 +96,7 @@ async fn what_a_user_has_done_is_not_told_to_another() {
             assert_eq!(reply.text("scope"), "read:any");
             assert_eq!(service.get(&path, &ann).await.status, 200);
         }
-        // Nor under one's own name.
+        // The deposit is not found under the user's own name either.
         let own = format!("/v1/accounts/bob/{deposit}");
         service
             .get(&own, &bob)

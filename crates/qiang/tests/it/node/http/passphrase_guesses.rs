@@ -8,8 +8,8 @@ use crate::node::http::{
 };
 use serde_json::{Value, json};
 
-/// Claims with `count` words that nobody has said before, each as another user. Counts answers by the policy that
-/// refuses; "" for those that are judged.
+/// Claims with `count` new words, each as another user. Counts the answers by the policy that refused; "" counts
+/// guesses that were checked.
 async fn guess(
     service: &Service,
     id: &str,
@@ -56,14 +56,15 @@ async fn guesses_are_counted_by_address_and_by_campaign() {
         service.red_packet(9, by_passphrase).await,
         service.red_packet(9, by_passphrase).await,
     );
-    // Who creates a campaign says its passphrase: others need no guess, and no hash makes a wrong one wait.
+    // The creator's claim makes the passphrase known. Later claims with it are no guesses, and wrong ones wait for no
+    // hash.
     let said = json!({ "passphrase": "sesame" });
     for id in [&one, &other] {
         assert_eq!(claim(&service, id, "ann", said.clone()).await.status, 201);
     }
-    // An allowance grows again while the test runs.
+    // Allowances refill while the test runs.
     let later = || usize::try_from(begun.elapsed().as_secs()).unwrap() + 1;
-    // Many users behind one address have the address's guesses.
+    // Many users at one address share the guesses of the address.
     let counts = guess(&service, &one, 60, |_| "198.51.100.1".to_owned()).await;
     let judged = counts[""];
     assert!((30..=30 + later()).contains(&judged), "{counts:?}");
@@ -75,13 +76,13 @@ async fn guesses_are_counted_by_address_and_by_campaign() {
     );
     let right = call(service.addr, "POST", &path, Some(&bob), &from, Some(said)).await;
     assert_eq!(right.status, 201, "{right:?}");
-    // Many addresses have the campaign's guesses.
+    // Many addresses share the guesses of the campaign.
     let counts = guess(&service, &one, 240, |n| format!("203.0.113.{n}")).await;
     let judged = judged + counts[""];
     assert!((120..=120 + later()).contains(&judged), "{counts:?}");
     assert!(counts["passphrases-of-campaign"] > 0, "{counts:?}");
     assert_eq!(counts.len(), 2, "{counts:?}");
-    // Another campaign has its own.
+    // Another campaign has its own guesses.
     let counts = guess(&service, &other, 20, |n| format!("203.0.113.{n}")).await;
     assert_eq!(counts, BTreeMap::from([(String::new(), 20)]));
     service.stop().await;
@@ -97,7 +98,7 @@ async fn creating_is_no_guess() {
         body["audience"] = json!({ "passphrase": format!("word {n}") });
         body
     };
-    // More than may be guessed at once.
+    // More campaigns than guesses of one burst.
     for n in 0..6 {
         let reply = service.post("/v1/red-packets", &token, body(n)).await;
         assert_eq!(reply.status, 201, "{n} {reply:?}");
@@ -114,7 +115,7 @@ async fn creating_is_no_guess() {
         sent.push(id);
     }
     assert_eq!(service.balance("sam").await, 0);
-    // Nor is a repetition, where nobody has said the passphrase yet.
+    // A retry is no guess either, even if the passphrase is not known yet.
     let service = service.restart().await;
     for (n, id) in (0..).zip(sent) {
         assert_eq!(send(&service, n).await, (200, id), "{n}");

@@ -1,4 +1,4 @@
-//! Passphrases compare as people see them, whatever their devices type.
+//! Passphrases are equal if they look equal, on any device.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use crate::node::http::common::Service;
 #[tokio::test]
 async fn a_passphrase_is_what_people_see() {
     let service = Service::start().await;
-    // Typed in half and in full width, with accents composed and apart, and with blanks of two kinds.
+    // Half and full width, composed and decomposed accents, and two kinds of blanks.
     let pairs = [
         ("888888", "８８８８８８"),
         ("８８８８８８", "888888"),
@@ -33,7 +33,7 @@ async fn a_passphrase_is_what_people_see() {
             assert_eq!(reply.status, 201, "{made} {passphrase}: {reply:?}");
         }
     }
-    // As long as it looks.
+    // The minimum length counts visible characters.
     let mut short = crate::node::http::common::sale(9);
     short["audience"] = json!({ "passphrase": "８８８８８" });
     let refused = service.post("/v1/sales", &service.operator(), short).await;
@@ -41,7 +41,7 @@ async fn a_passphrase_is_what_people_see() {
     service.stop().await;
 }
 
-/// The process that made the campaign knows its passphrase; another one has only what the ledger keeps.
+/// The process that created the campaign knows its passphrase. Another process has only the hash in the ledger.
 #[tokio::test]
 async fn a_passphrase_is_what_people_see_after_a_restart() {
     let service = Service::start().await;

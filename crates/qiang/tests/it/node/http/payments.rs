@@ -1,4 +1,4 @@
-//! Payments: what each of them pays.
+//! Payments and their outcomes.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use qiang::config::Secret;
 use qiang_core::{money::MONEY_MINOR_MAX, ports::Clock as _};
 use serde_json::{Value, json};
 
-/// Orders of so many users, each held.
+/// Held orders of this number of users.
 async fn orders(service: &Service, users: usize) -> Vec<String> {
     let sale = service.sale(users as u32, |_| ()).await;
     let mut orders = Vec::new();
@@ -38,7 +38,7 @@ async fn a_payment_pays_one_order() {
     assert_eq!(pay(0, "p").await.text("outcome"), "paid");
     pay(1, "p").await.assert_problem(409, "payment-used");
     assert_eq!(state(1).await, json!("held"));
-    // A replay, and a payment of its own.
+    // A retry, and a payment with another reference.
     assert_eq!(pay(0, "p").await.text("outcome"), "paid");
     assert_eq!(pay(1, "q").await.text("outcome"), "paid");
     pay(0, "q").await.assert_problem(409, "payment-used");
@@ -47,7 +47,7 @@ async fn a_payment_pays_one_order() {
     service.stop().await;
 }
 
-/// Payments may not bring sums beyond what accounts can hold: the ledger could never settle them.
+/// A payment is refused if it would raise a sum above the limit of accounts. The ledger could never settle it.
 #[tokio::test]
 async fn a_payment_beyond_what_accounts_hold_is_refused() {
     let service = Service::start().await;
@@ -56,7 +56,7 @@ async fn a_payment_beyond_what_accounts_hold_is_refused() {
     let path = format!("{}/payment", orders[0]);
     let pay = async |reference: &str| service.post(&path, &operator, paid(reference, 500)).await;
     assert_eq!(pay("first").await.text("outcome"), "paid");
-    // As if others had paid that much before.
+    // Imitates earlier payments of other users.
     let file = rusqlite::Connection::open(service.folder.path().join("qiang.db")).unwrap();
     let owes = |minor: i64| {
         let sql = "UPDATE accounts SET balance = ?1 WHERE purpose = 'outside' AND currency = 'CNY'";
@@ -75,13 +75,17 @@ async fn a_payment_beyond_what_accounts_hold_is_refused() {
     let detail = refused.text("detail");
     assert!(detail.contains("cannot hold that much"), "{detail}");
     let seen = service.get(&orders[0], &operator).await.json();
-    assert_eq!(seen["refunds_due"], json!(0), "nothing of it is there");
+    assert_eq!(
+        seen["refunds_due"],
+        json!(0),
+        "the refused payment left no trace"
+    );
     assert_eq!(
         pay("first").await.text("outcome"),
         "paid",
-        "a replay needs no room"
+        "a retry of a settled payment needs no room"
     );
-    // With room for it, it is a second payment of the order, which is owed back.
+    // If there is room, it is a second payment of the order, and a refund is due.
     owes(MONEY_MINOR_MAX - 500);
     assert_eq!(pay("second").await.text("outcome"), "refund_due");
     service.stop().await;
@@ -90,12 +94,12 @@ async fn a_payment_beyond_what_accounts_hold_is_refused() {
 /// A million of millions, in fen.
 const LARGE: i64 = 1_000_000_000_000_000;
 
-/// A file of the service, changed behind its back.
+/// The file of the service, to change it by SQL.
 fn file_of(service: &Service) -> rusqlite::Connection {
     rusqlite::Connection::open(service.folder.path().join("qiang.db")).unwrap()
 }
 
-/// Held orders of so many sales, each of one unit at the large price.
+/// One held order per sale, for this number of sales, each of one unit at the large price.
 async fn large_orders(service: &Service, count: usize) -> Vec<String> {
     let mut orders = Vec::new();
     for n in 0..count {
@@ -109,8 +113,8 @@ async fn large_orders(service: &Service, count: usize) -> Vec<String> {
     orders
 }
 
-/// Payments that come at once, of orders of many sales: those that accounts have no room for are refused, though
-/// nothing of the others was settled when they came.
+/// Concurrent payments of many sales: those beyond the limit of accounts are refused, even before any of the others is
+/// settled.
 #[tokio::test]
 async fn payments_at_once_are_refused_beyond_what_accounts_hold() {
     let service = Service::start().await;
@@ -124,7 +128,7 @@ async fn payments_at_once_are_refused_beyond_what_accounts_hold() {
     assert_eq!(pay(0, "first").await.text("outcome"), "paid");
     let settled = service.balance("olga");
     assert_eq!(settled.await, LARGE);
-    // As if others had paid so much before that there is room for three more.
+    // Imitates earlier payments, so that there is room for three more.
     let file = file_of(&service);
     let sql = "UPDATE accounts SET balance = ?1 WHERE purpose = 'outside' AND currency = 'CNY'";
     let before = MONEY_MINOR_MAX - 3 * LARGE - 7;
@@ -147,7 +151,7 @@ async fn payments_at_once_are_refused_beyond_what_accounts_hold() {
     service.stop().await;
 }
 
-/// While the ledger is behind, nobody knows whether accounts have room for another large payment.
+/// While settlement lags, it is unknown whether accounts have room for another large payment.
 #[tokio::test]
 async fn a_large_payment_waits_for_those_before_it_to_be_settled() {
     let service = Service::start().await;
@@ -169,7 +173,7 @@ async fn a_large_payment_waits_for_those_before_it_to_be_settled() {
     assert!(refused.text("detail").contains("nothing was decided"));
     let seen = service.get(&large[2], &operator).await.json();
     assert_eq!(seen["state"], json!("held"));
-    // Others do not wait, and neither does the next one when the ledger has caught up.
+    // Small payments do not wait, and neither does the next large one once settlement has caught up.
     assert_eq!(pay(&small[0], "q", 500).await.text("outcome"), "paid");
     file.execute_batch("DROP TRIGGER stuck").unwrap();
     let started = Instant::now();
@@ -185,7 +189,7 @@ async fn a_large_payment_waits_for_those_before_it_to_be_settled() {
     service.stop().await;
 }
 
-/// A seller may owe as much as an account holds, and no more.
+/// Refunds due from a seller are limited to the amount that an account can hold.
 #[tokio::test]
 async fn a_return_beyond_what_accounts_hold_is_refused() {
     let service = Service::start().await;
@@ -206,7 +210,7 @@ async fn a_return_beyond_what_accounts_hold_is_refused() {
     assert_eq!(seen["state"], json!("paid"));
     owes(MONEY_MINOR_MAX - LARGE);
     for _ in 0..2 {
-        assert_eq!(take_back().await.status, 200, "again changes nothing");
+        assert_eq!(take_back().await.status, 200, "a retry changes nothing");
     }
     service.stop().await;
 }
@@ -239,7 +243,7 @@ const SECRETS: [&str; 2] = [
     "whsec_BBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBB",
 ];
 
-/// Sends a report that is signed with a secret, so many seconds ago.
+/// Sends a report with a signature of this secret, made `age_s` seconds ago.
 async fn signed(service: &Service, secret: &str, age_s: i64, body: &str, sent: &str) -> Reply {
     let secret = secret.strip_prefix("whsec_").unwrap();
     let key = hmac::Key::new(HMAC_SHA256, &BASE64_STANDARD.decode(secret).unwrap());
@@ -277,7 +281,7 @@ async fn a_payment_service_signs_what_it_reports() {
         (other, 0, &one, &one),
         (SECRETS[0], 301, &one, &one),
         (SECRETS[0], -301, &one, &one),
-        // Signed for another order.
+        // The signature is of another order's report.
         (SECRETS[0], 0, &one, &two),
     ] {
         let refused = signed(&service, secret, age_s, body, sent).await;
@@ -293,7 +297,7 @@ async fn a_payment_service_signs_what_it_reports() {
     let used = report(1, "p");
     let used = signed(&service, SECRETS[0], 0, &used, &used).await;
     used.assert_problem(409, "payment-used");
-    // Money of another amount has arrived: it is owed back.
+    // Another amount has arrived, so a refund is due.
     let less = report(1, "less").replace("500", "499");
     let less = signed(&service, SECRETS[0], 0, &less, &less).await;
     assert_eq!(
@@ -308,7 +312,7 @@ async fn a_payment_service_signs_what_it_reports() {
     let other = signed(&service, SECRETS[0], 0, &other, &other).await;
     other.assert_problem(409, "user-mismatch");
 
-    // With a token, as everything else; then a signature does not matter.
+    // The report has a token, so its signature does not matter.
     let mut body = paid("q", 500);
     body["order"] = json!(orders[1].strip_prefix("/v1/orders/").unwrap());
     let buyer = service.token("user-1", "claim");
@@ -334,7 +338,7 @@ async fn a_payment_service_signs_what_it_reports() {
     service.stop().await;
 }
 
-/// So many seconds behind the start, as in RFC 3339.
+/// The time this number of seconds after the start, in RFC 3339.
 fn at(seconds: i64) -> String {
     let seconds = 12 * 3_600 + seconds;
     let (hours, minutes) = (seconds / 3_600, seconds / 60 % 60);
@@ -367,7 +371,7 @@ async fn the_time_of_a_payment_decides_whether_the_hold_was_kept() {
         assert_eq!(reply.status, 200, "{reply:?}");
         reply.text("outcome")
     };
-    // Nothing is paid before it is ordered, nor after it is reported; clocks may differ by a minute.
+    // A payment time before the order or after the report is refused. Clocks may differ by a minute.
     for (seconds, says) in [(-61, "before the order"), (61, "lies ahead")] {
         let refused = service
             .post(&payments[0], &pay, paid_at("p", seconds))
@@ -377,13 +381,13 @@ async fn the_time_of_a_payment_decides_whether_the_hold_was_kept() {
         assert!(refused.text("detail").contains(says), "{refused:?}");
     }
     service.clock.advance_ms(80_000);
-    // In time, and reported in the grace; the same again is the same.
+    // Paid in time, and reported within the grace. A retry gets the same answer.
     for _ in 0..2 {
         assert_eq!(outcome(0, paid_at("a", 59)).await, "paid");
     }
-    // Too late, or nobody knows when: the hold is over, and the units are still there.
+    // Paid too late, or without a time: the hold is over, and the units are still in stock.
     assert_eq!(outcome(1, paid_at("b", 60)).await, "reinstated");
-    // The grace is over, and somebody else has the last units.
+    // The grace is over, and another user has the last units.
     service.clock.advance_ms(10_000);
     let dan = service.token("dan", "claim");
     let until = Instant::now() + Duration::from_secs(20);
@@ -418,7 +422,7 @@ async fn what_was_paid_while_the_service_was_down_pays_the_order() {
     let path = format!("/v1/orders/{}/payment", orders[0]);
     let paid = service.post(&path, &pay, paid_at("a", 59)).await;
     assert_eq!(paid.text("outcome"), "paid", "{paid:?}");
-    // Holds have stood still meanwhile: this one goes on for as long as it would have, and has its grace.
+    // Holds were paused during the stop. This hold continues for its remaining time, and then has its grace.
     service.clock.advance_ms(61_000);
     let bob = service.token("bob", "claim");
     let until = Instant::now() + Duration::from_secs(20);

@@ -1,4 +1,4 @@
-//! Money that leaves: refunds, withdrawals, deposits that are reversed.
+//! Money that leaves the service: refunds, withdrawals, reversals of deposits.
 
 use crate::node::http::common::{Service, paid};
 use serde_json::json;
@@ -22,7 +22,7 @@ async fn what_is_owed_for_an_order_is_paid_back() {
         service.post(&path, &operator, paid(reference, 500)).await;
     }
     service.act(&format!("{order}/return"), &operator).await;
-    // Asked for at once: what was decided a moment ago is waited for.
+    // The refund follows at once, and waits until the return is settled.
     let made = refund("r-1", 700).await;
     assert_eq!(
         (made.status, made.header("location")),
@@ -62,7 +62,7 @@ async fn what_is_owed_for_an_order_is_paid_back() {
     service.stop().await;
 }
 
-/// Sellers see what is still owed for orders of their sales, order by order and in a list; others do not.
+/// Sellers see the refunds due for orders of their sales, by order and in a list. Other users do not.
 #[tokio::test]
 async fn sellers_see_what_they_owe() {
     let service = Service::start().await;
@@ -195,7 +195,7 @@ async fn accounts_are_paid_out_and_deposits_reversed() {
     service.stop().await;
 }
 
-/// Amounts of a deposit are taken back, each key once, and all amounts together are the deposit.
+/// A deposit is reversed in parts, each key once. The parts cannot exceed the deposit.
 #[tokio::test]
 async fn a_deposit_is_reversed_in_parts() {
     let service = Service::start().await;
@@ -237,7 +237,7 @@ async fn a_deposit_is_reversed_in_parts() {
         .await
         .assert_problem(422, "invalid");
     assert_eq!(reverse("c", part(30, "CNY")).await.status, 201);
-    // Without an amount it is what is left.
+    // A reversal without an amount reverses the rest.
     for status in [201, 200] {
         let rest = service.act(&reversal, &operator).await;
         assert_eq!(rest.status, status, "{rest:?}");

@@ -1,4 +1,4 @@
-//! Seeds that service and sender make: what is promised, what is shown when, and what is refused.
+//! Seeds from service and sender: the promise, the time at which each part is shown, and refusals.
 
 use crate::node::http::common::{Service, packet};
 use qiang::config::{AuthConfig, Secret};
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 const PROMISES: &str = "/v1/red-packets/promises";
 const ENTROPY: &str = "ffeeddccbbaa99887766554433221100ffeeddccbbaa99887766554433221100";
 
-/// A packet of ¥10.00 in two shares whose sender adds to the seed, and what the service promised.
+/// The body of a packet of ¥10.00 in two shares with entropy of its sender, and the promise of the service.
 async fn promised(service: &Service) -> (Value, Value) {
     let answer = service.act(PROMISES, &service.token("sam", "send")).await;
     assert_eq!(answer.status, 200, "{answer:?}");
@@ -39,7 +39,7 @@ async fn neither_service_nor_sender_chooses_the_seed() {
     let sent = service.post("/v1/red-packets", &sam, body.clone()).await;
     assert_eq!(sent.status, 201, "{sent:?}");
     let sent = sent.json();
-    // What binds both is shown before anybody has claimed, and what would tell the shares is not.
+    // The promise and the entropy are shown before the first claim. The secret and the seed are not.
     for field in ["id", "promise"] {
         assert_eq!(sent[field], promised[field]);
     }
@@ -49,7 +49,7 @@ async fn neither_service_nor_sender_chooses_the_seed() {
     let path = format!("/v1/red-packets/{}", sent["id"].as_str().unwrap());
     let mut amounts = Vec::new();
     for user in ["ann", "bob"] {
-        // Not while a share is left, however much is settled.
+        // The seed is hidden while a share is left, even if all entries are settled.
         let draws = service.get(&format!("{path}/claims"), &sam).await.json();
         assert_eq!(draws["settled"], json!(true));
         let open = service.get(&path, &sam).await.json();
@@ -79,7 +79,7 @@ async fn neither_service_nor_sender_chooses_the_seed() {
     );
     assert_eq!(split.shares(&seed), amounts);
 
-    // Another packet has another secret, and says what it lacks where the sender adds nothing.
+    // Another packet has another secret. A packet without entropy of its sender has no promise.
     let other = service.act(PROMISES, &sam).await;
     assert_ne!(other.text("promise"), promised["promise"].as_str().unwrap());
     service.deposit("sam", 1_000).await;
@@ -91,7 +91,7 @@ async fn neither_service_nor_sender_chooses_the_seed() {
     service.stop().await;
 }
 
-/// Of a packet that starts later everybody sees, before the first claim, what it is bound to.
+/// All users see the commitment of a later packet before its first claim.
 #[tokio::test]
 async fn a_commitment_is_shown_before_claims_open() {
     let service = Service::start().await;
@@ -125,7 +125,7 @@ async fn a_commitment_is_shown_before_claims_open() {
     service.stop().await;
 }
 
-/// Whoever has seen one packet's secret knows no other one, before that is shown.
+/// The secret of one packet does not reveal another packet's secret.
 #[tokio::test]
 async fn each_packet_has_a_secret_of_its_own() {
     let service = Service::start().await;
@@ -198,11 +198,11 @@ async fn a_promise_holds_as_long_as_the_secret_and_a_packet_longer() {
     let sent = service.post("/v1/red-packets", &sam, first.clone()).await;
     assert_eq!(sent.status, 201);
     service.reload_auth(&auth);
-    // The packet is there, however often its sender asks for it, and shows what it was made of.
+    // A retry returns the packet with the promise of its creation.
     let again = service.post("/v1/red-packets", &sam, first).await;
     assert_eq!((again.status, again.text("id")), (200, sent.text("id")));
     assert_eq!(again.text("promise"), sent.text("promise"));
-    // One that was only promised has to be promised again.
+    // A promise without a packet is void and must be requested again.
     let refused = service.post("/v1/red-packets", &sam, second).await;
     refused.assert_problem(422, "invalid");
     assert_eq!(service.balance("sam").await, 1_000);

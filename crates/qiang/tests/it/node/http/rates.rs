@@ -1,4 +1,4 @@
-//! How much users and addresses may ask for.
+//! Rate limits of users and addresses.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use crate::node::http::common::{Reply, Service, call};
 use qiang::config::{Config, ForwardedHeader, LimitsConfig};
 use serde_json::json;
 
-/// A service that limits one thing: so many at once, and one more a minute or a second.
+/// A service with one limit: a burst, and one more request per second or minute.
 async fn limited(adjust: impl FnOnce(&mut LimitsConfig)) -> Service {
     Service::start_with(|config, _| adjust(&mut config.limits)).await
 }
@@ -49,7 +49,7 @@ async fn a_user_claims_so_often() {
     assert_eq!(service.claim(&id, "ann").await.status, 200);
     let third = service.claim(&id, "ann").await;
     assert_limited(&third, "throttled", "claims-of-user", 2);
-    // Another campaign, and another kind of claim, are the same user's.
+    // Another campaign and another kind of claim count for the same user.
     let sale = service.sale(9, |_| ()).await;
     let ann = service.token("ann", "claim");
     for what in ["orders", "tickets"] {
@@ -57,7 +57,7 @@ async fn a_user_claims_so_often() {
         reply.assert_problem(429, "throttled");
     }
     assert_eq!(service.claim(&id, "bob").await.status, 201);
-    // What it says is true: then there is one more.
+    // After the announced time, one more claim passes.
     tokio::time::sleep(Duration::from_millis(1_050)).await;
     assert_eq!(service.claim(&id, "ann").await.status, 200);
     let metrics = call(service.addr, "GET", "/metrics", None, &[], None).await;
@@ -86,7 +86,7 @@ async fn an_address_claims_so_often() {
     }
     let fourth = service.claim(&id, "dan").await;
     assert_limited(&fourth, "address-throttled", "claims-of-address", 3);
-    // Nobody has to be somebody for it.
+    // The limit of addresses also counts requests without a token.
     let path = format!("/v1/red-packets/{id}/claims");
     let nobody = call(service.addr, "POST", &path, None, &[], None).await;
     nobody.assert_problem(429, "address-throttled");
@@ -143,7 +143,7 @@ async fn an_address_reads_so_often_with_whatever_token() {
     service.stop().await;
 }
 
-/// Reads that are answered, with these headers one after the other, where an address may read once.
+/// Reads once with each of these header values, with a limit of one read per address. Returns which reads passed.
 async fn read_from(
     adjust: impl FnOnce(&mut Config),
     name: &'static str,
@@ -198,7 +198,7 @@ async fn a_trusted_proxy_says_who_it_asks_for() {
     };
     let answered = read_from(trusting, "x-forwarded-for", &CLIENTS).await;
     assert_eq!(answered, [true, true, false, true]);
-    // By one header alone: proxies pass on what clients write into others.
+    // Only the configured header counts: proxies pass on any other header that clients send.
     let answered = read_from(
         trusting,
         "forwarded",

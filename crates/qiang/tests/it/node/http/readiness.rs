@@ -20,16 +20,16 @@ use qiang_core::{
 };
 use serde_json::json;
 
-/// What a partition does with a probe.
+/// Reaction of a partition to a probe.
 #[derive(Clone)]
 enum Does {
     Answer(Result<Probed, EngineError>),
     Hang,
-    /// Nothing: it is known to have stopped.
+    /// Has stopped, and is not probed.
     Stopped,
 }
 
-/// An engine of several partitions, which takes claims and answers none.
+/// An engine of several partitions. It accepts claims and never answers them.
 #[derive(Default)]
 struct Parts {
     does: Mutex<Vec<Does>>,
@@ -135,7 +135,7 @@ fn ready() -> Does {
 }
 
 fn failing() -> Does {
-    let reason = "nobody is there".to_owned();
+    let reason = "no server answers".to_owned();
     Does::Answer(Err(EngineError::Unavailable { reason }))
 }
 
@@ -155,7 +155,7 @@ async fn a_node_is_ready_while_it_can_serve_any_partition() {
     );
     let one = |n, status, reason| json!({ "partition": n, "status": status, "reason": reason });
     let listed = json!([
-        one(1, "not_ready", "nobody is there"),
+        one(1, "not_ready", "no server answers"),
         one(2, "not_ready", "lost"),
         one(3, "degraded", "no replica"),
         one(4, "not_ready", "it does not answer the probe"),
@@ -196,7 +196,7 @@ async fn a_node_is_ready_while_it_can_serve_any_partition() {
     service.stop().await;
 }
 
-/// It serves all the same: campaigns open and end by one clock.
+/// A node is ready although its clock differs from the engine's: campaigns open and end by the engine's clock.
 #[tokio::test]
 async fn a_clock_that_differs_from_the_engines_is_named() {
     let (service, parts) = start(vec![ready()]).await;
@@ -224,22 +224,19 @@ async fn a_node_that_can_serve_none_is_not_ready() {
         let (service, parts) = start(vec![failing(), does]).await;
         let reply = get(&service, "/readyz").await;
         let said = (reply.status, reply.text("status"), reply.text("reason"));
-        let expected = (503, "not_ready".to_owned(), "nobody is there".to_owned());
+        let expected = (503, "not_ready".to_owned(), "no server answers".to_owned());
         assert_eq!(said, expected);
-        // A moment later it is looked at anew.
+        // A later probe finds the partitions ready.
         *parts.does.lock() = vec![ready(), ready()];
         let until = Instant::now() + Duration::from_secs(60);
         while get(&service, "/readyz").await.text("status") != "ready" {
-            assert!(
-                Instant::now() < until,
-                "it is not found out that it is ready"
-            );
+            assert!(Instant::now() < until, "the node does not become ready");
         }
         service.stop().await;
     }
 }
 
-/// What a worker is like whose settlement of some partitions is stuck.
+/// Gauges of a worker with some partitions that cannot settle.
 struct Settling {
     stuck: Mutex<Vec<u16>>,
 }
@@ -269,7 +266,7 @@ impl Gauges for Settling {
     }
 }
 
-/// A partition whose settlement is stuck makes a worker no less ready for the others.
+/// A worker stays ready for other partitions while one partition cannot settle.
 #[tokio::test]
 async fn a_worker_is_ready_while_it_can_settle_any_partition() {
     let stuck = Mutex::new(vec![1]);
@@ -296,7 +293,7 @@ async fn a_worker_is_ready_while_it_can_settle_any_partition() {
     worker.shutdown(async { Ok(()) }).await.unwrap();
 }
 
-/// A claim goes with its client: what was not sent to the engine's servers by then is not decided.
+/// A claim ends with its client's connection. If it was not sent to the engine's servers yet, it is not decided.
 #[tokio::test]
 async fn a_client_that_goes_abandons_its_claim() {
     let service = Service::start().await;
@@ -312,7 +309,7 @@ async fn a_client_that_goes_abandons_its_claim() {
     let until = Instant::now() + Duration::from_secs(60);
     let wait = async |so: &dyn Fn(&[Answer<Claimed>]) -> bool| {
         while !so(&parts.claims.lock()) {
-            assert!(Instant::now() < until, "it does not come");
+            assert!(Instant::now() < until, "the engine does not see the change");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };

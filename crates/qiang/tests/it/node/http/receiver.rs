@@ -1,5 +1,5 @@
-//! An endpoint of a webhook, as somebody else has it: signatures are checked by another implementation, and what came
-//! before is thrown away.
+//! A webhook endpoint of another party: another implementation checks signatures, and events that came before are
+//! dropped.
 #![allow(
     dead_code,
     reason = "the tests of the program include this file and use other parts of it"
@@ -23,36 +23,36 @@ use tokio::{
     task::{JoinHandle, JoinSet},
 };
 
-/// How a request is answered.
+/// Answer to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// With this status.
+    /// This status.
     Status(u16),
-    /// With 200, and after so long.
+    /// Status 200, after this time.
     Late(Duration),
 }
 
 #[derive(Default)]
 struct Inner {
-    /// What events are signed with, once it is known.
+    /// Secret of the signatures, once it is known.
     secret: Mutex<String>,
-    /// Answers that are not 200, and to which request, from 1.
+    /// Answers by number of the request, from 1.
     answers: Mutex<HashMap<usize, Answer>>,
-    /// How all requests are answered that no answer is kept for.
+    /// Answer to all other requests; `None` is 200.
     usual: Mutex<Option<u16>>,
     /// A campaign whose events are answered 503.
     refused: Mutex<Option<String>>,
     received: Mutex<Received>,
 }
 
-/// What has come.
+/// Requests and events that arrived.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Received {
     /// Requests.
     pub(crate) requests: usize,
-    /// Events that were taken, each once, in the order in which they came first: id and body.
+    /// Accepted events without duplicates, in order of first arrival: id and body.
     pub(crate) events: Vec<(String, Value)>,
-    /// Events that were taken and came again.
+    /// Accepted events that came before.
     pub(crate) duplicates: usize,
     bodies: HashMap<String, Value>,
 }
@@ -100,17 +100,17 @@ impl Receiver {
         secret.clone_into(&mut self.inner.secret.lock().unwrap());
     }
 
-    /// Answers the `nth` request from the beginning so.
+    /// Sets the answer to the `nth` request.
     pub(crate) fn answer(&self, nth: usize, answer: Answer) {
         self.inner.answers.lock().unwrap().insert(nth, answer);
     }
 
-    /// Answers all requests so from here on.
+    /// Sets the answer to all requests from now on.
     pub(crate) fn answer_all(&self, status: u16) {
         *self.inner.usual.lock().unwrap() = Some(status);
     }
 
-    /// Refuses the events of this campaign from here on, and of no other.
+    /// Refuses the events of only this campaign from now on.
     pub(crate) fn refuse(&self, campaign: Option<&str>) {
         *self.inner.refused.lock().unwrap() = campaign.map(str::to_owned);
     }
@@ -127,14 +127,14 @@ impl Receiver {
         self.inner.received.lock().unwrap().events.len()
     }
 
-    /// Breaks all connections off, and listens no more.
+    /// Closes the listener and breaks all connections.
     pub(crate) fn kill(&mut self) {
         if let Some(serving) = self.serving.take() {
             serving.abort();
         }
     }
 
-    /// Listens again, where it did. Somebody else may have had the port meanwhile, for a connection of theirs.
+    /// Listens again on the same address. Another process may use the port for a moment, for a connection of its own.
     pub(crate) async fn start_again(&mut self) {
         for _ in 0..500 {
             if let Ok(listener) = TcpListener::bind(self.addr).await {
@@ -142,13 +142,13 @@ impl Receiver {
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        panic!("{} is somebody else's now", self.addr);
+        panic!("{} is in use by another process", self.addr);
     }
 
     fn serve(&mut self, listener: TcpListener) {
         let inner = Arc::clone(&self.inner);
         self.serving = Some(tokio::spawn(async move {
-            // Dropped with the task, it breaks the connections off.
+            // The connections break when the task drops this set.
             let mut connections = JoinSet::new();
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
@@ -179,7 +179,7 @@ async fn take(
     let checked = standardwebhooks::Webhook::new(&secret).unwrap();
     let header = |name: &str| head.headers[name].to_str().unwrap().to_owned();
     let id = header("webhook-id");
-    // Not `verify`, which asks for the present time: that of a test may be another.
+    // Not `verify`, which compares with the present time. The time of a test may differ.
     let timestamp = header("webhook-timestamp").parse().unwrap();
     let signature = checked.sign(&id, timestamp, &body).unwrap();
     let given = header("webhook-signature");
@@ -211,7 +211,7 @@ async fn take(
         let mut received = inner.received.lock().unwrap();
         match received.bodies.insert(id.clone(), body.clone()) {
             Some(before) => {
-                assert_eq!(before, body, "{id} was another event before");
+                assert_eq!(before, body, "the event {id} has changed");
                 received.duplicates += 1;
             }
             None => received.events.push((id, body)),

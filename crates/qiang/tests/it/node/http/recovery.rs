@@ -1,4 +1,4 @@
-//! What a repetition or a restart finishes, what acknowledgement levels are told, and an engine in trouble.
+//! Work that a retry or a restart finishes, reported acknowledgement levels, and failing engines.
 
 use std::{
     sync::Arc,
@@ -24,10 +24,10 @@ use qiang_core::{
 };
 use serde_json::json;
 
-/// Nothing here takes that long.
+/// Maximum wait. No step takes this long.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// An engine that takes no commands, as if the process had ended just before.
+/// An engine that accepts no commands, as if the process had just ended.
 struct Deaf(Arc<dyn Engine>);
 
 impl Engine for Deaf {
@@ -54,8 +54,8 @@ impl Engine for Deaf {
     }
 }
 
-/// A service whose engine opens nothing, and a packet of sam's that is a draft there, as a process leaves it that dies
-/// between the ledger's commit and the engine's.
+/// A service with an engine that opens nothing, and a draft packet of sam. A process that dies between the commits of
+/// ledger and engine leaves such a draft.
 async fn with_a_draft() -> (Service, CampaignId) {
     let ledger: Mutex<Option<Arc<dyn Ledger>>> = Mutex::new(None);
     let service = Service::start_with(|_, backend| {
@@ -69,7 +69,7 @@ async fn with_a_draft() -> (Service, CampaignId) {
         id: CampaignId::new(id_at(now)).unwrap(),
         owner: UserId::new("sam").unwrap(),
         title: "draft".to_owned(),
-        // Open at any time: the service has a clock of its own.
+        // Open at any time, because the service has its own clock.
         window: Window::new(Timestamp::default(), now.plus_millis(100_000_000_000)).unwrap(),
         ack: AckLevel::Fsync,
         requirements: Requirements::default(),
@@ -88,7 +88,7 @@ async fn with_a_draft() -> (Service, CampaignId) {
     (service, id)
 }
 
-/// Waits until a packet is no draft any more.
+/// Waits until a packet is not a draft.
 async fn opened(service: &Service, id: CampaignId) {
     let (until, sam) = (Instant::now() + PATIENCE, service.token("sam", "send"));
     loop {
@@ -101,7 +101,7 @@ async fn opened(service: &Service, id: CampaignId) {
     }
 }
 
-/// An engine that takes commands, and never answers one.
+/// An engine that accepts commands and never answers them.
 struct Silent(Arc<dyn Engine>, Arc<Mutex<Vec<Answer<Reply>>>>);
 
 impl Engine for Silent {
@@ -138,10 +138,10 @@ async fn a_node_serves_while_a_draft_hangs() {
         backend.ports.engine = Arc::new(Silent(backend.ports.engine.clone(), asked.clone()));
     });
     let service = tokio::time::timeout(PATIENCE, starting).await;
-    let service = service.expect("the start waits for no draft");
+    let service = service.expect("the start does not wait for drafts");
     let until = Instant::now() + PATIENCE;
     while asked.lock().is_empty() {
-        assert!(Instant::now() < until, "it is opened");
+        assert!(Instant::now() < until, "the draft is not opened");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     for path in ["/healthz", "/readyz"] {
@@ -158,7 +158,7 @@ async fn a_packet_that_was_paid_for_is_opened_at_the_next_start() {
     assert_eq!(service.balance("sam").await, 0); // in escrow
     let seen = service.get(&format!("/v1/red-packets/{id}"), &sam).await;
     assert_eq!(seen.json()["state"]["phase"], json!("draft"));
-    // The engine has never heard of it, but it exists: nobody is to be told that it does not.
+    // The engine does not know the packet, but it exists. So the answer is not 404.
     let path = format!("/v1/red-packets/{id}/claims");
     let early = service.act(&path, &service.token("ann", "claim")).await;
     early.assert_problem(503, "unavailable");
@@ -205,7 +205,7 @@ async fn a_draft_that_cannot_be_opened_keeps_no_node_from_starting() {
 #[tokio::test]
 async fn a_grant_says_the_level_it_reached() {
     let service = Service::start().await;
-    // Where the file is written anyway, less than its write is never told.
+    // The file is written in any case, so no lower level is reported.
     for (asked, reached) in [
         ("memory", "fsync"),
         ("fsync", "fsync"),
@@ -287,7 +287,7 @@ async fn one_key_sent_many_times_at_once_makes_one_packet() {
     assert_eq!(service.balance("sam").await, 9_000);
 }
 
-/// An engine in trouble.
+/// An engine that fails with this error.
 struct Ailing(EngineError);
 
 impl Engine for Ailing {
@@ -367,7 +367,7 @@ impl EventLog for Half {
         if partition == PartitionId(0) {
             return self.0.head(partition).await;
         }
-        let reason = "nobody is there".to_owned();
+        let reason = "no server answers".to_owned();
         Err(LedgerError::Unavailable { reason })
     }
     async fn read(

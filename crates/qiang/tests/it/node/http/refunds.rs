@@ -1,10 +1,10 @@
-//! What is left of a red packet goes back to its sender when the configuration says so.
+//! The rest of a red packet returns to its sender at the configured time.
 
 use crate::node::http::common::Service;
 use serde_json::json;
 
-/// A packet that names no end is refunded after `packets.refund_after_ms`, at that millisecond; one that names an end,
-/// at its end. Neither is refunded again, by time or by a restart.
+/// A packet without an end is refunded exactly after `packets.refund_after_ms`, and a packet with an end at its end.
+/// Neither is refunded twice, by time or by a restart.
 #[tokio::test]
 async fn a_packet_without_an_end_is_refunded_after_a_while() {
     let hour = |config: &mut qiang::config::Config| config.packets.refund_after_ms = 3_600_000;
@@ -44,7 +44,7 @@ async fn a_packet_without_an_end_is_refunded_after_a_while() {
     service.stop().await;
 }
 
-/// Waits for what a tick makes so.
+/// Waits for the effect of a tick.
 async fn settle(is_so: impl AsyncFn() -> bool) {
     for _ in 0..200 {
         if is_so().await {
@@ -52,5 +52,5 @@ async fn settle(is_so: impl AsyncFn() -> bool) {
         }
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
-    panic!("it has not come to that");
+    panic!("the expected state is not reached");
 }

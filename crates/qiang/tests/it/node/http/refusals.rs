@@ -1,4 +1,4 @@
-//! What is refused: tokens that do not hold, scopes that are missing, input that cannot be.
+//! Refusals: invalid tokens, missing scopes, impossible input.
 
 use crate::node::http::common::{
     SECRET, START_MS, Service, call, packet, paid, sale, send, sign, sign_with,

@@ -1,4 +1,4 @@
-//! The id of a request: the client's own or a fresh one, in the response and in problem details.
+//! Request ids: from the client, or a new one, in the response and in problem details.
 
 use crate::node::http::common::{Reply, Service, call};
 
@@ -24,7 +24,7 @@ async fn every_answer_has_the_id_of_its_request() {
     ];
     for (path, token, status) in cases {
         let reply = ask(&service, Some("edge-1:a/b+c=@_."), path, token).await;
-        // The first claim is granted once; a repetition is the same grant.
+        // The first claim is granted once. A retry gets the same grant.
         assert!([status, 200].contains(&reply.status), "{path} {reply:?}");
         assert_eq!(reply.header("x-request-id"), "edge-1:a/b+c=@_.");
         let fresh = ask(&service, None, path, token).await;

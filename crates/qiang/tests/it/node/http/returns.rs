@@ -52,7 +52,7 @@ impl Case {
             .await
     }
 
-    /// Minor units that were ever owed.
+    /// Total of refunds due for the order, in minor units.
     async fn due(&self) -> Value {
         let path = format!("{}/refunds", self.order);
         let seen = self.service.get(&path, &self.ann).await.json();
@@ -144,7 +144,7 @@ async fn units_are_returned_once_per_key() {
     case.service.stop().await;
 }
 
-/// A buyer has a key of the same name as the seller: they are two.
+/// Buyer and seller use a key of the same name: these are two keys.
 #[tokio::test]
 async fn keys_of_two_callers_are_two_returns() {
     let case = Case::new().await;
@@ -155,7 +155,7 @@ async fn keys_of_two_callers_are_two_returns() {
         let seen = reply.json()["returned_quantity"].clone();
         assert_eq!(seen, json!(returned), "{reply:?}");
     }
-    // Later the buyer returns no more, and a retry is answered as before.
+    // After the return period the buyer cannot return more. A retry gets its first answer.
     assert_eq!(case.due().await, json!(1_000));
     case.service.clock.advance_ms(RETURN_MS as i64);
     for (key, status) in [("k", 200), ("l", 403)] {

@@ -1,5 +1,5 @@
-//! The table of operations in docs/integrate/tokens.md is what the document says, and what a service does: every
-//! operation, with every single scope.
+//! The table of operations in docs/integrate/tokens.md agrees with the document, and with the service: every operation,
+//! with every single scope.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +7,15 @@ use crate::node::http::common::{Reply, Service, call};
 use qiang_api::Scope;
 use serde_json::{Value, json};
 
-/// A line of the table: operations, about something of somebody.
+/// A row of the table: operations, and the owner of their subject.
 struct Row {
     operations: Vec<String>,
     whose: String,
-    /// One of these is needed; any token does if there is none.
+    /// Scopes of which one is needed. If there are none, any token is enough.
     scopes: Vec<String>,
     /// Whether no token is needed.
     is_public: bool,
-    /// What others are answered.
+    /// The answer to other tokens.
     refusal: String,
 }
 
@@ -43,7 +43,7 @@ fn table() -> Vec<Row> {
     rows.map(row).collect()
 }
 
-/// What stands between backticks.
+/// The texts between backticks.
 fn quoted(cell: &str) -> Vec<String> {
     cell.split('`')
         .skip(1)
@@ -52,7 +52,7 @@ fn quoted(cell: &str) -> Vec<String> {
         .collect()
 }
 
-/// Operations of the document by their names: method, path and what is said of it.
+/// Operations of the document by name: method, path and description.
 fn operations() -> BTreeMap<String, (String, String, Value)> {
     let document = qiang_api::document();
     let mut all = BTreeMap::new();
@@ -99,7 +99,7 @@ fn the_document_says_what_the_table_says() {
     assert_eq!(said, BTreeMap::new(), "the document has no such operation");
 }
 
-/// Whether a token with one scope has what is needed.
+/// Whether a token with the scope `held` has the scope `needed`.
 fn suffices(held: &str, needed: &str) -> bool {
     let of_users = ["claim", "send"];
     match held {
@@ -109,11 +109,12 @@ fn suffices(held: &str, needed: &str) -> bool {
     }
 }
 
-/// What `sam` asks for, and what others have.
+/// Things of `sam`, and of other users.
 struct Things {
     packets: [String; 2],
     sales: [String; 2],
-    /// `sam`'s; of `sam`'s sale; somebody's of somebody. Each was paid by a payment of the same name.
+    /// An order of `sam`, an order of `sam`'s sale, and an order without relation to `sam`. Each was paid by a payment
+    /// of the same name.
     orders: [String; 3],
     deposits: [String; 2],
 }
@@ -260,7 +261,7 @@ async fn every_operation_takes_the_scopes_of_the_table_alone() {
                     assert!(!refused.contains(&&*problem), "{place}");
                     continue;
                 }
-                // What somebody may see is refused to nobody as if it was not there.
+                // A token with `read:any` may see the subject, so its refusal is 403 and not 404.
                 let refusal = match *held {
                     "read:any" if row.refusal == "404" => "403",
                     _ => &row.refusal,

@@ -1,4 +1,4 @@
-//! The tests that docs/operate/security.md names.
+//! docs/operate/security.md names existing tests.
 
 use std::{fs, path::Path};
 

@@ -1,4 +1,4 @@
-//! Sessions of browsers: a token in a cookie.
+//! Browser sessions: a token in a cookie.
 
 use crate::node::http::common::{Reply, Service, call, packet, sign};
 use qiang_core::ports::Clock as _;
@@ -53,7 +53,7 @@ async fn a_token_becomes_a_cookie_and_the_cookie_stands_for_it() {
     assert_eq!(sent.status, 201, "{sent:?}");
     assert_eq!(sent.text("sender"), "sam");
 
-    // A token that is sent counts, and not the cookie beside it.
+    // A bearer token takes precedence over the cookie.
     let other = service.token("tim", "");
     let seen = call(
         service.addr,
@@ -72,7 +72,7 @@ async fn a_token_becomes_a_cookie_and_the_cookie_stands_for_it() {
         ended.header("set-cookie"),
         "qiang=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax"
     );
-    // It ends with its token.
+    // The session ends with its token.
     service.clock.advance_ms(3_700_000);
     let late = call(service.addr, "GET", "/v1/session", None, &with, None).await;
     late.assert_problem(401, "unauthenticated");
@@ -115,7 +115,7 @@ async fn what_other_sites_have_a_browser_send_is_refused() {
         let granted = from(&[headers]).await;
         assert!([200, 201].contains(&granted.status), "{granted:?}");
     }
-    // Looking is harmless.
+    // A read has no effect, so it is allowed.
     let path = format!("/v1/red-packets/{id}");
     let cross = [
         ("Cookie", cookie.as_str()),
@@ -140,7 +140,7 @@ async fn over_tls_the_cookie_is_for_this_host_alone() {
     let seen = [tls, ("Cookie", secure.as_str())];
     let seen = call(service.addr, "GET", "/v1/session", None, &seen, None).await;
     assert_eq!(seen.text("user"), "ann");
-    // A sister's host can set a cookie of the other name.
+    // Another host of the same site can set a cookie of this name.
     let planted = format!("qiang={token}");
     let planted = [tls, ("Cookie", planted.as_str())];
     let planted = call(service.addr, "GET", "/v1/session", None, &planted, None).await;
@@ -167,7 +167,7 @@ async fn a_session_begins_with_a_token_that_fits_into_a_cookie() {
     service.stop().await;
 }
 
-/// A token may name any time at which it ends, where its lifetime has no bound.
+/// Without a limit of lifetimes, a token may have any time as its end.
 #[tokio::test]
 async fn a_session_that_ends_beyond_the_calendar_is_shown() {
     let service = Service::start_with(|config, _| config.auth.lifetime_s_max = 0).await;

@@ -1,4 +1,4 @@
-//! The numbers of a campaign as caches and browsers ask for them.
+//! Conditional requests for the numbers of a campaign, as caches and browsers send them.
 
 use std::{
     sync::{
@@ -49,7 +49,7 @@ async fn what_has_not_changed_is_not_sent_again() {
         assert_eq!(again.body.is_empty(), status == 304);
     }
 
-    // The time alone changes no tag; a grant does.
+    // Time alone changes no tag. A grant does.
     service.clock.advance_ms(5_000);
     let later = state(&service, &id, &[]).await;
     assert_ne!(later.json()["now"], first.json()["now"]);
@@ -64,7 +64,7 @@ async fn what_has_not_changed_is_not_sent_again() {
     assert_eq!(changed.json()["granted"], 1);
 }
 
-/// Asks again with a tag that was seen before.
+/// Repeats a request with the tag of an earlier answer.
 async fn again(service: &Service, path: &str, user: &str, tag: &str) -> Reply {
     let (token, tags) = (service.token(user, "claim"), [("if-none-match", tag)]);
     call(service.addr, "GET", path, Some(&token), &tags, None).await
@@ -73,7 +73,7 @@ async fn again(service: &Service, path: &str, user: &str, tag: &str) -> Reply {
 #[tokio::test]
 async fn a_sale_that_has_not_changed_is_not_sent_again() {
     let service = Service::start().await;
-    // A text of a user may look like the field that a tag passes over.
+    // A text of a user may look like the field that the tag ignores.
     let title = r#""now":"x","now":"y"#;
     let id = service.sale(5, |body| body["title"] = title.into()).await;
     let path = format!("/v1/sales/{id}");
@@ -90,7 +90,7 @@ async fn a_sale_that_has_not_changed_is_not_sent_again() {
         assert_eq!(reply.body.is_empty(), status == 304);
         assert_eq!(reply.header("content-type").is_empty(), status == 304);
     }
-    // What changes is sent again: numbers, and each text.
+    // A change of numbers or texts is sent again.
     let ann = service.token("ann", "claim");
     assert_eq!(
         service.act(&format!("{path}/orders"), &ann).await.status,
@@ -118,7 +118,7 @@ async fn a_sale_that_has_not_changed_is_not_sent_again() {
     service.stop().await;
 }
 
-/// A tag stands for what its caller was shown, and for nothing that somebody else may see.
+/// A tag covers only the fields that its caller was shown.
 #[tokio::test]
 async fn a_tag_of_a_packet_is_of_what_its_caller_sees() {
     let service = Service::start().await;
@@ -156,10 +156,10 @@ async fn a_tag_of_a_packet_is_of_what_its_caller_sees() {
     service.stop().await;
 }
 
-/// What is asked of an engine, and where the answer goes.
+/// A query of an engine, and the sender of its answer.
 type Question = (CampaignId, Answer<Option<Tally>>);
 
-/// An engine that answers no question about numbers before it is let.
+/// An engine that holds queries of numbers until the test answers them.
 struct Held(Arc<dyn Engine>, Arc<Mutex<Vec<Question>>>);
 
 impl Engine for Held {
@@ -188,7 +188,7 @@ impl Engine for Held {
     }
 }
 
-/// What has changed nothing is no change that may have happened: whoever reads comes again.
+/// A read without an answer had no effect, so it is `overloaded`. A change without an answer may have had one.
 #[tokio::test]
 async fn a_read_that_takes_too_long_is_overloaded_and_a_change_uncertain() {
     let asked = Arc::<Mutex<Vec<Question>>>::default();
@@ -199,7 +199,7 @@ async fn a_read_that_takes_too_long_is_overloaded_and_a_change_uncertain() {
     })
     .await;
     let operator = service.operator();
-    // It is made, and the answer waits for its numbers.
+    // The sale is created, and the answer waits for its numbers.
     let made = service
         .post("/v1/sales", &operator, crate::node::http::common::sale(5))
         .await;
@@ -218,7 +218,7 @@ async fn a_read_that_takes_too_long_is_overloaded_and_a_change_uncertain() {
     service.stop().await;
 }
 
-/// On Redis each question is a call of a script on the primary, and anybody may ask.
+/// On Redis, each query is a script call on the primary, and any user may cause one.
 #[tokio::test]
 async fn a_crowd_of_readers_asks_the_engine_once_at_a_time() {
     const READERS: usize = 40;
@@ -232,7 +232,7 @@ async fn a_crowd_of_readers_asks_the_engine_once_at_a_time() {
     let times = AtomicUsize::new(0);
     let answers = async {
         loop {
-            // Meanwhile the others ask as well.
+            // The other readers send their requests during this pause.
             tokio::time::sleep(Duration::from_millis(300)).await;
             let questions = std::mem::take(&mut *asked.lock());
             for (campaign, answer) in questions {
@@ -248,7 +248,7 @@ async fn a_crowd_of_readers_asks_the_engine_once_at_a_time() {
     };
     let replies = tokio::select! {
         replies = crowd => replies,
-        () = answers => unreachable!("it goes on for ever"),
+        () = answers => unreachable!("the loop does not end"),
     };
     for reply in replies {
         assert_eq!((reply.status, &reply.json()["remaining"]), (200, &5.into()));

@@ -1,4 +1,4 @@
-//! The stock of a sale is raised and lowered over HTTP.
+//! Changes of a sale's stock over HTTP.
 
 use crate::node::http::common::{Service, sale};
 use serde_json::{Value, json};
@@ -48,7 +48,7 @@ async fn the_stock_of_a_sale_is_changed() {
     service.stop().await;
 }
 
-/// 2^53 − 1 is the largest whole number that JavaScript counts to one by one.
+/// 2^53 − 1 is the largest integer that JavaScript represents exactly with all smaller ones.
 #[tokio::test]
 async fn the_largest_stock_is_exact_in_json() {
     const MOST: u64 = 9_007_199_254_740_991;

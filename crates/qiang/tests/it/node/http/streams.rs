@@ -1,4 +1,4 @@
-//! How many live streams one client may have open.
+//! Limits of live streams per client.
 
 use std::time::{Duration, Instant};
 
@@ -86,9 +86,9 @@ async fn an_address_has_so_many_streams_of_all_kinds() {
         let refused = ask(&service, path, headers).await;
         assert_refused(&refused, "streams-of-address", 3);
     }
-    // Other addresses have streams of their own.
+    // Other addresses have their own streams.
     drop(open(&service, &events, &[("X-Forwarded-For", "198.51.100.2")]).await);
-    // One that ends makes room for one.
+    // A stream that ends makes room for another.
     drop(first);
     let begun = Instant::now();
     while now(&service, &events, &[from]).await.status == 429 {
@@ -102,7 +102,7 @@ async fn an_address_has_so_many_streams_of_all_kinds() {
     service.stop().await;
 }
 
-/// Asks for a campaign's events without a stream: it ends by itself.
+/// Requests a campaign's events without a stream. The answer ends at once.
 async fn now(service: &Service, path: &str, headers: &[(&str, &str)]) -> Reply {
     call(service.addr, "GET", path, None, headers, None).await
 }
@@ -128,7 +128,7 @@ async fn a_user_has_so_many_streams_and_a_service_as_many_as_it_needs() {
     service.stop().await;
 }
 
-/// Addresses without limits have none of streams either.
+/// Addresses without limits have no limit of streams.
 #[tokio::test]
 async fn own_addresses_have_as_many_streams_as_there_are() {
     let service = Service::start_with(|config, _| {

@@ -1,4 +1,4 @@
-//! Input that means the same in another form is refused: one request, one form.
+//! Strict input: each request has one valid form.
 
 use crate::node::http::common::{Reply, Service, call, packet, sale, send};
 use bytes::Bytes;
@@ -56,7 +56,7 @@ async fn ids_have_one_form() {
     let get = async |path: String| service.get(&path, &token).await;
     assert_eq!(get(format!("/v1/sales/{id}")).await.status, 200);
     assert_eq!(get(format!("/v1/orders/{order}")).await.status, 200);
-    // Capitals do not matter (RFC 9562, 4): the answer has small letters.
+    // Capital letters make no difference (RFC 9562, section 4). The answer has small letters.
     let (capitals, plain) = (id.to_uppercase(), id.replace('-', ""));
     let seen = get(format!("/v1/sales/{capitals}")).await;
     assert_eq!((seen.status, seen.text("id")), (200, id.clone()));
@@ -95,7 +95,7 @@ async fn ids_have_one_form() {
         .await
         .text("id");
     let audit = service.act("/v1/audits", &token).await.text("id");
-    // Both reads are to see the same state.
+    // Both reads must see the same state.
     while get(format!("/v1/audits/{audit}")).await.text("status") == "running" {
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }

@@ -1,4 +1,4 @@
-//! Window, limit, price and admission of a sale are changed over HTTP.
+//! Changes of a sale's window, limit, price and admission over HTTP.
 
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ async fn the_terms_of_a_sale_are_changed() {
     order("ann", "m", 1)
         .await
         .assert_problem(409, "limit-reached");
-    // What it says of itself, at once, and to those who have it cached.
+    // The sale shows the new values at once, also in cached reads.
     let seen = service.get(&path, &service.token("ann", "")).await.json();
     assert_eq!(seen["unit_price"]["amount"], json!(700));
     let state = format!("/v1/campaigns/{id}/state");
@@ -109,8 +109,8 @@ async fn the_terms_of_a_sale_are_changed() {
     service.stop().await;
 }
 
-/// Two people edit one sale at once: what they change in different fields is all there, and of one field one of the
-/// values is.
+/// Two users edit one sale at once. Changes of different fields are all kept. A field that both change has one of the
+/// two values.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_people_who_edit_at_once_lose_no_field() {
     let service = Service::start().await;

@@ -1,4 +1,4 @@
-//! What else goes by the window and the limit of a sale follows when they are changed: tickets, invitations, lines.
+//! Features that depend on a sale's window and limit follow their changes: tickets, invitations, queues.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use crate::node::http::common::{Reply, Service};
 use qiang::config::ChallengeKind;
 use serde_json::{Value, json};
 
-/// The service's clock begins at 12:00.
+/// The service's clock starts at 12:00.
 const SOON: &str = "2026-11-21T12:00:30Z";
 const LATER: &str = "2026-11-21T13:00:00Z";
 
@@ -14,7 +14,7 @@ async fn change(service: &Service, sale: &str, terms: Value) {
     let path = format!("/v1/sales/{sale}");
     let changed = service.patch(&path, &service.operator(), terms).await;
     assert_eq!(changed.status, 200, "{changed:?}");
-    // The ledger has it, and what was read before that counts for a second.
+    // The ledger has the change. An earlier read counts for one more second.
     let listed = service.get("/v1/sales?all=true", &service.operator()).await;
     assert_eq!(listed.json()["settled"], json!(true), "{listed:?}");
     service.clock.advance_ms(1_000);
@@ -44,7 +44,7 @@ async fn tickets_are_made_from_the_present_start_on() {
     service.clock.advance_ms(30_000);
     assert_eq!(ticket("ann").await.status, 201);
 
-    // And it may be put off.
+    // The start may also move to a later time.
     let sale = service.sale(5, later).await;
     let ticket = async |user: &str| ask(&service, &sale, "tickets", user, json!({})).await;
     ticket("ann").await.assert_problem(409, "not-started");
@@ -79,14 +79,14 @@ async fn invitations_last_until_the_present_end() {
     change(&service, &sale, ends_at).await;
     let after = invite().await;
     assert_eq!(after["expires_at"], json!("2026-11-21T14:00:00.000Z"));
-    // The first ones expire as they say, though the sale goes on.
+    // The first invitations expire at their own time, although the sale continues.
     service.clock.advance_ms(3_600_000);
     order("bob", &before)
         .await
         .assert_problem(403, "invitation-invalid");
     assert_eq!(order("bob", &after).await.status, 201);
     service.clock.advance_ms(3_600_000);
-    // Who holds a grant hears of it behind the end as well.
+    // A user with a grant gets it again after the end.
     assert_eq!(order("bob", &after).await.status, 200);
     service.stop().await;
 }

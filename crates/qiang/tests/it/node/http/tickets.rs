@@ -1,4 +1,4 @@
-//! Campaigns that ask for grab tickets: nothing to claim with before the start, and nothing to hand on.
+//! Campaigns that require grab tickets: no ticket before the start, and no ticket of another user.
 
 use std::sync::Arc;
 
@@ -24,13 +24,13 @@ async fn without_challenge() -> Service {
     Service::start_with(|config, _| config.tickets.challenge = ChallengeKind::None).await
 }
 
-/// Asks for a ticket of a sale.
+/// Requests a ticket of a sale.
 async fn ask(service: &Service, sale: &str, user: &str) -> Reply {
     let path = format!("/v1/sales/{sale}/tickets");
     service.act(&path, &service.token(user, "claim")).await
 }
 
-/// A ticket of a sale.
+/// Gets a ticket of a sale.
 async fn ticket(service: &Service, sale: &str, user: &str) -> String {
     let answer = ask(service, sale, user).await;
     assert_eq!(answer.status, 201, "{answer:?}");
@@ -80,7 +80,7 @@ async fn a_claim_needs_the_users_own_ticket_in_time() {
     refused("ann", Some(&good[1..]), "ticket-invalid").await;
     refused("eve", Some(&good), "ticket-of-another-user").await;
     refused("ann", Some(&of_other), "ticket-of-another-campaign").await;
-    // A bearer token is signed too, by the secret that the tickets' key is derived from.
+    // A bearer token is signed with the secret from which the tickets' key is derived. It is still no ticket.
     refused(
         "ann",
         Some(&service.token("ann", "claim")),
@@ -94,7 +94,7 @@ async fn a_claim_needs_the_users_own_ticket_in_time() {
     service.clock.advance_ms(LASTS_MS);
     refused("bob", Some(&bobs), "ticket-expired").await;
 
-    // Who is known to have a grant gets it again, without a ticket or with an old one.
+    // A user with a known grant gets it again, without a ticket or with an old one.
     for old in [None, Some(&*good)] {
         let again = order(&service, &sale, "ann", old).await;
         assert_eq!((again.status, again.body), (200, granted.body.clone()));
@@ -128,7 +128,7 @@ async fn there_is_no_ticket_before_the_start() {
         ticket(&service, &sale, "ann").await,
         ticket(&service, &sale, "bob").await,
     );
-    // A clock that was set back: the engine decides, whatever the ticket says.
+    // The clock was set back. The engine decides, regardless of the ticket's time.
     service.clock.advance_ms(-1);
     let early = order(&service, &sale, "ann", Some(&ann)).await;
     early.assert_problem(409, "not-started");
@@ -137,7 +137,7 @@ async fn there_is_no_ticket_before_the_start() {
     order(&service, &sale, "bob", Some(&bob))
         .await
         .assert_problem(409, "sold-out");
-    // Nobody works for a ticket in vain.
+    // A user gets no challenge whose ticket would be useless.
     ask(&service, &sale, "bob")
         .await
         .assert_problem(409, "sold-out");
@@ -184,12 +184,12 @@ async fn the_challenge_comes_first() {
     send(&ann, "x", &right)
         .await
         .assert_problem(403, "challenge-failed");
-    // Somebody else's work does not count.
+    // A solution counts only for the user of its challenge.
     let eve = service.token("eve", "claim");
     send(&eve, &nonce, &right)
         .await
         .assert_problem(403, "challenge-failed");
-    // A challenge is no ticket, and a ticket no challenge.
+    // A challenge is not accepted as a ticket, nor a ticket as a challenge.
     let claim = format!("/v1/red-packets/{packet}/claims");
     let as_ticket = [("grab-ticket", nonce.as_str())];
     let refused = call(service.addr, "POST", &claim, Some(&ann), &as_ticket, None).await;
@@ -197,7 +197,7 @@ async fn the_challenge_comes_first() {
     let got = send(&ann, &nonce, &right).await;
     assert_eq!(got.status, 201, "{got:?}");
     let ticket = got.text("ticket");
-    // One proof is one ticket, whenever it is sent and with whatever solution.
+    // A challenge gives one ticket, at any time and for any of its solutions.
     service.clock.advance_ms(1);
     let again = send(&ann, &nonce, &right).await;
     assert_eq!((again.status, again.json()), (201, got.json()));
@@ -224,7 +224,7 @@ async fn the_challenge_comes_first() {
     service.stop().await;
 }
 
-/// Asks for a word that is written on a picture, say.
+/// A challenge for a word, for example one in a picture.
 #[derive(Debug)]
 struct Word;
 
@@ -320,14 +320,14 @@ async fn nodes_with_one_key_take_each_others_tickets() {
         ticket(&one, &sale, "ann").await,
         ticket(&one, &sale, "bob").await,
     );
-    // Another process, whose clock is a little behind, on the same file; it did not create the campaign.
+    // Another process on the same file. Its clock is a little behind, and it did not create the campaign.
     one.clock.advance_ms(-5_000);
     let two = one.restart().await;
     assert_eq!(order(&two, &sale, "ann", Some(&ann)).await.status, 201);
     order(&two, &sale, "bob", None)
         .await
         .assert_problem(403, "ticket-missing");
-    // A key of its own, which the bearer tokens' secret says nothing about.
+    // A ticket secret is independent of the bearer tokens' secret.
     let own = |config: &mut qiang::config::Config| {
         config.auth.ticket_secret = Secret::new("t".repeat(32));
     };
@@ -338,9 +338,9 @@ async fn nodes_with_one_key_take_each_others_tickets() {
     three.stop().await;
 }
 
-/// The public half of a key pair, as `auth.public_key_file` has it.
+/// The public key in the format of `auth.public_key_file`.
 fn public_pem(pair: &Ed25519KeyPair) -> String {
-    // RFC 8410, 10.1: what stands before the 32 bytes of an Ed25519 key.
+    // RFC 8410, 10.1: the prefix of the 32 bytes of an Ed25519 key.
     let prefix = [48, 42, 48, 5, 6, 3, 43, 101, 112, 3, 33, 0];
     let der = [&prefix, pair.public_key().as_ref()].concat();
     let der = BASE64_STANDARD.encode(der);

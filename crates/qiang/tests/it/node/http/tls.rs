@@ -33,17 +33,17 @@ use tokio_rustls::{
     },
 };
 
-/// Longer than the node takes to see a changed file.
+/// Longer than the node needs to see a changed file.
 const SEEN_MAX: Duration = Duration::from_secs(20);
 
-/// A new certificate of its own for `localhost`, and its key, in PEM.
+/// A new self-signed certificate for `localhost`, and its key, in PEM.
 fn make() -> (CertificateDer<'static>, String, String) {
     let CertifiedKey { cert, signing_key } =
         rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     (cert.der().clone(), cert.pem(), signing_key.serialize_pem())
 }
 
-/// One in the files that the node reads.
+/// Writes a new certificate to the node's files.
 fn certify(folder: &Path) -> CertificateDer<'static> {
     let (certificate, pem, key) = make();
     fs::write(folder.join("certificate.pem"), pem).unwrap();
@@ -154,7 +154,7 @@ async fn both_protocols_are_spoken_over_tls() {
         let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
         assert_eq!(body["remaining"], 100);
     }
-    // Who speaks in the clear is not understood.
+    // A client without TLS gets no HTTP answer.
     let mut plain = TcpStream::connect(over.service.addr).await.unwrap();
     plain
         .write_all(b"GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n")
@@ -185,13 +185,13 @@ async fn a_crowd_claims_over_one_connection_while_the_node_stops() {
     statuses.sort_unstable();
     assert_eq!((statuses[0], statuses[99]), (201, 201));
     assert_eq!((statuses[100], statuses[119]), (409, 409));
-    // The connection is idle and open; a node that stops closes it.
+    // A node that stops closes open idle connections.
     over.service.stop().await;
     connection.await.unwrap().unwrap();
     drop(send);
 }
 
-/// A client cannot take all streams of a node with a few connections.
+/// A few connections of one client cannot use all streams of a node.
 #[tokio::test]
 async fn a_connection_has_so_many_live_streams() {
     let OverTls {
@@ -231,7 +231,7 @@ async fn a_connection_has_so_many_live_streams() {
     assert_eq!(refused.status(), 429);
     let policy = "\"streams-of-connection\";q=2;qiang-unit=\"streams\"";
     assert_eq!(header(&refused, "ratelimit-policy"), policy);
-    // Everything else is answered on it, and others have their own.
+    // Other requests on this connection are answered, and other connections have their own limit.
     let mut send = one.clone();
     let state = format!("/v1/campaigns/{sale}/state");
     let state = send.send_request(request("GET", &state, "")).await.unwrap();
@@ -275,7 +275,7 @@ async fn a_certificate_is_replaced_while_the_node_runs() {
     metric("0", &over.certificate).await;
     let (key_file, certificate_file) = ("key.pem", "certificate.pem");
     let write = |file: &str, text: &str| fs::write(over.folder.path().join(file), text).unwrap();
-    // A renewal writes one file after the other. The key alone is not the certificate's.
+    // A renewal writes one file after the other. The new key does not match the old certificate.
     let (fresh, certificate, key) = make();
     write(key_file, &key);
     metric("1", &over.certificate).await;
@@ -286,7 +286,7 @@ async fn a_certificate_is_replaced_while_the_node_runs() {
             .await
             .is_err()
     );
-    // Who is connected stays so.
+    // Open connections continue.
     assert_eq!(over_http1(old, &state).await.status(), 200);
     over.service.stop().await;
 }

@@ -1,5 +1,5 @@
-//! What is asked of tokens beside a signature: the key they name, their header, when they were issued and for how long;
-//! keys that are changed while the service runs, and tokens that are revoked.
+//! Checks of tokens beside the signature: key, header, time of issue and lifetime. Also keys that change while the
+//! service runs, and revoked tokens.
 
 use std::{
     path::Path,
@@ -25,10 +25,10 @@ use qiang::config::{AuthConfig, Secret};
 use serde_json::{Value, json};
 
 const NOW: i64 = START_MS / 1_000;
-/// Files are looked at every second.
+/// Maximum time until a change of a file is seen. Files are checked every second.
 const CHANGED_MAX: Duration = Duration::from_secs(20);
 
-/// A key pair, and what it is called.
+/// A key pair with its key id.
 struct Signer {
     kid: &'static str,
     key: EncodingKey,
@@ -86,7 +86,7 @@ impl Signer {
         }
     }
 
-    /// As it stands in a set, for those who check.
+    /// The public part of the key, as a key set has it.
     fn jwk(&self) -> Value {
         let jwk = Jwk::from_encoding_key(&self.key, self.algorithm).unwrap();
         let mut jwk = serde_json::to_value(jwk).unwrap();
@@ -112,7 +112,7 @@ fn set(signers: &[&Signer]) -> String {
     json!({ "keys": keys }).to_string()
 }
 
-/// Puts another file in its place, as one that is read at any time has to be changed.
+/// Replaces a file atomically, because the service may read it at any time.
 fn put(file: &Path, text: &str) {
     let beside = file.with_extension("new");
     std::fs::write(&beside, text).unwrap();
@@ -123,7 +123,7 @@ async fn service(adjust: impl FnOnce(&mut AuthConfig)) -> Service {
     Service::start_with(|config, _| adjust(&mut config.auth)).await
 }
 
-/// Starts one that has the set in this file and no other key.
+/// Starts a service with the key set in this file and no other key.
 async fn service_of_set(file: &Path) -> Service {
     service(|auth| {
         auth.hs256_secret = Secret::default();
@@ -149,7 +149,7 @@ async fn refused(service: &Service, token: &str, why: &str) {
     assert_refused(&reply, why);
 }
 
-/// Waits until the service says that a file cannot be used, or that all can.
+/// Waits until the metric of unusable files has this value.
 async fn until_failing(service: &Service, expected: u8) {
     let over = Instant::now() + CHANGED_MAX;
     let line = format!("\nqiang_token_file_failing {expected}\n");
@@ -163,7 +163,7 @@ async fn until_failing(service: &Service, expected: u8) {
     }
 }
 
-/// Waits until tokens are judged so, in this order.
+/// Waits until the tokens get these statuses.
 async fn until(service: &Service, tokens: &[&str], expected: &[u16]) {
     let over = Instant::now() + CHANGED_MAX;
     loop {
@@ -194,7 +194,7 @@ async fn a_token_names_its_key_among_those_of_every_kind() {
     ];
     std::fs::write(&file, set(&signers.each_ref())).unwrap();
     let service = service_of_set(&file).await;
-    // Twice: the second time each header is known.
+    // Each token twice: its header is cached the second time.
     for signer in signers.iter().chain(&signers) {
         assert_eq!(
             status(&service, &signer.token()).await,
@@ -217,10 +217,10 @@ async fn a_token_names_its_key_among_those_of_every_kind() {
     )
     .await;
     refused(&service, &named(ed_2, Some("rsa")), "another algorithm").await;
-    // One kind of key, and two algorithms.
+    // One RSA key, and two algorithms.
     let pss = rsa.token_with(|header| header.kid = Some("pss".to_owned()));
     refused(&service, &pss, "another algorithm").await;
-    // Whoever knows a public key must not be able to sign with it as if it were a secret.
+    // A public key must not be accepted as a secret.
     let public = ed.jwk()["x"].as_str().unwrap().to_owned();
     for secret in [
         public.clone().into_bytes(),
@@ -246,20 +246,20 @@ async fn keys_change_while_the_service_runs() {
     let (of_old, of_new) = (old.token(), new.token());
     let tokens = [of_old.as_str(), of_new.as_str()];
     until(&service, &tokens, &[200, 401]).await;
-    // Both hold while tokens of the old one are about.
+    // Both keys are valid while tokens of the old one are in use.
     put(&file, &set(&[&old, &new]));
     until(&service, &tokens, &[200, 200]).await;
     put(&file, &set(&[&new]));
     until(&service, &tokens, &[401, 200]).await;
     until_failing(&service, 0).await;
-    // A file that cannot be used, or is gone, changes nothing.
+    // A file that cannot be used, or is missing, changes nothing.
     put(&file, "{");
     until_failing(&service, 1).await;
     until(&service, &tokens, &[401, 200]).await;
     std::fs::remove_file(&file).unwrap();
     tokio::time::sleep(Duration::from_millis(2_500)).await;
     until(&service, &tokens, &[401, 200]).await;
-    // Written in place, and another key by the old name.
+    // Written in place, with another key under the old id.
     let renamed = Signer {
         kid: "new",
         key: old.key.clone(),
@@ -310,13 +310,13 @@ async fn tokens_last_for_a_bounded_time() {
     let long = "lasts longer than is allowed";
     assert_eq!(status(&service, &claims(NOW + BOUND, Some(NOW))).await, 200);
     refused(&service, &claims(NOW + BOUND + 1, Some(NOW)), long).await;
-    // It does not become good by being nearly over.
+    // The limit also holds shortly before the end.
     refused(&service, &claims(NOW + 1, Some(NOW - BOUND)), long).await;
-    // Those that do not say when they were issued may be of this moment, by a clock that is ahead.
+    // Without `iat` the lifetime counts from now, with tolerance for clocks.
     assert_eq!(status(&service, &claims(NOW + BOUND + 30, None)).await, 200);
     refused(&service, &claims(NOW + BOUND + 31, None), long).await;
     refused(&service, &claims(i64::MAX, None), long).await;
-    // Nor is the bound moved by an `iat` that is yet to come.
+    // An `iat` in the future does not extend the limit.
     assert_eq!(
         status(&service, &claims(NOW + 60, Some(NOW + 30))).await,
         200
@@ -358,7 +358,7 @@ async fn a_week_is_the_bound_unless_it_is_set_and_iat_is_asked_for_where_it_is()
 async fn revoked_tokens_are_refused_from_when_they_stand_in_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("revoked");
-    put(&file, "# nobody yet\n");
+    put(&file, "# no token yet\n");
     let service = service(|auth| auth.revoked_file = file.clone()).await;
     let of = |jti: Value| sign(&json!({ "sub": "ann", "exp": NOW + 60, "jti": jti }));
     let (one, two) = (of(json!("one")), of(json!("two")));
@@ -368,9 +368,9 @@ async fn revoked_tokens_are_refused_from_when_they_stand_in_the_file() {
     put(&file, "jti one\nsub bob\n");
     until(&service, &tokens, &[401, 200, 200]).await;
     refused(&service, &one, "revoked").await;
-    // An id that is no text is none that could be revoked.
+    // An id must be a text, so that it can be revoked.
     refused(&service, &of(json!(1)), "`scope` and `jti` one text").await;
-    // What cannot be read revokes nothing, and gives nothing free.
+    // A file that cannot be read changes nothing: it neither revokes nor restores tokens.
     put(&file, "jti one\ntwo\n");
     until_failing(&service, 1).await;
     until(&service, &tokens, &[401, 200, 200]).await;

@@ -1,4 +1,4 @@
-//! Spans of requests: a real server on this machine is the collector, in all its moods, and the shop.
+//! Spans of requests. A real server on this machine is the collector, in all states, and also the shop.
 
 use std::{
     collections::BTreeMap,
@@ -40,7 +40,7 @@ fn traceparent(flags: u8) -> String {
     format!("00-{TRACE}-{ABOVE}-{flags:02x}")
 }
 
-/// What the collector answers, the first of these first; then 200.
+/// Answers of the collector, in order. Further answers are 200.
 #[derive(Default)]
 struct Inside {
     answers: Mutex<Vec<(u16, Bytes)>>,
@@ -72,7 +72,7 @@ impl Collector {
         Self { addr, inside }
     }
 
-    /// A service that sends its spans here.
+    /// A service that sends its spans to this collector.
     async fn service(&self, sample_ratio: f64) -> Service {
         let endpoint = format!("http://{}", self.addr);
         Service::start_with(|config, _| {
@@ -146,7 +146,7 @@ async fn count(service: &Service, result: &str) -> u64 {
 async fn until(what: impl AsyncFn() -> bool) {
     let start = Instant::now();
     while !what().await {
-        assert!(start.elapsed() < SENT_WITHIN, "it does not come");
+        assert!(start.elapsed() < SENT_WITHIN, "the spans do not arrive");
         sleep(Duration::from_millis(20)).await;
     }
 }
@@ -180,10 +180,10 @@ async fn a_request_has_a_span_in_the_trace_that_it_names() {
     assert_eq!(ask(&service, path, Some(&token), Some(1)).await, 200);
     let took = began.elapsed();
     assert_eq!(ask(&service, "/a-private-person", None, Some(1)).await, 404);
-    // Whoever began these traces does not keep them, or nobody did.
+    // The first trace is not sampled by its caller. The second request has no trace.
     assert_eq!(ask(&service, path, Some(&token), Some(0)).await, 200);
     assert_eq!(ask(&service, path, Some(&token), None).await, 200);
-    // What has not been sent yet is sent before the service has stopped.
+    // The service sends the remaining spans before it stops.
     service.stop().await;
 
     let spans = collector.spans();
@@ -195,7 +195,7 @@ async fn a_request_has_a_span_in_the_trace_that_it_names() {
     assert_ne!(hex(&span.span_id), ABOVE);
     assert_ne!(span.span_id, spans[1].span_id);
     assert_eq!(span.trace_state, "shop=1");
-    // Sampled, and the parent is of another process.
+    // Sampled, with a parent in another process.
     assert_eq!(span.flags, 0x301);
     assert_eq!((span.kind, span.status.clone().unwrap().code), (2, 0));
     assert_eq!(span.name, "GET /v1/accounts/{user}");
@@ -209,7 +209,7 @@ async fn a_request_has_a_span_in_the_trace_that_it_names() {
     ];
     let expected = expected.map(|(key, value)| (key, value.to_owned()));
     assert_eq!(written(&span.attributes), BTreeMap::from(expected));
-    // The clock of the tests stands still; the process' does not.
+    // The clock of the tests does not move. The clock of the process does.
     let start = u64::try_from(START_MS).unwrap() * 1_000_000;
     let lasted = span.end_time_unix_nano - span.start_time_unix_nano;
     assert!(
@@ -246,7 +246,7 @@ async fn a_share_of_all_requests_begins_a_trace_and_the_shop_is_asked_in_it() {
     let path = format!("/v1/sales/{sale}/orders");
     let order = service.act(&path, &service.token("ann", "claim")).await;
     assert_eq!(order.status, 201, "{order:?}");
-    // One that goes before it is answered.
+    // A client that disconnects before the answer.
     let mut stream = tokio::net::TcpStream::connect(service.addr).await.unwrap();
     let token = service.token("bob", "claim");
     let head = format!(
@@ -255,7 +255,7 @@ async fn a_share_of_all_requests_begins_a_trace_and_the_shop_is_asked_in_it() {
     stream.write_all(head.as_bytes()).await.unwrap();
     until(async || collector.heard("/check").len() == 2).await;
     drop(stream);
-    // What operators' machines ask begins none, and has a span in a trace that there is.
+    // Health checks begin no trace. They have a span in a trace of the caller.
     assert_eq!(ask(&service, "/healthz", None, None).await, 200);
     assert_eq!(ask(&service, "/healthz", None, Some(1)).await, 200);
     let name = "POST /v1/sales/{id}/orders";
@@ -329,7 +329,7 @@ async fn spans_are_sent_again_where_the_collector_says_so_and_counted_where_it_r
     assert_eq!(collector.heard("/v1/traces").len(), 5);
 }
 
-/// It takes connections and says nothing.
+/// A collector that accepts connections and answers nothing does not slow requests down.
 #[tokio::test]
 async fn a_collector_that_is_down_costs_nobody_anything() {
     const QUEUE_MAX: u32 = 100;
@@ -349,7 +349,7 @@ async fn a_collector_that_is_down_costs_nobody_anything() {
         slowest = slowest.max(start.elapsed());
     }
     assert!(slowest < Duration::from_millis(500), "{slowest:?}");
-    // What waits is in the queue, or in the one request that is not answered.
+    // The remaining spans are in the queue, or in the request without an answer.
     let dropped = count(&service, "dropped").await;
     let kept = u64::from(REQUESTS) - dropped;
     assert!((1..=u64::from(2 * QUEUE_MAX)).contains(&kept), "{kept}");

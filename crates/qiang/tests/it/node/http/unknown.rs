@@ -1,4 +1,4 @@
-//! Campaigns that do not exist: engine and ledger are not asked for them again and again.
+//! Campaigns that do not exist: requests do not query engine and ledger each time.
 
 use std::sync::{
     Arc,
@@ -20,7 +20,7 @@ use qiang_core::{
     time::Window,
 };
 
-/// An engine that counts how often it is asked for a campaign's numbers.
+/// An engine that counts queries of a campaign's numbers.
 struct Counted(Arc<dyn Engine>, Arc<AtomicUsize>);
 
 impl Engine for Counted {
@@ -48,7 +48,7 @@ impl Engine for Counted {
     }
 }
 
-/// A service, what it works on, and how often its engine was asked.
+/// A service, its backend, and the number of queries to its engine.
 async fn counted(unknown_lasts_ms: u32) -> (Service, Backend, Arc<AtomicUsize>) {
     let (kept, asked) = (Mutex::new(None), Arc::<AtomicUsize>::default());
     let service = Service::start_with(|config, backend| {
@@ -61,7 +61,7 @@ async fn counted(unknown_lasts_ms: u32) -> (Service, Backend, Arc<AtomicUsize>) 
     (service, kept.into_inner().unwrap(), asked)
 }
 
-/// Makes a sale as another node does.
+/// Creates a sale like another node.
 async fn make(service: &Service, backend: &Backend, id: CampaignId) {
     let now = service.clock.now();
     let price = Money::new(500, "CNY".parse().unwrap());
@@ -109,7 +109,7 @@ async fn what_does_not_exist_is_asked_for_once_a_second() {
         assert_eq!(statuses(&service, id).await, [404; 4]);
     }
     assert_eq!(asked.load(Ordering::Relaxed), 1);
-    // The ledger is not asked either.
+    // The ledger is not queried either.
     make(&service, &backend, id).await;
     service.clock.advance_ms(999);
     assert_eq!(statuses(&service, id).await, [404; 4]);

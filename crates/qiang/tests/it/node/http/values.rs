@@ -1,4 +1,4 @@
-//! Numbers, times and texts in bodies, as the document has them.
+//! Numbers, times and texts in bodies, as the document describes them.
 
 use crate::node::http::common::{Service, send};
 use bytes::Bytes;
@@ -6,7 +6,7 @@ use http_body_util::Full;
 use hyper::Request;
 use serde_json::json;
 
-/// `XXX` says that there is no currency.
+/// The code `XXX` means that there is no currency.
 #[tokio::test]
 async fn nothing_new_is_made_with_money_of_no_currency() {
     let service = Service::start().await;
@@ -81,7 +81,7 @@ async fn whole_numbers_and_times_are_read_as_the_document_has_them() {
         refused.assert_problem(422, "invalid");
         assert!(refused.json().to_string().contains(said), "{refused:?}");
     }
-    // Forms of HTML send two characters for a line's end.
+    // HTML forms send two characters as a line break.
     let id = service
         .sale(1, |sale| sale["description"] = json!("black\r\n256 GB"))
         .await;

@@ -1,4 +1,4 @@
-//! Waiting rooms over HTTP: the place in line, the poll, the stream.
+//! Waiting rooms over HTTP: queue entries, polls, streams.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use tokio::{
     net::TcpStream,
 };
 
-/// A sale with a waiting room, that is paused if it is to be.
+/// A sale with a waiting room.
 struct Line {
     service: Service,
     id: String,
@@ -55,7 +55,7 @@ impl Line {
         assert_eq!(reply.status, 200, "{reply:?}");
     }
 
-    /// Asks until it is decided.
+    /// Polls until a user's queue entry is decided.
     async fn decided(&self, user: &str) -> Reply {
         let began = Instant::now();
         loop {
@@ -68,7 +68,7 @@ impl Line {
         }
     }
 
-    /// Opens a stream of a user's place.
+    /// Opens a stream of a user's queue entry.
     async fn stream(&self, user: &str) -> TcpStream {
         let mut stream = TcpStream::connect(self.service.addr).await.unwrap();
         let request = format!(
@@ -82,7 +82,7 @@ impl Line {
     }
 }
 
-/// Reads until a text has come; returns all of it.
+/// Reads until a text arrives. Returns all text so far.
 async fn read_until(stream: &mut TcpStream, text: &str) -> String {
     let mut all = Vec::new();
     let reading = async {
@@ -118,7 +118,7 @@ async fn a_claim_takes_a_place_and_is_decided() {
         assert_eq!((seen.status, seen.json()), (200, body));
         assert_eq!(seen.header("cache-control"), "no-store");
     }
-    // Another user sees no place of theirs, and without the scope nobody sees any.
+    // Another user has no entry to read, and a token without the scope reads none.
     line.look("eve").await.assert_problem(404, "no-place");
     let bare = line.service.token("ann", "");
     let refused = line.service.get(&line.place, &bare).await;
@@ -132,12 +132,12 @@ async fn a_claim_takes_a_place_and_is_decided() {
     assert_eq!(ann["grant"]["ack"], json!("fsync"));
     line.decided("bob").await.assert_problem(409, "sold-out");
     line.decided("cid").await.assert_problem(409, "sold-out");
-    // What was decided is replayed without the line, and what is sold out needs none.
+    // A decided order is replayed without the queue. After the stock is sold out, claims do not queue.
     let again = line.order("ann").await;
     assert_eq!((again.status, again.json()), (200, ann["grant"].clone()));
     line.order("dan").await.assert_problem(409, "sold-out");
     line.look("dan").await.assert_problem(404, "no-place");
-    // A unit that comes back lets them wait again.
+    // A restocked unit opens the queue again.
     let order = ann["grant"]["order"].as_str().unwrap();
     let cancel = format!("/v1/orders/{order}/cancellation");
     let cancelled = line.service.act(&cancel, &line.token("ann")).await;
@@ -159,7 +159,7 @@ async fn a_claim_takes_a_place_and_is_decided() {
     line.service.stop().await;
 }
 
-/// The order of a key is replayed while another order of the same user waits, at each level.
+/// A granted order is replayed under its key while another order of the same user waits, at each level.
 #[tokio::test]
 async fn a_granted_order_is_replayed_beside_another_in_line() {
     for ack in ["fsync", "ledger"] {
@@ -185,7 +185,7 @@ async fn a_granted_order_is_replayed_beside_another_in_line() {
     }
 }
 
-/// A line is no way around what its campaign asks for.
+/// The queue does not bypass the requirements of its campaign.
 #[tokio::test]
 async fn a_place_needs_what_a_claim_needs() {
     let service =
@@ -245,7 +245,7 @@ async fn a_packet_has_a_line_too_and_a_restart_keeps_it() {
         let reply = service.act(&claims, &service.token(user, "claim")).await;
         assert_eq!(reply.status, 202, "{reply:?}");
     }
-    // A claim of the other kind knows no such campaign, line or not.
+    // A claim of the other kind finds no such campaign, with or without a queue.
     let orders = format!("/v1/sales/{id}/orders");
     let wrong = service.act(&orders, &service.token("ann", "claim")).await;
     wrong.assert_problem(404, "unknown-campaign");
@@ -274,7 +274,7 @@ async fn a_packet_has_a_line_too_and_a_restart_keeps_it() {
     service.stop().await;
 }
 
-/// Users are gathered while the campaign is paused: whoever has a ticket takes a place.
+/// Users queue while the campaign is paused, if they have the ticket that the campaign requires.
 #[tokio::test]
 async fn a_paused_line_takes_who_has_a_ticket() {
     let service = Service::start_with(|config, _| {
@@ -304,7 +304,7 @@ async fn a_paused_line_takes_who_has_a_ticket() {
     assert_eq!(entered.status, 202, "{entered:?}");
     line.act("resume").await;
     assert_eq!(line.decided("ann").await.json()["state"], json!("granted"));
-    // There is none for a paused campaign without a line.
+    // A paused campaign without a queue issues no tickets.
     let id = service.sale(1, needs_ticket).await;
     let pause = format!("/v1/campaigns/{id}/pause");
     assert_eq!(service.act(&pause, &service.operator()).await.status, 200);
@@ -342,7 +342,7 @@ async fn a_stream_tells_the_place_and_the_result() {
     let head = read_until(&mut ann, "event: place").await;
     assert!(head.starts_with("HTTP/1.1 200"), "{head}");
     assert!(head.contains("text/event-stream"), "{head}");
-    // Bob reads nothing until all is over: he misses nothing.
+    // Bob reads nothing until all is over, and still misses nothing.
     tokio::time::sleep(Duration::from_millis(1_200)).await;
     line.act("resume").await;
     let (ann, closed) = read_to_end(&mut ann, Duration::from_secs(10)).await;
@@ -359,7 +359,7 @@ async fn a_stream_tells_the_place_and_the_result() {
     let place = bob.find("\"ahead\":1").unwrap_or_else(|| panic!("{bob}"));
     let result = bob.find("{\"state\":\"sold_out\",\"place\":2}");
     assert!(result.unwrap_or_else(|| panic!("{bob}")) > place);
-    // Whoever connects again hears the result again.
+    // A new connection gets the result again.
     let (again, closed) = read_to_end(&mut line.stream("bob").await, Duration::from_secs(10)).await;
     assert!(closed && again.contains("sold_out"), "{again}");
     line.service.stop().await;
@@ -388,7 +388,7 @@ async fn streams_are_bounded_and_end_with_the_service() {
     )
     .await;
     second.assert_problem(503, "overloaded");
-    // It has lasted long enough.
+    // The stream ends after `waiting.stream_ms`.
     let (_, closed) = read_to_end(&mut first, Duration::from_secs(5)).await;
     assert!(closed);
     let mut third = line.stream("ann").await;

@@ -1,4 +1,4 @@
-//! Webhooks over the API: what an endpoint may be, what it is told, and what becomes of one that does not answer.
+//! Webhooks over the API: allowed endpoint URLs, delivery, and endpoints that do not answer.
 
 use std::time::{Duration, Instant};
 
@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 
 use crate::node::http::receiver::{Answer, Receiver};
 
-/// Nothing here takes that long.
+/// Maximum wait. No step takes this long.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn adjust(config: &mut Config, _: &mut Backend) {
     let webhooks = &mut config.webhooks;
     webhooks.allow_private = true;
-    // Of the real time: nothing times out where it does not have to.
+    // This timeout is in real time, so it must not end on a slow machine.
     webhooks.timeout_ms = 30_000;
     (webhooks.retry_ms, webhooks.retry_max_ms) = (100, 1_000);
     webhooks.disable_after_ms = 60_000;
@@ -28,7 +28,7 @@ async fn until(what: &str, look: impl AsyncFn() -> bool) {
     }
 }
 
-/// Makes a webhook for a receiver; its path.
+/// Creates a webhook for a receiver. Returns its path.
 async fn webhook(service: &Service, receiver: &Receiver, filter: Value) -> String {
     let mut body = filter;
     body["url"] = json!(receiver.url());
@@ -81,7 +81,7 @@ async fn an_endpoint_is_told_what_it_wants() {
         let path = format!("/v1/campaigns/{id}/close");
         assert_eq!(service.act(&path, &operator).await.status, 200);
     }
-    until("all are told", async || {
+    until("all events are delivered", async || {
         all.count() == 6 && some.count() == 2
     })
     .await;
@@ -111,7 +111,7 @@ async fn an_endpoint_is_told_what_it_wants() {
     service.stop().await;
 }
 
-/// An endpoint hears what arrived for an order, and what was paid back, in the currency in which it arrived.
+/// An endpoint receives the amount paid for an order and the amount refunded, each in the currency of the payment.
 #[tokio::test]
 async fn an_endpoint_is_told_of_another_amount() {
     let service = Service::start_with(adjust).await;
@@ -143,7 +143,7 @@ async fn an_endpoint_is_told_of_another_amount() {
     service.stop().await;
 }
 
-/// An endpoint hears that an order that costs nothing is paid, though no payment was reported.
+/// An endpoint receives an event that a free order is paid, although no payment was reported.
 #[tokio::test]
 async fn an_endpoint_is_told_that_a_free_order_is_paid() {
     let service = Service::start_with(adjust).await;
@@ -161,12 +161,12 @@ async fn an_endpoint_is_told_that_a_free_order_is_paid() {
     service.stop().await;
 }
 
-/// One that does not answer is tried less and less, disabled at last, and told all of it after a redrive.
+/// Attempts at a failing endpoint become rarer, and it is disabled in the end. A redrive delivers all its events.
 #[tokio::test]
 async fn an_endpoint_that_fails_is_disabled_and_redriven() {
     let service = Service::start_with(adjust).await;
     let receiver = Receiver::start().await;
-    // Not of holds that end while the clock goes on.
+    // Only `order.held`: holds also expire as the clock moves.
     let path = webhook(&service, &receiver, json!({"types": ["order.held"]})).await;
     receiver.answer_all(500);
     let sale = service.sale(9, |_| ()).await;
@@ -179,7 +179,7 @@ async fn an_endpoint_that_fails_is_disabled_and_redriven() {
     assert_eq!(failing["attempts"], 1, "{failing}");
     assert_eq!(failing["last_error"], "status 500");
     assert!(failing["retry_at"].is_string() && failing["failing_since"].is_string());
-    // The clock stands: no other attempt is due.
+    // The clock does not move, so no other attempt is due.
     tokio::time::sleep(Duration::from_millis(1_200)).await;
     assert_eq!(receiver.requests(), 1);
     for attempts in 2..5 {
@@ -217,16 +217,16 @@ async fn an_endpoint_that_fails_is_disabled_and_redriven() {
         (200, "ok".to_owned())
     );
     until("all deliveries", async || receiver.count() == 2).await;
-    // Once more, from the beginning; and what is new.
+    // Redelivers from the beginning, and then new events.
     let since = json!({"since": "2026-01-01T00:00:00Z"});
     let redriven = service.post(&redrive, &service.operator(), since).await;
     assert_eq!(redriven.status, 200, "{redriven:?}");
-    until("it is told again", async || {
+    until("the events are redelivered", async || {
         receiver.received().duplicates == 2
     })
     .await;
     order(&service, &sale, "u2").await;
-    until("it goes on", async || receiver.count() == 3).await;
+    until("the new event is delivered", async || receiver.count() == 3).await;
     let told = receiver.received();
     let users: Vec<_> = told
         .events
@@ -237,24 +237,24 @@ async fn an_endpoint_that_fails_is_disabled_and_redriven() {
     service.stop().await;
 }
 
-/// A process ends between what it has told and the note of it: the next one tells it again, and goes on.
+/// A process ends between a delivery and its record. The next process delivers that event again and continues.
 #[tokio::test]
 async fn what_was_told_and_not_noted_is_told_again() {
     let service = Service::start_with(adjust).await;
     let receiver = Receiver::start().await;
     webhook(&service, &receiver, json!({})).await;
-    // The second request is on its way when the process ends, and with it the note of the first.
+    // The second request is in flight when the process ends, so the first delivery is not recorded.
     receiver.answer(2, Answer::Late(Duration::from_secs(3_600)));
     let sale = service.sale(9, |_| ()).await;
     for user in ["u0", "u1", "u2"] {
         order(&service, &sale, user).await;
     }
-    until("the second is on its way", async || {
+    until("the second request is in flight", async || {
         receiver.requests() == 2
     })
     .await;
     let service = service.restart_with(adjust).await;
-    until("all are told", async || receiver.count() == 3).await;
+    until("all events are delivered", async || receiver.count() == 3).await;
     let told = receiver.received();
     let users: Vec<_> = told
         .events
@@ -265,7 +265,8 @@ async fn what_was_told_and_not_noted_is_told_again() {
     service.stop().await;
 }
 
-/// One that takes some and refuses others does not fail for long; but events are not kept for it without end.
+/// An endpoint that accepts only some events never fails for long. It is still disabled once its oldest event is too
+/// old.
 #[tokio::test]
 async fn an_endpoint_that_lags_too_far_behind_is_disabled() {
     let service = Service::start_with(|config, backend| {
@@ -296,7 +297,7 @@ async fn an_endpoint_that_lags_too_far_behind_is_disabled() {
     service.stop().await;
 }
 
-/// One that wants no more (410) is disabled at once.
+/// An endpoint that answers 410 is disabled at once.
 #[tokio::test]
 async fn an_endpoint_that_is_gone_is_disabled() {
     let service = Service::start_with(adjust).await;
@@ -312,7 +313,7 @@ async fn an_endpoint_that_is_gone_is_disabled() {
     service.stop().await;
 }
 
-/// A campaign whose events are refused holds up no other; its own come in their order, as those of all.
+/// A campaign with failing events delays no other campaign. Its own events arrive in order.
 #[tokio::test]
 async fn a_campaign_is_told_in_its_order_and_holds_up_no_other() {
     let service = Service::start_with(|config, backend| {
@@ -328,11 +329,11 @@ async fn a_campaign_is_told_in_its_order_and_holds_up_no_other() {
         service.sale(99, |_| ()).await,
     ];
     receiver.refuse(Some(&one));
-    // These are not answered in time.
+    // These time out.
     for nth in 2..6 {
         receiver.answer(nth, Answer::Late(Duration::from_millis(900)));
     }
-    // These are, unless the machine is slow; what comes behind them in their campaign has to wait.
+    // These are answered, unless the machine is slow. Later events of the same campaign must wait.
     for nth in [10, 15, 20, 30, 31, 40, 45] {
         receiver.answer(nth, Answer::Late(Duration::from_millis(150)));
     }
@@ -348,15 +349,15 @@ async fn a_campaign_is_told_in_its_order_and_holds_up_no_other() {
             .map(|(_, body)| body["data"]["number"].as_i64().unwrap())
             .collect::<Vec<_>>()
     };
-    // After each failure the next attempt is due at another time.
+    // After each failure the next attempt is due at a different time.
     let all = async |sale: &str| {
         service.clock.advance_ms(2_000);
         told(sale).len() == 20
     };
-    until("the other is told", async || all(&other).await).await;
+    until("the other sale is done", async || all(&other).await).await;
     assert_eq!(told(&one).len(), 0);
     receiver.refuse(None);
-    until("all are told", async || all(&one).await).await;
+    until("all events are delivered", async || all(&one).await).await;
     for sale in [&one, &other] {
         assert_eq!(told(sale), Vec::from_iter(1..=20));
     }
@@ -386,7 +387,7 @@ async fn only_what_may_be_an_endpoint_is_one() {
     create(json!({"url": "https://hooks.example/", "secret": "mine"}))
         .await
         .assert_problem(422, "invalid");
-    // A name passes here; its addresses are looked at when it is connected.
+    // A host name passes here. Its addresses are checked when it is connected.
     let receiver = Receiver::start().await;
     let url = format!("https://localhost:{}/", receiver.addr.port());
     let body = json!({"url": url, "types": ["order.paid"]});
@@ -421,7 +422,7 @@ async fn only_what_may_be_an_endpoint_is_one() {
         crate::node::http::common::call(service.addr, "DELETE", &path, Some(&operator), &[], None)
             .await;
     assert_eq!(reply.status, 204);
-    // A late repetition of its creation does not bring it back.
+    // A late retry of its creation does not restore it.
     service
         .post_key("/v1/webhooks", &operator, "k1", body)
         .await

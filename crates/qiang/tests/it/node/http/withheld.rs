@@ -1,4 +1,4 @@
-//! Units that repairs withhold, in the numbers that clients read.
+//! Withheld units of repairs in the numbers that clients read.
 
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ use qiang_core::{
 };
 use serde_json::json;
 
-/// Units, and minor units, that [`Withholding`] withholds of each campaign.
+/// Units, and minor units, of each campaign that [`Withholding`] withholds.
 const UNITS: u64 = 2;
 const MINOR: i64 = 3;
 
-/// An engine whose repairs withhold two units of each campaign.
+/// An engine with two withheld units in each campaign.
 struct Withholding(Arc<dyn Engine>);
 
 impl Engine for Withholding {
@@ -82,7 +82,7 @@ async fn withheld_units_are_in_the_numbers_of_a_campaign() {
     let path = format!("/v1/sales/{id}");
     assert_eq!(service.get(&path, &operator).await.json()["stock"], 5);
 
-    // The new stock is what the engine can still grant, and differs from the stock so far.
+    // The new stock counts only units that the engine can still grant.
     let changed = service.patch(&path, &operator, json!({ "stock": 3 })).await;
     assert_eq!((changed.status, &changed.json()["stock"]), (200, &json!(3)));
     assert_eq!(numbers().await, [3, 0, 1, 0, 2].map(|n| json!(n)));

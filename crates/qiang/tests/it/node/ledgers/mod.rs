@@ -1,5 +1,4 @@
-//! Where the ledger of a test is: in a file, in PostgreSQL or in MariaDB. Cases share the servers, and each has a
-//! database of its own.
+//! Ledgers of tests: in a file, in PostgreSQL and in MariaDB. Cases share the servers, and each has its own database.
 
 use std::{
     path::Path,
@@ -17,12 +16,12 @@ use qiang_testkit::{
     },
 };
 
-/// The file's name, where it is in one.
+/// Name of the ledger's file.
 pub(crate) const FILE: &str = "ledger.db";
 
-/// Where the ledger is.
+/// Kind of a ledger's storage.
 pub(crate) trait LedgerDatabase: Send + Sync + 'static {
-    /// The URL of a new and empty database; none for a file.
+    /// The URL of a new and empty database; `None` for a file.
     fn database() -> Option<String>;
 }
 
@@ -60,7 +59,7 @@ impl LedgerDatabase for InMariaDb {
     }
 }
 
-/// The URL of a new database with the tables of a ledger; none for a file.
+/// The URL of a new database with the tables of a ledger; `None` for a file.
 pub(crate) async fn prepare<L: LedgerDatabase>() -> Option<String> {
     let url = L::database()?;
     let migrated = qiang_ledger::migrate(&url).await;

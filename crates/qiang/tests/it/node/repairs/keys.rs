@@ -1,4 +1,4 @@
-//! A user's idempotency keys come back with the user's orders.
+//! A repair restores a user's idempotency keys with the user's orders.
 
 use qiang_core::{
     book::{Claim, Command},
@@ -11,7 +11,7 @@ use crate::node::repairs::world::World;
 
 type Answer = Result<Outcome, EngineError>;
 
-/// Longer than what a buyer's row in Redis takes of keys.
+/// More keys than a buyer's row in Redis holds.
 const MANY: usize = 12;
 
 pub(crate) async fn a_retry_gets_its_order_after_redis_was_lost(mut world: World) {
@@ -33,11 +33,11 @@ pub(crate) async fn a_retry_gets_its_order_after_redis_was_lost(mut world: World
         let outcome = world.claim(claim.clone()).await;
         assert!(matches!(outcome, Ok(Outcome::Granted(_))), "{outcome:?}");
     }
-    // Ann gives her second order back, and her only one of the other sale.
+    // Ann cancels her second order, and her only order of the other sale.
     for order in [three.order(2), one.order(1)] {
         world.submit(Command::Cancel { order }).await;
     }
-    // The same key for something else.
+    // The same key with another quantity.
     claims.push(three.keyed("bob", 1, "first"));
     claims.retain(|claim| claim.key.is_some());
     let before = ask_all(&world, &claims).await;
@@ -46,7 +46,7 @@ pub(crate) async fn a_retry_gets_its_order_after_redis_was_lost(mut world: World
     world.lose_everything_but_the_ledger().await;
     assert_eq!(ask_all(&world, &claims).await, before);
 
-    // Other keys are other orders, up to the limit.
+    // Other keys give new orders, up to the limit.
     let granted = |answer: &Answer| matches!(answer, Ok(Outcome::Granted(_)));
     let again = [
         three.keyed("ann", 1, "third"),
@@ -65,7 +65,7 @@ pub(crate) async fn a_retry_gets_its_order_after_redis_was_lost(mut world: World
         "{answers:?}"
     );
 
-    // And once more, with what the repaired partition has granted.
+    // A second loss, with orders that the repaired partition has granted.
     claims.extend([again[0].clone(), again[3].clone()]);
     let before = ask_all(&world, &claims).await;
     world.settle().await;

@@ -1,5 +1,5 @@
-//! What a repair takes from a ledger, on every ledger: in a file, in PostgreSQL and in MariaDB. Redis is lost as a
-//! whole, and whatever node had answered anything is gone with it.
+//! Repairs from every ledger: in a file, in PostgreSQL and in MariaDB. Redis loses all its data, and the node that
+//! answered requests is gone too.
 
 mod keys;
 mod world;

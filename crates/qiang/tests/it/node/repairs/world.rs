@@ -1,4 +1,4 @@
-//! A node on a Redis of its own with a ledger behind it, whose partitions repair themselves.
+//! A node with its own Redis and a ledger. Its partitions are repaired automatically.
 
 use std::{
     sync::Arc,
@@ -25,7 +25,7 @@ use qiang_worker::{
 
 use crate::node::ledgers::{LedgerDatabase, OpenLedger, prepare};
 
-/// Nothing here takes that long.
+/// Maximum wait. No step takes this long.
 const PATIENCE: Duration = Duration::from_secs(60);
 const AGAIN_AFTER: Duration = Duration::from_millis(20);
 const ENTRIES_MAX: usize = 4_096;
@@ -65,7 +65,7 @@ impl World {
         }
     }
 
-    /// Opens a campaign whose window is open whatever the clock of Redis says: 20 years from 2020 on.
+    /// Opens a campaign with a window of 20 years from 2020, so that it is open at any time of Redis' clock.
     pub(crate) async fn open(&mut self, builder: Builder) -> Target {
         self.campaigns += 1;
         let builder = builder.window(Timestamp::from_millis(1_577_836_800_000), 631_152_000_000);
@@ -86,7 +86,7 @@ impl World {
         claimed.await.map(|claimed| claimed.outcome)
     }
 
-    /// Asks until the partition has decided.
+    /// Retries until the partition has decided.
     async fn insist<T>(
         &self,
         mut ask: impl AsyncFnMut() -> Result<T, EngineError>,
@@ -103,7 +103,7 @@ impl World {
         }
     }
 
-    /// Settles everything.
+    /// Settles all entries.
     pub(crate) async fn settle(&self) {
         let until = Instant::now() + PATIENCE;
         for partition in self.node.partitions() {
@@ -111,14 +111,14 @@ impl World {
                 let ledger = self.ledger.ledger();
                 match settle_once(&self.node, ledger, partition, ENTRIES_MAX).await {
                     Ok(step) if step.settled == step.head => break,
-                    step => assert!(Instant::now() < until, "not all is settled: {step:?}"),
+                    step => assert!(Instant::now() < until, "entries are not settled: {step:?}"),
                 }
                 tokio::time::sleep(AGAIN_AFTER).await;
             }
         }
     }
 
-    /// The node dies, Redis comes back empty, and another node takes the first one's place.
+    /// The node dies and Redis starts empty. Another node replaces the first one.
     pub(crate) async fn lose_everything_but_the_ledger(&mut self) {
         self.repair.abort();
         self.node.abort();
@@ -137,7 +137,7 @@ async fn start(options: &Options, ledger: &OpenLedger) -> (RedisEngine, Host) {
     (node, host)
 }
 
-/// Starts servers and programs without holding up the tasks of a test.
+/// Starts servers and programs without blocking the tasks of a test.
 pub(crate) fn blocking<T>(work: impl FnOnce() -> T) -> T {
     tokio::task::block_in_place(work)
 }

@@ -1,4 +1,4 @@
-//! Copies of a ledger, and going back to one.
+//! Copies of a ledger, and restoring one of them.
 
 use std::{
     fs,
@@ -14,7 +14,7 @@ use qiang_testkit::{
 
 use crate::node::ledgers::{FILE, OpenLedger};
 
-/// Where a ledger is: the URL of its database, and the folder of its file and of its copies.
+/// Location of a ledger: the URL of its database, and the folder for its file and its copies.
 pub(crate) struct LedgerPlace {
     pub(crate) url: Option<String>,
     pub(crate) folder: tempfile::TempDir,
@@ -44,7 +44,7 @@ impl LedgerPlace {
         }
     }
 
-    /// Takes the ledger back to a copy. Those who use a database stay connected to it.
+    /// Restores a copy of the ledger. Clients of a database stay connected.
     pub(crate) async fn restore(
         &self,
         ledger: &mut OpenLedger,
@@ -66,7 +66,7 @@ impl LedgerPlace {
 
 fn replace(file: &Path, copy: &Path) {
     for beside in ["-wal", "-shm"] {
-        // They are gone where the last connection has closed the file.
+        // These files are missing if the last connection has closed the file.
         drop(fs::remove_file(format!("{}{beside}", file.display())));
     }
     fs::copy(copy, file).expect("the file is copied");

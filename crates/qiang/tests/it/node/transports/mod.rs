@@ -1,8 +1,8 @@
-//! The suite that all transports pass, on every combination of transport and ledger: the log is Redis', and the ledger
+//! The suite that all transports pass, on every combination of transport and ledger. The log is on Redis. The ledger is
 //! in a file, in PostgreSQL or in MariaDB.
 //!
-//! Servers are shared, and each case has keys, queues and a database of its own. Cases that kill servers have servers
-//! of their own, and hand RabbitMQ, which takes seconds to start, on to the next.
+//! Cases share servers, and each case has its own keys, queues and database. Cases that kill servers have their own
+//! servers. RabbitMQ takes seconds to start, so such a case passes its server on to the next one.
 
 mod copies;
 mod on_rabbit;

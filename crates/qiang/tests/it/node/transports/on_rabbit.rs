@@ -29,9 +29,10 @@ use qiang_worker::broker::{Options, RabbitTransport};
 use crate::node::ledgers::{InFile, LedgerDatabase};
 use crate::node::transports::{on_redis::Ends, worker::Consumers};
 
-/// How long entries may take to come where the server is killed: that is what cases then wait for.
+/// Time that a worker waits for entries. Cases that kill the server wait this long.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Servers that cases have killed and started again, for the next one that needs one of its own: it takes seconds.
+/// Servers that cases have killed and restarted. The next case that needs its own server uses one, because a start
+/// takes seconds.
 static USED: Mutex<Vec<Arc<RabbitMq>>> = Mutex::new(Vec::new());
 
 /// An engine on Redis, a ledger, and RabbitMQ between them.
@@ -48,7 +49,7 @@ impl<L> OnRabbit<L> {
         format!("{}.p{:02}", self.prefix, partition.0)
     }
 
-    /// A channel beside those of the workers, and what keeps it open.
+    /// A channel apart from those of the workers, and the connection that keeps it open.
     pub(crate) async fn channel(&self) -> (Connection, Channel) {
         let properties = ConnectionProperties::default();
         let connection = Connection::connect(&self.server.url(), properties).await;
@@ -173,7 +174,7 @@ impl<L: LedgerDatabase> TransportSubject for OnRabbit<L> {
         channel.confirm_select(confirms).await.expect("confirms");
         for partition in self.ends.engine.partitions() {
             let head = self.ends.engine.head(partition).await;
-            let next = head.expect("the log tells its head") + 1;
+            let next = head.expect("the log has a head") + 1;
             for form in ["1", "2 0123456789abcdef"] {
                 let body = format!(
                     "qiang {form} {} {next} {next}\n{next} 0 {campaign} paused",

@@ -27,12 +27,12 @@ use crate::node::transports::{copies::LedgerPlace, worker::Consumers};
 
 /// Partitions of the engine.
 const PARTITIONS: u16 = 2;
-/// How long the log keeps what is settled, for a case that needs it: longer than any.
+/// Time that the log keeps settled entries in cases that need them: longer than any case.
 const RETAIN: Duration = Duration::from_secs(3_600);
 /// A lease in tests: long enough for a busy machine, short enough to wait for.
 const LEASE: Duration = Duration::from_secs(2);
 
-/// A server that cases share, or one of a case's own.
+/// A server that cases share, or one that belongs to a case.
 enum Server {
     Shared(&'static Standalone),
     Own(Box<Standalone>),
@@ -49,7 +49,7 @@ impl Deref for Server {
     }
 }
 
-/// What is acknowledged survives a kill.
+/// A server that keeps acknowledged data when it is killed.
 fn start_server() -> Standalone {
     Standalone::start(&ServerOptions::new().fsync_always())
 }
@@ -113,7 +113,7 @@ impl Ends {
     pub(crate) async fn forget_settled(&self) {
         for partition in self.engine.partitions() {
             let settled = self.book.ledger().settled(partition).await;
-            let settled = settled.expect("the ledger tells its position");
+            let settled = settled.expect("the ledger has a position");
             let (log, first) = (self.key(partition, "log"), format!("{}-0", settled + 1));
             self.call(&["XTRIM", &log, "MINID", &first]);
         }
@@ -165,7 +165,7 @@ impl<const LIST: bool, L> OnRedis<LIST, L> {
         &self.0
     }
 
-    /// Records that were handed out and not acknowledged.
+    /// Number of records that were delivered and not acknowledged.
     pub(crate) fn pending(&self, partition: PartitionId) -> i64 {
         const COUNT: &str = "return redis.call('XPENDING', KEYS[1], 'settlement')[1]";
         let log = self.0.key(partition, "log");
@@ -245,8 +245,8 @@ impl<const LIST: bool, L: LedgerDatabase> TransportSubject for OnRedis<LIST, L> 
     async fn bring_stale(&self, campaign: CampaignId) -> bool {
         for partition in self.0.engine.partitions() {
             let head = self.0.engine.head(partition).await;
-            let next = head.expect("the log tells its head") + 1;
-            // A repair of a partition without a state writes the first one.
+            let next = head.expect("the log has a head") + 1;
+            // Repairs a partition without a state, which writes the first state.
             for epoch in ["-", "0123456789abcdef"] {
                 if LIST {
                     let item = format!("{next} {campaign} 0 e {epoch}\npaused");

@@ -1,5 +1,5 @@
-//! What people do to RabbitMQ by hand, and what it does itself when memory ends: no entry is lost, and the transport is
-//! used again afterwards.
+//! Changes that people make to RabbitMQ, and its own reaction to a shortage of memory. No entry is lost, and the
+//! transport is used again afterwards.
 
 use std::{
     sync::Arc,
@@ -33,7 +33,7 @@ fn control(fixture: &Fixture<OnRabbit>, words: &[&str]) {
     tokio::task::block_in_place(|| fixture.subject.server.control(words));
 }
 
-/// Settles new claims until none of them had to be read from the log: messages bring entries again.
+/// Settles new claims until a round needs no entry from the log, so that messages bring the entries again.
 async fn until_used_again(fixture: &mut Fixture<OnRabbit>, worker: &dyn Worker, from: u32) {
     let sale = fixture.open(sale(10_000)).await;
     let refilled = |partitions: &[PartitionId]| -> u64 {
@@ -51,11 +51,11 @@ async fn until_used_again(fixture: &mut Fixture<OnRabbit>, worker: &dyn Worker, 
         if refilled(&partitions) == before {
             return;
         }
-        assert!(Instant::now() < until, "messages do not come any more");
+        assert!(Instant::now() < until, "entries still come from the log");
     }
 }
 
-/// All queues are purged while entries are under way.
+/// All queues are purged while entries are in flight.
 #[test]
 fn purged_queues_lose_no_entry() {
     run(true, async |fixture: &mut Fixture<OnRabbit>| {
@@ -66,7 +66,7 @@ fn purged_queues_lose_no_entry() {
             fixture.claim(sale, round * 40..round * 40 + 40).await;
             for partition in fixture.partitions() {
                 let queue = fixture.subject.queue(partition);
-                // There is none before the worker's first step.
+                // The queue does not exist before the worker's first step.
                 let purged =
                     channel.queue_purge(queue.as_str().into(), QueuePurgeOptions::default());
                 if round > 0 {
@@ -80,7 +80,7 @@ fn purged_queues_lose_no_entry() {
     });
 }
 
-/// A policy drops messages: by age, or because only one may wait.
+/// A policy drops messages: by age, or because the queue may hold only one.
 #[test]
 fn policies_that_drop_messages_lose_no_entry() {
     run(true, async |fixture: &mut Fixture<OnRabbit>| {
@@ -121,8 +121,8 @@ fn policies_that_drop_messages_lose_no_entry() {
     });
 }
 
-/// RabbitMQ takes no messages while it is short of memory. Entries come from the log, and the worker says what is
-/// wrong; afterwards messages are used again.
+/// RabbitMQ accepts no messages while it is short of memory. Entries come from the log, and the worker reports the
+/// fault. Messages are used again afterwards.
 #[test]
 fn an_alarm_of_memory_holds_nothing_up() {
     run(true, async |fixture: &mut Fixture<OnRabbit>| {
@@ -149,7 +149,7 @@ fn an_alarm_of_memory_holds_nothing_up() {
     });
 }
 
-/// Two workers have the URLs of two RabbitMQ. Every entry is settled, and once.
+/// Two workers use two RabbitMQ servers. Every entry is settled exactly once.
 #[test]
 fn workers_on_two_servers_lose_no_entry() {
     run(true, async |fixture: &mut Fixture<OnRabbit>| {

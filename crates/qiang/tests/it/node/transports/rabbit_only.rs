@@ -1,4 +1,4 @@
-//! What is particular to the transport on RabbitMQ.
+//! Tests of the transport on RabbitMQ alone.
 
 use std::{
     sync::Arc,
@@ -27,7 +27,7 @@ fn impatient(fixture: &Fixture<OnRabbit>) -> Arc<dyn Worker> {
     })
 }
 
-/// The ledger does not wait for RabbitMQ to come back; that it is gone is said, and it is used again when it is back.
+/// The ledger does not wait for RabbitMQ. The worker reports an outage, and uses RabbitMQ again after it.
 #[test]
 fn without_rabbitmq_entries_come_from_the_log() {
     run(true, async |fixture: &mut Fixture<OnRabbit>| {
@@ -58,7 +58,7 @@ fn without_rabbitmq_entries_come_from_the_log() {
     });
 }
 
-/// What nobody can read is kept where somebody can look at it.
+/// A message that cannot be read goes to a queue where operators can read it.
 #[test]
 fn messages_of_another_form_are_kept_aside() {
     run(false, async |fixture: &mut Fixture<OnRabbit>| {
@@ -79,7 +79,7 @@ fn messages_of_another_form_are_kept_aside() {
             let got = channel.basic_get(dead.clone(), options).await;
             match got.expect("an answer") {
                 Some(message) => break message.delivery.data,
-                None => assert!(Instant::now() < until, "it is lost"),
+                None => assert!(Instant::now() < until, "the message is lost"),
             }
             drop(fixture.step(&*worker, partition, PATIENCE).await);
         };
@@ -89,7 +89,7 @@ fn messages_of_another_form_are_kept_aside() {
     });
 }
 
-/// The arguments of a queue, but for the delivery limit.
+/// The arguments of a queue, without the delivery limit.
 fn unlimited_arguments(dead: &str) -> FieldTable {
     let mut table = FieldTable::default();
     let text = |text: &str| AMQPValue::LongString(text.into());
@@ -100,8 +100,8 @@ fn unlimited_arguments(dead: &str) -> FieldTable {
     table
 }
 
-/// RabbitMQ 4 puts a message aside that has come 20 times, unless its queue says otherwise: it does. A queue that
-/// another program has made without the limit is refused by name, until it is deleted.
+/// RabbitMQ 4 removes a message after 20 deliveries unless its queue sets a limit, as ours does. A queue without the
+/// limit from another program is refused by name until it is deleted.
 #[test]
 fn a_queue_has_a_delivery_limit_of_its_own() {
     run(false, async |fixture: &mut Fixture<OnRabbit>| {
@@ -116,7 +116,10 @@ fn a_queue_has_a_delivery_limit_of_its_own() {
         let (_connection, channel) = fixture.subject.channel().await;
         let declared =
             channel.queue_declare(queue.as_str().into(), durable, unlimited_arguments(&dead));
-        let refused = declared.await.expect_err("it has a limit").to_string();
+        let refused = declared
+            .await
+            .expect_err("the queue has a limit")
+            .to_string();
         assert!(refused.contains("x-delivery-limit"), "{refused}");
 
         let (_connection, channel) = fixture.subject.channel().await;
@@ -124,14 +127,16 @@ fn a_queue_has_a_delivery_limit_of_its_own() {
         deleted.await.expect("the queue is deleted");
         let declared =
             channel.queue_declare(queue.as_str().into(), durable, unlimited_arguments(&dead));
-        declared.await.expect("as another program made it");
+        declared
+            .await
+            .expect("the queue of the other program is declared");
         let (worker, partition) = (fixture.worker("w").await, fixture.partitions()[0]);
         let until = Instant::now() + LONG;
         let of_other = format!("queue {queue} exists with other arguments");
         loop {
             match fixture.step(&*worker, partition, PATIENCE).await {
                 Err(error) if error.to_string().contains(&of_other) => break,
-                _ => assert!(Instant::now() < until, "it is used"),
+                _ => assert!(Instant::now() < until, "the queue is used"),
             }
         }
         let (_connection, channel) = fixture.subject.channel().await;

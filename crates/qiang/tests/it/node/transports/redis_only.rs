@@ -1,4 +1,4 @@
-//! What is particular to the transports on Redis: nothing is left behind in it, and nothing of others is touched.
+//! Tests of the transports on Redis alone: they leave no keys in Redis, and touch no keys of others.
 
 use std::time::Duration;
 
@@ -14,15 +14,15 @@ use crate::node::ledgers::InFile;
 use crate::node::transports::on_redis::{Ends, List, Stream};
 
 const SOON: Duration = Duration::from_secs(10);
-/// Records of one entry each, in both partitions together: more than two reads of the transport bring.
+/// Records of one entry each, in both partitions together: more than two reads of the transport return.
 const SINGLES: u32 = 700;
 
-/// So long something is kept that is to go soon.
+/// Retention for entries that must be trimmed soon.
 const BRIEF: Duration = Duration::from_secs(1);
-/// Longer than any case.
+/// Retention longer than any case.
 const LONG: Duration = Duration::from_secs(3_600);
 
-/// Claims one after the other make a record each.
+/// Makes claims one after another, so that each makes its own record.
 async fn claim_singly<S: TransportSubject>(fixture: &mut Fixture<S>) {
     let sale = fixture.open(sale(10_000)).await;
     for n in 0..SINGLES {
@@ -45,7 +45,7 @@ fn what_a_dead_worker_moved_goes_back_in_order() {
     });
 }
 
-/// It goes on behind the ledger's position: what is settled need not come again, and nothing is left out.
+/// A recreated group continues after the ledger's position. It repeats no settled entry and skips no other entry.
 #[test]
 fn a_group_is_made_anew_from_the_right_position() {
     run(false, async |fixture: &mut Fixture<Stream>| {
@@ -109,7 +109,7 @@ fn what_another_group_has_not_dealt_with_stays_in_the_log() {
                 .map(|entry| entry.seq)
         };
         fixture.settle_all(&*worker).await;
-        assert_eq!(first().await, Some(1), "it has read nothing");
+        assert_eq!(first().await, Some(1), "the other group has read nothing");
         let read = [
             "XREADGROUP",
             "GROUP",
@@ -122,20 +122,28 @@ fn what_another_group_has_not_dealt_with_stays_in_the_log() {
         call(&[&read[..], &[&log, ">"]].concat());
         let settled = fixture.settled(partition).await;
         assert_eq!(worker.ack(partition, settled).await, Ok(()));
-        assert_eq!(first().await, Some(1), "it has dealt with nothing");
+        assert_eq!(
+            first().await,
+            Some(1),
+            "the other group has acknowledged nothing"
+        );
         let ids: Vec<String> = (1..=20).map(|seq| format!("{seq}-0")).collect();
         let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
         call(&[&["XACK", &log, "others"], &ids[..]].concat());
         assert_eq!(worker.ack(partition, settled).await, Ok(()));
-        assert_eq!(first().await, Some(21), "it has dealt with these");
+        assert_eq!(
+            first().await,
+            Some(21),
+            "the other group has acknowledged the first 20"
+        );
         call(&["XGROUP", "DESTROY", &log, "others"]);
         assert_eq!(worker.ack(partition, settled).await, Ok(()));
         assert_eq!(first().await, None);
     });
 }
 
-/// What is settled stays in the log for the time that is set, within the bytes that are set, and not at all where Redis
-/// has no memory left.
+/// The log keeps settled entries for the configured time, within the configured bytes. If Redis has no memory
+/// left, it keeps none of them.
 #[test]
 fn what_is_settled_is_kept_for_a_while() {
     run(true, async |fixture: &mut Fixture<Stream>| {
@@ -172,13 +180,13 @@ fn what_is_settled_is_kept_for_a_while() {
             left()
         );
 
-        // The ledger is set back: what was settled after that is not settled any more, and its time begins anew.
+        // The ledger is set back. Entries after its position are unsettled again, and their retention starts anew.
         let back = settled - left() / 2;
         let brief = engine(BRIEF, 2 * bytes).await;
         assert_eq!(brief.release(partition, back).await, Ok(()));
         tokio::time::sleep(BRIEF).await;
         assert_eq!(brief.release(partition, settled).await, Ok(()));
-        assert_eq!(left(), settled - back, "that was settled again just now");
+        assert_eq!(left(), settled - back, "these were settled again just now");
         tokio::time::sleep(BRIEF).await;
         assert_eq!(brief.release(partition, settled).await, Ok(()));
         assert_eq!(left(), 0);
@@ -221,7 +229,7 @@ fn a_list_is_empty_when_all_is_settled() {
     });
 }
 
-/// A worker that is not dead but slow has lost its lease: it moves nothing any more, and nothing is lost.
+/// A slow worker has lost its lease. It moves no records, and nothing is lost.
 #[test]
 fn a_worker_without_its_lease_moves_nothing() {
     run(false, async |fixture: &mut Fixture<List>| {
@@ -237,7 +245,7 @@ fn a_worker_without_its_lease_moves_nothing() {
         assert_eq!(acked, Ok(()));
         let doing = fixture.subject.ends().key(partition, "doing");
         let before = fixture.subject.ends().number(&["LLEN", &doing]);
-        // It still believes that the partition is its own, and has nothing left.
+        // The slow worker still believes that it owns the partition.
         let taken = fixture
             .try_take(&*slow, partition, 10, Duration::ZERO)
             .await;
@@ -247,7 +255,7 @@ fn a_worker_without_its_lease_moves_nothing() {
     });
 }
 
-/// What one transport leaves behind does not grow for ever under another.
+/// Keys of one transport do not grow without bound while another transport is used.
 #[test]
 fn another_transport_takes_over_where_the_last_one_stopped() {
     run(false, async |fixture: &mut Fixture<List>| {
@@ -264,7 +272,11 @@ fn another_transport_takes_over_where_the_last_one_stopped() {
         let stream = ends.worker(transport_options);
         fixture.settle_all(&*stream).await;
         fixture.claim(sale, 100..200).await;
-        assert_eq!(ends.number(&["EXISTS", &queue]), 0, "nobody would empty it");
+        assert_eq!(
+            ends.number(&["EXISTS", &queue]),
+            0,
+            "no consumer would empty it"
+        );
         fixture.settle_all(&*stream).await;
         stream.release_ownership().await;
 
@@ -272,13 +284,13 @@ fn another_transport_takes_over_where_the_last_one_stopped() {
             .await
             .expect("Redis answers");
         let groups = ends.number(&["EVAL", GROUPS, "1", &log]);
-        assert_eq!(groups, 0, "it would keep the log from being trimmed");
+        assert_eq!(groups, 0, "the group would prevent trimming of the log");
     });
 }
 
 const GROUPS: &str = "return #redis.call('XINFO', 'GROUPS', KEYS[1])";
 
-/// A Redis that was emptied has no partition any more: that is said, over and over, and not in a tight loop.
+/// An emptied Redis has no partitions. Each attempt reports it, and the attempts are not a tight loop.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_redis_that_lost_everything_is_no_empty_log() {
     let ends = Ends::start::<InFile>(ManualClock::new(OPENS), true).await;
@@ -300,14 +312,14 @@ async fn a_redis_that_lost_everything_is_no_empty_log() {
     ends.stop().await;
 }
 
-/// Commands on streams: nodes that say that they are there send others all the time.
+/// Counts commands on streams only: nodes send other commands for their presence all the time.
 const CALLS: &str = "local all = 0
     for calls in string.gmatch(redis.call('INFO', 'commandstats'), 'cmdstat_x[^:]*:calls=(%d+)') do
       all = all + tonumber(calls)
     end
     return all";
 
-/// A record that a log cannot have holds its partition up, and says so; the other one goes on.
+/// A record that a log cannot contain blocks its partition, and the worker reports it. The other partition continues.
 #[test]
 fn a_record_of_the_log_that_cannot_be_read_is_said() {
     let transport_kinds = [TransportKind::Stream, TransportKind::List];
@@ -323,13 +335,13 @@ fn a_record_of_the_log_that_cannot_be_read_is_said() {
             ends.call(&["XADD", &log, "1-0", "c", "nobody"]);
             ends.call(&["HSET", &ends.key(partition, "partition"), "seq", "1"]);
             if transport_kind == TransportKind::List {
-                // It is not in the list, and might be settled by now.
+                // The bad record is not in the list, so the entry might count as settled.
                 let taken = worker.take(partition, 0, 10, Duration::ZERO).await;
                 assert_eq!(taken, Ok(Vec::new()));
             }
             for _ in 0..2 {
                 let taken = worker.take(partition, 0, 10, Duration::ZERO).await;
-                let error = taken.expect_err("it cannot be read").to_string();
+                let error = taken.expect_err("the record cannot be read").to_string();
                 assert!(error.contains("record 1-0"), "{error}");
             }
             let other = worker.take(PartitionId(1), 0, 10, Duration::ZERO).await;

@@ -1,4 +1,4 @@
-//! A worker of the suite: what consumes a transport in production, for all partitions.
+//! A worker of the suite: consumes a transport for all partitions, as in production.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 

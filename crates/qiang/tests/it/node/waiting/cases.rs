@@ -1,4 +1,4 @@
-//! The cases, for every engine.
+//! The cases that every engine passes.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,7 +22,7 @@ pub(crate) const LIMITS: WaitingLimits = WaitingLimits {
     partition_max: 100_000,
     kept_ms: 600_000,
 };
-/// As deciders have it.
+/// Lease of a queue, as deciders use it.
 const LEASE: Duration = Duration::from_secs(5);
 
 /// A campaign with a waiting room, on a ground.
@@ -87,7 +87,7 @@ impl<G: Ground> Line<G> {
         places.find(|it| it.claim.user == user(name)).unwrap()
     }
 
-    /// What became of a user's place.
+    /// Result of a user's queue entry.
     pub(crate) async fn decision(&self, name: &str) -> Decision {
         match self.standing(name).await {
             Some(Standing::Decided { decision, .. }) => decision,
@@ -98,7 +98,7 @@ impl<G: Ground> Line<G> {
     async fn outcome(&self, name: &str) -> Outcome {
         match self.decision(name).await {
             Decision::Claimed(outcome, _) => outcome,
-            Decision::KeyReused => panic!("{name}: the key was used"),
+            Decision::KeyReused => panic!("{name}: the key is used for another claim"),
         }
     }
 
@@ -113,7 +113,7 @@ impl<G: Ground> Line<G> {
         }
     }
 
-    /// Decides everybody who can be; returns how many.
+    /// Decides all queue entries that can be decided. Returns their number.
     pub(crate) async fn decide(&self) -> u64 {
         let mut count = 0;
         for partition in self.partitions() {
@@ -127,7 +127,7 @@ impl<G: Ground> Line<G> {
         self.ground.room().partitions()
     }
 
-    /// The campaigns in whose lines somebody waits.
+    /// Campaigns with queue entries that wait.
     async fn lines(&self) -> Vec<CampaignId> {
         let (room, mut lines) = (self.ground.room(), Vec::new());
         for partition in room.partitions() {
@@ -136,8 +136,8 @@ impl<G: Ground> Line<G> {
         lines
     }
 
-    /// Kills the process and starts another one, in which everybody is decided who waits, so many: as soon as the lease
-    /// is over that the process had which is gone.
+    /// Kills the process and starts another one, which decides all `users` waiting entries. It does so as soon as the
+    /// lease of the dead process has ended.
     async fn decide_after_restart(self, users: u64) -> Self {
         let led_at = std::time::Instant::now();
         self.lines().await;
@@ -189,7 +189,7 @@ pub(crate) async fn a_user_has_one_place_and_keeps_it<G: Ground>() {
     let (c, two) = line.enter(to.one("c")).await.unwrap();
     assert_eq!((two, c > b), (2, true));
     assert_eq!(line.enter(to.units("b", 2)).await, Some((b, 1)));
-    // Another key or another quantity is another order, which no place is for while the user waits.
+    // Another key or another quantity means another order. The user cannot queue for it while the first entry waits.
     let (room, now) = (line.ground.room(), line.ground.clock().now());
     for (other, refusal) in [
         (to.keyed("b", 2, "other"), Refusal::WaitsWithAnother),
@@ -206,7 +206,7 @@ pub(crate) async fn a_user_has_one_place_and_keeps_it<G: Ground>() {
     assert_eq!((head.waiting, users), (3, vec![user("a"), user("b")]));
     assert_eq!(head.places[1].claim, to.keyed("b", 2, "k"));
     assert_eq!(head.places[1].entered_at, line.ground.clock().now());
-    // A user may wait in several lines.
+    // A user may wait in several queues.
     let other = Target {
         id: qiang_testkit::campaign::id(2),
         ..to
@@ -227,9 +227,9 @@ pub(crate) async fn the_line_is_bounded<G: Ground>() {
     assert!(line.enter_within(to.one("b"), limits).await.is_some());
     assert_eq!(line.enter_within(to.one("c"), limits).await, None);
     assert_eq!(line.standing("c").await, None);
-    // Who is in line is not turned away.
+    // A user in the queue is not refused.
     assert_eq!(line.enter_within(to.one("a"), limits).await, Some((a, 0)));
-    // All lines of a partition together.
+    // The second limit counts all queues of a partition together.
     let tight = WaitingLimits {
         places_max: 9,
         partition_max: 2,
@@ -263,7 +263,7 @@ pub(crate) async fn a_late_record_changes_no_other_place<G: Ground>() {
     let (number, _) = line.enter(line.target.one("a")).await.unwrap();
     let first = [(line.place_of("a").await, sold_out())];
     room.record(line.id(), &first, now, LIMITS).await.unwrap();
-    // In the same millisecond, into a line that was empty.
+    // Enters again in the same millisecond, when the queue is empty.
     let (second, _) = line.enter(line.target.one("a")).await.unwrap();
     assert!(second > number);
     room.record(line.id(), &first, now, LIMITS).await.unwrap();
@@ -345,7 +345,7 @@ pub(crate) async fn a_claim_that_was_not_recorded_is_one_order<G: Ground>() {
     let line = line.decide_after_restart(1).await;
     assert_eq!(line.outcome("a").await, Outcome::AlreadyGranted(grant));
     assert_eq!(line.granted().await, 2);
-    // Who comes again without a key wants more.
+    // A repetition without a key is a new order.
     line.enter(line.target.units("a", 2)).await.unwrap();
     assert_eq!(line.decide().await, 1);
     assert_eq!(line.granted().await, 4);
@@ -379,7 +379,7 @@ pub(crate) async fn a_pause_lets_wait_and_a_close_answers_all<G: Ground>() {
         line.enter(line.target.one(&format!("u{n}"))).await.unwrap();
     }
     assert_eq!(line.decide().await, 0);
-    // Nobody waits for too long whom nobody should decide.
+    // Entries that must not be decided are not reported as overdue.
     assert_eq!(line.monitor.waiting(), (20, None));
     line.act(CampaignAction::Resume).await;
     let mut count = 0;
@@ -435,7 +435,7 @@ pub(crate) async fn who_waits_when_stock_ends_hears_so_at_once<G: Ground>() {
     let decided = line.monitor.decisions();
     let decided: Vec<_> = decided.filter(|(_, count)| *count > 0).collect();
     assert_eq!(decided, [("sold_out", USERS - 7), ("granted", 7)]);
-    // Who was told so may come again.
+    // A user who was refused may enter again.
     let name = format!("u{}", first_refused(&line, USERS).await);
     line.enter(line.target.one(&name)).await.unwrap();
 }
@@ -446,10 +446,10 @@ async fn first_refused<G: Ground>(line: &Line<G>, users: u64) -> u64 {
             return n;
         }
     }
-    panic!("nobody was refused");
+    panic!("no user was refused");
 }
 
-/// Waits for all of them at once.
+/// Awaits all futures concurrently.
 async fn futures<T>(all: impl Iterator<Item = impl Future<Output = T>>) -> Vec<T> {
     let mut waiting: Vec<_> = all.map(Box::pin).map(Some).collect();
     let mut done: Vec<Option<T>> = waiting.iter().map(|_| None).collect();

@@ -1,4 +1,4 @@
-//! What the cases run on: an engine, its ledger, and the lines in front of it.
+//! Grounds of the cases: an engine, its ledger, and the queues of both.
 
 use std::{
     future::Future,
@@ -20,7 +20,7 @@ use qiang_testkit::{
 pub(crate) trait Ground: Sized + Send + Sync {
     fn start() -> impl Future<Output = Self> + Send;
 
-    /// Goes down without a clean shutdown, and starts again.
+    /// Stops without a clean shutdown, and starts again.
     fn restart(self) -> impl Future<Output = Self> + Send;
 
     fn clock(&self) -> &Arc<ManualClock>;
@@ -31,12 +31,12 @@ pub(crate) trait Ground: Sized + Send + Sync {
 
     fn room(&self) -> Arc<dyn WaitingRoom>;
 
-    /// Lets the time be over for which the result of a user's place is kept, which is at most so long.
+    /// Moves past the time for which the result of a user's queue entry is kept, at most `kept_ms`.
     fn forget(&self, _user: &str, kept_ms: u64) {
         self.clock().advance(kept_ms as i64);
     }
 
-    /// Whether a process that is gone may still have the lease of a line.
+    /// Whether a dead process may still have the lease of a queue.
     const LEASED: bool;
 }
 
@@ -83,7 +83,7 @@ impl Ground for InOneFile {
     }
 }
 
-/// One server, four partitions.
+/// The engine on one server, with four partitions.
 pub(crate) struct OnRedis {
     folder: tempfile::TempDir,
     clock: Arc<ManualClock>,
@@ -111,7 +111,7 @@ impl OnRedis {
         }
     }
 
-    /// Another node.
+    /// Connects another node.
     pub(crate) async fn beside(&self) -> RedisEngine {
         let settled = self.ledger.positions().await.unwrap();
         RedisEngine::connect(self.options.clone(), &settled)
@@ -133,7 +133,7 @@ async fn open(
     (redis, ledger)
 }
 
-/// The server of all grounds that bring none.
+/// The server of all grounds without their own server.
 fn shared() -> &'static Standalone {
     static SERVER: OnceLock<Standalone> = OnceLock::new();
     SERVER.get_or_init(|| Standalone::start(&ServerOptions::new()))
@@ -174,7 +174,7 @@ impl Ground for OnRedis {
         Arc::new(self.redis.clone())
     }
 
-    /// By Redis' own clock.
+    /// Uses the clock of Redis.
     fn forget(&self, user: &str, kept_ms: u64) {
         let server = shared().primary();
         let pattern = format!("{}:*:place:{user}", self.options.prefix);
@@ -189,7 +189,8 @@ impl Ground for OnRedis {
     }
 }
 
-/// Three primaries with a replica each, which grants and places wait for; campaigns are spread over partitions.
+/// Three primaries with a replica each. Grants and queue entries wait for the replicas, and campaigns are spread over
+/// partitions.
 pub(crate) struct OnCluster(OnRedis);
 
 impl Ground for OnCluster {

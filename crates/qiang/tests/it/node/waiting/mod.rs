@@ -1,4 +1,4 @@
-//! Waiting rooms: the line of either engine, and the decider that empties it.
+//! Waiting rooms: the queues of each engine, and the decider that empties them.
 
 mod cases;
 mod ground;

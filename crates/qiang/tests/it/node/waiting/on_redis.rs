@@ -1,4 +1,4 @@
-//! What only lines on Redis do: several nodes, and a Redis that is killed.
+//! Tests of queues on Redis alone: several nodes, and a Redis that is killed.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::node::waiting::{
     ground::{Ground as _, OnRedis},
 };
 
-/// One node decides a line at a time; another one goes on when it is gone.
+/// Only one node decides a queue at a time. Another node continues after its lease ends.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_node_decides_at_a_time() {
     let line = Line::on(OnRedis::start().await, sale(5).setup(1)).await;
@@ -45,7 +45,7 @@ async fn one_node_decides_at_a_time() {
     other.close().await;
 }
 
-/// Whoever was given a place before Redis was killed has it afterwards, where Redis keeps what it acknowledges.
+/// A queue entry survives a kill of Redis, if Redis keeps acknowledged data.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn places_survive_a_killed_redis() {
     const USERS: u32 = 200;
@@ -74,7 +74,8 @@ async fn places_survive_a_killed_redis() {
     }
 }
 
-/// Until replicas have what became of a place, a failover may put it back in line, and then it may be granted.
+/// A refusal is not reported before replicas have it. A failover may put its entry back in the queue, where it may be
+/// granted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refusal_is_not_told_before_replicas_have_it() {
     let servers = Standalone::start(&ServerOptions::new().replicas(1));
@@ -116,7 +117,7 @@ async fn a_refusal_is_not_told_before_replicas_have_it() {
         matches!(refused, Err(EngineError::Uncertain { .. })),
         "{refused:?}"
     );
-    // The same claim is the same grant; and who waits has no result that could be lost.
+    // A grant is repeated under the same claim, and a waiting user has no result to lose. Both are answered.
     assert_eq!(line.decision("b").await, granted);
     let waits = told("c").await;
     assert!(
