@@ -1,41 +1,41 @@
-//! Entries that the ledger refuses, and what has to wait for them.
+//! Quarantine: entries that the ledger refuses, and the entries that must wait for them.
 //!
-//! An entry that cannot be settled goes into quarantine: it is kept with the reason, and the partition's position moves
-//! past it. What follows from it must not be settled before it, or units and money would be lost: an order that was
-//! never entered is not paid, what a packet has left is not refunded while a share of it is somebody's, and units that
-//! came back are not granted to somebody else, or to the same user again, before they have come back. Such entries go
-//! into quarantine behind it, and the rest is settled. The ledger's rows are then those of a history in which the
-//! entries in quarantine have not happened yet, and such a history conserves units and money.
+//! An entry that cannot be settled enters quarantine: it is kept with the reason, and the partition's position moves
+//! past it. Entries that depend on it must not be settled first, or units and money would be lost. An order that was
+//! never entered is not paid. A packet's remainder is not refunded while a user has one of its shares. Restocked units
+//! are not granted again, to any user, before they are back. Such entries enter quarantine as well, and the rest is
+//! settled. The ledger's rows then describe a history in which the quarantined entries have not happened yet, and such
+//! a history conserves units and money.
 //!
-//! A grant in quarantine may be *discarded*: the engine takes its units back, and the grant and all steps of its order
-//! are taken out of the way together. What they did to units adds up to nothing, so what waited for them is settled as
-//! in a history in which they never happened. They are kept, and their number is never settled.
+//! A grant in quarantine may be *discarded*: the engine restocks its units, and the grant and all steps of its order
+//! stop blocking at the same time. Their effects on units add up to zero. So entries that waited for them are settled
+//! as if they had never happened. The discarded entries are kept, and their number is never settled.
 
 use std::collections::BTreeMap;
 
 use crate::event::{Entry, Event, Seq};
 
-/// What is answered instead of `ledger` for a grant whose entry is in quarantine.
+/// Message that is answered instead of `ledger` for a grant in quarantine.
 pub const GRANT_QUARANTINED: &str =
     "the ledger has not taken the grant: its entry is in quarantine";
 
-/// What is in quarantine of one campaign in one partition, as far as others have to wait for it.
+/// Quarantined entries of one campaign in one partition, as far as other entries must wait for them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Blockers {
     first: Option<Seq>,
-    /// The first that is about the campaign as a whole: everything waits for it.
+    /// First entry about the campaign as a whole. Every entry waits for it.
     whole: Option<Seq>,
-    /// The last about each order or share.
+    /// Last entry about each order or share.
     numbers: BTreeMap<u32, Seq>,
-    /// The first that gives units back: whoever is granted some later may have these, or may have some because of that;
-    /// and a seller who takes units out of the stock may take these.
+    /// First entry that restocks units. A later grant may use these units, or may need the freed limit. A seller who
+    /// lowers the stock may remove them.
     given_back: Option<Seq>,
-    /// Grants that were discarded: the same number is not settled after all.
+    /// Discarded grants, by number. Another grant with the same number is never settled.
     discarded: BTreeMap<u32, Seq>,
 }
 
 impl Blockers {
-    /// The blockers of a campaign that the ledger does not have: everything waits for the first.
+    /// Blockers of a campaign that the ledger does not have: every entry waits for the first one.
     pub fn of_unknown_campaign(first: Seq) -> Self {
         Self {
             first: Some(first),
@@ -44,7 +44,7 @@ impl Blockers {
         }
     }
 
-    /// Adds an entry that is in quarantine.
+    /// Adds a quarantined entry.
     pub fn add(&mut self, entry: &Entry) {
         lower(&mut self.first, entry.seq);
         let gives_back = matches!(
@@ -62,14 +62,14 @@ impl Blockers {
         }
     }
 
-    /// Adds an entry that was discarded.
+    /// Adds a discarded entry.
     pub fn add_discarded(&mut self, entry: &Entry) {
         if let Event::Granted { number, .. } = entry.event {
             self.discarded.insert(number, entry.seq);
         }
     }
 
-    /// The entry that a later one has to wait for, if there is one.
+    /// The entry that a later one must wait for, if there is one.
     pub fn before(&self, entry: &Entry) -> Option<Seq> {
         let own = entry.event.number();
         let same = own.and_then(|number| self.numbers.get(&number)).copied();
@@ -87,7 +87,7 @@ impl Blockers {
         self.whole.or(same).or(again).or(given_back).or(all)
     }
 
-    /// The first entry of all.
+    /// The first quarantined entry.
     pub fn first(&self) -> Option<Seq> {
         self.first
     }

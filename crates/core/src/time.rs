@@ -27,33 +27,33 @@ impl Timestamp {
         self.0
     }
 
-    /// This instant and `millis` later; stops at the ends of the range.
+    /// The instant `millis` later, clamped to the range.
     #[must_use]
     pub const fn plus_millis(self, millis: i64) -> Self {
         Self(self.0.saturating_add(millis))
     }
 
-    /// Milliseconds from `earlier` to this instant; negative when it lies before.
+    /// Milliseconds from `earlier` to this instant; negative if it is before `earlier`.
     pub const fn millis_since(self, earlier: Self) -> i64 {
         self.0.saturating_sub(earlier.0)
     }
 }
 
-/// Why a window cannot be.
+/// Reason why a window is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum WindowError {
-    /// It starts outside what a calendar can show.
+    /// It starts outside the range of calendars.
     #[error("a window starts in the years 1970 to 9998 (UTC)")]
     Start,
-    /// It ends where it starts, or before.
+    /// It ends at its start or earlier.
     #[error("a window ends after it starts")]
     Empty,
-    /// It ends outside what a calendar can show.
+    /// It ends outside the range of calendars.
     #[error("a window ends before the year 9999 (UTC)")]
     End,
 }
 
-/// When claims are accepted: from `starts_at` on, up to but without `ends_at`.
+/// Time in which claims are accepted: from `starts_at`, up to but not including `ends_at`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
     starts_at: Timestamp,
@@ -61,10 +61,10 @@ pub struct Window {
 }
 
 impl Window {
-    /// A window that is not empty.
+    /// Creates a window that is not empty.
     ///
     /// # Errors
-    /// The first rule that does not hold.
+    /// The first violated rule.
     pub fn new(starts_at: Timestamp, ends_at: Timestamp) -> Result<Self, WindowError> {
         if !(Timestamp(0)..=Timestamp::MAX).contains(&starts_at) {
             return Err(WindowError::Start);
@@ -89,8 +89,8 @@ impl Window {
     }
 }
 
-/// Where the time comes from. Nothing else in Qiang reads the system clock.
+/// Source of the time. Nothing else in Qiang reads the system clock.
 pub trait Clock: Send + Sync + 'static {
-    /// The present instant. May jump in either direction, as system clocks do.
+    /// The current instant. It may jump in either direction, as system clocks do.
     fn now(&self) -> Timestamp;
 }

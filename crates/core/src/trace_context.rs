@@ -1,22 +1,22 @@
-//! Where a request stands in a trace, as systems tell each other: [W3C Trace Context](https://www.w3.org/TR/trace-context/).
+//! Position of a request in a distributed trace: [W3C Trace Context](https://www.w3.org/TR/trace-context/).
 
 use std::{collections::HashSet, fmt};
 
-/// Members of `tracestate`.
+/// Maximum members of `tracestate`.
 const MEMBERS_MAX: usize = 32;
-/// Bytes of `tracestate` that are passed on.
+/// Maximum bytes of `tracestate` that are propagated.
 const STATE_BYTES_MAX: usize = 512;
-/// `version-trace-parent-flags` in the version that is written.
+/// Length of `version-trace-parent-flags` in the version that is written.
 const PARENT_BYTES: usize = 55;
-/// The flags that are known: sampled, and random ids.
+/// Known flags: sampled, and random ids.
 const FLAGS: u8 = 0b11;
 
-/// The header that says which trace a request belongs to, and what it was sent by.
+/// Header with the trace of a request, and the span that sent it.
 pub const TRACEPARENT: &str = "traceparent";
-/// The header of what systems on the way add to it.
+/// Header with data that systems on the path add.
 pub const TRACESTATE: &str = "tracestate";
 
-/// The trace that something belongs to, and the span in it that it happens in.
+/// A trace, and the current span in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceContext {
     trace: u128,
@@ -26,7 +26,7 @@ pub struct TraceContext {
 }
 
 impl TraceContext {
-    /// A context of these ids, neither of which may be 0.
+    /// Creates a context. `None` if an id is 0.
     #[must_use]
     pub fn new(trace: u128, span: u64, sampled: bool) -> Option<Self> {
         let flags = u8::from(sampled);
@@ -39,14 +39,14 @@ impl TraceContext {
         (trace != 0 && span != 0).then(|| of(Box::default()))
     }
 
-    /// What the headers of a request say: the one `traceparent`, and all `tracestate` in their order. None where the
-    /// first does not hold; a `tracestate` that does not is left out.
+    /// Parses the headers of a request: the one `traceparent`, and all `tracestate` in their order. Returns `None` if
+    /// `traceparent` is invalid. An invalid `tracestate` is dropped.
     pub fn parse<'a>(parent: &[u8], state: impl IntoIterator<Item = &'a [u8]>) -> Option<Self> {
         let version = hex(parent.get(..2)?, 2)?;
         let is_long_enough = match version {
             0 => parent.len() == PARENT_BYTES,
             0xff => false,
-            // A later version may have more behind it.
+            // A later version may append fields.
             _ => parent.len() == PARENT_BYTES || parent.get(PARENT_BYTES) == Some(&b'-'),
         };
         let dashes = [2, 35, 52].iter().all(|at| parent.get(*at) == Some(&b'-'));
@@ -65,25 +65,25 @@ impl TraceContext {
         })
     }
 
-    /// The id of the trace.
+    /// Id of the trace.
     #[must_use]
     pub fn trace(&self) -> u128 {
         self.trace
     }
 
-    /// The id of the span.
+    /// Id of the span.
     #[must_use]
     pub fn span(&self) -> u64 {
         self.span
     }
 
-    /// Whether whoever began the trace keeps it.
+    /// Whether the origin of the trace records it.
     #[must_use]
     pub fn is_sampled(&self) -> bool {
         self.flags & 1 != 0
     }
 
-    /// The same trace, in another span, which may not be 0.
+    /// The same trace in another span. `None` if the span is 0.
     #[must_use]
     pub fn in_span(&self, span: u64, sampled: bool) -> Option<Self> {
         let flags = self.flags & !1 | u8::from(sampled);
@@ -96,7 +96,7 @@ impl TraceContext {
         })
     }
 
-    /// The value of `traceparent` for what is asked of others from here.
+    /// Value of `traceparent` for requests that are sent from here.
     #[must_use]
     pub fn traceparent(&self) -> String {
         format!(
@@ -105,13 +105,13 @@ impl TraceContext {
         )
     }
 
-    /// The value of `tracestate`; empty for none.
+    /// Value of `tracestate`; may be empty.
     #[must_use]
     pub fn tracestate(&self) -> &str {
         &self.state
     }
 
-    /// The headers of what is asked of others from here.
+    /// Headers for requests that are sent from here.
     pub fn headers(&self) -> impl Iterator<Item = (&'static str, String)> {
         let state = Some(&self.state).filter(|state| !state.is_empty());
         let state = state.map(|state| (TRACESTATE, state.clone().into_string()));
@@ -119,14 +119,14 @@ impl TraceContext {
     }
 }
 
-/// The id of the trace, as logs and tools write it.
+/// Formats the id of the trace, as logs and tools write it.
 impl fmt::Display for TraceContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:032x}", self.trace)
     }
 }
 
-/// A number of so many small hexadecimal digits.
+/// Parses a number of exactly `digits` lowercase hexadecimal digits.
 fn hex(text: &[u8], digits: usize) -> Option<u128> {
     let is_small_hex = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     if text.len() != digits || !text.iter().all(is_small_hex) {
@@ -135,7 +135,7 @@ fn hex(text: &[u8], digits: usize) -> Option<u128> {
     u128::from_str_radix(str::from_utf8(text).ok()?, 16).ok()
 }
 
-/// All of it as one header. None where it does not hold.
+/// Joins all headers to one value. `None` if it is invalid.
 fn parse_state<'a>(headers: impl IntoIterator<Item = &'a [u8]>) -> Option<Box<str>> {
     let mut members = Vec::new();
     let mut keys = HashSet::new();
@@ -159,7 +159,7 @@ fn parse_state<'a>(headers: impl IntoIterator<Item = &'a [u8]>) -> Option<Box<st
     (state.len() <= STATE_BYTES_MAX).then(|| state.into())
 }
 
-/// A name, or a tenant's name at a system.
+/// Whether a text is a name, or a tenant's name at a system.
 fn is_key(key: &str) -> bool {
     let plain = |text: &str| {
         let byte = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-' | b'*' | b'/');
@@ -238,7 +238,7 @@ mod tests {
         ] {
             assert_eq!(read(&bad, &[]), None, "{bad}");
         }
-        // Of a later version what is known is taken.
+        // The known fields of later versions are used.
         for later in ["01", "cc", "fe"] {
             let text = format!("{later}-{trace}-{span}-ff-what-the-future-holds");
             let context = read(&text, &[]).unwrap();

@@ -1,13 +1,13 @@
-//! A map with a bound that forgets what nobody has asked for lately, a little at a time.
+//! A bounded map that drops entries without recent use, in small portions.
 //!
-//! Entries are young or old. When the young ones have half the weight that all may have, they become the old ones, and
-//! those that were old till then are forgotten. What is found among the old ones becomes young again. So whatever is
-//! asked for at least once while half the bound is entered is never forgotten, and an operation costs what it costs in
-//! a hash map: no list is kept of who was asked for last.
+//! Entries are young or old. When the young ones reach half the weight limit, they become the old ones, and the former
+//! old ones are dropped. An old entry becomes young when it is used. So an entry stays if it is used at least once
+//! while half the limit is inserted. An operation costs as much as in a hash map, because no list of recent uses is
+//! kept.
 
 use std::{collections::HashMap, hash::Hash, mem};
 
-/// Values by key, of a total weight that is bounded.
+/// Values by key, with a limited total weight.
 #[derive(Debug)]
 pub struct TwoGenerations<K, V> {
     weight_max: usize,
@@ -17,7 +17,7 @@ pub struct TwoGenerations<K, V> {
 
 #[derive(Debug)]
 struct Generation<K, V> {
-    /// Each with its weight.
+    /// Values with their weights.
     values: HashMap<K, (V, usize)>,
     weight: usize,
 }
@@ -47,7 +47,7 @@ impl<K: Copy + Eq + Hash, V> Generation<K, V> {
 }
 
 impl<K: Copy + Eq + Hash, V> TwoGenerations<K, V> {
-    /// A map without entries, for entries that weigh so much together. A single one that weighs more is kept alone.
+    /// Creates an empty map with this limit of the total weight. A single heavier entry is kept alone.
     #[must_use]
     pub fn new(weight_max: usize) -> Self {
         Self {
@@ -57,20 +57,20 @@ impl<K: Copy + Eq + Hash, V> TwoGenerations<K, V> {
         }
     }
 
-    /// How many entries there are.
+    /// Number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
         self.young.values.len() + self.old.values.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no entries.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// A value, and whether it is an old one: then it is forgotten soon, unless it is [kept](Self::keep). For whoever
-    /// reads under a lock that others read under, too.
+    /// Finds a value, and whether it is old. An old value is dropped soon, unless [`keep`](Self::keep) is called. This
+    /// suits readers that share a read lock.
     #[must_use]
     pub fn find(&self, key: &K) -> Option<(&V, bool)> {
         match self.young.values.get(key) {
@@ -79,43 +79,43 @@ impl<K: Copy + Eq + Hash, V> TwoGenerations<K, V> {
         }
     }
 
-    /// Makes an entry young that is old.
+    /// Makes an old entry young.
     pub fn keep(&mut self, key: &K) {
         if let Some((value, weight)) = self.old.remove(key) {
             self.insert_young(*key, value, weight);
         }
     }
 
-    /// A value, which is young from here on.
+    /// Finds a value and makes it young.
     pub fn get(&mut self, key: &K) -> Option<&V> {
         self.keep(key);
         self.young.values.get(key).map(|(value, _)| value)
     }
 
-    /// Enters a value of weight 1.
+    /// Inserts a value of weight 1.
     pub fn insert(&mut self, key: K, value: V) {
         self.insert_of(key, value, 1);
     }
 
-    /// Enters a value of this weight, in the place of the one before.
+    /// Inserts a value of this weight, and replaces the previous one.
     pub fn insert_of(&mut self, key: K, value: V, weight: usize) {
         self.remove(&key);
         self.insert_young(key, value, weight);
     }
 
-    /// Takes a value out.
+    /// Removes a value.
     pub fn remove(&mut self, key: &K) -> Option<V> {
         let removed = self.young.remove(key).or_else(|| self.old.remove(key));
         removed.map(|(value, _)| value)
     }
 
-    /// Takes all values out.
+    /// Removes all values.
     pub fn clear(&mut self) {
         self.young = Generation::default();
         self.old = Generation::default();
     }
 
-    /// All entries, in no order.
+    /// All entries, in any order.
     pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
         let all = self.young.values.iter().chain(&self.old.values);
         all.map(|(key, (value, _))| (key, value))
@@ -147,15 +147,15 @@ mod tests {
             assert_eq!(map.get(&u32::MAX), Some(&"steady"), "after {n}");
             assert!(map.len() <= BOUND, "{}", map.len());
         }
-        // Under a lock that others read under, too.
+        // Readers that share a read lock use `find` and `keep`.
         for n in 0..200_000 {
             map.insert(n, "once");
-            let (_, is_old) = map.find(&u32::MAX).expect("it is asked for");
+            let (_, is_old) = map.find(&u32::MAX).expect("a steadily used entry is kept");
             if is_old {
                 map.keep(&u32::MAX);
             }
         }
-        // What came last is there, and half of the bound at least.
+        // The last entries are there, at least half of the limit.
         assert!((0..BOUND as u32 / 2 - 2).all(|n| map.find(&(199_999 - n)).is_some()));
         assert_eq!(map.find(&0), None);
     }
@@ -192,7 +192,7 @@ mod tests {
             assert!(weight(&map) <= 100, "{}", weight(&map));
             assert!(map.find(&n).is_some());
         }
-        // More than all may: alone.
+        // An entry above the limit is kept alone.
         map.insert_of(7, 101, 101);
         assert_eq!((map.len(), map.get(&7)), (1, Some(&101)));
         map.insert_of(8, 1, 1);

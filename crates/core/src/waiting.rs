@@ -1,5 +1,4 @@
-//! The waiting room: places in the line in front of a campaign, and what became of them, with the texts that engines
-//! keep them as.
+//! Queue in front of a campaign: its entries, their decisions, and the texts by which engines store both.
 
 use crate::{
     book::{Claim, Refusal},
@@ -10,31 +9,30 @@ use crate::{
     time::Timestamp,
 };
 
-/// How much waits, and for how long results are kept.
+/// Limits of queues, and the retention time of results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WaitingLimits {
-    /// Places of one campaign.
+    /// Maximum entries of one campaign.
     pub places_max: u64,
-    /// Places of all campaigns of a partition.
+    /// Maximum entries of all campaigns of a partition.
     pub partition_max: u64,
-    /// Milliseconds for which a result can be asked for.
+    /// Retention time of results, in milliseconds.
     pub kept_ms: u64,
 }
 
-/// A place in the line of a campaign. A user has one at a time.
+/// An entry in the queue of a campaign. A user has one at a time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// Ascends in the order of entry.
+    /// Number, ascending in the order of entry.
     pub number: u64,
-    /// When it was taken.
+    /// Time of entry.
     pub entered_at: Timestamp,
-    /// What the user wants.
+    /// Claim of the user.
     pub claim: Claim,
 }
 
 impl Place {
-    /// The claim as it is put to the engine: an order always under a key, so that it stays one order if it is put
-    /// again.
+    /// The claim for the engine. An order always gets an idempotency key, so a repeated submission stays one order.
     #[must_use]
     pub fn keyed_claim(&self) -> Claim {
         let mut claim = self.claim.clone();
@@ -45,8 +43,8 @@ impl Place {
         claim
     }
 
-    /// Checks that a claim of the user who waits asks for the same again. A claim without a key repeats any order of as
-    /// many units; a claim of a packet is for the user's one share, whatever its key.
+    /// Checks that a later claim of the same user repeats this one. A claim without a key repeats any order of as many
+    /// units. A claim of a packet is always for the user's one share, with any key.
     ///
     /// # Errors
     /// [`Refusal::KeyReused`] for the same key and other units, [`Refusal::WaitsWithAnother`] for another order.
@@ -63,7 +61,7 @@ impl Place {
         }
     }
 
-    /// Everything but the campaign and the user, as text.
+    /// Encodes everything except the campaign and the user as text.
     #[must_use]
     pub fn to_text(&self) -> String {
         let Claim {
@@ -77,7 +75,7 @@ impl Place {
         format!("{} {at} {kind} {quantity} {key}", self.number)
     }
 
-    /// Reads what [`to_text`](Self::to_text) has written.
+    /// Parses the text of [`to_text`](Self::to_text).
     #[must_use]
     pub fn parse(campaign: CampaignId, user: UserId, text: &str) -> Option<Self> {
         let mut words = text.splitn(5, ' ');
@@ -105,17 +103,17 @@ impl Place {
     }
 }
 
-/// What became of a place.
+/// Result of a queue entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
-    /// The engine has decided the claim, and this is what the decision survives.
+    /// The engine has decided the claim: the outcome, and the failures that the decision survives.
     Claimed(Outcome, AckLevel),
     /// The claim's key was used for another request.
     KeyReused,
 }
 
 impl Decision {
-    /// The word for it: an outcome's, or `key_reused`.
+    /// Name of the result: the outcome's name, or `key_reused`.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -124,7 +122,7 @@ impl Decision {
         }
     }
 
-    /// As text.
+    /// Encodes the decision as text.
     #[must_use]
     pub fn to_text(&self) -> String {
         let name = self.name();
@@ -152,7 +150,7 @@ impl Decision {
         }
     }
 
-    /// Reads what [`to_text`](Self::to_text) has written.
+    /// Parses the text of [`to_text`](Self::to_text).
     #[must_use]
     pub fn parse(campaign: CampaignId, text: &str) -> Option<Self> {
         fn next<'a, T: std::str::FromStr>(words: &mut impl Iterator<Item = &'a str>) -> Option<T> {
@@ -178,7 +176,7 @@ impl Decision {
                             state: OrderState::of_name(state)?,
                             hold_until: Timestamp::from_millis(next(&mut words)?),
                             refunds_due: next(&mut words)?,
-                            // Absent where none was returned.
+                            // Absent if no unit was returned.
                             returned_quantity: match words.next() {
                                 None => 0,
                                 Some(units) => units.parse().ok()?,
@@ -210,21 +208,21 @@ impl Decision {
     }
 }
 
-/// Where a user stands in a line.
+/// Status of a user in a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// In it.
+    /// The user waits.
     Waiting {
-        /// The place's number.
+        /// Number of the entry.
         number: u64,
-        /// Places before it at most.
+        /// Maximum number of entries before it.
         ahead: u64,
     },
-    /// Decided.
+    /// The entry is decided.
     Decided {
-        /// The place's number.
+        /// Number of the entry.
         number: u64,
-        /// What became of it.
+        /// Result of the entry.
         decision: Decision,
     },
 }

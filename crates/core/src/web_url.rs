@@ -1,4 +1,4 @@
-//! URLs of HTTP servers that the service connects to: configured ones, and those that users give.
+//! URLs of HTTP servers that the service connects to: configured ones and user-supplied ones.
 
 use std::net::IpAddr;
 
@@ -23,8 +23,8 @@ pub enum WebUrlError {
     Port,
 }
 
-/// Parses `http://…` or `https://…`. Hosts that are IPv4 addresses in an unusual form (`127.1`) come out as addresses,
-/// and what is not ASCII in path and query comes out percent-encoded.
+/// Parses `http://…` or `https://…`. Hosts that are IPv4 addresses in an unusual form (`127.1`) are normalized.
+/// Characters of path and query that are not ASCII are percent-encoded.
 ///
 /// # Errors
 /// [`WebUrlError`] for any other text.
@@ -33,7 +33,7 @@ pub fn parse(text: &str) -> Result<Url, WebUrlError> {
         return Err(WebUrlError::Characters);
     }
     let lower = text.get(..8).unwrap_or(text).to_ascii_lowercase();
-    // `https:host` is a URL for a browser; `https:///host` is another host's than it says.
+    // Browsers accept `https:host` as a URL, and read `https:///host` as a URL of another host.
     let behind = ["https://", "http://"];
     let rest = behind
         .iter()
@@ -63,7 +63,7 @@ pub fn host(url: &Url) -> String {
         Some(Host::Domain(name)) => name.to_owned(),
         Some(Host::Ipv4(address)) => address.to_string(),
         Some(Host::Ipv6(address)) => address.to_string(),
-        // `parse` takes none without a host.
+        // `parse` accepts no URL without a host.
         None => String::new(),
     }
 }
@@ -78,13 +78,13 @@ pub fn address(url: &Url) -> Option<IpAddr> {
     }
 }
 
-/// Port, of the scheme if the URL names none.
+/// Port of the URL; by default, port of its scheme.
 #[must_use]
 pub fn port(url: &Url) -> u16 {
     url.port_or_known_default().unwrap_or(443)
 }
 
-/// Host and port as the header `Host` has them: without the scheme's own port.
+/// Host and port as in the header `Host`: without the default port of the scheme.
 #[must_use]
 pub fn authority(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();

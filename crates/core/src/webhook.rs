@@ -1,4 +1,4 @@
-//! Webhooks: what others are told of what was settled. Endpoints, what they want to be told, and the events.
+//! Webhooks: endpoints, their filters and delivery progress, and the events that report settled changes.
 
 use uuid::Uuid;
 
@@ -10,33 +10,33 @@ use crate::{
     words::words,
 };
 
-/// Endpoints that there may be: settlement asks for each campaign whether one wants its events.
+/// Maximum number of endpoints. Settlement checks each campaign's events against all of them.
 pub const WEBHOOKS_MAX: usize = 100;
-/// Campaigns that a filter may name.
+/// Maximum campaigns in a filter.
 pub const FILTER_CAMPAIGNS_MAX: usize = 100;
 
-/// What an event is about.
+/// Type of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EventType {
     /// A user got a share of a red packet.
     ShareGranted,
-    /// A user got an order of a sale, which holds its units.
+    /// A user got an order of a sale, which holds its units for a limited time.
     OrderHeld,
-    /// An order was paid; also one that had expired and whose units could be reserved again.
+    /// An order was paid. It may have expired before, if its units could be reserved again.
     OrderPaid,
-    /// An order was given back.
+    /// An order was cancelled.
     OrderCancelled,
     /// An order was not paid in time.
     OrderExpired,
-    /// A paid order was returned: its price is owed to the buyer.
+    /// A paid order was returned: a refund of its price is due.
     OrderReturned,
-    /// A payment arrived that buys nothing: it is owed to the buyer.
+    /// A payment arrived that pays nothing: its refund is due.
     OrderRefundDue,
-    /// What was owed for an order was paid back, all of it or a part.
+    /// A refund that was due was paid, in full or in part.
     OrderRefunded,
-    /// A campaign was closed: what was left went back to its owner.
+    /// A campaign was closed: its remainder went back to its owner.
     CampaignClosed,
-    /// Somebody tries whether an endpoint answers.
+    /// Test of an endpoint.
     Test,
 }
 
@@ -54,26 +54,26 @@ words!(EventType {
 });
 
 impl EventType {
-    /// Those that follow from what is in the ledger, and that a filter may name.
+    /// Types that follow from settled entries, and that a filter may name.
     pub fn settled() -> impl Iterator<Item = Self> {
         let all = Self::ALL.iter().copied();
         all.filter(|one| *one != Self::Test)
     }
 }
 
-/// Which events an endpoint wants: those that fit all of it.
+/// Events that an endpoint wants. An event must satisfy every condition.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Of these types; of all where there are none.
+    /// Accepted types; empty for all.
     pub types: Vec<EventType>,
-    /// Of these campaigns; of all where there are none.
+    /// Accepted campaigns; empty for all.
     pub campaigns: Vec<CampaignId>,
-    /// Of campaigns of this sender or seller; of everybody's where there is none.
+    /// Sender or seller of the accepted campaigns; `None` for all.
     pub owner: Option<UserId>,
 }
 
 impl Filter {
-    /// Whether an event fits.
+    /// Whether an event satisfies the filter.
     #[must_use]
     pub fn fits(&self, event: &WebhookEvent) -> bool {
         let Some(data) = &event.data else {
@@ -83,21 +83,21 @@ impl Filter {
             && self.watches(data.campaign, &data.owner)
     }
 
-    /// Whether events of a campaign may fit.
+    /// Whether events of a campaign can satisfy the filter.
     #[must_use]
     pub fn watches(&self, campaign: CampaignId, owner: &str) -> bool {
         (self.campaigns.is_empty() || self.campaigns.contains(&campaign))
             && (self.owner.as_ref()).is_none_or(|wanted| wanted.as_str() == owner)
     }
 
-    /// The types, with blanks between.
+    /// Types, separated by spaces.
     #[must_use]
     pub fn type_names(&self) -> String {
         let names: Vec<_> = self.types.iter().map(|one| one.name()).collect();
         names.join(" ")
     }
 
-    /// The campaigns, with blanks between.
+    /// Campaigns, separated by spaces.
     #[must_use]
     pub fn campaign_names(&self) -> String {
         let names: Vec<_> = self.campaigns.iter().map(CampaignId::to_string).collect();
@@ -105,25 +105,25 @@ impl Filter {
     }
 }
 
-/// An endpoint: where events go, and what they are signed with.
+/// An endpoint: its URL, its filter, and the secrets that sign its events.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Webhook {
-    /// Its id.
+    /// Id.
     pub id: Uuid,
-    /// Where events are posted.
+    /// URL to which events are posted.
     pub url: String,
-    /// What they are signed with: `whsec_` and bytes in base64, as Standard Webhooks has it.
+    /// Secret that signs events: `whsec_` and base64 bytes, as Standard Webhooks specifies.
     pub secret: String,
-    /// The secret before, and until when events are signed with it too.
+    /// Previous secret, and the time until which it signs events as well.
     pub previous_secret: Option<(String, Timestamp)>,
-    /// Which events it wants.
+    /// Filter of the events.
     pub filter: Filter,
-    /// When it was made.
+    /// Time of creation.
     pub created_at: Timestamp,
 }
 
 impl Webhook {
-    /// The secrets that events are signed with at this time, the newest first.
+    /// Secrets that sign events at this time, the newest first.
     pub fn secrets(&self, now: Timestamp) -> impl Iterator<Item = &str> {
         let previous = self.previous_secret.as_ref();
         let previous = previous.filter(|(_, until)| now < *until);
@@ -139,28 +139,28 @@ impl std::fmt::Debug for Webhook {
     }
 }
 
-/// How far an endpoint has been told, and how that goes.
+/// Delivery progress of an endpoint.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// The place up to which it has been told everything that it wants.
+    /// Place up to which every wanted event is delivered.
     pub place: i64,
-    /// Since when nothing gets through, if so.
+    /// Time of the first failure since the last success; `None` while deliveries succeed.
     pub failing_since: Option<Timestamp>,
-    /// Attempts that have failed since then.
+    /// Failed attempts since then.
     pub attempts: u32,
-    /// When the next attempt is due; none for at once.
+    /// Time of the next attempt; `None` for at once.
     pub retry_at: Option<Timestamp>,
-    /// What the last failure was, for operators.
+    /// Last failure, for operators.
     pub last_error: Option<String>,
-    /// Since when nothing is tried any more.
+    /// Time at which the endpoint was disabled, if it is.
     pub disabled_at: Option<Timestamp>,
 }
 
 impl Progress {
-    /// The words for how an endpoint stands.
+    /// Names of the statuses.
     pub const STATUSES: [&'static str; 3] = ["ok", "failing", "disabled"];
 
-    /// How the endpoint stands.
+    /// Delivery status of the endpoint.
     #[must_use]
     pub fn status(&self) -> &'static str {
         match (self.disabled_at, self.failing_since) {
@@ -170,7 +170,7 @@ impl Progress {
         }
     }
 
-    /// Whether there is something to try at this time, given the last place that there is.
+    /// Whether a delivery may be attempted at this time. `last_place` is the place of the last event.
     #[must_use]
     pub fn is_due(&self, last_place: i64, now: Timestamp) -> bool {
         self.disabled_at.is_none()
@@ -179,58 +179,58 @@ impl Progress {
     }
 }
 
-/// An endpoint as the ledger has it.
+/// An endpoint in the ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebhookRecord {
     /// The endpoint.
     pub webhook: Webhook,
-    /// How far it has been told.
+    /// Its delivery progress.
     pub progress: Progress,
-    /// The place of the last event that there is, for whomever.
+    /// Place of the last event for any endpoint.
     pub last_place: i64,
 }
 
-/// What an event is about, beside its type.
+/// Data of an event, apart from its type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventData {
     /// The campaign.
     pub campaign: CampaignId,
-    /// What it is.
+    /// Kind of the campaign.
     pub campaign_kind: CampaignKind,
-    /// Its sender or seller.
+    /// Sender or seller of the campaign.
     pub owner: String,
-    /// The currency of its amount.
+    /// Currency of the amount.
     pub currency: Currency,
-    /// The grant's number in its campaign; none where the event is about the campaign.
+    /// Number of the grant in its campaign; `None` for an event about the campaign.
     pub number: Option<i64>,
-    /// Who has the grant.
+    /// User of the grant.
     pub user: Option<String>,
-    /// Units of the grant; at the close those that went back to the owner.
+    /// Units of the grant. At the close, units that went back to the owner.
     pub quantity: i64,
-    /// Minor units: the share's, or the order's price; of a payment that is owed back what arrived, at the close what
-    /// went back to the sender, and of a refund what was paid back.
+    /// Minor units of the share, or price of the order. For a payment whose refund is due, the amount received. At the
+    /// close, the amount that went back to the sender. For a refund, the amount paid.
     pub amount_minor: i64,
-    /// The reference of the payment, of events about one; of a refund its own.
+    /// Reference of the payment, or of the refund; `None` for other events.
     pub payment: Option<String>,
 }
 
-/// Something to tell.
+/// A webhook event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebhookEvent {
-    /// Its place among all of them; those of a campaign are in their order.
+    /// Place among all events. Events of one campaign are in the order of their decisions.
     pub place: i64,
-    /// Its id: the same however often it is told.
+    /// Id, the same for every delivery of the event.
     pub id: String,
-    /// What it is about.
+    /// Type.
     pub kind: EventType,
-    /// When it was decided.
+    /// Time of the decision.
     pub at: Timestamp,
-    /// The rest; none of a test.
+    /// Data; `None` for a test.
     pub data: Option<EventData>,
 }
 
 impl WebhookEvent {
-    /// A try whether an endpoint answers.
+    /// Creates an event that tests an endpoint.
     #[must_use]
     pub fn test(id: Uuid, now: Timestamp) -> Self {
         Self {

@@ -1,20 +1,20 @@
-//! Enums whose variants have words: in the API, in the ledger, on the command line.
+//! String names for the variants of enums, as the API, the ledger and the command line use them.
 
-/// Gives an enum `ALL`, and the words of its variants: `name`, `Display`, and `of_name` for the way back.
+/// Gives an enum `ALL`, `name`, `Display`, and the reverse function `of_name`.
 macro_rules! words {
     ($type:ident { $($variant:ident = $word:literal),+ $(,)? }) => {
         impl $type {
-            /// Each of them.
+            /// All variants.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
-            /// The word for it.
+            /// Name of the variant.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $word,)+
                 }
             }
 
-            /// The one of that name.
+            /// Variant with this name.
             pub fn of_name(name: &str) -> Option<Self> {
                 match name {
                     $($word => Some(Self::$variant),)+

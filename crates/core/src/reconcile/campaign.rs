@@ -26,13 +26,13 @@ pub struct CampaignFacts {
     pub supply: Option<u64>,
     /// Money of a packet, in minor units, withheld shares included. `None` for sales and for parts.
     pub total_minor: Option<i64>,
-    /// When claims are accepted.
+    /// Time in which claims are accepted.
     pub window: Window,
-    /// Units that one user may have.
+    /// Maximum units per user.
     pub per_user_limit: u32,
     /// Price of one unit in minor units. `None` for packets.
     pub unit_price_minor: Option<i64>,
-    /// How long orders hold their units, in milliseconds; 0 for packets.
+    /// Hold of orders, in milliseconds; 0 for packets.
     pub hold_ms: i64,
     /// Admission of a sale. `None` for packets.
     pub admission: Option<AdmissionBound>,
@@ -71,7 +71,7 @@ impl CampaignFacts {
             Event::Paused => self.phase = Phase::Paused,
             Event::Ended => self.phase = Phase::Ended,
             Event::Closed { .. } => self.phase = Phase::Closed,
-            // The ledger may have them from the log of another part.
+            // The ledger may have the terms from the log of another part.
             Event::TermsChanged { revision, terms } if *revision > self.terms_revision => {
                 *self = Self {
                     terms_revision: *revision,
@@ -82,7 +82,7 @@ impl CampaignFacts {
         }
     }
 
-    /// The kinds in which the facts differ, each with both values as text.
+    /// Kinds in which the facts differ, each with both values as text.
     fn differences(&self, ledger: &Self) -> Vec<(DifferenceKind, String, String)> {
         let mut found = Vec::new();
         let mut check = |kind, differs: bool, engine: String, ledger: String| {
@@ -171,7 +171,7 @@ fn window_text(window: Window) -> String {
 /// One fact of a campaign in which engine and ledger differ.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CampaignDifference {
-    /// Which fact.
+    /// Kind of the fact.
     pub kind: DifferenceKind,
     /// The campaign.
     pub campaign: CampaignId,
@@ -203,15 +203,15 @@ pub struct ComparedCampaign {
     pub partition: PartitionId,
     /// Number of parts; 1 for a campaign that is not spread.
     pub parts: u16,
-    /// Place of this part, from 0.
+    /// Index of this part, from 0.
     pub index: u16,
     /// The engine's facts.
     pub engine: CampaignFacts,
     /// The ledger's facts of the part, with the entries in flight.
     pub ledger: CampaignFacts,
-    /// The ledger's row as it is settled: its phase is that of the whole campaign.
+    /// The settled row of the ledger. Its phase is that of the whole campaign.
     pub row: CampaignFacts,
-    /// The phase that follows from the settled phases of all parts: `row` has it. `None` if it was not read.
+    /// Phase that follows from the settled phases of all parts, as `row` must have it. `None` if it was not read.
     pub parts_phase: Option<Phase>,
     /// Units that users have, as the row counts them.
     pub granted: u64,
@@ -261,8 +261,8 @@ impl ComparedCampaign {
         }
     }
 
-    /// Where the sides differ. A part that is not the first one follows the terms of the first one: it is compared with
-    /// the ledger only if both have the same revision.
+    /// Differences between the sides. Terms of a part other than the first follow those of the first part. They are
+    /// compared with the ledger only if both have the same revision.
     #[must_use]
     pub fn differences(&self) -> Vec<CampaignDifference> {
         let is_behind = self.index > 0 && self.engine.terms_revision < self.ledger.terms_revision;
@@ -276,7 +276,7 @@ impl ComparedCampaign {
         };
         let mut found: Vec<_> = found.map(difference).collect();
         found.extend(self.differences_before_a_change());
-        // The row is changed by settlement in the same step as the parts.
+        // Settlement changes the row and the parts in the same step.
         if let Some(phase) = self.parts_phase.filter(|phase| *phase != self.row.phase) {
             found.push(CampaignDifference {
                 kind: DifferenceKind::PhaseDiffers,
@@ -302,8 +302,8 @@ impl ComparedCampaign {
         is_in_flight.then(|| self.row.with_terms(&before.1))
     }
 
-    /// Terms of the row that settlement of a change in flight would replace unseen: they are recorded as the terms that
-    /// orders were granted by.
+    /// Differences in terms that settlement of a change in flight would hide. It replaces the row's terms, and records
+    /// them as the terms of earlier orders.
     fn differences_before_a_change(&self) -> Vec<CampaignDifference> {
         let Some(before) = self.row_before_the_change() else {
             return Vec::new();
@@ -322,18 +322,18 @@ impl ComparedCampaign {
 /// Result of comparing a campaign's part once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CampaignComparison {
-    /// There is nothing to compare: the partition has no part of it, or it has left the engine, or one side does not
-    /// have it at all.
+    /// There is nothing to compare. The partition has no part of the campaign, the campaign has left the engine, or one
+    /// side does not have it at all.
     Absent,
     /// The facts were read at one moment. They may differ.
     Compared(Box<ComparedCampaign>),
     /// Something changed while it was read, or entries of the log cannot be read yet. Compare it again.
     Unsettled(NotCompared),
-    /// It cannot be compared, also not a moment later.
+    /// It cannot be compared, now or a moment later.
     NotCompared(NotCompared),
 }
 
-/// Why a campaign's part is not compared.
+/// Reason why a campaign's part is not compared.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum NotCompared {
     /// The partition is halted or unreachable.
@@ -342,7 +342,7 @@ pub enum NotCompared {
     /// A row or a field holds a value that was never written.
     #[error("cannot be read: {0}")]
     Unreadable(String),
-    /// The same of a campaign of which another partition has the first part, and this one none.
+    /// The same for a campaign whose first part is in another partition, while this partition has no part.
     #[error("cannot be read: {0}")]
     UnreadableElsewhere(String),
     /// The facts differ, and entries about the campaign are in quarantine.

@@ -13,18 +13,18 @@ use crate::{
     words::words,
 };
 
-/// The side whose facts of campaigns a repair takes.
+/// Side whose facts of campaigns win a repair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CampaignSource {
     /// The engine: the ledger's row is restated.
     Engine,
-    /// The ledger: the engine gets commands, which settle as any others.
+    /// The ledger: the engine receives commands, which settle as usual.
     Ledger,
 }
 
 words!(CampaignSource { Engine = "engine", Ledger = "ledger" });
 
-/// Why a campaign's facts are not repaired. Nothing was written.
+/// Reason why a campaign's facts are not repaired. Nothing was written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CampaignRefusal {
     /// A phase other than scheduled or paused, on one side.
@@ -139,7 +139,7 @@ impl ComparedCampaign {
                 _ => {}
             }
         }
-        // What is over, or not open yet, has returned units or has none: its row stays as it is.
+        // A campaign that is over has returned its units, and a draft has none, so the row stays as it is.
         let is_over = |phase| matches!(phase, Phase::Draft | Phase::Ended | Phase::Closed);
         if is_over(engine.phase) || is_over(ledger.phase) || is_over(self.row.phase) {
             let (engine, ledger) = (engine.phase, ledger.phase);
@@ -148,7 +148,7 @@ impl ComparedCampaign {
         Ok(())
     }
 
-    /// The ledger's row with the engine's facts in place of those that differ. Entries in flight are left out: they
+    /// The ledger's row with the engine's facts wherever the two differ. Entries in flight are left out: they
     /// settle on top of it.
     ///
     /// # Errors
@@ -157,7 +157,7 @@ impl ComparedCampaign {
         self.check()?;
         let mut row = self.row;
         let engine = &match self.row_before_the_change() {
-            // The change in flight settles on top of it.
+            // The change in flight settles after this row.
             Some(before) => CampaignFacts {
                 phase: self.engine.phase,
                 supply: self.engine.supply,
@@ -188,7 +188,7 @@ impl ComparedCampaign {
         Ok(row)
     }
 
-    /// The engine's stock without the changes in flight, which settle on top of it.
+    /// The engine's stock without the changes in flight, which settle later.
     fn supply_before_the_changes(&self) -> Result<Option<u64>, CampaignRefusal> {
         let Some(supply) = self.engine.supply else {
             return Ok(None);
@@ -206,8 +206,8 @@ impl ComparedCampaign {
         }
     }
 
-    /// The commands that bring the ledger's facts to the engine. Each is refused if the sale was changed since.
-    /// `granted` is the number of units that users have, `policy` the sale's payment policy.
+    /// Commands that bring the ledger's facts to the engine. Each is refused if the sale has changed since. `granted`
+    /// is the number of units that users have, and `policy` the sale's payment policy.
     ///
     /// # Errors
     /// The first difference that no command repairs, or the rule by which the engine would refuse it.
@@ -254,7 +254,7 @@ impl ComparedCampaign {
             };
             correct(SaleCorrection::Terms { expected, change })
         });
-        // Limit and price have to fit the stock at every step.
+        // Limit and price must fit the stock after every command.
         let mut commands: Vec<_> = match stock > self.engine.supply {
             true => set_stock.into_iter().chain(set_terms).collect(),
             false => set_terms.into_iter().chain(set_stock).collect(),
@@ -328,8 +328,10 @@ impl ComparedCampaign {
         Ok(Some(Command::Act { campaign, action }))
     }
 
-    /// The present row with the ledger's facts back that commands did not bring to the engine. `restated` is the row
-    /// that the repair wrote before. A fact that was changed since stays. `None` if nothing is left to change.
+    /// The current row, in which the ledger's original facts replace all facts that commands did not bring to the
+    /// engine.
+    /// `restated` is the row that the repair wrote before. Facts that changed since stay. `None` if nothing is left to
+    /// change.
     ///
     /// Terms stay as the repair wrote them. Another change of the terms may be in flight. Its settlement records the
     /// row's terms as the terms before it, and orders are audited by those.
@@ -356,7 +358,7 @@ impl ComparedCampaign {
         (row != *present).then_some(row)
     }
 
-    /// Whether a row has all the ledger's facts again that the commands are about.
+    /// Whether a row has the ledger's original facts again, for all facts of the commands.
     #[must_use]
     pub fn has_given_back(&self, row: &CampaignFacts, commands: &[Command]) -> bool {
         let was = &self.row;

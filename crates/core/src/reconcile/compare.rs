@@ -1,4 +1,4 @@
-//! Where an engine and a ledger differ.
+//! Differences between an engine and a ledger.
 
 use std::{collections::BTreeSet, fmt};
 
@@ -10,20 +10,20 @@ use crate::{
     time::Timestamp,
 };
 
-/// In which way the sides differ.
+/// Kind of a difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DifferenceKind {
-    /// The log has entries about it that are not settled yet: no fault.
+    /// The log has unsettled entries about the grant. This is no fault.
     InFlight,
-    /// The engine has it, and the ledger will not get it from the log.
+    /// The engine has the grant, and the ledger will not get it from the log.
     MissingInLedger,
-    /// The ledger has it, and the engine does not.
+    /// The ledger has the grant, and the engine does not.
     MissingInEngine,
-    /// Both have it, with other units or other money.
+    /// Both have the grant, with different units or money.
     AmountDiffers,
-    /// Two users have one number, or one user has more than the limit on both sides together.
+    /// Two users have the same number, or one user exceeds the limit on both sides together.
     Double,
-    /// The order stands elsewhere, or a payment came to something else.
+    /// The order has another state, or a payment another outcome.
     StateDiffers,
     /// Recorded phase of a campaign, or of a part of one.
     PhaseDiffers,
@@ -48,7 +48,7 @@ pub enum DifferenceKind {
 }
 
 impl DifferenceKind {
-    /// Those that are faults.
+    /// Kinds that are faults.
     pub const FAULTS: [Self; 15] = [
         Self::MissingInLedger,
         Self::MissingInEngine,
@@ -67,7 +67,7 @@ impl DifferenceKind {
         Self::TermsRevisionDiffers,
     ];
 
-    /// The word for it.
+    /// Name of the kind.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -90,7 +90,7 @@ impl DifferenceKind {
         }
     }
 
-    /// Whether it is about terms, which later parts of a spread sale take over from the first one.
+    /// Whether it is about terms, which later parts of a spread sale copy from the first one.
     pub(super) fn is_of_terms(self) -> bool {
         matches!(
             self,
@@ -103,37 +103,38 @@ impl DifferenceKind {
     }
 }
 
-/// What reconciliation of one partition has found.
+/// Findings of the reconciliation of one partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartitionFindings {
     /// The partition.
     pub partition: PartitionId,
-    /// How many differences there are, of each kind that is a fault.
+    /// Number of differences of each kind that is a fault.
     pub differences: Vec<(DifferenceKind, u64)>,
-    /// Units that repairs withhold, as the ledger has it.
+    /// Units that repairs withhold, as recorded in the ledger.
     pub withheld: u64,
     /// Campaigns that repairs have taken out of service.
     pub out_of_service: u64,
-    /// When rows or facts of a campaign were compared last; `None` if nothing was live since the process began.
+    /// Last time at which rows or facts of a campaign were compared. `None` if no campaign was live since the process
+    /// began.
     pub ran_at: Option<Timestamp>,
-    /// When everything that is live had been compared.
+    /// Last time at which all live campaigns had been compared.
     pub passed_at: Option<Timestamp>,
 }
 
 /// One difference.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Difference {
-    /// In which way.
+    /// Kind of the difference.
     pub kind: DifferenceKind,
-    /// Of this campaign.
+    /// Campaign.
     pub campaign: CampaignId,
-    /// The grant's number.
+    /// Number of the grant.
     pub number: u32,
-    /// Who has it, as the engine says, or else the ledger.
+    /// User of the grant in the engine; if the engine lacks it, user in the ledger.
     pub user: UserId,
-    /// What the engine says; empty if nothing.
+    /// The engine's row; empty if there is none.
     pub engine: String,
-    /// What the ledger says, or the kept answer; empty if nothing.
+    /// The ledger's row, or the kept answer; empty if there is none.
     pub ledger: String,
 }
 
@@ -177,8 +178,8 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Where the engine's rows of a part differ from the ledger's, given the part's entries that are not settled. The rows
-/// need not be of one moment: what an entry in flight touches is in flight, whichever of its states was seen.
+/// Differences between the engine's and the ledger's rows of a part, given the part's unsettled entries. The rows may
+/// be read at different moments: a grant with an entry in flight is in flight, whichever of its states was read.
 #[must_use]
 pub fn compare(
     campaign: CampaignId,
@@ -224,14 +225,14 @@ fn kind_of(engine: Option<&GrantRow>, ledger: Option<&GrantRow>) -> Option<Diffe
     }
 }
 
-/// Whether the sides differ about an order's payments and returns.
+/// Difference in an order's payments or returns, if there is one.
 fn payments(engine: &PartRows, ledger: &PartRows, number: u32) -> Option<DifferenceKind> {
     let same = engine.payments_of(number).eq(ledger.payments_of(number))
         && engine.returns_of(number).eq(ledger.returns_of(number));
     (!same).then_some(DifferenceKind::StateDiffers)
 }
 
-/// A user who has one grant in the engine alone and another in the ledger alone has two.
+/// Marks grants of users that have one grant only in the engine and another only in the ledger: such users have two.
 fn mark_doubles(found: &mut [Difference]) {
     let users = |kind: DifferenceKind| -> BTreeSet<UserId> {
         let of_kind = found.iter().filter(|difference| difference.kind == kind);
@@ -253,7 +254,7 @@ fn mark_doubles(found: &mut [Difference]) {
     }
 }
 
-/// A row in words.
+/// Formats a row.
 fn describe(row: &GrantRow) -> String {
     let GrantRow {
         user,

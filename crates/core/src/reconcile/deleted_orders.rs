@@ -1,7 +1,7 @@
-//! Orders of a sale that were settled, and whose rows were deleted from the ledger by hand.
+//! Settled orders of a sale whose ledger rows were deleted by hand.
 //!
-//! They are put back as rows, not settled again: an entry would pay an order a second time if the ledger still has its
-//! payment, and would tell webhooks again.
+//! Their rows are restored, and not settled again: if the ledger still has the payment, an entry would pay the order a
+//! second time. It would also repeat webhook events.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -19,20 +19,20 @@ use crate::{
     time::Timestamp,
 };
 
-/// An order whose rows the ledger lacks, as a whole or in part.
+/// An order whose ledger rows are missing, in full or in part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeletedOrder {
-    /// Its number.
+    /// Number.
     pub number: u32,
-    /// Its row.
+    /// Row.
     pub row: GrantRow,
     /// All its payments.
     pub payments: BTreeMap<PaymentRef, PaymentState>,
-    /// Its entries, if the log still has them: they say when its steps were made.
+    /// Its entries, if the log still has them. They have the times of its steps.
     pub entries: Vec<Entry>,
 }
 
-/// Deleted orders of the part of a sale that a partition has.
+/// Deleted orders of a partition's part of a sale.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeletedOrders {
     /// The partition.
@@ -41,20 +41,20 @@ pub struct DeletedOrders {
     pub campaign: CampaignId,
     /// The orders, by number.
     pub orders: Vec<DeletedOrder>,
-    /// Postings that are missing get places in the partition's log from this one on. No entry has them, and none will.
+    /// First position in the partition's log for missing postings. No entry has these positions, and none will.
     pub place: Seq,
-    /// Time of steps of which neither ledger nor log says when they were made.
+    /// Time for steps whose time neither the ledger nor the log has.
     pub now: Timestamp,
 }
 
 impl DeletedOrder {
-    /// Number of postings that it may need.
+    /// Maximum number of postings that it needs.
     #[must_use]
     pub fn postings_max(&self) -> u64 {
         self.payments.len() as u64 + 1
     }
 
-    /// When a payment was settled, as the log says.
+    /// Time at which a payment was settled, from the log.
     #[must_use]
     pub fn paid_at(&self, payment: &PaymentRef) -> Option<Timestamp> {
         let is_it = |event: &Event| match event {
@@ -66,7 +66,7 @@ impl DeletedOrder {
         self.at(is_it)
     }
 
-    /// When the order came to a state without a payment, as the log says.
+    /// Time at which the order reached a state without a payment, from the log.
     #[must_use]
     pub fn ended_at(&self, state: OrderState) -> Option<Timestamp> {
         self.at(|event| match event {
@@ -93,10 +93,10 @@ impl DeletedOrder {
     }
 }
 
-/// The orders of the engine's part that the ledger has settled, and whose order row or payments it lacks. There are
-/// none unless the ledger has settled all that the engine has (`is_settled`): a missing row may be an entry that is not
-/// settled yet. Orders of which both sides contradict each other, or for which there is no room beside what the
-/// ledger has, are left out.
+/// Orders of the engine's part that the ledger has settled, but lacks as an order row or a payment. Empty unless the
+/// ledger has settled all that the engine has (`is_settled`), because a missing row may belong to an unsettled entry.
+/// Orders on which both sides contradict each other are left out. So are orders that exceed the supply or a limit
+/// together with the ledger's orders.
 #[must_use]
 pub fn deleted_orders(
     facts: &PartFacts,
@@ -110,7 +110,7 @@ pub fn deleted_orders(
     let mut room = Room::of(facts, engine, ledger);
     let mut deleted = Vec::new();
     for (number, row) in &engine.rows.grants {
-        // Returns of parts have rows of their own, which no repair restores.
+        // Partial returns have their own rows, which no repair restores.
         if engine.rows.returned_in_parts(*number) > 0 {
             continue;
         }
@@ -175,7 +175,7 @@ pub fn unrestorable_orders(engine: &EnginePart, ledger: &PartRows, is_settled: b
     numbers.filter(is_lacking).collect()
 }
 
-/// Room for orders beside the ledger's own.
+/// Supply and limits that the ledger's orders leave for others.
 struct Room {
     units: u64,
     limit: u64,
@@ -190,7 +190,7 @@ impl Room {
                 *held.entry(row.user.clone()).or_default() += u64::from(row.units());
             }
         }
-        // A part that is closed has handed out what it has; the rest has gone back.
+        // A closed part has only its grants; the rest has gone back to the owner.
         let units = match engine.rows.phase {
             Phase::Closed => engine.rows.granted(),
             _ => engine.supply,

@@ -1,14 +1,14 @@
-//! Reconciliation and repair: what an engine and a ledger say of one campaign, held against each other, and one state
-//! made of both. Pure: rows in, differences and a plan out.
+//! Reconciliation and repair: compares what an engine and a ledger have of one campaign, and merges both into one
+//! state.
+//! Pure functions: rows in, differences and a plan out.
 //!
-//! An engine that has lost the end of its log is a prefix of what happened; so is a ledger, which may be behind the
-//! engine or ahead of it. What lies past both is known as far as nodes have kept what they answered. [`compare()`] says
-//! where the sides differ. [`Survey::repair`] unites them: every row of the ledger stays as it is, rows of the engine
-//! and kept answers are added as long as supply and limits hold, and for entries that nobody can name units are
-//! withheld. Facts of a campaign, such as its stock, are compared by [`ComparedCampaign`]; which side wins is the
-//! operator's decision.
+//! An engine that has lost the end of its log is a prefix of the history. So is a ledger, which may be before or after
+//! the engine. Entries after both ends are known only from the answers that nodes keep. [`compare()`] lists the
+//! differences. [`Survey::repair`] merges both sides: every row of the ledger stays as it is. Rows of the engine and
+//! kept answers are added as far as supply and limits allow, and units are withheld for unnamed entries.
+//! [`ComparedCampaign`] compares facts of a campaign, such as its stock; the operator decides which side wins.
 //!
-//! Parts of a spread campaign are united together, by [`SpreadSurvey::repair`]: units move between them.
+//! [`SpreadSurvey::repair`] merges the parts of a spread campaign together, because units move between them.
 
 mod campaign;
 mod campaign_repair;

@@ -1,4 +1,4 @@
-//! One state of a part, made of everything that is known of it after a loss.
+//! Repair of one part after a loss: one state made of everything that is known.
 
 mod union;
 
@@ -19,33 +19,33 @@ use crate::{
     time::Timestamp,
 };
 
-/// What never changes about a part of a campaign.
+/// Immutable facts of a part of a campaign.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PartFacts {
     /// The campaign.
     pub campaign: CampaignId,
-    /// What it is.
+    /// Red packet or sale.
     pub kind: CampaignKind,
-    /// Units that one user may have; none where that has changed, and it is not known what a grant met.
+    /// Maximum units per user. `None` if the limit has changed, so the limit at each grant is unknown.
     pub limit: Option<u32>,
-    /// How long orders hold their units, in milliseconds.
+    /// Hold of orders, in milliseconds.
     pub hold_ms: i64,
     /// Whether the amounts of its shares were drawn before it opened.
     pub fixed_shares: bool,
-    /// Over how many partitions it is spread.
+    /// Number of partitions over which the campaign is spread.
     pub parts: u16,
-    /// Which of these parts this is, from 0.
+    /// Index of this part, from 0.
     pub index: u16,
 }
 
 impl PartFacts {
-    /// The number of the part's order with this place, from 1.
+    /// Campaign-wide number of the part's order with this ordinal. The first ordinal is 1.
     #[must_use]
     pub fn number_of(&self, ordinal: u32) -> u32 {
         u32::from(self.index) + 1 + u32::from(self.parts) * (ordinal - 1)
     }
 
-    /// The place of an order among those of the part, from 1.
+    /// Ordinal of an order within the part, from 1.
     #[must_use]
     pub fn ordinal_of(&self, number: u32) -> u32 {
         (number - 1 - u32::from(self.index)) / u32::from(self.parts) + 1
@@ -56,108 +56,109 @@ impl PartFacts {
     }
 }
 
-/// What the engine still has of a part; or, where it has nothing, what the part was given when it was opened.
+/// State of a part that the engine still has. If it has nothing, the state that the part had when it was opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EnginePart {
-    /// Its rows.
+    /// Rows of the part.
     pub rows: PartRows,
-    /// Number and amount of the shares to come, in their order; empty for sales and lazy packets.
+    /// Number and amount of the shares that are not granted, in their order; empty for sales and lazy packets.
     pub shares: Vec<(u32, i64)>,
-    /// Units that the part has handed out or can hand out. Units withheld earlier are not among them.
+    /// Units that the part has granted or can grant, without units withheld earlier.
     pub supply: u64,
     /// Minor units of the same; 0 for a sale.
     pub funded_minor: i64,
-    /// How many orders, or grants of a lazy packet, the part has numbered; 0 for shares that wait in a list.
+    /// Orders, or grants of a lazy packet, that the part has numbered; 0 for shares in a list.
     pub numbered: u32,
 }
 
 /// Everything that is known of a part after a loss.
 #[derive(Debug, Clone)]
 pub struct Survey<'a> {
-    /// What never changes.
+    /// Immutable facts.
     pub facts: PartFacts,
-    /// What the engine has.
+    /// State of the engine.
     pub engine: EnginePart,
-    /// What the ledger has.
+    /// Rows of the ledger.
     pub ledger: PartRows,
-    /// What has gone back to the owner; none where the ledger has not closed the part.
+    /// Remainder that went back to the owner; `None` if the ledger has not closed the part.
     pub closed: Option<GoneBack>,
-    /// Whether the ledger has entries that the engine's log does not reach to.
+    /// Whether the ledger has entries after the end of the engine's log.
     pub ledger_is_ahead: bool,
-    /// The part's entries that survived in the log and are not settled.
+    /// Entries of the part that are in the log and not settled.
     pub in_flight: &'a [Entry],
-    /// Entries past the end of the log that nodes have answered. Their places in the log are gone.
+    /// Entries after the end of the log that nodes have answered. The log has lost their positions.
     pub kept: &'a [Entry],
-    /// Entries of the partition that were observed, and that nobody can name.
+    /// Entries of the partition that were observed, but that no node can name.
     pub unnamed: u64,
-    /// Numbers whose grants nobody could name in earlier repairs: what was withheld for them then is accounted for.
+    /// Numbers of grants that earlier repairs could not name. Units are already withheld for them.
     pub accounted: BTreeSet<u32>,
-    /// Units of a part of a spread campaign that earlier repairs withhold. They are among the units that the engine
-    /// remembers; shares are the first ones.
+    /// Units that earlier repairs withhold of a part of a spread campaign. They are included in the units that the
+    /// engine remembers, and their shares are the first ones.
     pub withheld: u64,
     /// Numbers of these shares; empty for a sale.
     pub withheld_shares: BTreeSet<u32>,
-    /// The time, for what is decided now.
+    /// Time for new decisions.
     pub now: Timestamp,
 }
 
-/// Units that are not handed out, because somebody may have been told that they have them.
+/// Units that are not granted, because a user may have received a grant of them in a lost answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Withheld {
-    /// So many.
+    /// Number of units.
     pub units: u64,
     /// Their minor units; 0 for a sale.
     pub amount_minor: i64,
-    /// The shares; empty for sales and lazy packets.
+    /// Their shares; empty for sales and lazy packets.
     pub shares: Vec<(u32, i64)>,
 }
 
-/// What to do to a part.
+/// Plan of a part's repair.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Repair {
-    /// The part's rows from now on.
+    /// Rows of the part after the repair.
     pub rows: PartRows,
-    /// Numbers of the rows that the engine lacks or has otherwise.
+    /// Numbers of rows that the engine lacks or has differently.
     pub changed: BTreeSet<u32>,
-    /// Users whose rows in the engine give way to others, with the numbers that they had.
+    /// Users of engine rows that are replaced, with the numbers of these rows.
     pub removed: Vec<(UserId, u32)>,
-    /// Returns of the engine that are not kept, by order and key: the order has no unit left for them.
+    /// Returns of the engine that are not kept, by order and key, because the order has no unit left for them.
     pub refused_returns: Vec<(u32, IdempotencyKey)>,
     /// Entries that neither the ledger nor the surviving log has, in an order in which they can be settled.
     pub append: Vec<(Timestamp, Event)>,
-    /// The shares to come.
+    /// Shares that are not granted.
     pub shares: Vec<(u32, i64)>,
-    /// What is withheld from now on, beside what was before.
+    /// Units that this repair withholds, in addition to earlier repairs.
     pub withheld: Withheld,
-    /// Units that the part has handed out or can hand out, without the withheld ones.
+    /// Units that the part has granted or can grant, without the withheld ones.
     pub supply: u64,
     /// Minor units of the same; 0 for a sale.
     pub funded_minor: i64,
     /// Units that users have.
     pub granted: u64,
-    /// Units that can still be had.
+    /// Units that can still be granted.
     pub remaining: u64,
     /// Units that went back to the owner.
     pub returned: u64,
     /// Minor units that went back to the owner.
     pub refunded_minor: i64,
-    /// How many orders, or grants of a lazy packet, are numbered; the next one follows. 0 for shares in a list.
+    /// Orders, or grants of a lazy packet, that are numbered; the next one follows. 0 for shares in a list.
     pub numbered: u32,
-    /// Answers and rows of the engine that cannot be kept beside what the ledger has.
+    /// Answers and engine rows that contradict the ledger and cannot be kept.
     pub conflicts: Vec<Difference>,
 }
 
 impl Survey<'_> {
-    /// Units that are withheld if the part has as many: those of earlier repairs, and the most that entries without a
-    /// name can have taken.
+    /// Units to withhold, as far as the part has them: those of earlier repairs, and the most that unnamed entries can
+    /// have granted.
     pub(super) fn to_withhold(&self) -> u64 {
         let limit = self.facts.limit.map_or(u64::MAX, u64::from);
         let unnamed = self.unnamed.saturating_mul(limit);
         unnamed.saturating_add(self.withheld)
     }
 
-    /// Units and minor units that a part has which the ledger has closed: what users have, and what has gone back. No
-    /// unit comes to it or leaves it any more, whatever the engine remembers.
+    /// Units and minor units of a part that the ledger has closed: the users' ones, and the owner's returned ones.
+    /// These
+    /// totals are final, even if the engine has others.
     pub(super) fn closed_with(&self) -> Option<(u64, i64)> {
         let closed = self.closed?;
         let claimed = match self.facts.kind {
@@ -168,7 +169,7 @@ impl Survey<'_> {
         Some((units, claimed + closed.amount_minor))
     }
 
-    /// Unites what is known. Rows of the ledger stay as they are, but for steps that came later.
+    /// Merges everything that is known. Rows of the ledger change only by later steps.
     #[must_use]
     pub fn repair(self) -> Repair {
         let mut settled = self.ledger.clone();

@@ -1,4 +1,4 @@
-//! The rows of one part of a campaign, as an engine or a ledger has them.
+//! Rows of one part of a campaign, in an engine or in a ledger.
 
 use std::collections::BTreeMap;
 
@@ -12,27 +12,27 @@ use crate::{
     time::Timestamp,
 };
 
-/// A grant as one side has it.
+/// A grant on one side.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GrantRow {
-    /// Who has it.
+    /// User of the grant.
     pub user: UserId,
     /// Units; 1 for a share.
     pub quantity: u32,
-    /// Minor units: the share's money, or the price of the order.
+    /// Minor units: amount of the share, or price of the order.
     pub amount_minor: i64,
-    /// When it was granted.
+    /// Time of the grant.
     pub granted_at: Timestamp,
-    /// The key of the claim, if it had one. A ledger has those of orders.
+    /// Idempotency key of the claim, if it had one. A ledger has keys of orders only.
     pub key: Option<IdempotencyKey>,
-    /// Where the order stands; [`OrderState::Held`] for a share, always.
+    /// State of the order; always [`OrderState::Held`] for a share.
     pub state: OrderState,
-    /// Units that were returned after the order was paid; all units of an order that is returned.
+    /// Units that were returned after the payment; all units for a returned order.
     pub returned: u32,
 }
 
 impl GrantRow {
-    /// Units that the user has by it.
+    /// Units that the user has by this grant.
     #[must_use]
     pub fn units(&self) -> u32 {
         match self.state.keeps_units() {
@@ -41,7 +41,7 @@ impl GrantRow {
         }
     }
 
-    /// Moves an order to a state. One that is returned has returned all its units.
+    /// Changes the state of an order. A returned order has returned all its units.
     pub(super) fn step(&mut self, state: OrderState) {
         self.state = state;
         if state == OrderState::Returned {
@@ -49,7 +49,7 @@ impl GrantRow {
         }
     }
 
-    /// Returns units. An order without any left is returned.
+    /// Returns units. An order without remaining units becomes returned.
     pub(super) fn return_units(&mut self, units: u32) {
         self.returned = self.returned.saturating_add(units).min(self.quantity);
         if self.returned == self.quantity {
@@ -58,20 +58,20 @@ impl GrantRow {
     }
 }
 
-/// One part of a campaign as one side has it.
+/// Rows of one part of a campaign on one side.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartRows {
     /// Grants by number.
     pub grants: BTreeMap<u32, GrantRow>,
-    /// What became of payments, by order and reference.
+    /// States of payments, by order and reference.
     pub payments: BTreeMap<(u32, PaymentRef), PaymentState>,
-    /// Units of returns of parts of orders, by order and key.
+    /// Units of partial returns, by order and key.
     pub returns: BTreeMap<(u32, IdempotencyKey), u32>,
-    /// Where the part stands. It is never [`Phase::Live`]: that follows from the clock.
+    /// Recorded phase of the part. It is never [`Phase::Live`], which follows from the clock.
     pub phase: Phase,
 }
 
-/// What goes back to the owner of a campaign when it closes, and later by orders that end without payment.
+/// Remainder that goes to the owner at the close of a campaign, and later from orders that end without payment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GoneBack {
     /// Units.
@@ -81,7 +81,7 @@ pub struct GoneBack {
 }
 
 impl PartRows {
-    /// A part of which nothing is granted.
+    /// Creates the rows of a part without grants.
     #[must_use]
     pub fn new(phase: Phase) -> Self {
         Self {
@@ -92,7 +92,7 @@ impl PartRows {
         }
     }
 
-    /// Follows an event of this part. Steps of orders that are not there change nothing.
+    /// Applies an event of this part. Steps of missing orders change nothing.
     pub fn apply(&mut self, at: Timestamp, event: &Event) {
         match event {
             Event::Granted {
@@ -129,7 +129,7 @@ impl PartRows {
             Event::Paused => self.phase = Phase::Paused,
             Event::Ended => self.phase = Phase::Ended,
             Event::Closed { .. } => self.phase = Phase::Closed,
-            // They move what nobody has yet.
+            // These events move only units that no user has.
             Event::TransferredOut { .. }
             | Event::TransferredIn { .. }
             | Event::TransferReturned { .. }
@@ -156,7 +156,7 @@ impl PartRows {
         payments.find(|(_, state)| state.outcome != PaymentOutcome::RefundDue)
     }
 
-    /// An order's payments.
+    /// Payments of an order.
     pub fn payments_of(
         &self,
         number: u32,
@@ -169,7 +169,7 @@ impl PartRows {
             .map(|((_, payment), state)| (payment, *state))
     }
 
-    /// Returns of parts of an order: keys and units.
+    /// Partial returns of an order: keys and units.
     pub fn returns_of(
         &self,
         number: u32,
@@ -195,7 +195,7 @@ impl PartRows {
         }
     }
 
-    /// Units of an order that returns of parts have returned.
+    /// Units of an order that partial returns have returned.
     #[must_use]
     pub fn returned_in_parts(&self, number: u32) -> u32 {
         self.returns_of(number).map(|(_, units)| units).sum()

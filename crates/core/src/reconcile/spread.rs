@@ -1,31 +1,31 @@
-//! Parts of a spread campaign that have lost something, repaired together.
+//! Joint repair of the parts of a spread campaign that have lost data.
 //!
-//! Units move between parts, and a step by which they have moved may be lost on either side. What a part has follows
-//! from no log of its own then. But all parts together have what the campaign was given: what no other part has belongs
-//! to those that are repaired, and is divided among them. So no unit is there twice, and none is lost for good.
+//! Units move between parts, and either side may lose the step of a move. So no part's own log determines its units.
+//! But all parts together have the units of the campaign. Units that no other part has belong to the repaired parts,
+//! and are divided among them. So no unit is counted twice, and none is lost for good.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::repair::{EnginePart, Repair, Survey};
 use crate::campaign::CampaignKind;
 
-/// Everything that is known of the parts of a spread campaign that have lost something.
+/// Everything that is known of the parts of a spread campaign that have lost data.
 #[derive(Debug)]
 pub struct SpreadSurvey<'a> {
     /// Units of the whole campaign.
     pub supply: u64,
-    /// Units that the other parts have handed out, returned, can hand out, withhold, or are sending to each other.
+    /// Units that the other parts have granted, returned, can grant, withhold, or are sending to each other.
     pub elsewhere: u64,
     /// Numbers of the shares among them; empty for a sale.
     pub elsewhere_shares: BTreeSet<u32>,
-    /// Number and amount of the shares, of all parts, that nobody has in the ledger; empty for a sale.
+    /// Number and amount of all parts' shares that no user has in the ledger; empty for a sale.
     pub free: Vec<(u32, i64)>,
-    /// The parts, in the order of their places. The units and shares of an engine are all that it remembers: also those
-    /// that it withholds, which come first, and those that it was sending to another part.
+    /// Parts, in the order of their indexes. The engine's units and shares are all that it remembers. They include the
+    /// units that it withholds, which come first, and the units that it was sending to another part.
     pub parts: Vec<Survey<'a>>,
 }
 
-/// Units of a part of a sale: remembered, granted and withheld ones.
+/// Units of one part of a sale: remembered, granted and withheld ones.
 struct Claim {
     remembered: u64,
     granted: u64,
@@ -33,7 +33,7 @@ struct Claim {
 }
 
 impl SpreadSurvey<'_> {
-    /// Unites what is known of each part, and divides among them what no other part has. One repair a part, in their
+    /// Merges the state of each part, and divides units that no other part has. Returns one repair per part, in their
     /// order.
     #[must_use]
     pub fn repair(self) -> Vec<Repair> {
@@ -54,7 +54,7 @@ impl SpreadSurvey<'_> {
                 granted: all.repair().granted,
             }
         };
-        // What the ledger has closed has what it had then.
+        // A part that the ledger has closed keeps the units that it had at its close.
         let closed = self.parts.iter().filter_map(Survey::closed_with);
         let apart = closed.map(|(units, _)| units).sum::<u64>() + self.elsewhere;
         let is_open = |part: &&Survey<'_>| part.closed.is_none();
@@ -76,7 +76,7 @@ impl SpreadSurvey<'_> {
         let mut free: BTreeMap<u32, i64> = free
             .filter(|(number, _)| !self.elsewhere_shares.contains(number))
             .collect();
-        // What users of each part have: nobody else gets it.
+        // Shares of users stay in the part that has granted them.
         let mut own: Vec<Vec<(u32, i64)>> = Vec::new();
         let mut granted = 0;
         for part in &self.parts {
@@ -97,7 +97,7 @@ impl SpreadSurvey<'_> {
         let open = self.parts.iter().filter(is_open);
         let withheld: BTreeSet<u32> = open.flat_map(|it| &it.withheld_shares).copied().collect();
         keep_cheapest(&mut free, left.saturating_sub(granted), &withheld);
-        // A share that is withheld stays so in its part, whichever part has it at first.
+        // A withheld share stays withheld in its part, even if another part had it at first.
         let mut parts: Vec<Survey<'_>> = self.parts;
         for (part, own) in parts.iter_mut().zip(&mut own) {
             part.withheld = 0;
@@ -113,13 +113,13 @@ impl SpreadSurvey<'_> {
             if part.closed.is_some() {
                 continue;
             }
-            // A grant of the engine that the repair refuses leaves its share where it was granted.
+            // If the repair refuses a grant of the engine, its share stays in the part that granted it.
             let refused = part.engine.rows.grants.keys();
             own.extend(refused.filter_map(|number| Some((*number, free.remove(number)?))));
             let remembered = part.engine.shares.iter();
             own.extend(remembered.filter_map(|(number, _)| Some((*number, free.remove(number)?))));
         }
-        // What nobody remembers goes to where it was at first, or to any.
+        // A share that no part remembers goes to its original part, or to any open one.
         for (number, amount) in free {
             let is_first = |part: &Survey<'_>| {
                 let first = (number - 1) % u32::from(part.facts.parts);
@@ -139,7 +139,7 @@ impl SpreadSurvey<'_> {
 }
 
 impl Survey<'_> {
-    /// The same part, whose engine has its rows and these shares, and nothing else.
+    /// The same part with the engine's rows and exactly these shares.
     fn with_shares(self, shares: Vec<(u32, i64)>) -> Self {
         let rows = self.engine.rows;
         let new = shares
@@ -161,9 +161,10 @@ impl Survey<'_> {
     }
 }
 
-/// A part that has closed has returned shares, and no record says which. They are none of those that other parts
-/// withhold. As many of the free shares are left out; with the cheapest ones, users get no more money than there is.
-/// The rest goes back when the last part has closed.
+/// Removes as many free shares as a closed part has returned. No record says which shares these were, except that no
+/// other part withholds them. The cheapest shares are kept, so users get at most the money that is left. The rest goes
+/// back
+/// to the owner when the last part has closed.
 fn keep_cheapest(free: &mut BTreeMap<u32, i64>, count: usize, withheld: &BTreeSet<u32>) {
     let Some(over) = free.len().checked_sub(count) else {
         return;
@@ -178,8 +179,8 @@ fn keep_cheapest(free: &mut BTreeMap<u32, i64>, count: usize, withheld: &BTreeSe
     }
 }
 
-/// Moves shares to parts that have fewer than they withhold, from parts that have more. A part may have granted shares
-/// that came to it in a step that is lost. `named` counts the shares at the head of each list that users have.
+/// Moves shares to parts that have fewer than they must withhold, from parts with more. A part may have granted shares
+/// that it received in a lost step. `named` counts the shares of users at the head of each list.
 fn move_to_withhold(parts: &[Survey<'_>], named: &[usize], own: &mut [Vec<(u32, i64)>]) {
     let wanted = |place: usize| match parts[place].closed {
         Some(_) => 0,
@@ -196,9 +197,9 @@ fn move_to_withhold(parts: &[Survey<'_>], named: &[usize], own: &mut [Vec<(u32, 
     }
 }
 
-/// Divides units among parts: each gets what it remembers, and at least what its users have and what it withholds.
-/// Units that are left over go to all alike. Units that are missing are taken from parts with units to grant, then
-/// from those that are withheld.
+/// Divides units among parts: each gets the units that it remembers, and at least its granted and withheld ones.
+/// Surplus units are divided equally. Missing units are taken from the parts' grantable units first, then
+/// from withheld ones.
 fn divide(units: u64, parts: &[Claim]) -> Vec<u64> {
     let least = |part: &Claim| part.granted.saturating_add(part.withheld);
     let wanted = |part: &Claim| {

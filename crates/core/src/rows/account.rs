@@ -3,21 +3,22 @@
 use super::{Value, columns};
 use crate::{money::Currency, time::Timestamp, words::words};
 
-/// The owner of the account that stands for everything outside Qiang.
+/// Owner of the account for all money outside Qiang.
 pub const OUTSIDE: &str = "outside";
-/// The source of postings that follow from no log entry.
+/// Source of postings without a log entry.
 pub const DIRECT: i64 = -1;
 
-/// What an account is for.
+/// Purpose of an account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Purpose {
-    /// What a user can spend. Returns may overdraw it: what was paid is owed back, whatever the seller did with it.
+    /// Spendable money of a user. Returns may overdraw it, because a refund is due even if the seller spent the
+    /// payment.
     User,
-    /// Payments owed back to a user.
+    /// Refunds due to a user.
     RefundsDue,
-    /// What a red packet still has to give.
+    /// Remaining money of a red packet.
     Escrow,
-    /// Where deposits and payments come from. It owes what all others have together.
+    /// Origin of deposits and payments. Its debt equals the sum of all other accounts.
     Outside,
 }
 
@@ -29,25 +30,25 @@ words!(Purpose {
 });
 
 impl Purpose {
-    /// Whether many transactions at once move such an account.
+    /// Whether many concurrent transactions move such an account.
     pub fn is_shared(self) -> bool {
         matches!(self, Self::Escrow | Self::Outside)
     }
 }
 
-/// What identifies an account.
+/// Key of an account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AccountKey<'a> {
     /// A user, a campaign's id for its escrow, or [`OUTSIDE`].
     pub owner: &'a str,
-    /// What it is for.
+    /// Purpose of the account.
     pub purpose: Purpose,
-    /// Its currency.
+    /// Currency of the account.
     pub currency: Currency,
 }
 
 impl<'a> AccountKey<'a> {
-    /// The account of that owner for that purpose.
+    /// Creates the key of an account.
     pub fn new(owner: &'a str, purpose: Purpose, currency: Currency) -> Self {
         Self {
             owner,
@@ -56,38 +57,38 @@ impl<'a> AccountKey<'a> {
         }
     }
 
-    /// The columns `owner`, `purpose` and `currency`.
+    /// Columns `owner`, `purpose` and `currency`.
     pub fn columns(&self) -> (&'a str, &'static str, &'static str) {
         (self.owner, self.purpose.name(), self.currency.code())
     }
 }
 
-/// A movement of money: `amount`, always positive, from the account `debit` to the account `credit`.
+/// Movement of money: `amount`, always positive, from the account `debit` to the account `credit`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PostingRow {
-    /// The partition whose entry it follows from, or [`DIRECT`].
+    /// Partition of the entry that it follows from, or [`DIRECT`].
     pub source: i64,
-    /// The entry's place in the log; for direct postings a number of its own.
+    /// Log position of the entry; for direct postings a number of their own sequence.
     pub seq: i64,
     /// `deposit`, `fund`, `grant`, `refund`, `residue`, `payment`, `refund_due`, `return`, `refund_paid`,
     /// `withdrawal` or `reversal`.
     pub kind: &'static str,
-    /// The account that gives.
+    /// Account that is debited.
     pub debit: i64,
-    /// The account that gets.
+    /// Account that is credited.
     pub credit: i64,
     /// Minor units.
     pub amount: i64,
-    /// The campaign's `ref`.
+    /// `ref` of the campaign.
     pub campaign: Option<i64>,
-    /// The number of the share or order.
+    /// Number of the share or order.
     pub number: Option<i64>,
-    /// When, in milliseconds.
+    /// Time, in milliseconds.
     pub at: i64,
 }
 
 impl PostingRow {
-    /// A posting that follows from no log entry.
+    /// Creates a posting without a log entry.
     pub fn direct(
         seq: i64,
         kind: &'static str,
@@ -109,7 +110,7 @@ impl PostingRow {
         }
     }
 
-    /// The columns `source`, `seq`, `kind`, `debit`, `credit`, `amount`, `campaign`, `number` and `at`.
+    /// Columns `source`, `seq`, `kind`, `debit`, `credit`, `amount`, `campaign`, `number` and `at`.
     pub fn columns(&self) -> [Value<'static>; 9] {
         columns!(self; source, seq, kind, debit, credit, amount, campaign, number, at)
     }

@@ -9,13 +9,13 @@ use crate::{
     time::Timestamp,
 };
 
-/// The columns id, at, actor, kind, subject, request id and detail.
+/// Columns: id, at, actor, kind, subject, request id and detail.
 pub type ActionColumns = (String, i64, String, String, String, String, String);
 
-/// The action of a row.
+/// Converts a row to an action.
 ///
 /// # Errors
-/// When its id, its actor or its kind is none.
+/// If the id, the actor or the kind is invalid.
 pub fn action_of(row: ActionColumns) -> Result<Action, Contradiction> {
     let (id, at, actor, kind, subject, request_id, detail) = row;
     let bad = || Contradiction::new(format!("the action {id} has a bad row"));

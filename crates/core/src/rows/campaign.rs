@@ -15,7 +15,7 @@ use crate::{
     time::{Timestamp, Window},
 };
 
-/// The columns of a campaign.
+/// Columns of a campaign.
 #[derive(Debug)]
 #[expect(
     missing_docs,
@@ -62,10 +62,10 @@ pub struct CampaignRow {
 }
 
 impl CampaignRow {
-    /// The campaign as the port gives it.
+    /// Converts the row to the record of the port.
     ///
     /// # Errors
-    /// When a column holds what was never written.
+    /// If a column has an invalid value.
     pub fn record(&self) -> Result<CampaignRecord, Contradiction> {
         let bad = |what: &str| self.bad(what);
         let currency: Currency = self.currency.parse().map_err(|_| bad("currency"))?;
@@ -76,12 +76,12 @@ impl CampaignRow {
             }
             CampaignKind::Sale => {
                 let stock = self.supply.try_into().map_err(|_| bad("supply"))?;
-                // A part of a spread sale may be settled before the stock is that a limit was checked with.
+                // The limit may have been checked with a stock of another part that is not settled yet.
                 let limit = self.per_user_limit.min(self.supply);
                 let limit = limit.try_into().map_err(|_| bad("limit"))?;
                 let price = self.unit_price.ok_or_else(|| bad("price"))?;
                 let hold_ms = self.hold_ms.ok_or_else(|| bad("hold"))?;
-                // A part of a spread sale may be settled before the stock is that a price was checked with.
+                // The price may have been checked with a stock of another part that is not settled yet.
                 let price = price.min(STOCK_PRICE_MINOR_MAX / self.supply.max(1));
                 let sale = Sale::new(stock, limit, Money::new(price, currency), hold_ms);
                 let percent = self.admission.and_then(|it| it.try_into().ok());
@@ -120,7 +120,7 @@ impl CampaignRow {
         })
     }
 
-    /// The payment policy. Null stands for the default.
+    /// Payment policy. Null is the default.
     fn policy(&self) -> Option<PaymentPolicy> {
         let kind = match &self.payment_policy {
             None => PaymentPolicyKind::Owed,
@@ -129,7 +129,7 @@ impl CampaignRow {
         PaymentPolicy::from_parts(kind, self.payment_tolerance)
     }
 
-    /// Nothing is decided by details, so that one which cannot be read stops nothing.
+    /// Details of the campaign. No decision depends on them, so unreadable ones are left out.
     fn details(&self) -> Details {
         fn read<T: FromStr>(column: Option<&String>) -> Option<T> {
             column.and_then(|text| text.parse().ok())
@@ -163,7 +163,7 @@ impl CampaignRow {
         })
     }
 
-    /// The maker of the seed.
+    /// Origin of the seed.
     fn origin(&self) -> Option<Origin> {
         match (&self.secret, &self.entropy) {
             (None, None) => Some(Origin::Service),
@@ -183,7 +183,7 @@ fn bytes_of(column: Option<&Vec<u8>>) -> Option<[u8; 32]> {
     column.and_then(|bytes| bytes.as_slice().try_into().ok())
 }
 
-/// A campaign that is entered as a draft.
+/// Row of a campaign that is inserted as a draft.
 #[derive(Debug)]
 pub struct NewCampaign<'a> {
     campaign: &'a Campaign,
@@ -193,7 +193,7 @@ pub struct NewCampaign<'a> {
 }
 
 impl<'a> NewCampaign<'a> {
-    /// The row of a campaign.
+    /// Creates the row of a campaign.
     pub fn of(campaign: &'a Campaign) -> Self {
         let packet = campaign.rules.red_packet();
         Self {
@@ -204,12 +204,12 @@ impl<'a> NewCampaign<'a> {
         }
     }
 
-    /// The columns of a [`CampaignRow`] from `id` to `payment_tolerance`, with `commitment` behind `seed`; then
+    /// Columns of a [`CampaignRow`] from `id` to `payment_tolerance`, with `commitment` after `seed`, followed by
     /// `updated_at`.
     pub fn columns(&self) -> [Value<'_>; 27] {
         let campaign = self.campaign;
         let (packet, sale) = (campaign.rules.red_packet(), campaign.rules.sale());
-        // Null stands for the default.
+        // Null is the default.
         let policy = campaign.payment_policy;
         let policy = Some(policy).filter(|policy| *policy != PaymentPolicy::default());
         let rule = packet.map(|packet| packet.split.rule().parts());
@@ -248,14 +248,14 @@ impl<'a> NewCampaign<'a> {
     }
 }
 
-/// Whether the amounts of a campaign's shares are known before they are claimed: not so for a lazy packet, and a sale
-/// has none.
+/// Whether the amounts of a campaign's shares are drawn before they are claimed. False for a lazy packet and for a
+/// sale.
 pub fn has_fixed_shares(campaign: &Campaign) -> bool {
     let packet = campaign.rules.red_packet();
     packet.is_some_and(|packet| !matches!(packet.split.rule(), SplitRule::Lazy { .. }))
 }
 
-/// The first `limit` of these ids in their order, each once: a page of two lists that have a page each.
+/// First `limit` distinct ids in their order: one page from the pages of two lists.
 pub fn page_of(mut ids: Vec<String>, limit: u32) -> Vec<String> {
     ids.sort_unstable();
     ids.dedup();
@@ -263,10 +263,10 @@ pub fn page_of(mut ids: Vec<String>, limit: u32) -> Vec<String> {
     ids
 }
 
-/// A campaign with its fixed shares, if they are those of its split.
+/// Combines a campaign with its fixed shares, after a check of their number and sum.
 ///
 /// # Errors
-/// When shares are missing, or their sum is not the packet's total.
+/// If shares are missing, or their sum is not the packet's total.
 pub fn setup_of(campaign: Campaign, shares: Vec<i64>) -> Result<Setup, Contradiction> {
     if let Some(packet) = campaign
         .rules

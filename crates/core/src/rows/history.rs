@@ -1,4 +1,4 @@
-//! Orders, postings, deposits and payments as users' lists read them.
+//! Orders, postings, deposits and payments, as users' lists read them.
 
 use super::{Contradiction, Purpose};
 use crate::{
@@ -13,10 +13,11 @@ use crate::{
     time::Timestamp,
 };
 
-/// The campaign's id, title and currency; number, quantity, amount, state, granted_at and returned_in_parts of the
-/// order.
+/// Columns: id, title and currency of the campaign; number, quantity, amount, state, granted_at and returned_in_parts
+/// of
+/// the order.
 pub type UserOrderColumns = (String, String, String, i64, i64, i64, String, i64, i64);
-/// Source, seq, kind, amount and at of a posting; the campaign's id; number; reference.
+/// Columns: source, seq, kind, amount and at of a posting; campaign id; number; reference.
 pub type PostingColumns = (
     i64,
     i64,
@@ -27,19 +28,20 @@ pub type PostingColumns = (
     Option<i64>,
     Option<String>,
 );
-/// Amount and at of a deposit's posting, owner and currency of its account.
+/// Columns: amount and at of a deposit's posting; owner and currency of its account.
 pub type DepositColumns = (i64, i64, String, String);
-/// The campaign's id, owner and currency, and the order's number and user; outcome, amount and at of the payment.
+/// Columns: id, owner and currency of the campaign; number and user of the order; outcome, amount and at of the
+/// payment.
 pub type PaymentColumns = (String, String, String, i64, String, String, i64, i64);
 
 impl OrderQuery {
-    /// The word for the state, as `LIKE` takes it.
+    /// `LIKE` pattern of the state.
     #[must_use]
     pub fn state_pattern(&self) -> &'static str {
         self.state.map_or("%", OrderState::name)
     }
 
-    /// Where the page begins: the time, and the campaign's id and the number among orders of that time.
+    /// Start of the page: the time, then the campaign id and the number among orders of that time.
     #[must_use]
     pub fn begins(&self) -> (i64, String, i64) {
         self.after.map_or((i64::MAX, String::new(), 0), |place| {
@@ -50,25 +52,25 @@ impl OrderQuery {
 }
 
 impl PostingQuery {
-    /// The word for the kind, as `LIKE` takes it.
+    /// `LIKE` pattern of the kind.
     #[must_use]
     pub fn kind_pattern(&self) -> &'static str {
         self.kind.map_or("%", PostingKind::name)
     }
 
-    /// Where the page begins among what came, or among what went: the time, and source and seq among postings of that
-    /// time. Those below are on the page.
+    /// Start of the page among credits or among debits: the time, then source and seq among postings of that time. The
+    /// page has smaller values.
     #[must_use]
     pub fn begins(&self, comes: bool) -> (i64, i64, i64) {
         self.after.map_or((i64::MAX, 0, 0), |place| {
-            // What went of a posting follows upon what came of it.
+            // The debit of a posting follows its credit.
             let follows = place.comes && !comes;
             let seq = place.seq.saturating_add(follows.into());
             (place.at.as_millis(), place.source, seq)
         })
     }
 
-    /// The newest of what was read from several accounts: the page.
+    /// The page: the newest postings of several accounts.
     #[must_use]
     pub fn newest(&self, mut postings: Vec<Posting>) -> Vec<Posting> {
         postings.sort_by_key(|posting| std::cmp::Reverse(posting.place));
@@ -77,10 +79,10 @@ impl PostingQuery {
     }
 }
 
-/// An order of a user.
+/// Converts a row to an order of a user.
 ///
 /// # Errors
-/// When a column holds what was never written.
+/// If a column has an invalid value.
 pub fn user_order_of(user: &UserId, columns: UserOrderColumns) -> Result<UserOrder, Contradiction> {
     let (campaign, title, currency, number, quantity, amount, state, at, returned) = columns;
     let bad =
@@ -106,7 +108,7 @@ pub fn user_order_of(user: &UserId, columns: UserOrderColumns) -> Result<UserOrd
     })
 }
 
-/// An account of a user by the columns purpose and currency; none for one of another purpose.
+/// Account of a user, from the columns purpose and currency; `None` for another purpose.
 #[must_use]
 pub fn user_account_of(purpose: &str, currency: &str) -> Option<(UserAccount, Currency)> {
     let account = match Purpose::of_name(purpose)? {
@@ -117,10 +119,10 @@ pub fn user_account_of(purpose: &str, currency: &str) -> Option<(UserAccount, Cu
     Some((account, currency.parse().ok()?))
 }
 
-/// What came into an account, or went out of it.
+/// Converts a row to a credit or a debit of an account.
 ///
 /// # Errors
-/// When a column holds what was never written.
+/// If a column has an invalid value.
 pub fn posting_of(
     (account, currency): (UserAccount, Currency),
     comes: bool,
@@ -144,7 +146,7 @@ pub fn posting_of(
         campaign: campaign.transpose().map_err(|_| bad("campaign"))?,
         number: number.map_err(|_| bad("number"))?,
         reference: reference.map(|reference| match PostingKind::of_name(&kind) {
-            // A reversal of a part has a key after the deposit's id.
+            // The reference of a partial reversal has a key after the deposit id.
             Some(PostingKind::Reversal) => match reference.split_once('/') {
                 Some((deposit, _)) => deposit.to_owned(),
                 None => reference,
@@ -154,10 +156,10 @@ pub fn posting_of(
     })
 }
 
-/// A deposit, of which these minor units were reversed.
+/// Converts a row to a deposit, of which `reversed_minor` minor units were reversed.
 ///
 /// # Errors
-/// When a column holds what was never written.
+/// If a column has an invalid value.
 pub fn deposit_of(
     columns: DepositColumns,
     reversed_minor: i64,
@@ -173,10 +175,10 @@ pub fn deposit_of(
     })
 }
 
-/// A payment.
+/// Converts a row to a payment.
 ///
 /// # Errors
-/// When a column holds what was never written.
+/// If a column has an invalid value.
 pub fn payment_of(columns: PaymentColumns) -> Result<PaymentRecord, Contradiction> {
     let (campaign, seller, currency, number, buyer, outcome, amount, at) = columns;
     let bad = |what: &str| {

@@ -1,5 +1,5 @@
-//! The ledger's rows in plain types: what the SQL of every database reads and writes, and what the words in its
-//! columns mean. No SQL is here.
+//! Rows of the ledger in plain types. They define the columns and values that the SQL of every database uses, and
+//! contain no SQL.
 
 mod account;
 mod action;
@@ -37,16 +37,16 @@ pub use self::{
 };
 use crate::{campaign::Phase, ports::LedgerError};
 
-/// Rows, or rows and entries of a log, that contradict each other.
+/// Rows, or rows and log entries, that contradict each other.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct Contradiction {
-    /// What was found.
+    /// Description of the contradiction.
     pub reason: String,
 }
 
 impl Contradiction {
-    /// A contradiction, in words for the operator.
+    /// Creates a contradiction with a description for the operator.
     pub fn new(reason: impl Into<String>) -> Self {
         Self {
             reason: reason.into(),
@@ -60,7 +60,7 @@ impl From<Contradiction> for LedgerError {
     }
 }
 
-/// The phase of that name. `live` is never stored: it follows from the window.
+/// Phase with this name. `live` is never stored, because it follows from the window.
 pub fn phase_of(name: &str) -> Option<Phase> {
     Phase::of_name(name).filter(|phase| *phase != Phase::Live)
 }

@@ -1,4 +1,4 @@
-//! Payouts, and what they take from.
+//! Payouts, and the accounts that fund them.
 
 #[cfg(test)]
 mod tests;
@@ -14,8 +14,8 @@ use crate::{
     time::Timestamp,
 };
 
-/// A campaign's `ref` and currency; user, amount and state of an order of it, if the ledger has that, and its quantity
-/// and the units that returns of parts have returned, else null.
+/// Columns: `ref` and currency of a campaign; user, amount and state of its order, null if the ledger lacks the order;
+/// quantity and partially returned units, or null.
 pub type OwedColumns = (
     i64,
     String,
@@ -26,21 +26,23 @@ pub type OwedColumns = (
     Option<i64>,
 );
 
-/// A payment of an order, or a refund: the word in `outcome` or `kind`, the amount, and its
-/// currency, null if it is the campaign's.
+/// Columns of a payment or a refund: `outcome` or `kind`, amount, and currency, null for the campaign's currency.
 pub type MovedColumns = (String, i64, Option<String>);
 
-/// Amount and time of a payout's posting; owner and currency of its debit; id of its campaign and number of its order.
+/// Columns: amount and time of a payout's posting; owner and currency of its debit; campaign id and number of its
+/// order.
 pub type PaidOutColumns = (i64, i64, String, String, Option<String>, Option<i64>);
 
-/// What the buyer of an order is owed in each currency, the campaign's first, and the campaign's `ref`; none if there
-/// is no such order.
+/// Refunds due for an order, per currency, with the campaign's currency first, and the `ref` of the campaign. `None` if
+/// there is no such order.
 ///
-/// `moved` has the payments of the order and the refunds that were made. The payment that paid the order is owed back
-/// once the order is returned, and for units that are returned before, their part of it. Of an order that is not in the
+/// `moved` has the order's payments and its paid refunds. For the payment that paid the order, a refund is due once the
+/// order is returned. For a partial return, the returned units' part of it is due. If the ledger lacks the order, it
+/// may
+/// be among `discarded`, the discarded entries of its campaign.
 /// ledger `discarded` has the discarded entries of its campaign: it may be among them.
 ///
-/// # Errors
+/// If a column has an invalid value.
 /// When a column holds what was never written.
 pub fn owed_of(
     order: OrderId,
@@ -63,7 +65,7 @@ pub fn owed_of(
             if state == OrderState::Returned {
                 returned = quantity;
             }
-            // Without a row of the payment that paid it, the price is owed.
+            // If the row of the paying payment is missing, the price counts.
             let is_paid_by = |(word, ..): &MovedColumns| is_paying(word);
             if !moved.iter().any(is_paid_by) {
                 let owed = owed_for_returned(amount, returned, quantity);
@@ -93,13 +95,13 @@ pub fn owed_of(
     Ok(Some((campaign_ref, owed)))
 }
 
-/// Whether the outcome of a payment is that it paid its order.
+/// Whether a payment with this outcome paid its order.
 fn is_paying(word: &str) -> bool {
     let outcome = PaymentOutcome::of_name(word);
     outcome.is_some_and(|outcome| outcome != PaymentOutcome::RefundDue)
 }
 
-/// Minor units that were ever owed and that were paid back, by currency. The first one is the campaign's.
+/// Minor units that became due and that were refunded, by currency. The first currency is the campaign's.
 struct Sums(Vec<(Currency, Option<i64>, Option<i64>)>);
 
 impl Sums {
@@ -126,8 +128,8 @@ impl Sums {
         *refunded = refunded.and_then(|refunded| refunded.checked_add(money.minor));
     }
 
-    /// Adds the payments for a discarded order; returns its buyer. What came for one that a repair made anew, and that
-    /// was discarded again, was never posted.
+    /// Adds the payments of a discarded order, and returns its buyer. If a repair recreated the order and it was
+    /// discarded again, its later payments were never posted.
     fn add_discarded(&mut self, number: u32, entries: &[Entry]) -> Option<UserId> {
         let mut own = entries
             .iter()
@@ -147,7 +149,7 @@ impl Sums {
         Some(user.clone())
     }
 
-    /// None if a sum is out of range.
+    /// Returns `None` if a sum is out of range.
     fn into_owed(self, user: &UserId) -> Option<Vec<Owed>> {
         let owed = |(currency, due, refunded): (Currency, Option<i64>, Option<i64>)| {
             Some(Owed {
@@ -160,14 +162,13 @@ impl Sums {
     }
 }
 
-/// A campaign's id and an order's number; the buyer; the currency; minor units that ever were owed, and that were paid
-/// back.
+/// Columns: campaign id; number, buyer and currency of the order; minor units that became due, and that were refunded.
 pub type OwedOrderColumns = (String, i64, String, String, i64, i64);
 
-/// An order that something is owed for.
+/// Converts a row to an order with a refund due.
 ///
 /// # Errors
-/// When a column holds what was never written.
+/// If a column has an invalid value.
 pub fn owed_order_of(columns: OwedOrderColumns) -> Result<OwedOrder, Contradiction> {
     let (campaign, number, user, currency, due, refunded_minor) = columns;
     let bad = |what| Contradiction::new(format!("order {campaign}-{number} has a bad {what}"));
@@ -185,10 +186,10 @@ pub fn owed_order_of(columns: OwedOrderColumns) -> Result<OwedOrder, Contradicti
     })
 }
 
-/// The payout that has this name already: the same one, or another.
+/// Compares a payout with the posting that already has its name.
 ///
 /// # Errors
-/// [`LedgerError::ReferenceUsed`] if it is another one.
+/// [`LedgerError::ReferenceUsed`], or [`LedgerError::UnknownDeposit`] for a reversal, if it is a different payout.
 pub fn paid_out_of(payout: &Payout, columns: PaidOutColumns) -> Result<PaidOut, LedgerError> {
     let (minor, at, owner, currency, campaign, number) = columns;
     let currency: Result<Currency, _> = currency.parse();
@@ -218,24 +219,24 @@ pub fn paid_out_of(payout: &Payout, columns: PaidOutColumns) -> Result<PaidOut, 
     same.then_some(found).ok_or(otherwise)
 }
 
-/// What a payout takes, and from where.
+/// Amount of a payout, and the account that funds it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spend {
-    /// Whose account it is.
+    /// Owner of the account.
     pub user: UserId,
-    /// Which one of the user's.
+    /// Purpose of the account.
     pub purpose: Purpose,
-    /// How much is taken.
+    /// Amount.
     pub amount: Money,
-    /// The campaign's `ref` and the order's number; none if it is for no order.
+    /// `ref` of the campaign and number of the order; `None` without an order.
     pub order: Option<(i64, u32)>,
 }
 
 impl Spend {
-    /// A refund out of what is owed for an order: all of it at once, however much it is.
+    /// Refund of `amount` from the refunds due for an order. It must be covered in full.
     ///
     /// # Errors
-    /// When less is owed in that currency; [`LedgerError::AmountOutOfRange`] for less than one minor unit.
+    /// If less is due in that currency. [`LedgerError::AmountOutOfRange`] for less than one minor unit.
     pub fn refund(
         order: OrderId,
         amount: Money,
@@ -269,10 +270,10 @@ impl Spend {
         }
     }
 
-    /// A withdrawal.
+    /// Withdrawal from a user's account.
     ///
     /// # Errors
-    /// When the amount is out of range.
+    /// If the amount is out of range.
     pub fn withdrawal(user: &UserId, amount: Money) -> Result<Self, LedgerError> {
         in_range(amount)?;
         let user = user.clone();
@@ -284,12 +285,13 @@ impl Spend {
         })
     }
 
-    /// The reversal of a part of a deposit, or of all that is left of it. Amount, owner and currency of the deposit are
-    /// known, and the minor units of it that were reversed before.
+    /// Reversal of a part of a deposit, or of its remainder. `deposit` has the amount, owner and currency, and
+    /// `reversed_minor` the minor units that were reversed before.
     ///
     /// # Errors
-    /// [`LedgerError::UnknownDeposit`] if there is none, or it is another user's; [`LedgerError::DepositExceeded`] if
-    /// less is left of it, nothing is left, or the part is in another currency; [`LedgerError::AmountOutOfRange`].
+    /// [`LedgerError::UnknownDeposit`] if there is no deposit, or it is another user's.
+    /// [`LedgerError::DepositExceeded`] if the remainder is less than the part, nothing remains, or the currency
+    /// differs. [`LedgerError::AmountOutOfRange`].
     pub fn reversal(
         user: &UserId,
         part: Option<&ReversalPart>,
@@ -313,13 +315,13 @@ impl Spend {
         Self::withdrawal(user, asked)
     }
 
-    /// The account that it takes from.
+    /// Account that funds the payout.
     #[must_use]
     pub fn account(&self) -> AccountKey<'_> {
         AccountKey::new(self.user.as_str(), self.purpose, self.amount.currency)
     }
 
-    /// Refuses to take more than the account holds.
+    /// Checks that the account has enough money.
     ///
     /// # Errors
     /// [`LedgerError::InsufficientFunds`].
@@ -330,7 +332,7 @@ impl Spend {
         let held = Money::new(held, self.amount.currency);
         let needed = self.amount;
         Err(match self.purpose {
-            // More is owed for the order than for all orders of its buyer.
+            // The order has more refunds due than the account of all its buyer's orders.
             Purpose::RefundsDue => {
                 LedgerError::damaged(format!("{} is owed {held}, less than {needed}", self.user))
             }
@@ -338,7 +340,7 @@ impl Spend {
         })
     }
 
-    /// Refuses what brings the outside, which has so much, out of its range: all others would owe it that together.
+    /// Checks that the outside account, which holds `held`, stays in its range.
     ///
     /// # Errors
     /// [`LedgerError::Overflow`].

@@ -1,4 +1,4 @@
-//! Entries in quarantine, as rows of `set_aside`.
+//! Quarantined entries, as rows of `set_aside`.
 
 use std::collections::BTreeMap;
 
@@ -11,44 +11,44 @@ use crate::{
     time::Timestamp,
 };
 
-/// How much of a reason is kept, in characters.
+/// Maximum characters of a reason that are kept.
 const REASON_MAX: usize = 2_000;
 
-/// An entry that goes into quarantine.
+/// Row of a quarantined entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QuarantineRow {
-    /// Its place in the log.
+    /// Log position.
     pub seq: i64,
-    /// Its campaign's id, which the ledger may not have.
+    /// Id of its campaign, which the ledger may lack.
     pub campaign: String,
     /// The entry as text.
     pub entry: String,
-    /// Why it is there.
+    /// Reason for the quarantine.
     pub reason: String,
-    /// The entry that it waits for; none if it was refused itself.
+    /// Entry that it waits for; `None` if the ledger refused it.
     pub waits_for: Option<i64>,
-    /// When, in milliseconds.
+    /// Time, in milliseconds.
     pub at: i64,
-    /// How far it is discarded: see [`DiscardState`].
+    /// Progress of its discard: see [`DiscardState`].
     pub discard: i64,
 }
 
-/// How far an entry in quarantine is discarded: the column `discard`.
+/// Progress of a quarantined entry's discard: the column `discard`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(i64)]
 pub enum DiscardState {
-    /// It is not: it may be settled yet.
+    /// Not discarded. It may still be settled.
     Not = 0,
-    /// It is a grant whose units are to come back.
+    /// A grant that must be discarded; its units are not restocked yet.
     Asked = 1,
-    /// It is a grant whose units are back; what waited for it is to be redriven.
+    /// A grant with restocked units. Entries that waited for it must be redriven.
     Freed = 2,
-    /// Nothing is left to do.
+    /// The discard is complete.
     Done = 3,
 }
 
 impl DiscardState {
-    /// Whether a column says that the entry is discarded: then it is in nobody's way.
+    /// Whether a column value means that the entry is discarded, and blocks no other entry.
     #[must_use]
     pub fn is_over(column: i64) -> bool {
         column >= Self::Freed as i64
@@ -56,13 +56,13 @@ impl DiscardState {
 }
 
 impl QuarantineRow {
-    /// An entry that the ledger refused.
+    /// Row of an entry that the ledger refused.
     pub fn refused(entry: &Entry, reason: &str, now: Timestamp) -> Self {
         Self {
             seq: entry.seq as i64,
             campaign: entry.campaign.to_string(),
             entry: entry.to_text(),
-            // What a database says may be long, and have characters that another one does not take.
+            // Error texts of databases may be long, and may have characters that another database rejects.
             reason: reason
                 .chars()
                 .filter(|character| !character.is_control())
@@ -74,7 +74,7 @@ impl QuarantineRow {
         }
     }
 
-    /// An entry that waits for another one.
+    /// Row of an entry that waits for another one.
     pub fn waiting(entry: &Entry, before: Seq) -> Self {
         Self {
             waits_for: Some(before as i64),
@@ -82,7 +82,7 @@ impl QuarantineRow {
         }
     }
 
-    /// The columns `partition`, `seq`, `campaign`, `entry`, `reason`, `waits_for` and `at`.
+    /// Columns `partition`, `seq`, `campaign`, `entry`, `reason`, `waits_for` and `at`.
     pub fn columns(&self, partition: PartitionId) -> [Value<'_>; 7] {
         [
             i64::from(partition.0).into(),
@@ -95,10 +95,10 @@ impl QuarantineRow {
         ]
     }
 
-    /// The row of a partition as the port gives it.
+    /// Converts the row to the entry of the port.
     ///
     /// # Errors
-    /// When a column holds what was never written.
+    /// If a column has an invalid value.
     pub fn listed(self, partition: i64) -> Result<QuarantinedEntry, Contradiction> {
         let partition = u16::try_from(partition);
         Ok(QuarantinedEntry {
@@ -112,25 +112,24 @@ impl QuarantineRow {
     }
 }
 
-/// What the text of a campaign's grant with this number is `LIKE`.
+/// `LIKE` pattern of the text of a campaign's grant with this number.
 #[must_use]
 pub fn like_grant(campaign: CampaignId, number: u32) -> String {
     format!("% {campaign} granted {number} %")
 }
 
-/// An order of discarded entries.
+/// An order that was discarded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiscardedOrder {
-    /// The order.
+    /// Row of the order.
     pub row: SettledRow,
-    /// Payments that arrived for it.
+    /// Payments for the order.
     pub payments: Vec<SettledPayment>,
-    /// Returns of parts of it.
+    /// Partial returns of the order.
     pub returns: Vec<SettledReturn>,
 }
 
-/// The orders of discarded entries, in the order of their numbers, as orders that gave their units back: that is what
-/// an engine has of them.
+/// Orders of discarded entries, by number. They have released their units, as in the engine.
 #[must_use]
 pub fn discarded_orders(entries: &[Entry]) -> Vec<DiscardedOrder> {
     let mut orders: BTreeMap<u32, DiscardedOrder> = BTreeMap::new();
@@ -191,7 +190,7 @@ pub fn discarded_orders(entries: &[Entry]) -> Vec<DiscardedOrder> {
     orders.into_values().collect()
 }
 
-/// Up to `limit` settled rows behind a number, with the orders of discarded entries among them.
+/// Up to `limit` settled rows after a number, including the orders of discarded entries.
 #[must_use]
 pub fn with_discarded(
     mut rows: Vec<SettledRow>,
@@ -211,7 +210,8 @@ pub fn with_discarded(
     rows
 }
 
-/// The settled payments of orders with numbers above `after` up to and with `upto`, with those of discarded entries.
+/// Settled payments of orders with numbers above `after`, up to and including `upto`, including those of discarded
+/// entries.
 #[must_use]
 pub fn with_discarded_payments(
     mut payments: Vec<SettledPayment>,
@@ -224,8 +224,8 @@ pub fn with_discarded_payments(
     payments
 }
 
-/// The settled returns of parts of orders with numbers above `after` up to and with `upto`, with those of discarded
-/// entries.
+/// Settled partial returns of orders with numbers above `after`, up to and including `upto`, including those of
+/// discarded entries.
 #[must_use]
 pub fn with_discarded_returns(
     mut returns: Vec<SettledReturn>,
@@ -246,10 +246,10 @@ fn discarded_between(
     orders.filter(move |order| order.row.number > after && order.row.number <= upto)
 }
 
-/// The entry that was kept as text.
+/// Parses the text of a quarantined entry.
 ///
 /// # Errors
-/// When it is not the entry of that place.
+/// If it is not the entry of that position.
 pub fn entry_of(seq: i64, text: &str) -> Result<Entry, Contradiction> {
     let entry = Entry::from_text(text).ok();
     let entry = entry.filter(|entry| entry.seq as i64 == seq);

@@ -8,21 +8,20 @@ use crate::{
     time::Timestamp,
 };
 
-/// The columns of a [`RepairRecord`], in the order of its fields.
+/// Columns of a [`RepairRecord`], in the order of its fields.
 pub type RepairColumns = (i64, String, String, i64, i64, i64, i64, String, Option<i64>);
 
-/// The columns of a [`WithheldRecord`] without its numbers: partition, epoch, the campaign's id, units, amount,
-/// released_at.
+/// Columns of a [`WithheldRecord`] without its numbers: partition, epoch, campaign id, units, amount, released_at.
 pub type WithheldColumns = (i64, String, String, i64, i64, Option<i64>);
 
-/// Epoch, the campaign's id, first and last number, step.
+/// Columns: epoch, campaign id, first number, last number, step.
 pub type WithheldNumbersColumns = (String, String, i64, i64, i64);
 
 impl RepairRecord {
     /// Reads the columns.
     ///
     /// # Errors
-    /// When one holds what was never written.
+    /// If a column has an invalid value.
     pub fn of(columns: RepairColumns) -> Result<Self, Contradiction> {
         let (partition, epoch, follows, at, lost_from, lost_to, unnamed, reason, upto) = columns;
         let bad = |_| Contradiction::new(format!("repair {epoch} has a bad number"));
@@ -39,7 +38,7 @@ impl RepairRecord {
         })
     }
 
-    /// The columns but for `upto`.
+    /// Columns except `upto`.
     pub fn columns(&self) -> [Value<'_>; 8] {
         let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
         [
@@ -56,15 +55,15 @@ impl RepairRecord {
 }
 
 impl WithheldRecord {
-    /// Reads the columns of a partition's records, and their numbers.
+    /// Reads the columns of a partition's records, and of their numbers.
     ///
     /// # Errors
-    /// When one holds what was never written.
+    /// If a column has an invalid value.
     pub fn all(
         columns: Vec<WithheldColumns>,
         numbers: Vec<WithheldNumbersColumns>,
     ) -> Result<Vec<Self>, Contradiction> {
-        let bad = || Contradiction::new("what is withheld has a bad number");
+        let bad = || Contradiction::new("a withheld record has a bad number");
         let unit = |number: i64| u32::try_from(number).map_err(|_| bad());
         let campaign = |id: &str| id.parse::<CampaignId>().map_err(|_| bad());
         let record = |(partition, epoch, id, units, amount_minor, released_at): WithheldColumns| {
@@ -97,7 +96,7 @@ impl WithheldRecord {
         Ok(all)
     }
 
-    /// The rows of `withheld_numbers`, for the campaign with this `ref`.
+    /// Rows of `withheld_numbers`, for the campaign with this `ref`.
     pub fn number_rows(&self, campaign_ref: i64) -> impl ExactSizeIterator<Item = [Value<'_>; 6]> {
         self.numbers.iter().map(move |range| {
             [

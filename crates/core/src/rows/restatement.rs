@@ -3,23 +3,23 @@
 use super::{Value, columns};
 use crate::{campaign::Phase, ports::Restatement};
 
-/// The columns that a restatement sets; null if they stay.
+/// Columns that a restatement sets; null for unchanged ones.
 #[derive(Debug, Clone, Copy)]
 pub struct RestatedColumns {
-    /// `starts_at`, `ends_at`, `per_user_limit`, `unit_price` and `admission`: those of `sale_terms` as well.
+    /// `starts_at`, `ends_at`, `per_user_limit`, `unit_price` and `admission`. They change in `sale_terms` as well.
     pub terms: [Option<i64>; 5],
     /// Phase.
     pub phase: Option<Phase>,
     /// Units.
     pub supply: Option<i64>,
-    /// In milliseconds.
+    /// Hold, in milliseconds.
     pub hold_ms: Option<i64>,
     /// Name of the acknowledgement level.
     pub ack: Option<&'static str>,
 }
 
 impl Restatement {
-    /// The columns that change.
+    /// Columns that change.
     #[must_use]
     pub fn columns(&self) -> RestatedColumns {
         let (seen, becomes) = (&self.seen, &self.becomes);
@@ -45,7 +45,7 @@ impl Restatement {
         }
     }
 
-    /// Whether a partition at this position has what was seen.
+    /// Whether a partition at this position still has the compared state.
     #[must_use]
     pub fn is_at(&self, position: u64) -> bool {
         (self.settled.0..=self.settled.1).contains(&position)

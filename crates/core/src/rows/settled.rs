@@ -1,4 +1,4 @@
-//! Settled rows as reconciliation and repair read them.
+//! Settled rows, as reconciliation and repair read them.
 
 use super::{Contradiction, phase_of};
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// The columns of a [`SettledRow`]: number, amount, user, granted_at, quantity, state, key, returned_in_parts.
+/// Columns of a [`SettledRow`]: number, amount, user, granted_at, quantity, state, key, returned_in_parts.
 pub type SettledRowColumns = (
     i64,
     Option<i64>,
@@ -28,7 +28,7 @@ impl SettledRow {
     /// Reads the columns.
     ///
     /// # Errors
-    /// When one holds what was never written.
+    /// If a column has an invalid value.
     pub fn of(columns: SettledRowColumns) -> Result<Self, Contradiction> {
         let (number, amount_minor, user, at, quantity, state, key, returned) = columns;
         let bad = |what: &str| Contradiction::new(format!("grant {number} has a bad {what}"));
@@ -54,7 +54,7 @@ impl SettledRow {
 }
 
 impl GrantRecord {
-    /// What somebody has by a row; none where nobody has the share.
+    /// Grant of a row; `None` if no user has the share.
     #[must_use]
     pub fn of(row: SettledRow) -> Option<Self> {
         let (user, granted_at) = row.granted?;
@@ -70,14 +70,14 @@ impl GrantRecord {
     }
 }
 
-/// The columns of a [`SettledPayment`]: number, payment, outcome, amount, and the currency, null if the price arrived.
+/// Columns of a [`SettledPayment`]: number, payment, outcome, amount, and currency, null if the price arrived.
 pub type SettledPaymentColumns = (i64, String, String, i64, Option<String>);
 
 impl SettledPayment {
     /// Reads the columns number, payment, outcome, amount and currency.
     ///
     /// # Errors
-    /// When one holds what was never written.
+    /// If a column has an invalid value.
     pub fn of(columns: SettledPaymentColumns) -> Result<Self, Contradiction> {
         let (number, payment, outcome, amount, currency) = columns;
         let bad = |what: &str| {
@@ -103,14 +103,14 @@ impl SettledPayment {
     }
 }
 
-/// The columns of a [`SettledReturn`]: number, key, quantity.
+/// Columns of a [`SettledReturn`]: number, key, quantity.
 pub type SettledReturnColumns = (i64, String, i64);
 
 impl SettledReturn {
     /// Reads the columns.
     ///
     /// # Errors
-    /// When one holds what was never written.
+    /// If a column has an invalid value.
     pub fn of(columns: SettledReturnColumns) -> Result<Self, Contradiction> {
         let (number, key, quantity) = columns;
         let bad =
@@ -126,11 +126,11 @@ impl SettledReturn {
 }
 
 impl SettledPart {
-    /// Of a campaign's record, the number of its parts, and the columns phase, returned and refunded of the part if it
-    /// has a row.
+    /// Reads a part from its campaign's record, the number of parts, and the columns phase, returned and refunded of
+    /// the part's row, if there is one.
     ///
     /// # Errors
-    /// When a column holds what was never written.
+    /// If a column has an invalid value.
     pub fn of(
         record: CampaignRecord,
         parts: i64,

@@ -1,8 +1,8 @@
-//! Values of columns, as the rows of every database take them.
+//! Column values, independent of the database.
 
 use crate::{campaign::Phase, order::OrderState};
 
-/// A value that a statement takes. In a column of rows, all are of one variant.
+/// Parameter of a statement. All values of one column have the same variant.
 #[derive(Debug, Clone, Copy)]
 pub enum Value<'a> {
     /// A whole number, or null.
@@ -28,7 +28,7 @@ macro_rules! value {
         }
 
         impl<'a> Value<'a> {
-            /// The value; none where it is null or of another variant.
+            /// The value; `None` if it is null or of another variant.
             pub fn $get(self) -> Option<$type> {
                 match self {
                     Self::$variant(value) => value,
@@ -38,7 +38,7 @@ macro_rules! value {
         }
     };
 }
-/// The values of the named fields of a row.
+/// Values of the named fields of a row.
 macro_rules! columns {
     ($row:expr; $($field:ident),+) => {
         [$($crate::rows::Value::from($row.$field)),+]

@@ -1,4 +1,4 @@
-//! The rows of webhooks: endpoints, and the events that settlement writes down for them.
+//! Rows of webhooks: endpoints, and the events that settlement records for them.
 
 use sha2::{Digest as _, Sha256};
 
@@ -10,11 +10,11 @@ use crate::{
     webhook::{EventData, EventType, Filter, Progress, Webhook, WebhookEvent, WebhookRecord},
 };
 
-/// Bytes of the digest in an event's id: two events share one by chance after 2^64 events at a place.
+/// Bytes of the digest in an event's id. A collision at one log position takes about 2^64 events.
 const DIGEST_BYTES: usize = 16;
 
-/// The columns of a [`WebhookRecord`]: id, url, secret, previous_secret, previous_until, types, campaigns, owner,
-/// created_at, place, failing_since, attempts, retry_at, last_error, disabled_at, and the last place that there is.
+/// Columns of a [`WebhookRecord`]: id, url, secret, previous_secret, previous_until, types, campaigns, owner,
+/// created_at, place, failing_since, attempts, retry_at, last_error, disabled_at, and the last place of all events.
 pub type WebhookColumns = (
     String,
     String,
@@ -38,7 +38,7 @@ impl WebhookRecord {
     /// Reads the columns.
     ///
     /// # Errors
-    /// When one holds what was never written.
+    /// If a column has an invalid value.
     pub fn of(columns: WebhookColumns) -> Result<Self, Contradiction> {
         let (
             id,
@@ -91,8 +91,8 @@ impl WebhookRecord {
     }
 }
 
-/// The columns of a [`WebhookEvent`]: place, partition and seq of its entry, kind, at, the campaign's id, kind, owner
-/// and currency, number, user, quantity, amount, payment, and the currency of the amount, null if it is the campaign's.
+/// Columns of a [`WebhookEvent`]: place, partition and seq of its entry, kind, at, campaign id, kind, owner and
+/// currency, number, user, quantity, amount, payment, and the currency of the amount, null for the campaign's currency.
 pub type WebhookEventColumns = (
     i64,
     i64,
@@ -115,7 +115,7 @@ impl WebhookEvent {
     /// Reads the columns.
     ///
     /// # Errors
-    /// When one holds what was never written.
+    /// If a column has an invalid value.
     pub fn of(columns: WebhookEventColumns) -> Result<Self, Contradiction> {
         let (
             place,
@@ -147,7 +147,7 @@ impl WebhookEvent {
             Some(amount_text.as_str()),
             payment.as_deref(),
         ];
-        // Events in the campaign's currency keep the ids that they had before others could be in another one.
+        // Events in the campaign's currency have no extra field, so their ids do not depend on it.
         content.extend(own_currency.is_some().then_some(own_currency.as_deref()));
         Ok(Self {
             place,
@@ -174,15 +174,15 @@ impl WebhookEvent {
     }
 }
 
-/// An event's id. Places in logs and numbers of postings are given again after a restore, so that the id also has a
-/// digest of what the event says: the same event has the same id, however often it is settled and sent, and no other
-/// event of this or another installation has it.
+/// Id of an event. A restore reuses log positions and posting numbers, so the id also has a digest of the event's
+/// content. The same event keeps its id, even if it is settled and sent repeatedly. No other event of this or another
+/// installation has the same id.
 ///
-/// A refund is the same for as long as its reference is, whichever posting it has after a restore.
+/// The id of a refund depends on its reference only, because its posting may differ after a restore.
 fn event_id(partition: i64, seq: i64, at: i64, content: &[Option<&str>]) -> String {
     let mut hash = Sha256::new();
     for part in content {
-        // Lengths keep the parts apart; absent is no text.
+        // Lengths separate the parts. The maximum length stands for an absent part.
         hash.update(
             part.map_or(u64::MAX, |text| text.len() as u64)
                 .to_le_bytes(),
@@ -199,35 +199,35 @@ fn event_id(partition: i64, seq: i64, at: i64, content: &[Option<&str>]) -> Stri
     }
 }
 
-/// An event that settlement writes down for endpoints, without its place.
+/// An event that settlement records for endpoints, without its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EventRow<'a> {
-    /// The partition of its entry, or [`DIRECT`].
+    /// Partition of its entry, or [`DIRECT`].
     pub source: i64,
-    /// The entry, or the posting.
+    /// Position of the entry, or number of the posting.
     pub seq: i64,
-    /// What it is about.
+    /// Type.
     pub kind: EventType,
-    /// When it was decided, in milliseconds.
+    /// Time of the decision, in milliseconds.
     pub at: i64,
-    /// The campaign's `ref`.
+    /// `ref` of the campaign.
     pub campaign: i64,
-    /// The grant's number.
+    /// Number of the grant.
     pub number: Option<i64>,
-    /// Who has it.
+    /// User of the grant.
     pub user: Option<&'a str>,
-    /// Units. Of a close the campaign's row says how many, once it is written.
+    /// Units. For a close, the written row of the campaign has the number.
     pub quantity: i64,
     /// Minor units. See `quantity`.
     pub amount: i64,
-    /// The reference of the payment.
+    /// Reference of the payment.
     pub payment: Option<&'a str>,
-    /// The currency of the amount; none if it is the campaign's.
+    /// Currency of the amount; `None` for the campaign's currency.
     pub currency: Option<&'static str>,
 }
 
 impl<'a> EventRow<'a> {
-    /// A refund that was posted by itself, under this number; none of a payout for no order.
+    /// Event of a directly posted refund with this number; `None` for a payout without an order.
     #[must_use]
     pub fn refunded(seq: i64, at: Timestamp, spend: &'a Spend, reference: &'a str) -> Option<Self> {
         let (campaign, number) = spend.order?;
@@ -246,7 +246,7 @@ impl<'a> EventRow<'a> {
         })
     }
 
-    /// The columns of `webhook_events`: its place, and then the fields in their order.
+    /// Columns of `webhook_events`: place, then the fields in their order.
     #[must_use]
     pub fn columns(&self, place: i64) -> [Value<'a>; 12] {
         let kind = self.kind.name();
@@ -301,9 +301,9 @@ mod tests {
         assert_eq!(
             id(|columns| columns.0 = 8),
             first,
-            "settled again, it has another place"
+            "a repeated settlement only changes the place"
         );
-        // The same place in the log after a restore.
+        // Other events at the same log position after a restore.
         let others = [
             id(|columns| columns.10 = Some("bob".to_owned())),
             id(|columns| columns.9 = Some(3)),

@@ -1,16 +1,16 @@
-//! Finding the entry because of which a ledger refuses a run.
+//! Finds the entry for which a ledger refuses a run.
 
 use crate::{
     event::{Entry, Seq},
     ports::{LedgerError, QuarantineCount},
 };
 
-/// Entries of one partition that may be refused before something else must be wrong: then nothing more goes into
+/// Maximum refused entries of one partition. At this number another cause is likely, so no further entry enters
 /// quarantine.
 pub const REFUSED_MAX: u64 = 1_000;
 
-/// Halves a run until its first entry that the ledger refuses stands alone. It does no IO: whoever drives it settles
-/// [`Bisect::part`], and says what came of it.
+/// Halves a run until its first refused entry is alone. It performs no IO: the caller settles [`Bisect::part`], and
+/// reports the result.
 #[derive(Debug)]
 pub struct Bisect<'a> {
     rest: &'a [Entry],
@@ -26,12 +26,12 @@ impl<'a> Bisect<'a> {
         }
     }
 
-    /// What is to be settled next.
+    /// Entries to settle next.
     pub fn part(&self) -> &'a [Entry] {
         &self.rest[..self.size.min(self.rest.len())]
     }
 
-    /// The part is settled, up to this position; returns whether there is more of the run.
+    /// Records that the part is settled up to this position. Returns whether entries of the run remain.
     pub fn settled(&mut self, position: Seq) -> bool {
         let old = self
             .rest
@@ -43,16 +43,16 @@ impl<'a> Bisect<'a> {
         old > 0 && !self.rest.is_empty()
     }
 
-    /// The part was not settled. Returns the entry that goes into quarantine, with the reason, if it stood alone;
-    /// otherwise a smaller part comes next.
+    /// Records that the part was refused. If it was a single entry, returns it for quarantine, with the reason.
+    /// Otherwise a smaller part comes next.
     ///
     /// # Errors
-    /// The same error, if it is not about the entries.
+    /// The same error, if the entries are not its cause.
     pub fn failed(
         &mut self,
         error: LedgerError,
     ) -> Result<Option<(&'a Entry, String)>, LedgerError> {
-        // A sum that leaves its range is a refusal like any other.
+        // An overflow of a sum counts as a refusal.
         let reason = match &error {
             LedgerError::Damaged { reason } => reason.clone(),
             LedgerError::Overflow => error.to_string(),
@@ -69,10 +69,10 @@ impl<'a> Bisect<'a> {
     }
 }
 
-/// Refuses a partition more entries in quarantine than [`REFUSED_MAX`], beside those that wait.
+/// Checks that a partition has fewer refused entries in quarantine than [`REFUSED_MAX`]. Waiting ones do not count.
 ///
 /// # Errors
-/// When there are as many already; `reason` is why there would be one more.
+/// If the limit is reached. `reason` is the reason for the next entry.
 pub fn check_refused(count: QuarantineCount, reason: &str) -> Result<(), LedgerError> {
     if count.refused < REFUSED_MAX {
         return Ok(());

@@ -1,4 +1,4 @@
-//! What it changes that a quarantined grant is discarded.
+//! Plan of the discard of a quarantined grant.
 
 use super::{
     plan::{Plan, Planner},
@@ -12,19 +12,22 @@ use crate::{
     rows::{Contradiction, DiscardState, OUTSIDE, Purpose},
 };
 
-/// Why an entry cannot be discarded.
+/// Reason why an entry cannot be discarded.
 pub const NOT_AN_ORDER: &str = "only the grant of a sale that the ledger has can be discarded";
 
 impl<'a> Plan<'a> {
-    /// Works out what it changes that the grant of an order is discarded, and all that became of the order with it:
-    /// `steps`, by their places, from the grant on. None of it has changed a row. `closed` is the place of the
-    /// campaign's close, if that is in quarantine as well.
+    /// Plans the discard of an order's grant, together with all later `steps` of the order. `steps` begins with the
+    /// grant,
+    /// and is sorted by position. None of the steps has changed a row. `closed` is the position of the campaign's
+    /// close,
+    /// if that is in quarantine as well.
     ///
-    /// What the units went through adds up to nothing, unless they came back after the close: then the owner has them.
-    /// Money that arrived is owed to the buyer. None while the units are with the order.
+    /// The effects of the steps on units add up to zero, unless units were restocked after the close: then the owner
+    /// has
+    /// them. Refunds of received payments become due. Returns `None` while the order still has units.
     ///
     /// # Errors
-    /// When it is not the grant of an order, or its campaign is not known.
+    /// If the first step is not the grant of an order, or its campaign is not known.
     pub fn of_discard(
         partition: PartitionId,
         steps: &'a [Entry],
@@ -48,7 +51,7 @@ impl<'a> Plan<'a> {
             return Err(Contradiction::new(NOT_AN_ORDER));
         };
         let quantity = i64::from(*quantity);
-        // Units that are with the order, and the places of the steps by which some have left it.
+        // Units that the order still has, and the positions and units of steps that restocked some.
         let (mut left, mut back) = (quantity, Vec::new());
         for step in steps {
             let units = match &step.event {
@@ -95,11 +98,12 @@ impl<'a> Plan<'a> {
 }
 
 impl Discard {
-    /// Refuses to discard what is not the refused grant of a sale in the ledger. `waits_for` is the entry that it waits
-    /// for, and how far that one is discarded: who waits for one that is, can have no other end.
+    /// Checks that an entry is the refused grant of a sale in the ledger. `waits_for` is the entry that it waits for,
+    /// and that entry's discard state. A grant that waits for a discarded entry may be discarded too, because nothing
+    /// else can end its wait.
     ///
     /// # Errors
-    /// When it is refused.
+    /// If the entry cannot be discarded.
     pub fn check(
         entry: &Entry,
         known: &[KnownCampaign],
@@ -118,8 +122,8 @@ impl Discard {
         }
     }
 
-    /// Finds what belongs to the grant at a place among all that is kept of its campaign in its partition, by place,
-    /// and how far each is discarded; none if the grant is not there.
+    /// Collects the entries that belong to the grant at a position. `kept` has all quarantined entries of its campaign
+    /// in its partition, by position, with their discard states. Returns `None` if the grant is not among them.
     #[must_use]
     pub fn sort(seq: Seq, kept: &[(Entry, i64)]) -> Option<Discarded> {
         let grant = kept.iter().find(|(entry, _)| entry.seq == seq)?;
@@ -141,14 +145,14 @@ impl Discard {
     }
 }
 
-/// What belongs to a grant that is being discarded.
+/// Entries that belong to a grant that is being discarded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Discarded {
-    /// The grant, and what became of its order.
+    /// The grant, and the later steps of its order.
     pub steps: Vec<Entry>,
-    /// The place of the campaign's close, if it is in quarantine.
+    /// Position of the campaign's close, if it is in quarantine.
     pub closed: Option<Seq>,
-    /// Whether the same order was discarded before: a repair of the engine has made it anew, and the ledger has what
-    /// follows from it.
+    /// Whether the same order was discarded before. A repair of the engine has then recreated it, and the ledger has
+    /// the effects already.
     pub again: bool,
 }

@@ -1,21 +1,21 @@
-//! The life of a campaign as it is settled: in one piece, or in parts that open, pause, end and close by themselves,
+//! Phase of a campaign during settlement. A spread campaign has parts, which open, pause, end and close independently,
 //! each in the log of its own partition.
 //!
-//! The logs are settled independently, so what the parts say arrives in any order between them. The campaign's phase
-//! follows from the parts' phases alone, whatever that order was.
+//! The logs are settled independently, so events of different parts arrive in any order. The campaign's phase depends
+//! only on the phases of its parts, and not on that order.
 
 use super::rows::KnownCampaign;
 use crate::{campaign::Phase, event::Event, rows::Contradiction};
 
-/// Where a campaign stands, seen from one partition.
+/// Phase of a campaign, as one partition knows it.
 #[derive(Debug)]
 pub(super) struct Life {
     campaign_ref: i64,
-    /// The part's phase where the campaign is spread, and the campaign's where it is not.
+    /// Phase of the part if the campaign is spread, and otherwise of the campaign.
     phase: Phase,
-    /// Over how many partitions the campaign is spread; 1 if it is not.
+    /// Number of partitions over which the campaign is spread; 1 if it is not.
     parts: i64,
-    /// Whether these entries open the part.
+    /// Whether the entries of this run open the part.
     opened: bool,
     changed: bool,
 }
@@ -35,7 +35,7 @@ impl Life {
         }
     }
 
-    /// Takes a campaign, or a part of it, out of its draft.
+    /// Opens a campaign, or a part of it, from its draft.
     pub(super) fn open(&mut self, parts: u16) -> Result<(), Contradiction> {
         let parts = i64::from(parts).max(1);
         if parts > 1 || self.parts > 1 {
@@ -46,7 +46,7 @@ impl Life {
             self.parts = parts;
             self.opened = true;
         } else if self.phase == Phase::Closed {
-            // What was left of it went back to the owner: nothing is granted of it again.
+            // Its remainder went back to the owner, so nothing can be granted again.
             return Err(self.contradiction("is opened again"));
         }
         self.phase = Phase::Scheduled;
@@ -54,7 +54,7 @@ impl Life {
         Ok(())
     }
 
-    /// Follows an event that says where the campaign, or this part of it, stands.
+    /// Applies an event that changes the phase of the campaign or of this part.
     pub(super) fn follow(&mut self, event: &Event) -> Result<(), Contradiction> {
         self.check_opened()?;
         self.phase = match event {
@@ -72,7 +72,7 @@ impl Life {
         self.phase == Phase::Closed
     }
 
-    /// A part is opened before anything else happens to it.
+    /// Checks that a part was opened before any other event.
     pub(super) fn check_opened(&self) -> Result<(), Contradiction> {
         match self.parts > 1 && self.phase == Phase::Draft {
             true => Err(self.contradiction("was never opened")),
@@ -84,17 +84,17 @@ impl Life {
         self.parts > 1
     }
 
-    /// Over how many partitions these entries say the campaign is spread, if they open a part of it.
+    /// Number of parts, if the entries of this run open one.
     pub(super) fn opened_parts(&self) -> Option<i64> {
         self.opened.then_some(self.parts)
     }
 
-    /// The phase that the campaign, or the part of it, has come to, if it has moved.
+    /// New phase of the campaign or part, if it has changed.
     pub(super) fn moved_to(&self) -> Option<Phase> {
         self.changed.then_some(self.phase)
     }
 
-    /// The spread campaign whose part has moved, if it is one.
+    /// The spread campaign with a changed part, if this is one.
     pub(super) fn moved_spread(&self) -> Option<SpreadCampaign> {
         (self.is_spread() && self.changed).then_some(SpreadCampaign {
             campaign: self.campaign_ref,
@@ -110,19 +110,19 @@ impl Life {
     }
 }
 
-/// A spread campaign whose own phase follows from those of its parts, once the part of this partition is written.
+/// A spread campaign whose phase must be derived from its parts, after this partition's part is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SpreadCampaign {
-    /// Its `ref`.
+    /// `ref` of the campaign.
     pub campaign: i64,
     parts: i64,
 }
 
 impl SpreadCampaign {
-    /// The campaign's phase, from those of the parts that have a row.
+    /// Phase of the campaign, derived from the parts that have a row.
     ///
     /// # Errors
-    /// When there are more of them than parts.
+    /// If there are more rows than parts.
     pub fn phase(&self, parts: &[Phase]) -> Result<Phase, Contradiction> {
         let wanted = usize::try_from(self.parts).unwrap_or(0);
         match parts.len() > wanted {

@@ -1,14 +1,14 @@
-//! Settlement: what the entries of a log do to the ledger's rows, worked out without SQL and without IO.
+//! Settlement: computes the effects of log entries on the ledger's rows, without SQL and IO.
 //!
-//! A ledger that settles a run of entries
-//! 1. locks the partition's position and takes the entries behind it ([`fresh`]);
-//! 2. reads what it knows of their campaigns, and, if the partition has entries in quarantine, lets [`sort`] take out
-//!    those that have to wait for them;
-//! 3. reads the orders that the others step ([`wanted_orders`]), and makes a [`Plan`] of them;
-//! 4. writes what the plan says, in the order of its fields, and moves the position, in the same transaction.
+//! A ledger settles a run of entries in these steps:
+//! 1. It locks the partition's position, and keeps the entries after it ([`fresh`]).
+//! 2. It reads what it knows of their campaigns. If the partition has quarantined entries, [`sort`] removes entries
+//!    that
+//!    must wait for them.
+//! 3. It reads the orders that the other entries change ([`wanted_orders`]), and builds a [`Plan`].
+//! 4. It writes the plan, in the order of its fields, and moves the position, in the same transaction.
 //!
-//! The databases differ in their SQL, and in nothing else. [`Bisect`] finds the entry because of which a run is
-//! refused.
+//! The databases differ only in their SQL. [`Bisect`] finds the entry for which a run is refused.
 
 mod bisect;
 mod discard;
@@ -46,10 +46,10 @@ use crate::{
     rows::Contradiction,
 };
 
-/// The entries behind a position. Those at or before it are settled already.
+/// The entries after a position. Entries up to the position are settled already.
 ///
 /// # Errors
-/// When they do not follow the position without a gap.
+/// If they do not follow the position without a gap.
 pub fn fresh(entries: &[Entry], position: Seq) -> Result<&[Entry], Contradiction> {
     let old = entries
         .iter()
@@ -68,16 +68,16 @@ pub fn fresh(entries: &[Entry], position: Seq) -> Result<&[Entry], Contradiction
     Ok(fresh)
 }
 
-/// Checks entries that stand in for those behind a position that are gone from the log: their places ascend, and lie
-/// behind the position and at or before `upto`.
+/// Checks entries that replace lost log entries after a position. Their positions must ascend, after `position` and up
+/// to `upto`.
 ///
 /// # Errors
-/// When they do not.
+/// If they do not.
 pub fn check_stand_ins(entries: &[Entry], position: Seq, upto: Seq) -> Result<(), Contradiction> {
     let mut last = position;
     for entry in entries {
         if entry.seq <= last || entry.seq > upto {
-            let reason = format!("entry {} cannot stand between {last} and {upto}", entry.seq);
+            let reason = format!("entry {} is not between {last} and {upto}", entry.seq);
             return Err(Contradiction::new(reason));
         }
         last = entry.seq;
@@ -85,9 +85,9 @@ pub fn check_stand_ins(entries: &[Entry], position: Seq, upto: Seq) -> Result<()
     Ok(())
 }
 
-/// The campaigns of entries, each once.
+/// Distinct campaigns of entries.
 pub fn campaigns_of(entries: &[Entry]) -> Vec<CampaignId> {
-    // A run is mostly one campaign's.
+    // Entries of one campaign are usually adjacent.
     let mut last = None;
     let other = |entry: &&Entry| last.replace(entry.campaign) != Some(entry.campaign);
     let ids: BTreeSet<_> = entries.iter().filter(other).map(|e| e.campaign).collect();

@@ -1,5 +1,5 @@
-//! The plan that puts deleted orders back: rows that the ledger lacks, and postings that its journal lacks. Counts do
-//! not change.
+//! Plan that restores deleted orders: rows that the ledger lacks, and postings that its journal lacks. Counts do not
+//! change.
 
 use super::{
     plan::{Plan, Planner},
@@ -33,11 +33,11 @@ pub struct RemainingRows {
     pub postings: Vec<RemainingPostingColumns>,
 }
 
-/// Postings of one order that no payment or return has taken yet.
+/// Postings of one order that are not matched with a payment or return yet.
 struct RemainingPostings<'r>(Vec<&'r RemainingPostingColumns>);
 
 impl RemainingPostings<'_> {
-    /// Takes a posting of this kind and money, made at this time if that is known; returns when it was made.
+    /// Removes a posting of this kind and money, and of this time if that is known. Returns the time of the posting.
     fn take(&mut self, kind: &str, money: Money, at: Option<i64>) -> Option<i64> {
         let is_it = |it: &&RemainingPostingColumns| {
             let currency = it.3.as_deref().unwrap_or(money.currency.code());
@@ -49,14 +49,14 @@ impl RemainingPostings<'_> {
     }
 }
 
-/// A payment of an order that is put back.
+/// A payment of an order that is restored.
 struct Payment<'a> {
     payment: &'a PaymentRef,
     state: PaymentState,
     money: Money,
-    /// The time of its row, if that is there.
+    /// Time of its row, if the row exists.
     known_at: Option<i64>,
-    /// The time of its posting, if that is there.
+    /// Time of its posting, if the posting exists.
     posted_at: Option<i64>,
 }
 
@@ -65,7 +65,7 @@ impl Payment<'_> {
         self.state.outcome != PaymentOutcome::RefundDue
     }
 
-    /// The kind of its posting.
+    /// Kind of its posting.
     fn kind(&self) -> &'static str {
         match self.pays() {
             true => "payment",
@@ -74,16 +74,16 @@ impl Payment<'_> {
     }
 }
 
-/// Postings that are to be made again, in the places that they get.
+/// Source of log positions for restored postings.
 struct Journal {
     place: i64,
 }
 
 impl<'a> Plan<'a> {
-    /// Works out what puts orders back of which `left` is still there. A row that is there stays as it is.
+    /// Plans the restoration of orders. Rows in `left` still exist, and stay as they are.
     ///
     /// # Errors
-    /// When the postings move more money than there can be.
+    /// If the postings exceed the range of money.
     pub fn restore_orders(
         known: &'a KnownCampaign,
         deleted: &'a DeletedOrders,
@@ -132,8 +132,8 @@ impl<'a> Planner<'a> {
                 posted_at: None,
             })
             .collect();
-        // Payments that are there have the postings of their times. Any other posting of the same money counts too:
-        // money that has moved never moves again.
+        // Existing payments match postings of the same time first. Then any other posting of the same money counts,
+        // because money that has moved must not move again.
         for payment in payments.iter_mut().filter(|it| it.known_at.is_some()) {
             payment.posted_at = postings.take(payment.kind(), payment.money, payment.known_at);
         }
@@ -141,7 +141,7 @@ impl<'a> Planner<'a> {
         for payment in payments.iter_mut().filter(|it| it.posted_at.is_none()) {
             payment.posted_at = postings.take(payment.kind(), payment.money, None);
         }
-        // A return owes back what paid the order, which may be another amount than its price.
+        // A return refunds the amount that paid the order, which may differ from its price.
         let paying = payments.iter().find(|it| it.pays());
         let paid = paying.map_or(price, |it| it.money);
         let mut paid_at = None;
@@ -265,7 +265,7 @@ mod tests {
         }
     }
 
-    /// Order 1 of ann, granted at 100, of a ledger where it is 900.
+    /// Deleted order 1 of ann, granted at 100. The current time is 900.
     fn deleted(state: OrderState, payments: &[(&str, PaymentOutcome)]) -> DeletedOrders {
         let payment = |(payment, outcome): &(&str, PaymentOutcome)| {
             (
@@ -300,7 +300,7 @@ mod tests {
         (1, kind.to_owned(), PRICE, Some("CNY".to_owned()), at)
     }
 
-    /// The plan in words: orders, payments and postings, each with its time, and what accounts get.
+    /// Text of the plan: orders, payments and postings with their times, and the changes of accounts.
     fn plan(deleted: &DeletedOrders, left: &RemainingRows) -> String {
         let known = known();
         let plan = Plan::restore_orders(&known, deleted, left).expect("a plan");
@@ -334,25 +334,25 @@ mod tests {
             ..RemainingRows::default()
         };
         assert_eq!(plan(&paid, &left), "paid 300");
-        // Its time is found in the journal.
+        // The time is found in the journal.
         left.payments.clear();
         assert_eq!(plan(&paid, &left), "paid 300, p paid 300");
         left.orders = vec![(1, 300)];
         assert_eq!(plan(&paid, &left), "p paid 300");
-        // Nothing is left of it.
+        // No row of the order is left.
         let all = "paid 900, p paid 900, 2/7 payment 900, owner 50, outside -50";
         assert_eq!(plan(&paid, &RemainingRows::default()), all);
-        // The payment is there, and its posting is not.
+        // The payment exists, and its posting is missing.
         left = RemainingRows {
             payments: vec![(1, "p".to_owned(), 300)],
             ..RemainingRows::default()
         };
         let again = "paid 300, 2/7 payment 300, owner 50, outside -50";
         assert_eq!(plan(&paid, &left), again);
-        // A posting with another time is the same money.
+        // A posting with another time counts as the same money.
         left.postings = vec![posted("payment", 299)];
         assert_eq!(plan(&paid, &left), "paid 300");
-        // Postings of another order are not.
+        // Postings of another order do not count.
         left.postings[0].0 = 2;
         assert_eq!(plan(&paid, &left), again);
     }

@@ -1,4 +1,4 @@
-//! The orders that a run of entries touches.
+//! Orders that a run of entries changes.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -10,8 +10,8 @@ use crate::{
     time::Timestamp,
 };
 
-/// The orders that entries step and do not make, as campaign and number, each once, in order. Those of campaigns that
-/// are not known are left out.
+/// Orders that entries change but do not create: distinct campaigns and numbers, in order. Orders of unknown campaigns
+/// are left out.
 pub fn wanted_orders(entries: &[Entry], campaigns: &[KnownCampaign]) -> Vec<(i64, i64)> {
     let steps = |event: &Event| event.number().is_some() && !is_grant(event);
     if !entries.iter().any(|entry| steps(&entry.event)) {
@@ -37,16 +37,16 @@ fn is_grant(event: &Event) -> bool {
     matches!(event, Event::Granted { .. })
 }
 
-/// An order as it stands after the entries up to here.
+/// State of an order after the entries so far.
 #[derive(Debug)]
 struct Order<'a> {
     row: NewOrder<'a>,
-    /// Minor units that paid it; `None` if it was not paid, and for an earlier payment of its price.
+    /// Minor units that paid it. `None` if it is not paid, or if an earlier payment matched its price.
     paid_minor: Option<i64>,
-    /// Whether the ledger has it.
+    /// Whether the ledger already has it.
     known: bool,
     changed: bool,
-    /// Whether it has come to another state.
+    /// Whether its state has changed.
     moved: bool,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct OrderReturn<'a> {
     pub(super) user: &'a str,
     /// Units.
     pub(super) units: i64,
-    /// Minor units that are owed to the buyer for them.
+    /// Minor units of the refund that becomes due.
     pub(super) owed_minor: i64,
 }
 
@@ -66,7 +66,7 @@ pub(super) struct OrderReturn<'a> {
 pub(super) struct Orders<'a> {
     orders: Vec<Order<'a>>,
     places: HashMap<(i64, i64), usize>,
-    /// Who has an order with its units, among those of these orders whose sales let a user have one.
+    /// Users with an order that keeps its units, in sales with a limit of one unit per user.
     once: HashSet<(i64, &'a str)>,
 }
 
@@ -128,7 +128,7 @@ impl<'a> Orders<'a> {
         Ok(())
     }
 
-    /// Moves an order to another state; returns its units.
+    /// Changes the state of an order, and returns its units.
     pub(super) fn step(
         &mut self,
         campaign: i64,
@@ -150,8 +150,8 @@ impl<'a> Orders<'a> {
         Ok(row.quantity)
     }
 
-    /// Returns units of a paid order under a key, or all that are left without one. The order becomes returned with its
-    /// last unit, and dates from then.
+    /// Returns `part` units of a paid order, or all remaining ones. The order becomes returned with its last unit, and
+    /// has the time of that return.
     pub(super) fn return_units(
         &mut self,
         campaign: i64,
@@ -193,14 +193,14 @@ impl<'a> Orders<'a> {
         })
     }
 
-    /// From here on a user of this sale may have had more than one unit at some time.
+    /// Records that users of this sale may have had more than one unit from here on.
     pub(super) fn loosen(&mut self, campaign: i64) {
         for order in &mut self.orders {
             order.row.one_per_user &= order.row.campaign != campaign;
         }
     }
 
-    /// Whose an order is, and its price.
+    /// Buyer and price of an order.
     pub(super) fn buyer(
         &self,
         campaign: i64,
@@ -210,7 +210,7 @@ impl<'a> Orders<'a> {
         Ok((row.user, row.amount))
     }
 
-    /// Notes the minor units that paid an order.
+    /// Records the minor units that paid an order.
     pub(super) fn note_paid(
         &mut self,
         campaign: i64,
@@ -222,7 +222,7 @@ impl<'a> Orders<'a> {
         Ok(())
     }
 
-    /// An order as it stands after the entries so far.
+    /// State of an order after the entries so far.
     pub(super) fn row(&self, campaign: i64, number: u32) -> Result<&NewOrder<'a>, Contradiction> {
         Ok(&self.orders[self.place(campaign, number)?].row)
     }
@@ -236,7 +236,7 @@ impl<'a> Orders<'a> {
         })
     }
 
-    /// Refuses what the table's own key would refuse, if it saw the states between the first and the last.
+    /// Checks the unique key of the table for every intermediate state, because the table sees only the final ones.
     fn check_once(&mut self, row: &NewOrder<'a>) -> Result<(), Contradiction> {
         if row.one_per_user && !self.once.insert((row.campaign, row.user)) {
             return Err(Contradiction::new(format!(
@@ -247,7 +247,7 @@ impl<'a> Orders<'a> {
         Ok(())
     }
 
-    /// The new orders as they stand in the end, and the changes of the others.
+    /// Final rows of the new orders, and changes of the others.
     pub(super) fn into_rows(self) -> (Vec<NewOrder<'a>>, Vec<OrderChange>) {
         let (mut new, mut changes) = (Vec::new(), Vec::new());
         for order in self.orders {

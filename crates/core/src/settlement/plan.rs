@@ -1,5 +1,5 @@
-//! What a run of entries does to the ledger's rows. What many entries do to the same row is added up, so that it is
-//! written once.
+//! Plan of the changes that a run of entries makes to the ledger's rows. Changes of the same row are combined, so each
+//! row is written once.
 
 use std::collections::HashMap;
 
@@ -21,73 +21,73 @@ use crate::{
     time::Timestamp,
 };
 
-/// Everything that is to be written for a run of entries, in this order.
+/// All writes for a run of entries, in this order.
 #[derive(Debug, Default)]
 pub struct Plan<'a> {
-    /// Shares that go to users.
+    /// Shares that users receive.
     pub shares: Vec<ShareGrant<'a>>,
-    /// Orders that give up their units. Before the new ones: who may have one order may have given one back, and have
-    /// taken another.
+    /// Orders that release their units. They are written before new orders, because a user with a limit of one order
+    /// may have released one and taken another.
     pub leaving_orders: Vec<OrderChange>,
-    /// Orders that are not in the ledger yet.
+    /// Orders that the ledger does not have yet.
     pub new_orders: Vec<NewOrder<'a>>,
-    /// Orders that change and have their units afterwards.
+    /// Changed orders that keep their units.
     pub keeping_orders: Vec<OrderChange>,
-    /// Payments that arrived.
+    /// Received payments.
     pub payments: Vec<PaymentRow<'a>>,
-    /// Returns of parts of orders.
+    /// Partial returns of orders.
     pub returns: Vec<ReturnRow<'a>>,
-    /// Accounts that are moved, each once, with what is added to it: first users', by owner, then
-    /// [shared](Purpose::is_shared) ones. An amount may be 0: the account is needed all the same.
+    /// Distinct accounts with the sums of their changes: first users' accounts, by owner, then
+    /// [shared](Purpose::is_shared) ones. A sum may be 0, because the account is needed in any case.
     pub accounts: Vec<(AccountKey<'a>, i64)>,
-    /// How many of the accounts are users'.
+    /// Number of users' accounts among them.
     pub user_accounts: usize,
-    /// Orders that were made while a user of their sale could have one unit, and that take units again under other
-    /// terms: campaign and number. From now on the table's key does not count them.
+    /// Orders from the time when the limit per user was one unit, which take units again under other terms: campaign
+    /// and number. The unique key of the table ignores them from now on.
     pub loosened_orders: Vec<(i64, i64)>,
-    /// Changes of terms, to be written down before the campaigns change.
+    /// Changes of terms. They are recorded before the campaigns change.
     pub terms: Vec<TermsRow>,
-    /// Movements between them; debits and credits are places in `accounts`.
+    /// Postings. Debits and credits are indexes of `accounts`.
     pub postings: Vec<PostingRow>,
-    /// The partition's parts of spread campaigns, as far as these entries touch them. One that says over how many
-    /// partitions its campaign is spread is opened by them, and has no row yet.
+    /// Changed parts of spread campaigns in this partition. A part with a number of parts is opened by this run, and
+    /// has no row yet.
     pub parts: Vec<CampaignChange>,
-    /// Campaigns that change, by their `ref`.
+    /// Changed campaigns, by their `ref`.
     pub campaigns: Vec<CampaignChange>,
-    /// Campaigns whose phase follows from their parts.
+    /// Campaigns whose phase must be derived from their parts.
     pub spread: Vec<SpreadCampaign>,
-    /// Closes of red packets: what is left in escrow goes home.
+    /// Closes of red packets. The remaining escrow goes to the owner.
     pub closes: Vec<Close<'a>>,
-    /// Campaigns and parts that close: what repairs have withheld of them goes back with the rest.
+    /// Closed campaigns and parts. The units that repairs have withheld of them go back with the rest.
     pub closed: Vec<ClosedPart>,
-    /// What webhooks are told, in the order of the entries, last of all.
+    /// Webhook events, in the order of the entries. They are written last.
     pub told: Vec<EventRow<'a>>,
 }
 
-/// The close of a red packet, or of a part of one. Whatever is left in escrow once all parts are closed and all units
-/// are accounted for is refunded, even if it is an earlier fault's residue.
+/// Close of a red packet, or of a part of one. Once all parts are closed and all units are accounted for, the whole
+/// remaining escrow is refunded, even if an earlier fault left some of it.
 #[derive(Debug, Clone, Copy)]
 pub struct Close<'a> {
     /// The packet.
     pub known: &'a KnownCampaign,
-    /// Whether it is spread: then the other parts may still be open.
+    /// Whether it is spread, so other parts may still be open.
     pub is_spread: bool,
-    /// When it was closed.
+    /// Time of the close.
     pub at: Timestamp,
-    /// The places of the escrow's and the owner's accounts.
+    /// Index of the escrow account.
     pub escrow: usize,
-    /// See `escrow`.
+    /// Index of the owner's account.
     pub owner: usize,
 }
 
-/// What happens to one campaign.
+/// Changes of one campaign.
 #[derive(Debug)]
 pub(super) struct CampaignPlan<'a> {
     pub(super) known: &'a KnownCampaign,
     pub(super) life: Life,
-    /// Its counts; its phase follows from `life` in the end.
+    /// Changed counts. The phase is set from `life` at the end.
     pub(super) change: CampaignChange,
-    /// Whether a user may have one unit, and could at all times: then new orders say so.
+    /// Whether the limit is one unit per user, and always was. New orders record this.
     pub(super) one_per_user: bool,
     pub(super) touched: bool,
     close: Option<Close<'a>>,
@@ -100,15 +100,15 @@ pub(super) struct Planner<'a> {
     pub(super) campaigns: Vec<CampaignPlan<'a>>,
     campaign_places: HashMap<CampaignId, usize>,
     pub(super) orders: Orders<'a>,
-    /// Units and minor units of the return that was planned last.
+    /// Units and minor units of the last planned return.
     pub(super) last_return: (i64, i64),
 }
 
 impl<'a> Plan<'a> {
-    /// Works out what `entries`, which are all new, do to campaigns and orders as they are known.
+    /// Plans the effects of `entries`, all of them new, on the known campaigns and orders.
     ///
     /// # Errors
-    /// When entries contradict each other, or what is known.
+    /// If entries contradict each other or the known rows.
     pub fn of(
         partition: PartitionId,
         entries: &'a [Entry],
@@ -123,7 +123,7 @@ impl<'a> Plan<'a> {
         Ok(planner.into_plan())
     }
 
-    /// Puts the ids of the accounts in the place of their places.
+    /// Replaces the indexes of accounts by their ids.
     pub fn resolve_accounts(&mut self, ids: &[i64]) {
         for posting in &mut self.postings {
             posting.debit = ids[posting.debit as usize];
@@ -157,12 +157,12 @@ impl<'a> Plan<'a> {
 }
 
 impl<'a> Close<'a> {
-    /// The escrow's account.
+    /// Key of the escrow account.
     pub fn escrow_key(&self) -> AccountKey<'a> {
         AccountKey::new(&self.known.name, Purpose::Escrow, self.known.currency)
     }
 
-    /// The owner's account.
+    /// Key of the owner's account.
     pub fn owner_key(&self) -> AccountKey<'a> {
         AccountKey::new(&self.known.owner, Purpose::User, self.known.currency)
     }
@@ -180,7 +180,7 @@ impl<'a> CampaignPlan<'a> {
         }
     }
 
-    /// Units leave users: for the stock, or after the close for the owner.
+    /// Takes units from users. They go to the stock, or after the close to the owner.
     fn restock(&mut self, units: i64) -> Result<(), Contradiction> {
         self.life.check_opened()?;
         self.change.granted -= units;
@@ -191,7 +191,7 @@ impl<'a> CampaignPlan<'a> {
     }
 }
 
-/// Whether an event changes what users see of a campaign beside its counts: its phase, its stock or its terms.
+/// Whether an event changes what users see of a campaign apart from its counts: phase, stock or terms.
 fn updates_campaign(event: &Event) -> bool {
     matches!(
         event,
@@ -237,7 +237,7 @@ impl<'a> Planner<'a> {
             (change.phase, change.parts) = (life.moved_to(), life.opened_parts());
             if life.is_spread() {
                 plan.parts.push(change);
-                // The campaign's own phase follows from those of all its parts.
+                // The phase of the campaign depends on all its parts.
                 change.phase = None;
             }
             plan.campaigns
@@ -249,7 +249,7 @@ impl<'a> Planner<'a> {
         plan
     }
 
-    /// What is known of an entry's campaign.
+    /// Known data of an entry's campaign.
     pub(super) fn known(&self, entry: &Entry) -> Option<&'a KnownCampaign> {
         let place = self.campaign_places.get(&entry.campaign)?;
         Some(self.campaigns[*place].known)
@@ -269,7 +269,7 @@ impl<'a> Planner<'a> {
         match &entry.event {
             Event::Opened { parts } => campaign.life.open(*parts),
             Event::Paused | Event::Resumed | Event::Ended => campaign.life.follow(&entry.event),
-            // Where the units of a spread campaign are is the engine's affair: no user and no account has them.
+            // Transfers between parts change no row, because only the engine knows where units are.
             Event::TransferredOut { .. }
             | Event::TransferredIn { .. }
             | Event::TransferReturned { .. } => campaign.life.check_opened(),
@@ -388,8 +388,8 @@ impl<'a> Planner<'a> {
         self.campaigns[place].restock(quantity)
     }
 
-    /// A paid order is returned, or some units of it: the money that paid them moves from the seller to what the buyer
-    /// is owed, whatever the seller has.
+    /// Returns a paid order, or some of its units. The money that paid them moves from the seller to the buyer's
+    /// refunds due, even if the seller's account becomes negative.
     fn return_order(
         &mut self,
         place: usize,
@@ -477,8 +477,8 @@ impl<'a> Planner<'a> {
         if known.kind == CampaignKind::Sale {
             return Ok(());
         }
-        // Both accounts are taken up, even if nothing is refunded: whether there is a residue is seen later, when it
-        // is too late to lock the owner's.
+        // Both accounts are locked even if nothing is refunded: a residue is found later, when the owner's account can
+        // no longer be locked.
         let escrow = self.account(known, &known.name, Purpose::Escrow);
         let owner = self.account(known, &known.owner, Purpose::User);
         self.campaigns[place].close = Some(Close {

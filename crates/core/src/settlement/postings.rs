@@ -8,7 +8,7 @@ use crate::{
 };
 
 impl<'a> Planner<'a> {
-    /// The place in the plan of an account in the campaign's currency. Adds the account if it is new.
+    /// Index in the plan of an account in the campaign's currency. Adds the account if it is new.
     pub(super) fn account(
         &mut self,
         known: &KnownCampaign,
@@ -18,7 +18,7 @@ impl<'a> Planner<'a> {
         self.account_in(known.currency, owner, purpose)
     }
 
-    /// The place of an account in the plan. Adds the account if it is new.
+    /// Index of an account in the plan. Adds the account if it is new.
     pub(super) fn account_in(
         &mut self,
         currency: Currency,
@@ -32,7 +32,7 @@ impl<'a> Planner<'a> {
         })
     }
 
-    /// A movement of money that follows from an entry.
+    /// Plans a posting that follows from an entry.
     pub(super) fn post(
         &mut self,
         known: &KnownCampaign,
@@ -46,7 +46,7 @@ impl<'a> Planner<'a> {
         self.post_at(known, place, kind, accounts, amount, number)
     }
 
-    /// A movement of money with a place in the log and a time, in milliseconds.
+    /// Plans a posting with a log position and a time in milliseconds.
     pub(super) fn post_at(
         &mut self,
         known: &KnownCampaign,

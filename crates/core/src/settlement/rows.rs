@@ -1,4 +1,4 @@
-//! The rows that settlement reads and writes.
+//! Rows that settlement reads and writes.
 
 use crate::{
     campaign::{CampaignKind, Phase, Terms},
@@ -10,23 +10,23 @@ use crate::{
     time::Timestamp,
 };
 
-/// A share that goes to a user. It must be free, and have no amount or this one.
+/// Share that a user receives. It must be free, and its amount must be unset or the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ShareGrant<'a> {
-    /// The campaign's `ref`.
+    /// `ref` of the campaign.
     pub campaign: i64,
-    /// Its number.
+    /// Number of the share.
     pub number: i64,
-    /// Whose it is now.
+    /// User that receives it.
     pub user: &'a str,
     /// Minor units.
     pub amount: i64,
-    /// When it was granted, in milliseconds.
+    /// Time of the grant, in milliseconds.
     pub at: i64,
 }
 
 impl<'a> ShareGrant<'a> {
-    /// The columns `campaign`, `number`, `user`, `amount` and `granted_at`.
+    /// Columns `campaign`, `number`, `user`, `amount` and `granted_at`.
     pub fn columns(&self) -> [Value<'a>; 5] {
         columns!(self; campaign, number, user, amount, at)
     }
@@ -35,148 +35,147 @@ impl<'a> ShareGrant<'a> {
 /// An order that the ledger does not have yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NewOrder<'a> {
-    /// The campaign's `ref`.
+    /// `ref` of the campaign.
     pub campaign: i64,
-    /// Its number.
+    /// Number of the order.
     pub number: i64,
-    /// The buyer.
+    /// Buyer.
     pub user: &'a str,
     /// Units.
     pub quantity: i64,
-    /// Its price in minor units.
+    /// Price in minor units.
     pub amount: i64,
-    /// Where it stands after these entries.
+    /// State after these entries.
     pub state: OrderState,
-    /// Units that returns of parts have returned.
+    /// Units of partial returns.
     pub returned_in_parts: i64,
-    /// Whether its sale lets a user have one unit.
+    /// Whether the limit of its sale is one unit per user.
     pub one_per_user: bool,
-    /// When it was granted, in milliseconds.
+    /// Time of the grant, in milliseconds.
     pub granted_at: i64,
-    /// Until when its units are held, in milliseconds.
+    /// End of the hold, in milliseconds.
     pub hold_until: i64,
-    /// When it came to its state, in milliseconds.
+    /// Time of the last change of state, in milliseconds.
     pub updated_at: i64,
-    /// The key of the claim, if it had one.
+    /// Idempotency key of the claim, if it had one.
     pub key: Option<&'a str>,
 }
 
 impl<'a> NewOrder<'a> {
-    /// The columns of `orders`, in the order of the fields.
+    /// Columns of `orders`, in the order of the fields.
     pub fn columns(&self) -> [Value<'a>; 12] {
         columns!(self; campaign, number, user, quantity, amount, state, one_per_user, granted_at,
             hold_until, updated_at, key, returned_in_parts)
     }
 }
 
-/// An order that moves to another state.
+/// Changed order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OrderChange {
-    /// The campaign's `ref`.
+    /// `ref` of the campaign.
     pub campaign: i64,
-    /// Its number.
+    /// Number of the order.
     pub number: i64,
-    /// The new state.
+    /// State after these entries.
     pub state: OrderState,
-    /// Units that returns of parts have returned.
+    /// Units of partial returns.
     pub returned_in_parts: i64,
-    /// When it moved last, in milliseconds; `None` if it stays in its state.
+    /// Time of the last change of state, in milliseconds; `None` if the state is unchanged.
     pub at: Option<i64>,
 }
 
 impl OrderChange {
-    /// The columns `campaign`, `number`, `state`, `updated_at`, null if it stays, and `returned_in_parts`.
+    /// Columns `campaign`, `number`, `state`, `updated_at`, null if unchanged, and `returned_in_parts`.
     pub fn columns(&self) -> [Value<'static>; 5] {
         columns!(self; campaign, number, state, at, returned_in_parts)
     }
 }
 
-/// A return of some units of an order.
+/// Partial return of an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReturnRow<'a> {
-    /// The campaign's `ref`.
+    /// `ref` of the campaign.
     pub campaign: i64,
-    /// The order's number.
+    /// Number of the order.
     pub number: i64,
-    /// Its key.
+    /// Key of the return.
     pub key: &'a str,
     /// Units.
     pub quantity: i64,
-    /// Minor units that are owed for them.
+    /// Minor units of the refund due.
     pub amount: i64,
-    /// When, in milliseconds.
+    /// Time, in milliseconds.
     pub at: i64,
 }
 
 impl<'a> ReturnRow<'a> {
-    /// The columns of `order_returns`, in the order of the fields.
+    /// Columns of `order_returns`, in the order of the fields.
     pub fn columns(&self) -> [Value<'a>; 6] {
         columns!(self; campaign, number, key, quantity, amount, at)
     }
 }
 
-/// A campaign, or the partition's part of one, that has closed.
+/// Closed campaign, or closed part in this partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClosedPart {
-    /// The campaign's `ref`.
+    /// `ref` of the campaign.
     pub campaign: i64,
-    /// When it was closed, in milliseconds.
+    /// Time of the close, in milliseconds.
     pub at: i64,
 }
 
-/// A payment that arrived.
+/// Received payment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PaymentRow<'a> {
-    /// The campaign's `ref`.
+    /// `ref` of the campaign.
     pub campaign: i64,
-    /// The order's number.
+    /// Number of the order.
     pub number: i64,
-    /// The payment's reference.
+    /// Reference of the payment.
     pub payment: &'a str,
-    /// What it came to: `paid`, `reinstated` or `refund_due`.
+    /// Outcome: `paid`, `reinstated` or `refund_due`.
     pub outcome: &'static str,
-    /// The minor units that arrived.
+    /// Received minor units.
     pub amount: i64,
-    /// When, in milliseconds.
+    /// Time, in milliseconds.
     pub at: i64,
-    /// The currency of another amount than the order's price; none if the price arrived.
+    /// Currency of the received amount; `None` if it is the order's price.
     pub currency: Option<&'static str>,
 }
 
 impl<'a> PaymentRow<'a> {
-    /// The columns of `payments`, in the order of the fields.
+    /// Columns of `payments`, in the order of the fields.
     pub fn columns(&self) -> [Value<'a>; 7] {
         columns!(self; campaign, number, payment, outcome, amount, at, currency)
     }
 }
 
-/// What is added to the counts of a campaign, or of a part of one, and what it changes to.
+/// Changes of a campaign, or of a part of one: increments of its counts, and new values.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CampaignChange {
-    /// The campaign's `ref`.
+    /// `ref` of the campaign.
     pub campaign: i64,
-    /// Its new phase, if that changes.
+    /// New phase, if it changes.
     pub phase: Option<Phase>,
-    /// Over how many partitions it is spread, if a part of it is opened. A campaign is spread once, while it is a
-    /// draft, and every part says the same.
+    /// Number of partitions over which it is spread, if a part of it is opened. This number is set once, in the draft,
+    /// and is the same for every part.
     pub parts: Option<i64>,
-    /// Units that users got, less those that they gave back.
+    /// Granted units minus restocked units.
     pub granted: i64,
     /// Units that went back to the owner.
     pub returned: i64,
     /// Minor units that went back to the owner.
     pub refunded: i64,
-    /// Units that came to the stock, less those that were taken out of it. A part has none of its own: where units of
-    /// the stock are is the engine's affair.
+    /// Change of the stock in units. It is 0 for a part, because only the engine knows where units of the stock are.
     pub supply: i64,
-    /// The last change of the terms, if there is one. It counts if the ledger has no later one.
+    /// Last change of the terms, if there is one. The ledger ignores it if it has a later one.
     pub terms: Option<TermsRow>,
-    /// Time of the last entry that changed phase, stock or terms, in milliseconds; `None` if counts alone change.
+    /// Time of the last entry that changed phase, stock or terms, in milliseconds. `None` if only counts change.
     pub updated_at: Option<i64>,
 }
 
 impl CampaignChange {
-    /// A change of nothing but the phase.
+    /// Creates a change of the phase only.
     pub fn to_phase(campaign: i64, phase: Phase) -> Self {
         Self {
             phase: Some(phase),
@@ -184,9 +183,9 @@ impl CampaignChange {
         }
     }
 
-    /// The columns `ref`, `phase` and `parts`, what is added to `granted`, `returned`, `refunded` and `supply`, and
-    /// the terms: `terms_revision`, `starts_at`, `ends_at`, `per_user_limit`, `unit_price` and `admission`, null if
-    /// they stay; then `updated_at`, null if it stays.
+    /// Columns `ref`, `phase` and `parts`; increments of `granted`, `returned`, `refunded` and `supply`;
+    /// `terms_revision`, `starts_at`, `ends_at`, `per_user_limit`, `unit_price` and `admission`, null if unchanged;
+    /// `updated_at`, null if unchanged.
     pub fn columns(&self) -> [Value<'static>; 14] {
         let own: [Value<'static>; 7] =
             columns!(self; campaign, phase, parts, granted, returned, refunded, supply);
@@ -210,7 +209,7 @@ impl CampaignChange {
         ]
     }
 
-    /// Notes the time of an entry that changes what users see of the campaign beside its counts.
+    /// Records the time of an entry that changes what users see of the campaign apart from its counts.
     pub(super) fn update(&mut self, at: Timestamp) {
         self.updated_at = self.updated_at.max(Some(at.as_millis()));
     }
@@ -224,7 +223,7 @@ impl CampaignChange {
         }
     }
 
-    /// A change of nothing.
+    /// Creates an empty change.
     #[must_use]
     pub fn nothing(campaign: i64) -> Self {
         Self {
@@ -238,24 +237,24 @@ impl CampaignChange {
     }
 }
 
-/// Terms that a sale has got.
+/// New terms of a sale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TermsRow {
-    /// The sale's `ref`.
+    /// `ref` of the sale.
     pub campaign: i64,
-    /// Which of its changes it is; the highest counts.
+    /// Revision. The highest one is in force.
     pub revision: i64,
-    /// When, in milliseconds.
+    /// Time, in milliseconds.
     pub at: i64,
-    /// The first millisecond of the window.
+    /// First millisecond of the window.
     pub starts_at: i64,
-    /// The first millisecond after the window.
+    /// First millisecond after the window.
     pub ends_at: i64,
-    /// Units that one user may have.
+    /// Maximum units per user.
     pub per_user_limit: i64,
-    /// The price of one unit in minor units.
+    /// Price of one unit in minor units.
     pub unit_price: i64,
-    /// Users on their way for each unit that is left, in percent.
+    /// Admission permits per remaining unit, in percent.
     pub admission: i64,
 }
 
@@ -273,15 +272,15 @@ impl TermsRow {
         }
     }
 
-    /// The columns of `sale_terms`, in the order of the fields.
+    /// Columns of `sale_terms`, in the order of the fields.
     pub fn columns(&self) -> [Value<'static>; 8] {
         columns!(self; campaign, revision, at, starts_at, ends_at, per_user_limit, unit_price, admission)
     }
 }
 
-/// The columns of a [`KnownCampaign`]: ref, id, kind, owner, currency, whether a user may and could at all
-/// times have one unit (1, else 0), hold_ms, parts, phase, the phase of the partition's own part, and whether a webhook
-/// may want its events (1, else 0).
+/// Columns of a [`KnownCampaign`]: ref, id, kind, owner, currency, whether the limit is and always was one unit per
+/// user (1, else 0), hold_ms, parts, phase, phase of the partition's own part, and whether a webhook may want its
+/// events (1, else 0).
 pub type KnownCampaignColumns = (
     i64,
     String,
@@ -296,30 +295,30 @@ pub type KnownCampaignColumns = (
     i64,
 );
 
-/// What settlement has to know of a campaign.
+/// Data of a campaign that settlement needs.
 #[derive(Debug, Clone)]
 pub struct KnownCampaign {
-    /// Its `ref`: what rows of other tables know it by.
+    /// `ref`, by which rows of other tables refer to it.
     pub campaign_ref: i64,
-    /// Its id.
+    /// Id.
     pub id: CampaignId,
-    /// The id in writing: who owns the escrow.
+    /// Text of the id. It owns the escrow account.
     pub name: String,
-    /// What it is.
+    /// Kind of the campaign.
     pub kind: CampaignKind,
-    /// Who gets payments and refunds.
+    /// Owner, who receives payments and refunds.
     pub owner: String,
-    /// The currency of its amounts.
+    /// Currency of its amounts.
     pub currency: Currency,
-    /// Whether a user may have one unit, and could at all times.
+    /// Whether the limit is one unit per user, and always was.
     pub one_per_user: bool,
-    /// How long orders hold their units, in milliseconds.
+    /// Hold of its orders, in milliseconds.
     pub hold_ms: i64,
-    /// Over how many partitions it is spread; 1 if it is not.
+    /// Number of partitions over which it is spread; 1 if it is not.
     pub parts: i64,
-    /// Where it stands.
+    /// Recorded phase.
     pub phase: Phase,
-    /// Where the part of the partition that is settled stands, if the campaign is spread and the part has opened.
+    /// Phase of this partition's part, if the campaign is spread and the part has opened.
     pub part: Option<Phase>,
     /// Whether a webhook may want its events.
     pub watched: bool,
@@ -329,7 +328,7 @@ impl KnownCampaign {
     /// Reads the columns.
     ///
     /// # Errors
-    /// When one holds what was never written.
+    /// If a column has an invalid value.
     pub fn of(columns: KnownCampaignColumns) -> Result<Self, Contradiction> {
         let (campaign_ref, name, kind, owner, currency, once, hold_ms, parts, phase, part, watched) =
             columns;
@@ -352,28 +351,28 @@ impl KnownCampaign {
     }
 }
 
-/// The columns of a [`KnownOrder`]: campaign, number, user, quantity, amount, state, units that returns of parts have
-/// returned, and the amount that paid it, null if no payment did.
+/// Columns of a [`KnownOrder`]: campaign, number, user, quantity, amount, state, units of partial returns, and the
+/// amount that paid it, null if it is not paid.
 pub type KnownOrderColumns = (i64, i64, String, i64, i64, String, i64, Option<i64>);
 
-/// What settlement has to know of an order.
+/// Data of an order that settlement needs.
 #[derive(Debug, Clone)]
 pub struct KnownOrder {
-    /// The campaign's `ref`.
+    /// `ref` of the campaign.
     pub campaign: i64,
-    /// Its number.
+    /// Number of the order.
     pub number: i64,
-    /// The buyer.
+    /// Buyer.
     pub user: String,
     /// Units.
     pub quantity: i64,
-    /// Its price in minor units.
+    /// Price in minor units.
     pub amount: i64,
-    /// Where it stands.
+    /// State of the order.
     pub state: OrderState,
-    /// Units that returns of parts have returned.
+    /// Units of partial returns.
     pub returned_in_parts: i64,
-    /// Minor units that paid it; `None` if no payment did.
+    /// Minor units that paid it; `None` if it is not paid.
     pub paid_minor: Option<i64>,
 }
 
@@ -381,7 +380,7 @@ impl KnownOrder {
     /// Reads the columns.
     ///
     /// # Errors
-    /// When one holds what was never written.
+    /// If a column has an invalid value.
     pub fn of(columns: KnownOrderColumns) -> Result<Self, Contradiction> {
         let (campaign, number, user, quantity, amount, state, returned_in_parts, paid_minor) =
             columns;

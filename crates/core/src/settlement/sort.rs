@@ -1,19 +1,19 @@
-//! Which entries of a run can be settled, and which have to wait for entries in quarantine.
+//! Splits a run into entries that can be settled and entries that must wait for quarantined ones.
 
 use std::{borrow::Cow, collections::HashMap};
 
 use crate::{event::Entry, id::CampaignId, quarantine::Blockers, rows::QuarantineRow};
 
-/// A run of entries, in those that can be settled now and those that go into quarantine behind others.
+/// A run of entries, split into those for settlement and those for quarantine.
 #[derive(Debug)]
 pub struct Sorted<'a> {
-    /// What can be settled.
+    /// Entries that can be settled.
     pub now: Cow<'a, [Entry]>,
-    /// What has to wait.
+    /// Entries that must wait.
     pub later: Vec<QuarantineRow>,
 }
 
-/// Sorts entries by what is in quarantine of their campaigns in this partition.
+/// Splits entries by the quarantined entries of their campaigns in this partition.
 #[must_use]
 pub fn sort<'a>(entries: &'a [Entry], mut blockers: HashMap<CampaignId, Blockers>) -> Sorted<'a> {
     let (mut now, mut later) = (Cow::Borrowed(entries), Vec::new());

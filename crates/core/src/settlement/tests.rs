@@ -1,4 +1,4 @@
-//! What a run of entries changes, planned against what is known.
+//! Plans of runs of entries against known rows.
 
 mod amounts;
 mod returns;
@@ -18,7 +18,7 @@ use crate::{
 const PACKET: &str = "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80";
 const SALE: &str = "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f81";
 
-/// Entries from place 1 on, each as its campaign and its event.
+/// Entries from position 1 on, from pairs of campaign and event.
 fn entries(texts: &[(&str, &str)]) -> Vec<Entry> {
     let entry = |(seq, (campaign, event)): (u64, &(&str, &str))| {
         Entry::from_text(&format!("{seq} {} {campaign} {event}", seq * 10)).expect("an entry")
@@ -69,7 +69,7 @@ fn refused(texts: &[(&str, &str)], campaigns: &[KnownCampaign], orders: &[KnownO
     plan.expect_err("a contradiction").reason
 }
 
-/// Every account with what is added to it, as `owner purpose amount`.
+/// Accounts with the sums of their changes, as `owner purpose amount`.
 fn moves(plan: &Plan<'_>) -> Vec<String> {
     let line = |(key, amount): &(crate::rows::AccountKey<'_>, i64)| {
         format!("{} {} {amount}", key.owner, key.purpose.name())
@@ -369,7 +369,7 @@ fn what_waits_is_taken_out() {
     );
 }
 
-/// Whatever is refused in a run: what stands before the first such entry is settled, and this one is named.
+/// For any set of refused entries in a run, the entries before the first one are settled, and that one is named.
 #[test]
 fn the_first_refused_entry_is_found() {
     let damaged = || LedgerError::Damaged {
@@ -448,7 +448,7 @@ fn a_changed_stock_is_the_campaigns_and_no_parts() {
 #[test]
 fn a_discarded_order_leaves_its_payments_owed() {
     let campaigns = [known(3, SALE, CampaignKind::Sale)];
-    // The steps of order 1; the place of the close; units that go to the owner, and what is owed. None: not yet.
+    // Steps of order 1, position of the close, units for the owner, and refund due; `None` if it is too early.
     let check = |events: &[&str], closed: Option<u64>, expected: Option<(i64, i64)>| {
         let texts: Vec<_> = events.iter().map(|event| (SALE, *event)).collect();
         let steps = entries(&texts);

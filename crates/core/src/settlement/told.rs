@@ -1,4 +1,4 @@
-//! The events that webhooks are told, of campaigns of which an endpoint wants any.
+//! Webhook events of settled entries, for campaigns that an endpoint watches.
 
 use super::plan::Planner;
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
 };
 
 impl<'a> Planner<'a> {
-    /// What an entry that was just settled is told as, if an endpoint may want it.
+    /// Plans the event of an entry that was just settled, if an endpoint may want it.
     pub(super) fn tell(&mut self, entry: &'a Entry) -> Result<(), Contradiction> {
         let known = self.known(entry);
         let Some((known, kind)) = known.filter(|known| known.watched).zip(type_of(entry)) else {
@@ -62,7 +62,7 @@ impl<'a> Planner<'a> {
     }
 }
 
-/// The type of what an entry is told as; of a grant that of an order.
+/// Type of an entry's event. A grant counts as an order here.
 fn type_of(entry: &Entry) -> Option<EventType> {
     Some(match &entry.event {
         Event::Granted { .. } => EventType::OrderHeld,

@@ -1,18 +1,21 @@
 //! The rules `double_average` and `lazy`.
 //!
-//! The well-known way to split a red packet while it is being grabbed: a share is uniform between the smallest share
-//! and twice the mean of what is left, less the smallest share. Put in terms of the *spare* money, which is what
-//! would be left if everybody still to come got the smallest share: with `n` shares to come, a share's extra is
-//! uniform in `0..=b`, `b = 2 × spare / n`. A fractional `b` is rounded up with the probability of its fraction and
-//! down otherwise, so that the extra's expectation is `spare / n` exactly. Hence every claim expects the same amount
-//! however early it comes; only the spread grows towards the end. The last share takes the rest.
+//! This is the well-known rule that splits a red packet while it is claimed. A share is uniform between the smallest
+//! share
+//! and twice the mean of the remaining money, less the smallest share. The implementation uses the *spare* money: what
+//! remains if all further shares are the smallest ones. With `n` shares to come, a share's extra is uniform in `0..=b`,
+//! where `b = 2 × spare / n`. A fractional `b` is rounded up with the probability of its fraction, and down otherwise.
+//! So
+//! the expectation of the extra is exactly `spare / n`, and every claim expects the same amount, early or late. Only
+//! the
+//! variance grows towards the end. The last share takes the remainder.
 //!
-//! `double_average` draws all shares from one stream and shuffles them, which evens out the spread too. `lazy` gives
-//! each grant a stream of its own, so that an amount can be drawn without its predecessors' draws.
+//! `double_average` draws all shares from one stream and shuffles them, which evens out the variance too. `lazy` gives
+//! each grant its own stream, so an amount can be drawn without the draws of earlier grants.
 
 use super::{Seed, rng::Stream};
 
-/// `count` shares of at least `min` that add up to `total`. Needs what [`Split::new`](super::Split::new) checks.
+/// `count` shares of at least `min` that add up to `total`. Requires the checks of [`Split::new`](super::Split::new).
 pub(super) fn shares(stream: &mut Stream, total: i64, count: u32, min: i64) -> Vec<i64> {
     let mut left = total;
     let mut shares: Vec<i64> = (1..=count)
@@ -27,7 +30,7 @@ pub(super) fn shares(stream: &mut Stream, total: i64, count: u32, min: i64) -> V
     shares
 }
 
-/// What [`lazy_amount`] gives to all grants in turn. Needs what [`Split::new`](super::Split::new) checks.
+/// Results of [`lazy_amount`] for all grants in order. Requires the checks of [`Split::new`](super::Split::new).
 pub(super) fn lazy_shares(seed: &Seed, total: i64, count: u32, min: i64) -> Vec<i64> {
     let mut left = total;
     (1..=count)
@@ -40,14 +43,14 @@ pub(super) fn lazy_shares(seed: &Seed, total: i64, count: u32, min: i64) -> Vec<
         .collect()
 }
 
-/// The amount, in minor units, that the `number`-th grant (from 1) of a red packet split by
-/// [`SplitRule::Lazy`](super::SplitRule::Lazy) gets, when `remaining_total` minor units and `remaining_count` shares
-/// are left before it and no share is to be below `min`. Takes the same time for every number.
+/// Amount, in minor units, of the `number`-th grant (from 1) of a red packet that is split by
+/// [`SplitRule::Lazy`](super::SplitRule::Lazy). Before this grant, `remaining_total` minor units and `remaining_count`
+/// shares are left, and `min` is the smallest share. The time does not depend on the number.
 ///
-/// The last share (`remaining_count` 1) is all that remains. The result always lies in `0..=remaining_total`, so
-/// that money is conserved even if what remains could not give everybody `min`, which cannot come about from a
-/// valid [`Split`](super::Split); then the amount is `min` as far as the money goes, and 0 when no share is left. A
-/// negative `min` counts as 0.
+/// The last share (`remaining_count` 1) is all that remains. The result is always in `0..=remaining_total`, so money is
+/// conserved even if the remainder cannot pay `min` for every share. A valid [`Split`](super::Split) never reaches that
+/// state; then the amount is `min` as far as the money suffices. Without remaining shares it is 0. A negative `min`
+/// counts as 0.
 pub fn lazy_amount(
     seed: &Seed,
     number: u64,
@@ -59,7 +62,7 @@ pub fn lazy_amount(
     draw(&mut stream, remaining_total, remaining_count, min)
 }
 
-/// One share out of `left` minor units and `to_come` shares, itself included.
+/// Draws one share out of `left` minor units for `to_come` shares, including this one.
 fn draw(stream: &mut Stream, left: i64, to_come: u32, min: i64) -> i64 {
     if to_come <= 1 {
         return if to_come == 1 { left.max(0) } else { 0 };
@@ -69,11 +72,12 @@ fn draw(stream: &mut Stream, left: i64, to_come: u32, min: i64) -> i64 {
     if spare < 0 {
         return min.min(left).max(0);
     }
-    // At most `left`, as `min` is not negative here: so doubling it cannot overflow.
+    // Doubling cannot overflow: the spare money is at most `left`, because `min` is not negative here.
     let (spare, to_come) = (spare as u64, u64::from(to_come));
     let fraction_carries = stream.chance(2 * spare % to_come, to_come);
     let bound = 2 * spare / to_come + u64::from(fraction_carries);
-    // At most `spare`: the bound's exact value is when 2 are to come, and is smaller by more than its rounding else.
+    // At most `spare`: with 2 shares to come the exact bound equals it. Otherwise the bound is smaller by more than its
+    // rounding.
     min + stream.below(bound + 1) as i64
 }
 
@@ -99,7 +103,7 @@ mod tests {
         check(100, 1, 1, 100..=100);
         check(i64::MAX, 2, 1, 1..=i64::MAX - 1);
         check(i64::MAX, 10_000_000, 1, 1..=i64::MAX / 5_000_000);
-        // One unit to spare, many to come.
+        // One unit of spare money, and many shares to come.
         check(11, 10, 1, 1..=2);
     }
 

@@ -1,12 +1,12 @@
 //! The rule `equal`.
 //!
-//! Everybody gets the floor of the mean. The units left, fewer than there are shares, go one each to shares that a
-//! shuffle chooses; nothing is drawn when none is left.
+//! Every share is the floor of the mean. The remaining units are fewer than the shares. They go, one each, to shares
+//! that a shuffle chooses. Without remaining units nothing is drawn.
 
 use super::rng::Stream;
 
-/// `count` shares that differ by at most 1 and add up to `total`. Needs what [`Split::new`](super::Split::new)
-/// checks.
+/// `count` shares that differ by at most 1 and add up to `total`. Requires the checks of
+/// [`Split::new`](super::Split::new).
 pub(super) fn shares(stream: &mut Stream, total: i64, count: u32) -> Vec<i64> {
     let (floor, left) = (total / i64::from(count), total % i64::from(count));
     let mut shares = vec![floor; count as usize];

@@ -1,10 +1,10 @@
-//! Why a split is refused.
+//! Reasons why a split is refused.
 
 use thiserror::Error;
 
 use super::SHARES_MAX;
 
-/// Why a split is refused, in the order in which the reasons are looked for. Amounts are in minor units.
+/// Reason why a split is refused, in the order of the checks. Amounts are in minor units.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum SplitError {
     /// There must be at least one share.
@@ -13,47 +13,47 @@ pub enum SplitError {
     /// More shares than [`SHARES_MAX`].
     #[error("{count} shares are more than the {SHARES_MAX} that one split may have")]
     CountAboveMax {
-        /// The shares asked for.
+        /// Requested shares.
         count: u32,
     },
     /// There must be money to split.
     #[error("the total must be at least 1 minor unit, not {total}")]
     TotalNotPositive {
-        /// The total asked for.
+        /// Requested total.
         total: i64,
     },
-    /// Nobody may get an empty share.
+    /// No share may be empty.
     #[error("the smallest share must be at least 1 minor unit, not {min}")]
     MinNotPositive {
-        /// The smallest share asked for.
+        /// Requested smallest share.
         min: i64,
     },
     /// The bounds exclude each other.
     #[error("the smallest share {min} is above the largest share {max}")]
     MinAboveMax {
-        /// The smallest share asked for.
+        /// Requested smallest share.
         min: i64,
-        /// The largest share asked for.
+        /// Requested largest share.
         max: i64,
     },
-    /// Not enough money to give everybody the smallest share.
+    /// The total is less than `count` smallest shares.
     #[error("a total of {total} is too little for {count} shares of at least {min}")]
     TotalBelowMin {
-        /// The total asked for.
+        /// Requested total.
         total: i64,
-        /// The shares asked for.
+        /// Requested shares.
         count: u32,
-        /// The smallest share asked for (1 where the rule has no such bound).
+        /// Requested smallest share (1 if the rule has no such bound).
         min: i64,
     },
-    /// Money would be left when everybody had the largest share.
+    /// The total is more than `count` largest shares.
     #[error("a total of {total} is too much for {count} shares of at most {max}")]
     TotalAboveMax {
-        /// The total asked for.
+        /// Requested total.
         total: i64,
-        /// The shares asked for.
+        /// Requested shares.
         count: u32,
-        /// The largest share asked for.
+        /// Requested largest share.
         max: i64,
     },
 }

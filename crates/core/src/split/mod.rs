@@ -1,20 +1,22 @@
-//! How a red packet's money becomes shares.
+//! Splits the money of a red packet into shares.
 //!
-//! A [`Split`] is a total in minor units, a count of shares and a [`SplitRule`]; with a [`Seed`] it gives its shares,
-//! the same ones on every machine and in every release that speaks the same [`SPLIT_VERSION`]. Whoever opens a red
-//! packet publishes [`commit`]'s [`Commitment`] first and the seed once the packet is closed, so that anybody can
-//! verify that the amounts were settled beforehand and recompute them.
+//! A [`Split`] is a total in minor units, a count of shares and a [`SplitRule`]. With a [`Seed`] it gives its shares.
+//! They
+//! are the same on every machine, and in every release with the same [`SPLIT_VERSION`]. The service publishes the
+//! [`Commitment`] of [`commit`] before the red packet opens, and the seed after it is closed. So users can verify that
+//! the amounts were fixed beforehand, and recompute them.
 //!
-//! What holds for every rule: the shares add up to the total exactly, each is inside the rule's bounds, and no
-//! position is better than another in expectation. All arithmetic is on integers, so nothing depends on a
-//! processor's floating point. Work and memory are linear in the count.
+//! Every rule guarantees that the shares add up to the total exactly, and that each is inside the rule's bounds. All
+//! positions have the same expectation. All arithmetic uses integers, so nothing depends on a processor's floating
+//! point. Time and memory are linear in the count.
 //!
 //! # Version 1
-//! The random numbers are the ChaCha20 key stream under the seed (Bernstein's variant: 64-bit block counter from
-//! zero, 64-bit nonce), read as little-endian 64-bit words. Nonce 0 serves the rules that settle all shares at
-//! once; the lazy rule uses the number of the grant, from 1, as nonce. A draw below `n` is Lemire's method with
-//! rejection and a shuffle is Fisher and Yates', from the last place down. Each rule's own steps are described in
-//! its file. A change to any of this is a new version.
+//! Random numbers are the ChaCha20 key stream under the seed, read as little-endian 64-bit words. It is Bernstein's
+//! variant, with a 64-bit block counter from zero and a 64-bit nonce. Rules that draw all shares at once use nonce 0.
+//! The
+//! lazy rule uses the number of the grant, from 1, as nonce. A draw below `n` is Lemire's method with rejection. A
+//! shuffle is Fisher and Yates', from the last place down. Each rule's steps are described in its file. Any change to
+//! this is a new version.
 
 mod double_average;
 mod equal;
@@ -33,15 +35,15 @@ pub use seed::{HexError, Seed};
 
 use rng::Stream;
 
-/// The version of the algorithms in this module; part of what a [`Commitment`] covers.
+/// Version of the algorithms in this module. A [`Commitment`] covers it.
 pub const SPLIT_VERSION: u8 = 1;
 
-/// The most shares one red packet may have. It bounds memory (8 bytes a share) and keeps `count × max` far inside
-/// the 128-bit intermediates.
+/// Maximum shares of one red packet. It limits memory (8 bytes per share), and keeps `count × max` far inside the
+/// 128-bit intermediates.
 pub const SHARES_MAX: u32 = 10_000_000;
 
-/// A split that is known to be possible: there is at least one way to give `count` shares inside the rule's bounds
-/// that add up to `total`.
+/// A split that is known to be possible: at least one list of `count` shares inside the rule's bounds adds up to
+/// `total`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Split {
     total: i64,
@@ -53,8 +55,8 @@ impl Split {
     /// Checks that `total` minor units can be split into `count` shares by `rule`.
     ///
     /// # Errors
-    /// Exactly the impossible splits are refused, and counts above [`SHARES_MAX`]. Where several reasons apply, the
-    /// one that comes first in [`SplitError`] is given.
+    /// Only impossible splits and counts above [`SHARES_MAX`] are refused. If several reasons apply, the first one in
+    /// [`SplitError`] is returned.
     pub fn new(total: i64, count: u32, rule: SplitRule) -> Result<Self, SplitError> {
         let (min, max) = (rule.min(), rule.max());
         if count == 0 {
@@ -85,12 +87,12 @@ impl Split {
         Ok(Self { total, count, rule })
     }
 
-    /// The money to split, in minor units; at least 1.
+    /// Total, in minor units; at least 1.
     pub fn total(&self) -> i64 {
         self.total
     }
 
-    /// How many shares; from 1 to [`SHARES_MAX`].
+    /// Number of shares; from 1 to [`SHARES_MAX`].
     pub fn count(&self) -> u32 {
         self.count
     }
@@ -100,9 +102,9 @@ impl Split {
         self.rule
     }
 
-    /// The shares in minor units, in the order in which they are granted: `count` of them, adding up to `total`.
+    /// Shares in minor units, in the order in which they are granted: `count` of them, which add up to `total`.
     ///
-    /// For [`SplitRule::Lazy`] they are what [`lazy_amount`] gives to the first grant, the second, and so on.
+    /// For [`SplitRule::Lazy`] they are the results of [`lazy_amount`] for the first grant, the second, and so on.
     pub fn shares(&self, seed: &Seed) -> Vec<i64> {
         let mut stream = Stream::new(seed, 0);
         match self.rule {

@@ -1,29 +1,33 @@
 //! The rule `normal`.
 //!
-//! The idea: toss a coin for the side of the mean, weighted by the distance to the *other* bound so that small and
-//! large shares balance, then draw a distance from the mean that is mostly short. Here the distance is the side's
-//! width times `|u₁ + u₂ + u₃ + u₄ − 2| / 2`, the folded sum of four uniform numbers, which is close to a folded
-//! normal distribution and yet ends at the bound: with the mean in the middle, the bounds are √12 ≈ 3.5 standard
-//! deviations away. Off the middle, that alone would pile up nearly all shares on the side of the near bound, with a
-//! cliff at the mean. So three shares in four look only as far as the near bound, on either side with the same
-//! chance, and one in four as far as both bounds: a bell around the mean with a tail to the far bound. In each case
-//! the expectation is the mean, wherever it lies between the bounds.
+//! The idea: a coin chooses the side of the mean, weighted by the distance to the *other* bound, so that small and
+//! large
+//! shares balance. Then a distance from the mean is drawn that is mostly short. The distance is the side's width times
+//! `|u₁ + u₂ + u₃ + u₄ − 2| / 2`, the folded sum of four uniform numbers. Its distribution is close to a folded normal
+//! one, but ends at the bound: with the mean in the middle, the bounds are √12 ≈ 3.5 standard deviations away. If the
+//! mean is off the middle, that alone would put nearly all shares on the side of the near bound, with a cliff at the
+//! mean. So three shares in four use only the width of the near bound, on either side with the same probability. One in
+//! four uses the widths of both bounds: a bell around the mean with a tail to the far bound. In each case the
+//! expectation is the mean, wherever it is between the bounds.
 //!
-//! In detail, with all roundings decided by chance so that expectations are exact:
-//! 1. Bounds that the total does not allow are tightened: no share exceeds what is left when all others are smallest,
-//!    and none is below what is left when all others are largest.
+//! The steps, with all roundings decided by chance so that expectations are exact:
+//! 1. Bounds that the total does not allow are tightened. No share exceeds the money that is left if all others are
+//!    smallest, and none is below the money that is left if all others are largest.
 //! 2. A share's centre is the floor of the mean, or one more with the probability of the mean's fraction.
-//! 3. With probability 3/4 both sides are as wide as the narrower one, else each reaches to its bound. The share is on
-//!    the low side with probability `high width / (low width + high width)`.
-//! 4. Its distance from the centre is drawn and rounded as above.
-//! 5. The sum now misses the total by chance alone, by about the square root of the count. What lacks is apportioned
-//!    to the shares by their head-room, or, when there is too much, what should lie above the smallest share is
-//!    apportioned by what does. One pass, exact, and no share leaves its bounds.
+//! 3. With probability 3/4 both sides are as wide as the narrower one. Otherwise each reaches to its bound. The share
+//!    is
+//!    on the low side with probability `high width / (low width + high width)`.
+//! 4. The share's distance from the centre is drawn and rounded as above.
+//! 5. The sum now misses the total by chance alone, by about the square root of the count. Missing money is apportioned
+//!    to the shares by their distance to the largest share. If there is too much, the money above the smallest shares
+//!    is
+//!    apportioned by each share's distance to the smallest share. This takes one exact pass, and no share leaves its
+//!    bounds.
 //! 6. The shares are shuffled, which removes the trace of the apportionment's rounding.
 
 use super::rng::Stream;
 
-/// `count` shares inside `min..=max` that add up to `total`. Needs what [`Split::new`](super::Split::new) checks.
+/// `count` shares inside `min..=max` that add up to `total`. Requires the checks of [`Split::new`](super::Split::new).
 pub(super) fn shares(stream: &mut Stream, total: i64, count: u32, min: i64, max: i64) -> Vec<i64> {
     let (min, max) = tighten(total, count, min, max);
     if min == max {
@@ -42,16 +46,16 @@ pub(super) fn shares(stream: &mut Stream, total: i64, count: u32, min: i64, max:
     shares
 }
 
-/// The bounds that a share can really reach: within them all others can still take the rest.
+/// Bounds that a share can actually reach. Within them, the others can still take the remaining money.
 fn tighten(total: i64, count: u32, min: i64, max: i64) -> (i64, i64) {
     let (total, others) = (i128::from(total), i128::from(count - 1));
     let low = (total - others * i128::from(max)).max(i128::from(min));
     let high = (total - others * i128::from(min)).min(i128::from(max));
-    // Both lie in `min..=max`: a possible total makes `low` at most the mean and `high` at least the mean.
+    // Both are in `min..=max`: a possible total makes `low` at most the mean and `high` at least the mean.
     (low as i64, high as i64)
 }
 
-/// The distribution of a single share; the mean is `floor + fraction / count`.
+/// Distribution of a single share. The mean is `floor + fraction / count`.
 struct Bell {
     floor: i64,
     fraction: u64,
@@ -78,13 +82,13 @@ impl Bell {
 /// A distance in `0..=width`; `width` is below 2⁶³.
 fn distance(stream: &mut Stream, width: u64) -> i64 {
     let sum: u128 = (0..4).map(|_| u128::from(stream.word() >> 1)).sum();
-    // At most 2⁶⁴, which stands for 1; so the product with the rounding word stays below 2¹²⁸.
+    // At most 2⁶⁴, which represents 1, so the product with the rounding word stays below 2¹²⁸.
     let folded = sum.abs_diff(1 << 64);
     let scaled = u128::from(width) * folded + u128::from(stream.word());
     (scaled >> 64) as i64
 }
 
-/// Makes the shares add up to `total`.
+/// Adjusts the shares so that they add up to `total`.
 fn settle(shares: &mut [i64], total: i64, min: i64, max: i64) {
     let sum: i128 = shares.iter().map(|share| i128::from(*share)).sum();
     let lacking = i128::from(total) - sum;
@@ -104,8 +108,8 @@ fn settle(shares: &mut [i64], total: i64, min: i64, max: i64) {
     }
 }
 
-/// Divides `amount` in proportion to weights whose sum is `weights`, at least `amount`. Fractions are carried from
-/// one part to the next, so that the parts add up to `amount` and none exceeds its weight.
+/// Divides `amount` in proportion to weights with the sum `weights`, which is at least `amount`. Fractions are carried
+/// from one part to the next. So the parts add up to `amount`, and none exceeds its weight.
 struct Apportion {
     amount: u128,
     weights: u128,
@@ -145,7 +149,7 @@ mod tests {
         assert_eq!(tighten(i64::MAX, 2, 1, i64::MAX), (1, i64::MAX - 1));
     }
 
-    /// Whatever was drawn, even what chance would never bring, comes out exact and inside the bounds.
+    /// Any drawn shares, even impossible ones, become exact and stay inside the bounds.
     #[test]
     fn any_draw_settles() {
         let check = |drawn: &[i64], total: i64, min: i64, max: i64| {

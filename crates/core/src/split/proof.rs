@@ -1,4 +1,4 @@
-//! Commit and reveal: the proof that a split was settled before anybody claimed.
+//! Commit and reveal: the proof that a split was fixed before the first claim.
 //!
 //! A [`Commitment`] is the SHA-256 of these bytes, in this order; integers are big-endian:
 //!
@@ -15,15 +15,19 @@
 //! | 3 | the currency's code |
 //! | 32 | the seed |
 //!
-//! Every field has a fixed length, so no two splits have the same bytes. The seed's 256 random bits hide themselves:
-//! the parameters may be known to all. The id binds the packet: without it, a service that opens two packets with the
-//! same parameters could show either commitment for either.
+//! Every field has a fixed length, so no two splits have the same bytes. The 256 random bits of the seed hide it, so
+//! the
+//! parameters may be public. The id binds the packet. Without it, a service that opens two packets with the same
+//! parameters could show either commitment for either packet.
 //!
-//! # Who chooses the seed
-//! The service does, unless the sender adds to it. A [`Promise`] is the SHA-256 of `qiang/split/promise` and a zero
-//! byte, the packet's id and a [`Secret`] of the service. Whoever has it sends [`Entropy`] of their own, and the seed
-//! is the SHA-256 of `qiang/split/seed` and a zero byte, the secret and the entropy. The service has bound itself to
-//! the secret before it learns the entropy, and the sender does not know the secret: neither chooses the seed.
+//! # Choice of the seed
+//! The service chooses the seed, unless the sender contributes to it. A [`Promise`] is the SHA-256 of
+//! `qiang/split/promise` and a zero byte, the packet's id and a [`Secret`] of the service. A sender that has the
+//! promise
+//! sends its own [`Entropy`]. The seed is then the SHA-256 of `qiang/split/seed` and a zero byte, the secret and the
+//! entropy. The service is bound to the secret before it learns the entropy, and the sender does not know the secret.
+//! So
+//! neither chooses the seed.
 
 use std::fmt;
 
@@ -33,13 +37,13 @@ use super::seed::hex_bytes;
 use super::{SPLIT_VERSION, Seed, Split, SplitRule};
 use crate::{id::CampaignId, money::Currency};
 
-/// Keeps these hashes apart from all others that Qiang may ever publish.
+/// Separates these hashes from all others that Qiang may ever publish.
 const DOMAIN: &[u8] = b"qiang/split/commitment\0";
 const PROMISE_DOMAIN: &[u8] = b"qiang/split/promise\0";
 const SEED_DOMAIN: &[u8] = b"qiang/split/seed\0";
 
-/// What is published before a red packet opens: it binds the seed, the parameters and the versions without telling the
-/// seed. `Display` gives 64 lowercase hexadecimal digits, `FromStr` reads them.
+/// Hash that is published before a red packet opens. It binds the seed, the parameters and the versions, and does not
+/// reveal the seed. `Display` writes 64 lowercase hexadecimal digits, and `FromStr` reads them.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Commitment([u8; 32]);
 
@@ -51,20 +55,20 @@ impl fmt::Debug for Commitment {
     }
 }
 
-/// What binds a service to its [`Secret`] for a packet that is to be sent. `Display` gives 64 lowercase hexadecimal
-/// digits, `FromStr` reads them.
+/// Hash that binds a service to its [`Secret`] for a packet that is not sent yet. `Display` writes 64 lowercase
+/// hexadecimal digits, and `FromStr` reads them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Promise([u8; 32]);
 
 hex_bytes!(Promise);
 
-/// 32 bytes that the sender of a packet has chosen at random. Public.
+/// 32 random bytes that the sender of a packet has chosen. Public.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entropy([u8; 32]);
 
 hex_bytes!(Entropy);
 
-/// The service's part of a seed. Secret until the packet is over: `Debug` does not show it, `Display` does.
+/// The service's part of a seed. Secret until the packet is over: `Debug` hides it, and `Display` shows it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret([u8; 32]);
 
@@ -76,34 +80,34 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// What a service and a sender have added to a seed.
+/// Contributions of a service and a sender to a seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parts {
-    /// The service's, to which a promise has bound it.
+    /// Contribution of the service, bound by a promise.
     pub secret: Secret,
-    /// The sender's.
+    /// Contribution of the sender.
     pub entropy: Entropy,
 }
 
 impl Parts {
-    /// The seed that they make.
+    /// Seed that follows from both contributions.
     pub fn seed(&self) -> Seed {
         let parts = [SEED_DOMAIN, &self.secret.0, &self.entropy.0];
         Seed::from_bytes(hash(&parts))
     }
 }
 
-/// The maker of a packet's seed.
+/// Origin of a packet's seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// Chosen by the service alone.
     Service,
-    /// Made by service and sender.
+    /// Contributions of service and sender.
     Both(Parts),
 }
 
 impl Origin {
-    /// What service and sender have added, where both have.
+    /// Contributions of service and sender, if both have contributed.
     pub fn parts(&self) -> Option<&Parts> {
         match self {
             Self::Service => None,
@@ -112,13 +116,13 @@ impl Origin {
     }
 }
 
-/// The promise of a secret for the packet `id`.
+/// Promise of a secret for the packet `id`.
 pub fn promise(id: CampaignId, secret: &Secret) -> Promise {
     Promise(hash(&[PROMISE_DOMAIN, id.uuid().as_bytes(), &secret.0]))
 }
 
 /// Commits to `split` under `seed` for the packet `id`. If a revealed seed gives the published commitment,
-/// [`Split::shares`] gives the shares that were committed to.
+/// [`Split::shares`] gives the committed shares.
 pub fn commit(id: CampaignId, currency: Currency, seed: &Seed, split: &Split) -> Commitment {
     Commitment(hash(&[
         DOMAIN,
@@ -129,7 +133,7 @@ pub fn commit(id: CampaignId, currency: Currency, seed: &Seed, split: &Split) ->
     ]))
 }
 
-/// The version of the splitting rules, and the parameters of a split.
+/// Version of the splitting rules, and the parameters of a split.
 fn parameters(split: &Split) -> [u8; 30] {
     let (code, min, max): (u8, i64, i64) = match split.rule() {
         SplitRule::Normal { min, max } => (1, min, max),

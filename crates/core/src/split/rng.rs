@@ -1,18 +1,18 @@
-//! Random numbers whose values are part of the published algorithm.
+//! Random numbers with values that are part of the published algorithm.
 //!
-//! Only ChaCha20's key stream comes from a library; it is fixed by its specification. Bounded draws and the shuffle
-//! are our own, because those of a random-number library may give other values in its next release.
+//! A library provides only ChaCha20's key stream, which its specification fixes. Bounded draws and the shuffle are
+//! implemented here, because a random-number library may change its values in another release.
 
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use super::Seed;
 
-/// The random words of one seed and one nonce.
+/// Random words of one seed and one nonce.
 pub(super) struct Stream(ChaCha20Rng);
 
 impl Stream {
-    /// The words from the start of the key stream of `seed` and `nonce`.
+    /// Begins at the start of the key stream of `seed` and `nonce`.
     pub(super) fn new(seed: &Seed, nonce: u64) -> Self {
         let mut rng = ChaCha20Rng::from_seed(*seed.as_bytes());
         rng.set_stream(nonce);
@@ -26,8 +26,8 @@ impl Stream {
 
     /// Uniform over `0..bound`; `bound` is at least 1.
     ///
-    /// Lemire, "Fast Random Integer Generation in an Interval" (2019): the high half of `word × bound`, where words
-    /// whose low half falls into the uneven part are drawn again.
+    /// Lemire, "Fast Random Integer Generation in an Interval" (2019): the high half of `word × bound`. A word is drawn
+    /// again if its low half is in the uneven part.
     pub(super) fn below(&mut self, bound: u64) -> u64 {
         debug_assert!(bound > 0);
         let mut product = u128::from(self.word()) * u128::from(bound);
@@ -40,7 +40,7 @@ impl Stream {
         (product >> 64) as u64
     }
 
-    /// True with probability `part / whole`. Draws nothing when `part` is 0.
+    /// True with probability `part / whole`. Draws nothing if `part` is 0.
     pub(super) fn chance(&mut self, part: u64, whole: u64) -> bool {
         part > 0 && self.below(whole) < part
     }
@@ -62,7 +62,7 @@ mod tests {
         Stream::new(&Seed::from_bytes([byte; 32]), 0)
     }
 
-    /// The words are the specified ones: key stream of the all-zero key, from RFC 8439 appendix A.1, vectors 1 and 5.
+    /// The words are as specified: key stream of the all-zero key, from RFC 8439 appendix A.1, vectors 1 and 5.
     #[test]
     fn words_are_the_chacha20_key_stream() {
         let mut zero = stream(0);
@@ -101,8 +101,8 @@ mod tests {
         }
     }
 
-    /// With a bound of 3/4 of the range a draw without rejection would give some values twice as often as others:
-    /// those that are 0 modulo 3 would come up in half of all draws.
+    /// With a bound of 3/4 of the range, a draw without rejection would give some values twice as often as others:
+    /// values with remainder 0 modulo 3 would occur in half of all draws.
     #[test]
     fn a_large_bound_is_not_biased() {
         let mut stream = stream(2);

@@ -1,4 +1,4 @@
-//! The rules by which a total is split, and their names.
+//! Rules that split a total, and their names.
 
 use std::str::FromStr;
 
@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use crate::words::words;
 
-/// How a total is split. Bounds are in minor units and inclusive.
+/// Rule that splits a total. Bounds are in minor units and inclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SplitRule {
     /// Bell-shaped around the mean, inside `min..=max`.
@@ -16,14 +16,14 @@ pub enum SplitRule {
         /// The largest share; at least `min`.
         max: i64,
     },
-    /// Each share uniform between `min` and twice the mean of what is left, less `min`; then shuffled.
+    /// Each share uniform between `min` and twice the mean of the remaining money, less `min`; then shuffled.
     DoubleAverage {
         /// The smallest share; at least 1.
         min: i64,
     },
-    /// All shares alike; when the count does not divide the total, randomly chosen shares are 1 unit larger.
+    /// All shares equal. If the count does not divide the total, randomly chosen shares are 1 unit larger.
     Equal,
-    /// Like `DoubleAverage`, but each amount is drawn when it is claimed, from what then is left.
+    /// Like `DoubleAverage`, but each amount is drawn from the remaining money when it is claimed.
     Lazy {
         /// The smallest share; at least 1.
         min: i64,
@@ -31,10 +31,10 @@ pub enum SplitRule {
 }
 
 impl SplitRule {
-    /// The rule of that name with its bounds. A missing `min` is 1.
+    /// Creates the rule with this name and these bounds. A missing `min` is 1.
     ///
     /// # Errors
-    /// When a bound is missing that the rule needs, or given that it does not have.
+    /// If a required bound is missing, or the rule does not have a given bound.
     pub fn from_parts(
         name: RuleName,
         min: Option<i64>,
@@ -52,13 +52,13 @@ impl SplitRule {
         }
     }
 
-    /// What [`SplitRule::from_parts`] makes the rule from: its name, and the bounds that it has.
+    /// Inverse of [`SplitRule::from_parts`]: the name, and the bounds of the rule.
     pub fn parts(&self) -> (RuleName, Option<i64>, Option<i64>) {
         let min = (*self != Self::Equal).then(|| self.min());
         (self.name(), min, self.max())
     }
 
-    /// The rule without its bounds.
+    /// Name of the rule.
     pub fn name(&self) -> RuleName {
         match self {
             Self::Normal { .. } => RuleName::Normal,
@@ -68,7 +68,7 @@ impl SplitRule {
         }
     }
 
-    /// The smallest share in minor units; 1 for a rule without such a bound, since no share is empty.
+    /// Smallest share in minor units; 1 for a rule without such a bound, because no share is empty.
     pub fn min(&self) -> i64 {
         match *self {
             Self::Normal { min, .. } | Self::DoubleAverage { min } | Self::Lazy { min } => min,
@@ -76,7 +76,7 @@ impl SplitRule {
         }
     }
 
-    /// The largest share in minor units, for the rule that has such a bound.
+    /// Largest share in minor units, if the rule has such a bound.
     pub fn max(&self) -> Option<i64> {
         match *self {
             Self::Normal { max, .. } => Some(max),
@@ -85,7 +85,7 @@ impl SplitRule {
     }
 }
 
-/// The name of a rule, as it is written in requests, in the ledger and on the command line.
+/// Name of a rule, as in requests, in the ledger and on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RuleName {
     /// `normal`: [`SplitRule::Normal`].
@@ -113,12 +113,12 @@ impl FromStr for RuleName {
     }
 }
 
-/// The text names no rule.
+/// Error for a text that names no rule.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[error("expected one of normal, double_average, equal, lazy")]
 pub struct UnknownRule;
 
-/// The bounds do not belong to the rule.
+/// Error for bounds that do not belong to the rule.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum RulePartsError {
     /// `normal` needs a largest share.
@@ -130,7 +130,7 @@ pub enum RulePartsError {
         /// The rule.
         name: RuleName,
     },
-    /// All shares of `equal` are alike.
+    /// All shares of `equal` are the same.
     #[error("the rule equal has no smallest share")]
     MinGiven,
 }

@@ -1,19 +1,19 @@
-//! The secret behind a split.
+//! Secret from which the shares of a split follow.
 
 use std::fmt;
 
 use thiserror::Error;
 
-/// What a type of 32 bytes has that is written as 64 hexadecimal digits, and read from digits of either case.
+/// Methods of a type of 32 bytes. Its text is 64 hexadecimal digits, read in either case.
 macro_rules! hex_bytes {
     ($type:ident) => {
         impl $type {
-            /// Made of these bytes.
+            /// Creates the value from these bytes.
             pub fn from_bytes(bytes: [u8; 32]) -> Self {
                 Self(bytes)
             }
 
-            /// Its bytes.
+            /// The bytes.
             pub fn as_bytes(&self) -> &[u8; 32] {
                 &self.0
             }
@@ -38,9 +38,10 @@ macro_rules! hex_bytes {
 }
 pub(super) use hex_bytes;
 
-/// 32 random bytes that settle a split. Secret until the red packet is closed: `Debug` does not show it, `Display`
-/// does (64 lowercase hexadecimal digits). Take it from the operating system's random numbers, a fresh one for each
-/// red packet.
+/// 32 random bytes that determine the shares of a split. It is secret until the red packet is closed: `Debug` hides it,
+/// and
+/// `Display` shows it (64 lowercase hexadecimal digits). Use the operating system's random numbers, and a new seed for
+/// each red packet.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Seed([u8; 32]);
 
@@ -52,7 +53,7 @@ impl fmt::Debug for Seed {
     }
 }
 
-/// The text is not 32 bytes in hexadecimal.
+/// Error for a text that is not 32 bytes in hexadecimal.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[error("expected 64 hexadecimal digits")]
 pub struct HexError;

@@ -1,36 +1,36 @@
-//! A wall clock held against one that nobody can set.
+//! Guards a wall clock, which users may set, with a steady clock.
 
 use super::Timestamp;
 
-/// A wall clock may run away from the steady one by so much, either way, and is followed. One that goes further at once
-/// has jumped.
+/// Maximum deviation of the wall clock from the steady one, in either direction, that is followed at once. A larger one
+/// is a jump.
 pub const JUMP_MS_MAX: i64 = 60_000;
-/// How long a clock that has jumped has to stay there until it is followed.
+/// Time for which a clock that has jumped must stay there until it is followed.
 pub const JUMP_CONFIRMED_MS: i64 = 600_000;
 
-/// What the time is, as long as a wall clock is not to be believed: as late as the steady clock says that it is. A jump
-/// is believed once the clock has stayed where it is for [`JUMP_CONFIRMED_MS`]; one that is taken back has never been.
+/// Time that ignores jumps of the wall clock: during a jump, the steady clock continues the last accepted time. A jump
+/// is accepted once the clock has stayed there for [`JUMP_CONFIRMED_MS`]. A jump that is undone earlier has no effect.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct JumpGuard {
-    /// The wall clock less the steady one; none before the first look.
+    /// Wall clock minus steady clock; `None` before the first reading.
     offset_ms: Option<i64>,
-    /// Since when the clock is somewhere else by the steady one, and its offset there.
+    /// Steady time of an unconfirmed jump, and the offset of the wall clock after it.
     jumped: Option<(i64, i64)>,
 }
 
-/// What a look at the clocks has found.
+/// Result of a reading of both clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GuardedTime {
-    /// The time to go by.
+    /// Accepted time.
     pub now: Timestamp,
-    /// By how many milliseconds the wall clock is ahead of it, while it is not believed; 0 while it is.
+    /// Milliseconds by which the wall clock is ahead of the accepted time; 0 outside a jump.
     pub jump_ms: i64,
-    /// Whether a jump has just been believed.
+    /// Whether this reading has accepted a jump.
     pub confirmed: bool,
 }
 
 impl JumpGuard {
-    /// Looks at both clocks at one moment; the steady one in milliseconds since any instant.
+    /// Reads both clocks at one moment. The steady one is in milliseconds since any instant.
     pub fn look(&mut self, wall: Timestamp, steady_ms: i64) -> GuardedTime {
         let seen_ms = wall.as_millis().saturating_sub(steady_ms);
         let offset_ms = *self.offset_ms.get_or_insert(seen_ms);
@@ -67,7 +67,7 @@ mod tests {
 
     const HOUR_MS: i64 = 3_600_000;
 
-    /// Looks at a wall clock that is so far off at each of these steady instants; returns how far off it goes by.
+    /// Reads a wall clock with these deviations at these steady instants, and compares the accepted deviations.
     fn check(looks: &[(i64, i64)], expected: &[i64]) {
         let mut guard = JumpGuard::default();
         let off = |(steady_ms, off_ms): &(i64, i64)| {

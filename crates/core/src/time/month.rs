@@ -1,23 +1,23 @@
-//! Months of the calendar, in UTC.
+//! Calendar months, in UTC.
 
 use std::{fmt, str::FromStr};
 
 use super::Timestamp;
 
 const DAY_MS: i64 = 86_400_000;
-/// Days of the calendar's cycle of 400 years.
+/// Days in the calendar's cycle of 400 years.
 const CYCLE_DAYS: i64 = 146_097;
 /// Days from 1 March of the year 0 to the epoch.
 const EPOCH_DAYS: i64 = 719_468;
 
-/// A month of the Gregorian calendar, in UTC. Written `YYYY-MM`.
+/// A month of the Gregorian calendar, in UTC. Its text is `YYYY-MM`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Month {
     /// Months since January of the year 0.
     count: i64,
 }
 
-/// A text that is no month.
+/// Error for a text that is no month.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a month is a year and a month with a hyphen between, as in 2026-10")]
 pub struct MonthError;
@@ -25,8 +25,9 @@ pub struct MonthError;
 impl Month {
     /// The month of an instant.
     ///
-    /// Days to dates as by Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms": years begin in March, so that
-    /// the leap day is a year's last.
+    /// Converts days to dates by Howard Hinnant's "chrono-Compatible Low-Level Date Algorithms". Its years begin in
+    /// March, so
+    /// the leap day is the last day of a year.
     #[must_use]
     pub const fn of(at: Timestamp) -> Self {
         let days = at.as_millis().div_euclid(DAY_MS) + EPOCH_DAYS;
@@ -39,7 +40,7 @@ impl Month {
         }
     }
 
-    /// Its first instant.
+    /// First instant of the month.
     #[must_use]
     pub const fn begins(self) -> Timestamp {
         let from_march = self.count - 2;
@@ -50,7 +51,7 @@ impl Month {
         Timestamp::from_millis(days.saturating_mul(DAY_MS))
     }
 
-    /// The month after it.
+    /// The next month.
     #[must_use]
     pub const fn next(self) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! The union of what engine, ledger and nodes know of a part.
+//! Union of the state that engine, ledger and nodes have of a part.
 
 mod entries;
 mod payments;
@@ -6,20 +6,20 @@ mod returns;
 
 use super::*;
 
-/// The union in the making.
+/// Union under construction.
 pub(super) struct Union<'a> {
     survey: &'a Survey<'a>,
-    /// Rows of the ledger once the entries in flight are settled.
+    /// Rows of the ledger after the entries in flight are settled.
     settled: &'a PartRows,
     rows: PartRows,
-    /// Units that each user has.
+    /// Units of each user.
     held: HashMap<UserId, u64>,
     granted: u64,
     supply: u64,
     funded_minor: i64,
-    /// Amounts of the shares that the engine could still hand out.
+    /// Amounts of the shares that the engine can still grant.
     amounts: BTreeMap<u32, i64>,
-    /// Users who have a share, and its number.
+    /// Number of each user's share.
     shares_of: HashMap<UserId, u32>,
     removed: Vec<(UserId, u32)>,
     conflicts: Vec<Difference>,
@@ -57,7 +57,7 @@ impl<'a> Union<'a> {
         &self.survey.facts
     }
 
-    /// Adds a row without asking whether there is room for it.
+    /// Adds a row without a check of supply and limit.
     fn insert(&mut self, number: u32, row: GrantRow) {
         if row.state.keeps_units() {
             self.granted += u64::from(row.units());
@@ -68,7 +68,7 @@ impl<'a> Union<'a> {
             let engine = &self.survey.engine.rows.grants;
             let known = self.amounts.remove(&number).is_some() || engine.contains_key(&number);
             if !known && self.facts().fixed_shares {
-                // The part got it from another one, in a step that is lost.
+                // The part received the share from another part, in a step that is lost.
                 self.supply += 1;
                 self.funded_minor += row.amount_minor;
             }
@@ -76,11 +76,11 @@ impl<'a> Union<'a> {
         self.rows.grants.insert(number, row);
     }
 
-    /// The engine's rows: what the ledger does not have yet, and steps that are further than the ledger's.
+    /// Adds the engine's rows that the ledger lacks, and the engine's later steps.
     pub(super) fn add_engine(&mut self) {
         let engine = &self.survey.engine.rows;
         let mut new = Vec::new();
-        // What has given units back comes before what has taken them.
+        // Rows that restock units come before rows that need them.
         let (keeping, leaving): (Vec<_>, Vec<_>) = engine
             .grants
             .iter()
@@ -132,8 +132,8 @@ impl<'a> Union<'a> {
         self.conflicts.extend(found);
     }
 
-    /// What nodes have answered and the log does not have, in the order of the log; then steps again that had to wait
-    /// for others.
+    /// Adds entries that nodes have answered and the log lacks, in the order of the log. Steps are applied again
+    /// afterwards, because some depend on later entries.
     pub(super) fn add_kept(&mut self) {
         let mut kept: Vec<&Entry> = self.survey.kept.iter().collect();
         kept.sort_by_key(|entry| entry.seq);
@@ -159,8 +159,8 @@ impl<'a> Union<'a> {
         }
     }
 
-    /// An order was returned, and nobody knows by which payment it was paid. Its units come back all the same; the
-    /// payment, when it is reported again, is owed back then.
+    /// Handles a returned order whose payment is unknown: its units are restocked. If the payment is reported again, a
+    /// refund is due.
     fn add_unpaid_return(&mut self, number: u32) {
         let row = self.rows.grants.get(&number);
         if row.is_some_and(|row| row.state == OrderState::Held) {
@@ -237,8 +237,8 @@ impl<'a> Union<'a> {
         }
     }
 
-    /// Takes the steps first that give units back. Where a node does not know their place in the log, they come after
-    /// the grants that took these units again.
+    /// Applies the steps that restock units. A step without a known log position is sorted after the grants that reused
+    /// its units.
     fn give_back(&mut self) {
         for entry in self.survey.kept {
             let gives_back = matches!(
@@ -251,7 +251,7 @@ impl<'a> Union<'a> {
         }
     }
 
-    /// Whether a grant fits into the supply and the user's limit. Nothing fits into what the ledger has closed.
+    /// Whether a grant fits into the supply and the user's limit. Nothing fits into a part that the ledger has closed.
     fn has_room(&self, row: &GrantRow) -> bool {
         if self.survey.closed.is_some() {
             return false;
@@ -268,8 +268,8 @@ impl<'a> Union<'a> {
         self.granted + units <= self.supply && own + units <= limit
     }
 
-    /// A grant that was made had room. Where it has none, orders have ended before it in entries that are lost: other
-    /// orders of its user, and holds that were over.
+    /// Makes room for a grant that was answered, and so had room. Lost entries must have ended orders before it: other
+    /// orders of its user, or orders with an expired hold.
     fn make_room(&mut self, row: &GrantRow) {
         let is_open_sale = self.facts().kind == CampaignKind::Sale && self.survey.closed.is_none();
         if !is_open_sale || self.has_room(row) {
@@ -295,12 +295,12 @@ impl<'a> Union<'a> {
         }
     }
 
-    /// Moves an order on, if that is further than where it stands; tells whether it stands there.
+    /// Moves an order to a later state. Returns whether the order has this state afterwards.
     fn advance(&mut self, number: u32, state: OrderState) -> bool {
         let Some(row) = self.rows.grants.get(&number) else {
             return false;
         };
-        // An order that takes its units again has returned none of them.
+        // No unit of a reinstated order was returned.
         let before = row.state;
         let units = match before.keeps_units() {
             true => u64::from(row.units()),
@@ -316,7 +316,7 @@ impl<'a> Union<'a> {
                 self.granted -= units;
             }
             (false, true) => {
-                // Reinstated: it took its units again.
+                // The order is reinstated, so it takes its units again.
                 let taking = GrantRow {
                     state,
                     ..row.clone()
@@ -353,7 +353,7 @@ impl<'a> Union<'a> {
                 .collect();
             withheld.amount_minor = withheld.shares.iter().map(|(_, amount)| amount).sum();
         } else if is_packet && withheld.units > 0 {
-            // All or nothing: the amounts of the later shares follow from the earlier ones.
+            // Amounts of later shares depend on the earlier ones, so all of the money is withheld.
             withheld.amount_minor = money;
         }
         let last = self.rows.grants.last_key_value();
@@ -362,7 +362,7 @@ impl<'a> Union<'a> {
             _ => engine.numbered,
         };
         if !facts.fixed_shares && !is_over {
-            // Somebody may have been told of these numbers.
+            // A lost answer may have named these numbers to a user.
             numbered = numbered.saturating_add(u32::try_from(unnamed).unwrap_or(u32::MAX));
         }
         let (remaining, returned) = match is_over {
@@ -408,7 +408,7 @@ impl<'a> Union<'a> {
         changed
     }
 
-    /// The shares to come, in the engine's order; those that come back first.
+    /// Shares that are not granted: restored ones first, then the others in the engine's order.
     fn shares_in_order(&self) -> Vec<(u32, i64)> {
         let engine = &self.survey.engine.shares;
         let known: BTreeSet<u32> = engine.iter().map(|(number, _)| *number).collect();
@@ -422,7 +422,7 @@ impl<'a> Union<'a> {
         back.chain(there).collect()
     }
 
-    /// How many of the units that are left are withheld: as many as the entries without a name can have taken.
+    /// Remaining units to withhold: as many as unnamed entries can have granted.
     fn units_withheld(&self, left: u64) -> u64 {
         let facts = self.facts();
         let rows = &self.rows.grants;
@@ -438,8 +438,8 @@ impl<'a> Union<'a> {
     }
 }
 
-/// What the ledger has closed stays closed. Where the ledger is ahead, its phase is the later one. Whether a part was
-/// opened at all, the engine knows best: nothing is granted in one that was not.
+/// Phase of the part after the repair. A part that the ledger has closed stays closed. If the ledger is ahead, its
+/// phase is the later one. Only the engine knows whether a draft was opened, because a draft grants nothing.
 fn phase_of(survey: &Survey<'_>, settled: Phase) -> Phase {
     let engine = survey.engine.rows.phase;
     if survey.closed.is_some() {
@@ -453,7 +453,7 @@ fn phase_of(survey: &Survey<'_>, settled: Phase) -> Phase {
     }
 }
 
-/// How far an order is: it only moves on.
+/// Rank of a state. An order only moves to higher ranks.
 fn rank(state: OrderState) -> u8 {
     match state {
         OrderState::Held => 0,

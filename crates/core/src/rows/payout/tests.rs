@@ -1,4 +1,4 @@
-//! What payouts take, and what is owed.
+//! Tests of payouts and of refunds due.
 
 use super::*;
 use crate::id::IdempotencyKey;
@@ -84,10 +84,10 @@ fn what_a_discarded_order_is_owed() {
         &[granted, "paid 7 p", "refund_due 7 q", "returned 7"],
         Some(195),
     );
-    // What arrived in another amount is owed as it arrived; another currency is another sum.
+    // A different amount is due as it arrived, and another currency has its own sum.
     let other = [granted, "refund_due 7 p 99 CNY", "refund_due 7 q 7 EUR"];
     check(&other, Some(94));
-    // Made anew by a repair, and discarded again.
+    // A repair recreated the order, and it was discarded again.
     let again = [
         granted,
         "paid 7 p",
@@ -99,7 +99,7 @@ fn what_a_discarded_order_is_owed() {
     check(&again, Some(95));
 }
 
-/// What paid an order is owed once the order is returned, in the place of its price.
+/// After the return of an order, the refund due is the amount of its payment, and not its price.
 #[test]
 fn a_returned_order_is_owed_what_was_paid() {
     let order = OrderId {
@@ -120,7 +120,7 @@ fn a_returned_order_is_owed_what_was_paid() {
         ("returned", vec![paid.clone(), due.clone()], 127),
         ("returned", vec![paid, due.clone(), refunded], 107),
         ("returned", vec![price, due.clone()], 107),
-        // Without the row of the payment.
+        // The row of the payment is missing.
         ("returned", vec![due], 107),
     ] {
         let user = Some("ann".to_owned());
@@ -140,7 +140,7 @@ fn a_returned_order_is_owed_what_was_paid() {
     }
 }
 
-/// Units that are returned before the others are owed their part of what was paid, rounded down.
+/// For a partial return, the returned units' part of the payment is due, rounded down.
 #[test]
 fn returned_units_are_owed_their_part() {
     let order = OrderId {

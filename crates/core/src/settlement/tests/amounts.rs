@@ -1,8 +1,8 @@
-//! Payments of other amounts than the order's price.
+//! Payments whose amounts differ from the order's price.
 
 use super::*;
 
-/// A return owes back what paid the order: an amount that was settled before, one of the same run, or the price.
+/// A return makes a refund of the payment due: an earlier settled amount, one of the same run, or the price.
 #[test]
 fn a_return_owes_what_was_paid() {
     let texts = [

@@ -1,4 +1,4 @@
-//! Returns of parts of orders.
+//! Partial returns of orders.
 
 use super::*;
 
@@ -10,7 +10,7 @@ fn plan_of<'a>(
     Plan::of(PartitionId(0), entries, campaigns, orders).unwrap()
 }
 
-/// Each return owes what rounding down leaves it, and all together owe what paid the order.
+/// Each partial return is rounded down, and all together equal the payment.
 #[test]
 fn parts_owe_all_that_was_paid() {
     let texts = [
@@ -42,7 +42,7 @@ fn parts_owe_all_that_was_paid() {
         .map(|row| (row.number, row.key, row.quantity, row.amount))
         .collect();
     assert_eq!(returns, [(1, "k", 1, 33), (4, "k", 1, 33), (4, "l", 1, 33)]);
-    // A paid order stays so, and dates from its payment.
+    // A paid order stays paid, with the time of its payment.
     let kept: Vec<_> = (plan.keeping_orders.iter())
         .map(|row| (row.number, row.state, row.returned_in_parts, row.at))
         .collect();
@@ -52,11 +52,11 @@ fn parts_owe_all_that_was_paid() {
         (new.state, new.returned_in_parts),
         (OrderState::Returned, 2)
     );
-    // Three of the four units that were returned are of an order of this run.
+    // Three of the four returned units are from an order of this run.
     assert_eq!(plan.campaigns[0].granted, -1);
 }
 
-/// The last unit returns the order, after the close to the owner.
+/// The return of the last unit returns the order. After the close, the units go to the owner.
 #[test]
 fn the_last_part_returns_the_order() {
     let texts = [(SALE, "returned 1 2 l")];
@@ -84,7 +84,7 @@ fn the_last_part_returns_the_order() {
     assert_eq!(plan.postings[0].amount, 34);
 }
 
-/// A webhook event has the units of its return, and what is owed for them.
+/// A webhook event has the units of its return, and the refund due for them.
 #[test]
 fn an_event_has_units_and_money_of_its_return() {
     let texts = [(SALE, "returned 1 1 k"), (SALE, "returned 1")];
@@ -119,7 +119,7 @@ fn more_than_is_left_is_refused() {
     check("returned 1", OrderState::Returned);
 }
 
-/// A discarded grant goes once all its units are back, whichever steps returned them.
+/// A grant is discarded once all its units are back, whether in one return or in parts.
 #[test]
 fn a_discarded_order_may_have_been_returned_in_parts() {
     let all = [
@@ -135,7 +135,7 @@ fn a_discarded_order_may_have_been_returned_in_parts() {
         "two units are with the order"
     );
     let plan = of(&all, Some(all[2].seq)).expect("all units are back");
-    // One came back before the close.
+    // One unit was returned before the close.
     assert_eq!(plan.campaigns[0].returned, 2);
     assert_eq!(moves(&plan), ["cid refunds_due 50", "outside outside -50"]);
 }

@@ -1,9 +1,9 @@
-//! The entries that lead from what will be settled to the union.
+//! Entries that lead from the settled state to the union.
 
 use super::*;
 
 impl Union<'_> {
-    /// The entries that lead from what will be settled to the union: first what gives units back.
+    /// Entries that lead from the settled state to the union. Those that restock units come first.
     pub(in crate::reconcile::repair) fn entries_beyond(
         &self,
         settled: &PartRows,
@@ -19,7 +19,7 @@ impl Union<'_> {
             _ => {}
         }
         let (mut later, mut new) = (Vec::new(), Vec::new());
-        // Orders that took their units again and gave them back: there is room for each as soon as all have left.
+        // Orders that took their units again and returned them. They fit once all other leaving orders have left.
         let mut round_trips = Vec::new();
         for (number, row) in &self.rows.grants {
             let known = settled.grants.get(number);
@@ -35,7 +35,7 @@ impl Union<'_> {
             for event in steps {
                 let leaves = match event {
                     Event::Cancelled { .. } | Event::Expired { .. } => true,
-                    // What leads to the return goes with it.
+                    // The payment that precedes a return goes with it.
                     Event::Paid { .. } | Event::Returned { .. } => returned && !round_trip,
                     _ => false,
                 };
@@ -70,7 +70,7 @@ impl Union<'_> {
         entries
     }
 
-    /// Units that nobody has, and minor units of a packet.
+    /// Remaining units, and remaining minor units of a packet.
     pub(super) fn left(&self) -> (u64, i64) {
         let claimed = match self.facts().kind {
             CampaignKind::RedPacket => self.rows.amount_minor(),
@@ -80,7 +80,7 @@ impl Union<'_> {
         (units, self.funded_minor - claimed)
     }
 
-    /// The events that lead an order from one state to another, and what became of payments meanwhile.
+    /// Events that lead an order from one state to another, and events of its new payments.
     fn steps(
         &self,
         number: u32,

@@ -1,9 +1,9 @@
-//! Payments in the union: each pays its order or is owed back, and never both.
+//! Payments in the union: each either pays its order or is due for a refund, never both.
 
 use super::*;
 
 impl Union<'_> {
-    /// Adds a payment that the engine has. It is owed back if the order is not paid.
+    /// Adds a payment of the engine. If the order is not paid, its refund is due.
     pub(super) fn add_payment(&mut self, number: u32, payment: &PaymentRef, state: PaymentState) {
         if !self.may_pay(number, payment) {
             return;
@@ -20,8 +20,8 @@ impl Union<'_> {
         self.rows.payments.entry(key).or_insert(state);
     }
 
-    /// The payment of a free order pays no order that costs something and has the number of a free one that is lost,
-    /// and none that another payment of nothing has paid.
+    /// Whether a payment may pay an order. The zero payment of a free order cannot pay an order with a price, even if
+    /// that reuses the number of a lost free order. Nor can it pay an order that another payment has paid.
     pub(super) fn may_pay(&self, number: u32, payment: &PaymentRef) -> bool {
         let campaign = self.facts().campaign;
         if *payment != PaymentRef::of_free(OrderId { campaign, number }) {
@@ -33,7 +33,7 @@ impl Union<'_> {
             && !self.rows.paid_by(number).is_some_and(is_other)
     }
 
-    /// A payment whose order has given its units back and cannot take them again is owed back.
+    /// Makes the refund of a payment due if its order has released its units and cannot take them again.
     pub(super) fn add_late_payment(
         &mut self,
         number: u32,
@@ -46,14 +46,13 @@ impl Union<'_> {
         }
     }
 
-    /// Whether the ledger has a payment, or will have it, as owed back. Such a payment pays no order.
+    /// Whether the ledger has, or will have, a due refund of this payment. Such a payment pays no order.
     pub(super) fn is_settled_as_owed(&self, number: u32, payment: &PaymentRef) -> bool {
         let known = self.settled.payments.get(&(number, payment.clone()));
         known.is_some_and(|state| state.outcome == PaymentOutcome::RefundDue)
     }
 
-    /// Whether an order may follow the engine to a state. An order is not paid by a payment that the ledger has as owed
-    /// back.
+    /// Whether an order may follow the engine to a state. A payment whose refund is due in the ledger pays no order.
     pub(super) fn may_follow(&self, number: u32, state: OrderState) -> bool {
         let is_paid = matches!(state, OrderState::Paid | OrderState::Returned);
         let by = is_paid.then(|| self.survey.engine.rows.paid_by(number));
@@ -61,8 +60,8 @@ impl Union<'_> {
         !by.is_some_and(|payment| self.is_settled_as_owed(number, payment))
     }
 
-    /// Notes the payment of a step that a node has answered. If the step pays the order, it replaces an entry without
-    /// a place in the log that says that the payment is owed back.
+    /// Records the payment of a step that a node has answered. If the step pays the order, it replaces a due refund of
+    /// the same payment that has no position in the log.
     pub(super) fn note_payment(&mut self, number: u32, payment: &PaymentRef, state: PaymentState) {
         let pays = state.outcome != PaymentOutcome::RefundDue;
         let replaces = pays && self.rows.paid_by(number).is_none();

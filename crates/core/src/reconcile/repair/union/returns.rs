@@ -1,9 +1,9 @@
-//! Returns of parts of orders in the union: each once, and together no more than the order has.
+//! Partial returns of orders in the union. Each counts once, and their sum is at most the order's units.
 
 use super::*;
 
 impl Union<'_> {
-    /// Has an order follow the engine's, as far as that is further: its state, and its returns.
+    /// Applies the engine's state and returns of an order, if its state is later.
     pub(super) fn follow(&mut self, number: u32, row: &GrantRow) {
         if !self.advance(number, row.state) {
             return;
@@ -15,8 +15,8 @@ impl Union<'_> {
         }
     }
 
-    /// Notes a return of units of a paid order, once per key, as far as the order has them. If all of the order was
-    /// returned since, the units are among those; the ledger must not have that yet.
+    /// Records a partial return of a paid order, once per key, if the order has enough units. If the whole order was
+    /// returned since, the units are part of that return, which the ledger must not have settled yet.
     pub(super) fn return_part(&mut self, number: u32, part: &ReturnPart) {
         let key = (number, part.key.clone());
         let before = self.rows.returned_in_parts(number);
@@ -44,14 +44,15 @@ impl Union<'_> {
         self.rows.returns.insert(key, part.quantity);
     }
 
-    /// Returns of the engine that are not in the union.
+    /// Returns of the engine that the union lacks.
     pub(super) fn refused_returns(&self) -> Vec<(u32, IdempotencyKey)> {
         let returns = self.survey.engine.rows.returns.keys();
         let refused = returns.filter(|key| !self.rows.returns.contains_key(*key));
         refused.cloned().collect()
     }
 
-    /// Returns of an order that is paid in what will be settled: of parts, and of what they leave if all is returned.
+    /// New returns of an order that is paid in the settled state: partial ones, and one of the remaining units if the
+    /// whole order is returned.
     pub(super) fn returns(&self, number: u32, row: &GrantRow, settled: &PartRows) -> Vec<Event> {
         let is_new = |key: &IdempotencyKey| !settled.returns.contains_key(&(number, key.clone()));
         let parts = self.rows.returns_of(number).filter(|(key, _)| is_new(key));
