@@ -1,7 +1,8 @@
-//! Archives of an engine's log: entries that have left the file are read from theirs, and the checks see one log.
+//! Archives of an engine's log. Entries that have left the file are read from their archives, so the checks see one
+//! log.
 //!
-//! `events` becomes a view in the temporary schema, which hides the table of the file: it has the entries of archives,
-//! and behind them those of the file.
+//! A view `events` in the temporary schema hides the table of the file. It has the archived entries, followed by those
+//! of the file.
 
 use std::{
     fs::File,
@@ -15,7 +16,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::{open, report::Check};
 
-/// Bytes that are read at a time for the digest.
+/// Bytes per read for the digest.
 const READ_BYTES: usize = 1 << 20;
 
 const ARCHIVED: &str = "\
@@ -28,7 +29,7 @@ UNION ALL
 SELECT seq, at, campaign, kind, number, user, quantity, amount, note FROM main.events
 WHERE seq > (SELECT max(last) FROM main.archives);";
 
-/// An archive as the ledger's file knows it.
+/// Archive, as recorded in the ledger's file.
 struct Recorded {
     first: i64,
     last: i64,
@@ -38,8 +39,8 @@ struct Recorded {
     sha256: String,
 }
 
-/// Unites the log with its archives, which lie in this folder, or beside the file or where they were written. Returns
-/// what is to be said of them; none where there are none. If anything offends, the log is not whole.
+/// Joins the log with its archives. They are in this folder, or without one beside the file or where they were written.
+/// Returns the check of the archives, or `None` if there are none. If a row offends, the log is incomplete.
 pub(super) fn unite(conn: &Connection, folder: Option<&Path>) -> anyhow::Result<Option<Check>> {
     let all = recorded(conn).context("cannot read the table of archives")?;
     if all.is_empty() {
@@ -76,7 +77,7 @@ pub(super) fn unite(conn: &Connection, folder: Option<&Path>) -> anyhow::Result<
 }
 
 impl Recorded {
-    /// Where it lies as it was written, or what is wrong with it.
+    /// Path of the unchanged file, or the reason why there is none.
     fn find(&self, ledger: &Path, folder: Option<&Path>) -> Result<PathBuf, &'static str> {
         let mut what = "is not there";
         let folders = match folder {
@@ -112,8 +113,8 @@ fn recorded(conn: &Connection) -> rusqlite::Result<Vec<Recorded>> {
     rows.collect()
 }
 
-/// Brings the entries of an archive into the temporary table, under the campaigns' numbers in the ledger's file. False
-/// where it is not the archive that the ledger's file means.
+/// Copies the entries of an archive into the temporary table, with the campaign numbers of the ledger's file. Returns
+/// false if it is not the recorded archive.
 fn read(conn: &Connection, archive: &Recorded, path: &Path) -> rusqlite::Result<bool> {
     let from = open::at_rest(path)?;
     let said = from.query_row("SELECT month, first, last FROM archive", [], |row| {
@@ -131,7 +132,7 @@ fn read(conn: &Connection, archive: &Recorded, path: &Path) -> rusqlite::Result<
          FROM events e LEFT JOIN campaigns c ON c.ref = e.campaign ORDER BY e.seq",
     )?;
     let (mut rows, mut next) = (entries.query([])?, archive.first);
-    // At peak load most entries are one campaign's.
+    // Usually many adjacent entries belong to one campaign.
     let mut known: (Value, i64) = (Value::Null, 0);
     while let Some(row) = rows.next()? {
         if row.get::<_, i64>(0)? != next {
@@ -141,7 +142,7 @@ fn read(conn: &Connection, archive: &Recorded, path: &Path) -> rusqlite::Result<
         let id: Value = row.get(9)?;
         if known.0 != id || id == Value::Null {
             let mut found = campaign.query([&id])?;
-            // Of a campaign that the ledger does not have: no number that one could have.
+            // A campaign that the ledger lacks gets a number that no campaign can have.
             let number = match found.next()? {
                 Some(found) => found.get(0)?,
                 None => -row.get::<_, i64>(2)?.abs() - 1,
@@ -164,7 +165,7 @@ fn read(conn: &Connection, archive: &Recorded, path: &Path) -> rusqlite::Result<
     Ok(next == archive.last + 1)
 }
 
-/// The SHA-256 digest of a file, in hexadecimal digits.
+/// SHA-256 digest of a file, in hexadecimal digits.
 fn digest(path: &Path) -> io::Result<String> {
     let (mut file, mut hash) = (File::open(path)?, Sha256::new());
     let mut buffer = vec![0; READ_BYTES];

@@ -1,4 +1,4 @@
--- For a ledger alone: the postings that follow from a log, where what they are for leads to them.
+-- For a ledger alone: postings that follow from a log, indexed by their grant, payment or return.
 CREATE TEMP TABLE posted AS
 SELECT p.source, p.seq, p.kind, p.campaign, p.number, p.amount, p.at,
        d.currency AS currency, d.owner AS debtor, d.purpose AS debited, k.owner AS creditor, k.purpose AS credited
@@ -9,7 +9,7 @@ WHERE p.source <> -1;
 
 CREATE INDEX temp.posted_for ON posted (campaign, kind, number);
 
--- Numbers of grants that no repair could name, up to the last one that was granted.
+-- Numbers of grants that no repair could name, up to the last granted number.
 CREATE TEMP TABLE gaps (
     campaign INTEGER NOT NULL,
     number   INTEGER NOT NULL,

@@ -1,12 +1,13 @@
-//! The audit: proves every invariant again from the rows of a ledger file alone.
+//! Audit: proves every invariant again from the rows of a ledger file alone.
 //!
-//! An embedded engine's file has the log, and its tables are compared with it. A ledger alone has no log: there the
-//! tables are compared with each other, and what only a log can prove is reported as not applicable. A ledger in
-//! PostgreSQL or MySQL/MariaDB is copied, row by row, into such a file first.
+//! An embedded engine's file has the log, and its tables are compared with it. A ledger alone has no log. There the
+//! tables are compared with each other, and checks that need a log are reported as not applicable. A ledger in
+//! PostgreSQL or MySQL/MariaDB is first copied, row by row, into such a file.
 //!
-//! Architecture invariant: the audit shares no logic with the engine. What it proves is written in
-//! SQL, one file a check; only the splits are recomputed with `qiang_core::split`, because that is
-//! the promise of commit and reveal. The file is only read, in one transaction.
+//! Architecture invariant: the audit shares no logic with the engine. Its proofs are written in SQL, one file per
+//! check.
+//! Only the splits are recomputed with `qiang_core::split`, because that is the promise of commit and reveal. The file
+//! is only read, in one transaction.
 
 mod archives;
 mod copy;
@@ -33,30 +34,30 @@ pub use self::{
 const PRELUDE: &str = include_str!("prelude.sql");
 const LEDGER_PRELUDE: &str = include_str!("ledger.sql");
 
-/// What a file must have for a check to mean something.
+/// Data that a check needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Needs {
-    /// The ledger's tables.
+    /// Tables of a ledger.
     Ledger,
-    /// A log beside them.
+    /// Tables and a log.
     Log,
-    /// A log of which some is in archives.
+    /// Log with archives.
     Archives,
-    /// The ledger's tables, and nothing that says more.
+    /// Tables of a ledger without a log.
     LedgerOnly,
-    /// The tables of a ledger in a database.
+    /// Tables of a ledger in a database.
     Database,
-    /// An engine beside it.
+    /// Engine that is compared with the ledger.
     Engine,
-    /// The tables of a file.
+    /// Tables of a file.
     File,
 }
 
-/// Why a check that needs a log is not made.
+/// Reason why checks of the log are not applicable to a file.
 const NO_LOG: &str = "this file holds no log";
-/// The same for a database.
+/// Reason why checks of the log are not applicable to a database.
 const NO_LOG_THERE: &str = "the log is in the engine";
-/// The same where archives of the log are missing.
+/// Reason why checks of the log are not applicable without all archives.
 const NOT_WHOLE: &str = "archives of the log are missing: see archives_whole";
 
 macro_rules! sql_checks {
@@ -65,10 +66,10 @@ macro_rules! sql_checks {
     };
 }
 
-/// The checks in SQL. Each file has two statements with an empty line between them: how much was
-/// examined, and what offends, one line of text a row.
+/// Checks in SQL. Each file has two statements with an empty line between them: the number of examined rows, and the
+/// offending rows as one line of text each.
 const SQL_CHECKS: [(Needs, &str, &str); 67] = sql_checks![
-    // the log by itself
+    // the log alone
     Archives "archives_follow",
     Archives "archives_agree",
     Log "log_dense",
@@ -87,7 +88,7 @@ const SQL_CHECKS: [(Needs, &str, &str); 67] = sql_checks![
     Log "order_steps",
     Ledger "terms_sound",
     Ledger "updates_sound",
-    // the ledger's tables, which follow from it
+    // the ledger's tables, which follow from the log
     Log "campaign_counts",
     Ledger "shares_complete",
     Log "share_amounts",
@@ -119,7 +120,7 @@ const SQL_CHECKS: [(Needs, &str, &str); 67] = sql_checks![
     Ledger "idempotency_keys",
     File "lists_whole",
     Ledger "nothing_aside",
-    // a ledger alone: its tables against each other
+    // a ledger alone: its tables compared with each other
     LedgerOnly "positions_known",
     LedgerOnly "parts_whole",
     LedgerOnly "counts_add_up",
@@ -132,10 +133,10 @@ const SQL_CHECKS: [(Needs, &str, &str); 67] = sql_checks![
     LedgerOnly "payments_posted",
     LedgerOnly "refunds_posted",
     LedgerOnly "escrow_left",
-    // what the keys of its tables keep out
+    // rows that the keys of its tables exclude
     LedgerOnly "keys_unique",
     Database "direct_counted",
-    // the ledger against the engine
+    // the ledger compared with the engine
     Engine "engine_positions",
     Engine "engine_counts",
     Engine "engine_stock",
@@ -145,21 +146,21 @@ const SQL_CHECKS: [(Needs, &str, &str); 67] = sql_checks![
 
 /// Page cache for the ledger.
 const CACHE_KIB: i64 = 65_536;
-/// Page cache for the temporary tables; what does not fit goes to a temporary file.
+/// Page cache for the temporary tables. The rest goes to a temporary file.
 const TEMP_CACHE_KIB: i64 = 262_144;
-/// How often the audit starts again because a server began to write to a file that was at rest.
+/// Maximum attempts, because a server may begin to write to an immutable file.
 const ATTEMPTS_MAX: usize = 3;
 
 /// Audits the ledger in the file at `path`.
 ///
 /// # Errors
-/// When the file is not a ledger that can be opened, and when reading it fails.
+/// If the file is not a ledger, cannot be opened or cannot be read.
 pub fn audit(path: &Path) -> anyhow::Result<Report> {
     audit_with(path, None)
 }
 
-/// The same where the archives of the file's log lie in this folder. Otherwise they are looked for beside the file, and
-/// where they were written.
+/// Audits like [`audit`], with the archives of the file's log in this folder. Without a folder they are searched beside
+/// the file, and in the folder to which they were written.
 ///
 /// # Errors
 /// As [`audit`].
@@ -175,8 +176,8 @@ pub fn audit_with(path: &Path, archives: Option<&Path>) -> anyhow::Result<Report
     Err(open::restless(path))
 }
 
-/// Audits the file that an engine in this process has open, beside it. The file is read by SQLite alone: whoever closed
-/// another descriptor of it would end the engine's locks.
+/// Audits a file that an engine in this process has open. Only SQLite reads the file, because closing another
+/// descriptor of it would end the engine's locks.
 ///
 /// # Errors
 /// As [`audit`].
@@ -184,7 +185,7 @@ pub fn audit_served(path: &Path) -> anyhow::Result<Report> {
     audit_served_with(path, None)
 }
 
-/// The same where the archives of the file's log lie in this folder.
+/// Audits like [`audit_served`], with the archives of the file's log in this folder.
 ///
 /// # Errors
 /// As [`audit`].
@@ -197,14 +198,14 @@ pub fn audit_served_with(path: &Path, archives: Option<&Path>) -> anyhow::Result
 /// Audits the ledger in the database at a URL: `postgres://`, `postgresql://`, `mysql://` or `mariadb://`.
 ///
 /// # Errors
-/// When there is no ledger that the audit knows, when reading it fails, and when there is no room for the copy. The
-/// error has no password in it.
+/// If the database has no known ledger, cannot be read, or the disk has no room for the copy. The error does not
+/// contain the password.
 pub async fn audit_ledger(url: &str) -> anyhow::Result<Report> {
     let (ledger, _) = copy::copy(url, None).await?;
     examine_copy(ledger, None).await
 }
 
-/// Where a ledger is that is compared with an engine.
+/// Place of a ledger that is compared with an engine.
 #[derive(Debug, Clone, Copy)]
 pub enum LedgerPlace<'a> {
     /// A ledger alone in a file.
@@ -218,7 +219,7 @@ pub enum LedgerPlace<'a> {
 /// Audits a ledger alone, and compares it with the engine on Redis that it follows from.
 ///
 /// # Errors
-/// As [`audit`] and [`audit_ledger`], when Redis cannot be read, and when settlement does not let the two be compared.
+/// As [`audit`] and [`audit_ledger`]. Also if Redis cannot be read, or settlement prevents a comparison.
 pub async fn audit_beside(ledger: LedgerPlace<'_>, place: &EnginePlace) -> anyhow::Result<Report> {
     let mut reader = engine::Reader::connect(place).await?;
     let is_served = matches!(ledger, LedgerPlace::Served(_));
@@ -235,7 +236,7 @@ pub async fn audit_beside(ledger: LedgerPlace<'_>, place: &EnginePlace) -> anyho
             begin(&ledger.conn)?;
             ensure!(
                 ledger.kind == FileKind::Ledger,
-                "{} is an engine's own file: it has its log in it, and no other engine beside it",
+                "{} is an engine's own file: it has its log in it, and cannot be compared with another engine",
                 ledger.conn.path().unwrap_or_default()
             );
             let state = loop {
@@ -266,7 +267,7 @@ async fn examine_copy(ledger: Ledger, state: Option<engine::State>) -> anyhow::R
     examined.await.context("the checks were interrupted")?
 }
 
-/// From here on the file is read as it is now.
+/// Begins a read transaction with a stable view of the file.
 fn begin(conn: &Connection) -> anyhow::Result<()> {
     conn.execute_batch(&format!(
         "PRAGMA main.cache_size = -{CACHE_KIB}; PRAGMA temp.cache_size = -{TEMP_CACHE_KIB}"
@@ -320,7 +321,7 @@ fn examine(
             let splits = splits::checks(conn, no_log.is_none());
             checks.extend(splits.context("cannot read the splits")?);
         }
-        // Rows that cannot even be brought together, such as sums that leave 64 bits.
+        // The rows cannot be combined, for example because sums overflow 64 bits.
         Err(error) if is_of_rows(&error) => {
             let mut check = Check::new("readable", 0);
             check.offend(format!("the rows cannot be read: {error}"));
@@ -340,13 +341,13 @@ fn examine(
     })
 }
 
-/// How many entries are quarantined, if any.
+/// Numbers of quarantined entries, if there are any.
 fn count_quarantined(conn: &Connection) -> anyhow::Result<Option<QuarantineCount>> {
     let sql =
         "SELECT count(*) - count(waits_for), count(waits_for) FROM set_aside WHERE discard < 2";
     let counted: (i64, i64) = conn
         .query_row(sql, [], |row| row.try_into())
-        .context("cannot count what is quarantined")?;
+        .context("cannot count quarantined entries")?;
     let (refused, waiting) = (counted.0.unsigned_abs(), counted.1.unsigned_abs());
     Ok((refused + waiting > 0).then_some(QuarantineCount { refused, waiting }))
 }
@@ -375,8 +376,8 @@ fn run(conn: &Connection, name: &'static str, sql: &str) -> anyhow::Result<Check
     Ok(check)
 }
 
-/// Whether the rows are at fault (sums that leave 64 bits, a value that is not of its column's
-/// type, a damaged file), and not the machine that reads them.
+/// Whether the rows cause the error (sums that overflow 64 bits, a value of another type than its column, a damaged
+/// file), and not the machine that reads them.
 fn is_of_rows(error: &rusqlite::Error) -> bool {
     use rusqlite::ErrorCode::{
         CannotOpen, DatabaseBusy, DatabaseLocked, DiskFull, OutOfMemory, PermissionDenied,

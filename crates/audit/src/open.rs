@@ -1,14 +1,14 @@
-//! Opening a ledger file without changing it, whether a server runs on it, was killed on it, or
-//! closed it in good order.
+//! Opens a ledger file without changing it, whether a server runs on it, was killed on it, or closed it properly.
 //!
-//! | beside the file | what it means | how it is read |
+//! | beside the file | meaning | access |
 //! |---|---|---|
 //! | a `-wal` with content | a server is running, or was killed | together with the `-wal`, read-only |
-//! | none, or an empty one | all is in the file | as immutable: no lock, no file beside it |
+//! | no `-wal`, or an empty one | everything is in the file | as immutable: no lock, no new file |
 //!
-//! Reading a file in WAL mode in the ordinary way makes a `-wal` and a `-shm` beside it, which a
-//! read-only connection then leaves behind; hence the second row. A server that starts while the
-//! file is read as immutable would pull it from under the reader: that is found out afterwards.
+//! An ordinary read of a file in WAL mode creates a `-wal` and a `-shm`, which a read-only connection leaves. The
+//! second
+//! row avoids that. A server that starts during an immutable read may change the file under the reader. The audit
+//! detects this afterwards.
 
 use std::{
     fs::{File, Metadata},
@@ -23,23 +23,23 @@ use serde::Serialize;
 
 use super::engine;
 
-/// The schema that the audit knows: `user_version` of the file.
+/// Schema version that the audit knows: `user_version` of the file.
 const SCHEMA_VERSION: u32 = 1;
-/// How long to wait for a lock; a server holds one only while it recovers.
+/// Maximum wait for a lock. A server has one only while it recovers.
 const BUSY_MAX: Duration = Duration::from_secs(5);
 
-/// What a file is.
+/// Kind of a ledger file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FileKind {
-    /// An embedded engine's, with its log.
+    /// File of an embedded engine, with its log.
     Engine,
-    /// A ledger alone, whose logs are elsewhere.
+    /// Ledger alone; its logs are elsewhere.
     Ledger,
 }
 
 impl FileKind {
-    /// In words.
+    /// Description of the kind.
     pub(super) fn described(self) -> &'static str {
         match self {
             Self::Engine => {
@@ -50,24 +50,24 @@ impl FileKind {
     }
 }
 
-/// A ledger that is open for reading.
+/// Ledger that is open for reading.
 pub(super) struct Ledger {
     pub(super) conn: Connection,
     pub(super) kind: FileKind,
-    /// The database that the file is a copy of.
+    /// Database of which the file is a copy.
     pub(super) place: Option<String>,
-    /// For a file that is read as immutable: what it looked like before.
+    /// State of an immutable file before the audit.
     rest: Option<Rest>,
 }
 
-/// What a file at rest looked like.
+/// Path and metadata of a file without a writer.
 struct Rest {
     path: PathBuf,
     metadata: Metadata,
 }
 
 impl Ledger {
-    /// The copy of a ledger in a database, as of one moment.
+    /// Copy of a ledger in a database, as of one moment.
     pub(super) fn copied(conn: Connection, place: String) -> Self {
         Self {
             conn,
@@ -77,7 +77,7 @@ impl Ledger {
         }
     }
 
-    /// Whether what was read is what the file held at one moment.
+    /// Whether the audit has read the file as of one moment.
     pub(super) fn held_still(&self) -> bool {
         self.rest.as_ref().is_none_or(Rest::is_undisturbed)
     }
@@ -91,20 +91,20 @@ impl Rest {
     }
 }
 
-/// Opens the file read-only, and makes sure that it is a ledger.
+/// Opens the file read-only, and checks that it is a ledger.
 pub(super) fn open(path: &Path) -> anyhow::Result<Ledger> {
     let path = &real(path);
     let is_at_rest = !has_wal(path);
     open_as(path, is_at_rest)
 }
 
-/// The same for a file that this process has open for writing. It is never at rest, and nobody but SQLite may touch it:
-/// whoever closes another descriptor of it ends the locks that the writer has on it.
+/// Opens a file that this process has open for writing. It is never immutable, and only SQLite may open it: closing
+/// another descriptor of it would end the writer's locks.
 pub(super) fn open_served(path: &Path) -> anyhow::Result<Ledger> {
     open_as(&real(path), false)
 }
 
-/// The path without symlinks: the `-wal` is beside the file, and not beside a symlink to it.
+/// Path without symlinks. The `-wal` is beside the file, and not beside a symlink to it.
 fn real(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
@@ -141,7 +141,7 @@ fn connect(path: &Path, immutable: bool) -> anyhow::Result<Connection> {
     open_read_only(&absolute, immutable).map_err(|error| unreadable(path, error))
 }
 
-/// Opens a file that nobody writes, without making a file beside it.
+/// Opens a file without a writer, and creates no file beside it.
 pub(super) fn at_rest(path: &Path) -> rusqlite::Result<Connection> {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     open_read_only(&absolute, true)
@@ -180,13 +180,13 @@ fn check_schema(path: &Path, conn: &Connection) -> anyhow::Result<()> {
     }
 }
 
-/// What is newest in a file that was not closed stands in its `-wal`: one that lacks it proves nothing.
+/// Checks that an unclosed file has its `-wal`. The newest entries are there, so the file alone proves nothing.
 fn check_complete(path: &Path, conn: &Connection) -> anyhow::Result<()> {
     let mark = conn.query_row("SELECT open_as FROM file_kind", [], |row| row.get(0));
     let mark: Option<String> = mark.map_err(|error| unreadable(path, error))?;
     let is_complete = match mark {
         None => true,
-        // The engine empties the log where it stands while it repairs itself.
+        // The engine empties the `-wal` in place while it repairs itself.
         Some(mark) => !is_in_wal_mode(path)? || (wal(path).exists() && is_of(&mark, path)?),
     };
     ensure!(
@@ -198,7 +198,7 @@ fn check_complete(path: &Path, conn: &Connection) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether the file says of itself that it is written by way of a log; copies that SQLite makes of it do not.
+/// Whether the header marks the file as written through a `-wal`. SQLite's copies do not have this mark.
 fn is_in_wal_mode(path: &Path) -> anyhow::Result<bool> {
     let mut header = [0; 20];
     let read = File::open(path).and_then(|mut file| file.read_exact(&mut header));
@@ -206,8 +206,8 @@ fn is_in_wal_mode(path: &Path) -> anyhow::Result<bool> {
     Ok(header[18] == 2)
 }
 
-/// Whether a writer made the mark in this file with this log, and not in a copy or under another name. Marks of earlier
-/// versions do not name the log.
+/// Whether the mark was made in this file with this `-wal`, and not in a copy or under another name. Marks of earlier
+/// versions do not name the `-wal`.
 fn is_of(mark: &str, path: &Path) -> anyhow::Result<bool> {
     let (data, wal) = (identity(path)?, identity(&wal(path))?);
     Ok(mark == data || mark.starts_with(&format!("{data}:{wal}:")))
@@ -235,7 +235,7 @@ fn kind(path: &Path, conn: &Connection) -> anyhow::Result<FileKind> {
     }
 }
 
-/// What a ledger says before an engine beside it is read.
+/// Ledger data that is read before an engine is compared with it.
 pub(super) fn known(conn: &Connection) -> rusqlite::Result<engine::Known> {
     let mut settled = conn.prepare("SELECT partition, max(seq) FROM settled GROUP BY partition")?;
     let settled = settled.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
@@ -246,10 +246,10 @@ pub(super) fn known(conn: &Connection) -> rusqlite::Result<engine::Known> {
     Ok(engine::Known { settled, campaigns })
 }
 
-/// A file that did not hold still while it was read.
+/// Error for a file that changed during each attempt.
 pub(super) fn restless(path: &Path) -> anyhow::Error {
     let path = path.display();
-    anyhow!("{path} kept being taken up by a server while it was read; run the audit again")
+    anyhow!("{path} changed while it was read, because a server opened it; run the audit again")
 }
 
 fn not_a_ledger(path: &Path) -> String {
@@ -263,7 +263,7 @@ fn unreadable(path: &Path, error: impl std::error::Error + Send + Sync + 'static
     anyhow::Error::new(error).context(text)
 }
 
-/// Whether something stands in a write-ahead log beside the file.
+/// Whether the file has a `-wal` with content.
 fn has_wal(path: &Path) -> bool {
     wal(path).metadata().is_ok_and(|wal| wal.len() > 0)
 }
@@ -274,7 +274,7 @@ fn wal(path: &Path) -> PathBuf {
     PathBuf::from(wal)
 }
 
-/// The path as it stands in a URI.
+/// Path as part of a URI.
 fn escaped(path: &Path) -> String {
     let mut uri = String::new();
     for byte in path.as_os_str().as_encoded_bytes() {

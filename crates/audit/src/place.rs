@@ -1,34 +1,34 @@
-//! Where the engine is that a ledger is held against.
+//! Address of the engine with which a ledger is compared.
 
 use redis::{ConnectionInfo, IntoConnectionInfo as _};
 
-/// An engine on Redis.
+/// Address of an engine on Redis.
 #[derive(Clone)]
 pub struct EnginePlace {
-    /// The server, the Sentinels, or some nodes of the Cluster; the first that answers is used.
+    /// URLs of the server, the Sentinels, or some nodes of the Cluster. The first one that answers is used.
     pub urls: Vec<String>,
-    /// What is at those URLs.
+    /// Kind of servers at the URLs.
     pub topology: Topology,
-    /// The user to log in as, where a URL names none.
+    /// User for URLs without one.
     pub username: Option<String>,
-    /// The password, where a URL has none.
+    /// Password for URLs without one.
     pub password: Option<String>,
-    /// The database; 0 leaves it to the URL.
+    /// Database; 0 uses the database of the URL.
     pub database: i64,
-    /// What the engine's keys begin with.
+    /// Prefix of the engine's keys.
     pub prefix: String,
-    /// How many partitions it has; none to ask it.
+    /// Number of partitions; `None` to read it from the engine.
     pub partitions: Option<u16>,
 }
 
-/// What is at the URLs of an [`EnginePlace`].
+/// Kind of servers at the URLs of an [`EnginePlace`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Topology {
     /// One server.
     Standalone,
     /// Sentinels that watch a primary.
     Sentinel {
-        /// The name that they know it by.
+        /// Name of the primary at the Sentinels.
         master: String,
     },
     /// Nodes of a Redis Cluster.
@@ -36,7 +36,7 @@ pub enum Topology {
 }
 
 impl EnginePlace {
-    /// The URLs, read one after the other.
+    /// Parses the URLs in order.
     pub(crate) fn seeds(&self) -> impl Iterator<Item = anyhow::Result<ConnectionInfo>> {
         let read = |url: &String| {
             url.as_str().into_connection_info().map_err(|_| {
@@ -48,7 +48,7 @@ impl EnginePlace {
         self.urls.iter().map(read)
     }
 
-    /// How to log in at its servers: what a URL does not say of user, password and database is added.
+    /// Connection settings for its servers: the URL's ones, completed by the configured user, password and database.
     pub(crate) fn login(&self, seed: &ConnectionInfo) -> ConnectionInfo {
         let mut settings = seed.redis_settings().clone();
         if let Some(username) = &self.username

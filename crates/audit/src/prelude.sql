@@ -1,8 +1,8 @@
--- What several checks need, made once from the rows, in temporary tables: nothing is written to the file.
+-- Temporary tables for several checks, built once from the rows. Nothing is written to the file.
 
--- Quarantined entries, with the fields of their text: `seq at campaign event …`. Fields end at the next space. They are
--- not settled, though the position is past them. From 2 on `discard` says that an entry is discarded: it is never
--- settled, and nobody waits for it.
+-- Quarantined entries, with the fields of their text: `seq at campaign event …`. Fields end at the next space. The
+-- entries are not settled, although the position is past them. `discard` is at least 2 for a discarded entry, which is
+-- never settled and blocks no other entry.
 CREATE TEMP TABLE aside AS
 WITH events AS (
     SELECT *, substr(entry, instr(entry, campaign) + length(campaign) + 1) AS told FROM set_aside
@@ -16,20 +16,20 @@ WITH events AS (
     SELECT *, substr(behind_number, instr(behind_number || ' ', ' ') + 1) AS behind_user FROM users
 )
 SELECT partition, seq, campaign, nullif(told, '') AS told, nullif(kind, '') AS kind,
-       -- Of the grant or the order; closed: units returned.
+       -- Number of the grant or order; for a close, returned units.
        CASE WHEN fields <> '' AND kind <> 'opened' AND kind NOT LIKE 'transfer%'
                  AND kind NOT IN ('stock_changed', 'terms_changed')
             THEN CAST(fields AS INTEGER)
        END AS number,
        CASE kind WHEN 'granted' THEN CAST(behind_user AS INTEGER)
                  WHEN 'stock_changed' THEN CAST(fields AS INTEGER)
-                 -- Of a part: `number quantity key`.
+                 -- Partial return: `number quantity key`.
                  WHEN 'returned' THEN nullif(CAST(behind_number AS INTEGER), 0)
        END AS quantity,
        CASE kind WHEN 'granted' THEN substr(behind_number, 1, instr(behind_number || ' ', ' ') - 1) END AS user,
        CASE kind WHEN 'granted' THEN CAST(substr(behind_user, instr(behind_user || ' ', ' ') + 1) AS INTEGER)
        END AS amount,
-       -- Of a payment that was not the order's price: `number payment amount currency`.
+       -- Payment that was not the order's price: `number payment amount currency`.
        CASE WHEN kind IN ('paid', 'reinstated', 'refund_due') AND instr(behind_number, ' ') > 0
             THEN CAST(behind_user AS INTEGER)
        END AS other_amount,
@@ -41,9 +41,8 @@ FROM units;
 
 CREATE INDEX temp.aside_of ON aside (campaign, kind, number);
 
--- What arrived for orders that are discarded, each payment once: it is owed to the buyer, in the currency in which it
--- arrived. An order that a repair has
--- made anew, and that was discarded again, has nothing of its own.
+-- Payments for discarded orders, each once. Their refunds are due to the buyer, in the currency of the payment. If a
+-- repair recreated an order and it was discarded again, the second one has no payments here.
 CREATE TEMP TABLE owed AS
 SELECT s.partition, s.seq, s.campaign, s.number, g.user, coalesce(s.other_amount, g.amount) AS amount,
        coalesce(s.other_currency, c.currency) AS currency
@@ -55,8 +54,8 @@ WHERE s.kind IN ('paid', 'reinstated', 'refund_due') AND s.discard >= 2
 GROUP BY s.partition, s.seq
 HAVING count(*) = 1 AND coalesce(s.other_amount, g.amount) > 0;
 
--- Orders of which units were returned: what paid each, and the part of it that is owed for the units that returns of
--- parts have returned, rounded down. Divided first, so that no product leaves 64 bits.
+-- Orders with returned units: the amount that paid each, and the refund due for partial returns, rounded down. The
+-- division comes first, so no product overflows 64 bits.
 CREATE TEMP TABLE returned AS
 SELECT campaign, number, user, currency, state, updated_at, paid,
        paid / quantity * returned_in_parts + paid % quantity * returned_in_parts / quantity AS owed_in_parts
@@ -69,7 +68,7 @@ FROM (
     WHERE o.state = 'returned' OR o.returned_in_parts <> 0
 );
 
--- What the buyers of orders are owed, each order once per currency, and what of it was paid back.
+-- Refunds due per order and currency, and the refunded part.
 CREATE TEMP TABLE owed_for AS
 SELECT campaign, number, user, currency, sum(due) AS due, sum(refunded) AS refunded
 FROM (
@@ -79,8 +78,7 @@ FROM (
     JOIN campaigns c ON c.ref = o.campaign
     WHERE p.outcome = 'refund_due'
     UNION ALL
-    -- What paid an order is owed back once the order is returned, and before that the part of it for the units that
-    -- were returned.
+    -- Once the order is returned, the whole payment is due. Before that, the returned units' part is due.
     SELECT campaign, number, user, currency,
            CASE state WHEN 'returned' THEN paid ELSE owed_in_parts END, 0
     FROM temp.returned
@@ -99,7 +97,7 @@ GROUP BY campaign, number, user, currency;
 
 CREATE INDEX temp.owed_to ON owed_for (user, currency);
 
--- Every grant, where its number leads to it.
+-- Grants by number.
 CREATE TEMP TABLE grants (
     campaign INTEGER NOT NULL,
     number   INTEGER NOT NULL,
@@ -120,8 +118,8 @@ FROM events
 WHERE kind = 1
 ORDER BY campaign, number, seq;
 
--- Returns: the units of each, and the units that earlier partial returns had returned. A return without a quantity
--- takes all units that are left.
+-- Returns: the units of each, and the units of earlier partial returns. A return without a quantity takes all remaining
+-- units.
 CREATE TEMP TABLE given (
     seq    INTEGER PRIMARY KEY,
     units  INTEGER,
@@ -141,14 +139,14 @@ FROM (
 LEFT JOIN temp.grants g ON g.campaign = e.campaign AND g.number = e.number
 GROUP BY e.seq;
 
--- The log campaign by campaign, each entry with what it does to the units that users have.
+-- The log per campaign, each entry with its change of the users' units.
 CREATE TEMP TABLE log (
     campaign INTEGER NOT NULL,
     seq      INTEGER NOT NULL,
     at       INTEGER NOT NULL,
-    kind     TEXT,     -- null: not a kind that there is
+    kind     TEXT,     -- null: unknown kind
     number   INTEGER,
-    user     TEXT,     -- of the grant, in all entries of an order
+    user     TEXT,     -- user of the grant, in all entries of an order
     quantity INTEGER,
     amount   INTEGER,
     note     TEXT,
@@ -177,7 +175,7 @@ LEFT JOIN temp.grants g ON (e.kind BETWEEN 2 AND 6 OR e.kind = 16) AND g.campaig
 LEFT JOIN temp.given r ON e.kind = 16 AND r.seq = e.seq
 ORDER BY e.campaign, e.seq;
 
--- What happened to orders after they were granted, order by order.
+-- Steps of orders after their grants, per order.
 CREATE TEMP TABLE steps (
     campaign INTEGER NOT NULL,
     number   INTEGER NOT NULL,
@@ -186,13 +184,13 @@ CREATE TEMP TABLE steps (
     kind     TEXT    NOT NULL,
     payment  TEXT,
     user     TEXT,
-    amount   INTEGER, -- the price, or what arrived where that is not the price; of a return what it owes
-    currency TEXT,    -- of what arrived where that is not the price
+    amount   INTEGER, -- the price, or other received money; for a return, the refund due
+    currency TEXT,    -- of other received money
     settled  INTEGER NOT NULL,
-    key      TEXT,    -- of a return of a part
+    key      TEXT,    -- of a partial return
     units    INTEGER, -- of a return
-    left     INTEGER, -- of a return: units of the order that are left after it
-    accepted INTEGER NOT NULL DEFAULT 0, -- 1 if it is a payment of other money that the sale's policy accepts
+    left     INTEGER, -- of a return: units that the order keeps after it
+    accepted INTEGER NOT NULL DEFAULT 0, -- 1 for a payment in other money that the sale's policy accepts
     PRIMARY KEY (campaign, number, seq)
 ) WITHOUT ROWID;
 
@@ -228,7 +226,8 @@ SET amount = coalesce((SELECT p.amount FROM temp.steps p
                        ORDER BY p.seq DESC LIMIT 1), s.amount)
 WHERE s.kind = 'returned';
 
--- A return owes what its units add to what all returns so far owe: their part of what paid the order, rounded down.
+-- A return adds to the refund due the increase that its units cause: the returned units' part of the payment, rounded
+-- down.
 UPDATE temp.steps AS s
 SET units = r.units, left = r.whole - r.before - r.units,
     amount = s.amount / r.whole * (r.before + r.units) + s.amount % r.whole * (r.before + r.units) / r.whole
@@ -236,7 +235,7 @@ SET units = r.units, left = r.whole - r.before - r.units,
 FROM temp.given r
 WHERE s.kind = 'returned' AND r.seq = s.seq AND r.whole > 0;
 
--- The stretches of the log in which a campaign stood in one phase: after `since`, before `until`.
+-- Ranges of the log in which a campaign had one phase: after `since`, before `until`.
 CREATE TEMP TABLE phases AS
 SELECT campaign, seq AS since, kind AS phase, settled,
        lag(kind) OVER (PARTITION BY campaign ORDER BY seq) AS before,
@@ -246,9 +245,8 @@ WHERE kind IN ('opened', 'paused', 'resumed', 'ended', 'closed');
 
 CREATE INDEX temp.phases_of ON phases (campaign, since);
 
--- The stretches of the log in which a campaign had one set of terms: after `since`, before `until`. Of a packet, and of
--- a sale whose terms never changed, there is one. The note of an entry is the revision, the start, the end
--- and the admission.
+-- Ranges of the log in which a campaign had one set of terms: after `since`, before `until`. A packet has one range,
+-- and so has a sale with unchanged terms. The note of an entry is the revision, the start, the end and the admission.
 CREATE TEMP TABLE terms AS
 WITH changes AS (
     SELECT campaign, seq, substr(note, instr(note, ' ') + 1) AS window, quantity, amount
@@ -271,21 +269,21 @@ FROM stretches;
 
 CREATE INDEX temp.terms_of ON terms (campaign, since);
 
--- What the log says of each campaign, in sum: all of it, and the part that is settled.
+-- Sums of the log per campaign: of the whole log, and of its settled part.
 CREATE TEMP TABLE tallies AS
 SELECT c.ref AS campaign,
        count(l.seq) FILTER (WHERE l.kind = 'granted') AS grants,
-       coalesce(sum(l.units), 0) AS units,  -- that users have
+       coalesce(sum(l.units), 0) AS units,  -- of users
        coalesce(sum(l.units) FILTER (WHERE l.seq < p.since), 0) AS units_at_close,
        count(l.seq) FILTER (WHERE l.kind = 'closed') AS closes,
-       -- The supply at the creation: the row has it as settled. And what all of the log has added.
+       -- Supply at the creation: the row has the settled supply.
        c.supply - coalesce(sum(l.amount) FILTER (WHERE l.settled AND l.kind = 'stock_changed'), 0) AS first_supply,
        coalesce(sum(l.amount) FILTER (WHERE l.kind = 'stock_changed'), 0) AS added,
        coalesce(sum(l.quantity) FILTER (WHERE l.kind = 'closed'), 0) AS closed_units,
        coalesce(sum(l.amount) FILTER (WHERE l.kind = 'closed'), 0) AS closed_amount,
        coalesce(sum(l.amount) FILTER (WHERE l.kind = 'granted' AND c.kind = 'red_packet'), 0) AS claimed,
        coalesce(sum(l.units) FILTER (WHERE l.settled), 0) AS settled_units,
-       -- Given back by the close, and by orders after it, those that are discarded included.
+       -- Units returned by the close, and by orders after it, including discarded ones.
        coalesce(sum(l.quantity) FILTER (WHERE l.settled AND l.kind = 'closed'), 0)
            - coalesce(sum(l.units) FILTER (WHERE (l.settled OR l.discarded) AND l.units < 0 AND l.seq > p.since), 0)
            AS settled_returned,
@@ -301,7 +299,7 @@ GROUP BY c.ref;
 
 CREATE INDEX temp.tallies_of ON tallies (campaign);
 
--- How much there is to examine.
+-- Numbers of rows to examine.
 CREATE TEMP TABLE totals AS
 SELECT (SELECT count(*) FROM events)                                    AS entries,
        (SELECT count(*) FROM temp.grants)                               AS grants,

@@ -1,4 +1,4 @@
-//! What an audit found.
+//! Report of an audit.
 
 use std::fmt;
 
@@ -6,53 +6,53 @@ use serde::Serialize;
 
 use super::FileKind;
 
-/// Offending rows that a check lists; more are only counted.
+/// Maximum offending rows that a check lists. Further ones are only counted.
 const OFFENDING_MAX: usize = 20;
 
-/// What an audit found.
+/// Result of an audit.
 #[derive(Debug, Serialize)]
 pub struct Report {
-    /// Whether every check holds that is applicable.
+    /// Whether every applicable check holds.
     pub ok: bool,
-    /// What kind of file it is.
+    /// Kind of the file.
     pub kind: FileKind,
-    /// The database that a ledger is in, without its password; none for a file.
+    /// Database of the ledger, without its password; `None` for a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub database: Option<String>,
-    /// Entries in the engine's log that are not settled yet; none where no engine was looked at.
+    /// Unsettled entries in the engine's log; `None` if no engine was compared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub in_flight: Option<u64>,
-    /// Entries that are quarantined; none where nothing is.
+    /// Quarantined entries; `None` if there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub set_aside: Option<QuarantineCount>,
-    /// All checks, in the order in which they were made.
+    /// All checks, in the order of their execution.
     pub checks: Vec<Check>,
 }
 
-/// How many entries are quarantined.
+/// Numbers of quarantined entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct QuarantineCount {
-    /// Those that the ledger refused.
+    /// Entries that the ledger refused.
     pub refused: u64,
-    /// Those that wait for them.
+    /// Entries that wait for them.
     pub waiting: u64,
 }
 
-/// What one check found.
+/// Result of one check.
 #[derive(Debug, Serialize)]
 pub struct Check {
-    /// Its name: that of its file.
+    /// Name of the check and of its file.
     pub name: &'static str,
-    /// Whether nothing offends; null for a check that cannot be made of such a file.
+    /// Whether no row offends; null for a check that is not applicable.
     pub ok: Option<bool>,
-    /// Why it cannot be made.
+    /// Reason why it is not applicable.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_applicable: Option<&'static str>,
-    /// How many rows it looked at.
+    /// Number of examined rows.
     pub examined: u64,
-    /// What offends, a line each: the first of them.
+    /// First offending rows, one line each.
     pub offending: Vec<String>,
-    /// How many offend.
+    /// Number of offending rows.
     pub offending_total: u64,
 }
 
@@ -68,7 +68,7 @@ impl Check {
         }
     }
 
-    /// A check that such a file has nothing for.
+    /// Creates a check that is not applicable to such a file.
     pub(super) fn not_applicable(name: &'static str, why: &'static str) -> Self {
         Self {
             ok: None,
@@ -77,7 +77,7 @@ impl Check {
         }
     }
 
-    /// Whether something offends.
+    /// Whether a row offends.
     pub fn is_broken(&self) -> bool {
         self.ok == Some(false)
     }
@@ -96,7 +96,7 @@ impl Check {
 }
 
 impl Report {
-    /// What was audited, in words.
+    /// Description of the audited ledger.
     pub fn subject(&self) -> String {
         match &self.database {
             Some(place) => format!("a ledger, as of one moment: {place}"),

@@ -1,4 +1,4 @@
-//! The proof behind commit and reveal: commitments and amounts recomputed from the seeds.
+//! Proof of commit and reveal: recomputes commitments and amounts from the seeds.
 
 use qiang_core::{
     id::CampaignId,
@@ -12,10 +12,10 @@ use rusqlite::{Connection, Row};
 
 use super::{is_of_rows, report::Check};
 
-/// How many checks there are here.
+/// Number of checks in this file.
 pub(super) const CHECKS: usize = 3;
 
-/// A red packet as its row has it.
+/// Red packet, from its row.
 struct Packet {
     row: i64,
     parts: u16,
@@ -32,8 +32,7 @@ impl Packet {
     }
 }
 
-/// What is published before a packet opens binds its split; its shares, or the amounts of its
-/// grants, follow from the seed.
+/// Checks that each published commitment binds the packet's split, and that the shares or grants follow from the seed.
 pub(super) fn checks(conn: &Connection, has_log: bool) -> rusqlite::Result<[Check; CHECKS]> {
     let mut packets = Vec::new();
     let mut statement = conn.prepare(
@@ -49,7 +48,7 @@ pub(super) fn checks(conn: &Connection, has_log: bool) -> rusqlite::Result<[Chec
             packets.push(packet);
         } else {
             let row: i64 = row.get("ref")?;
-            commitments.offend(format!("campaign #{row}: its split is not one that can be"));
+            commitments.offend(format!("campaign #{row}: its split is impossible"));
         }
     }
 
@@ -66,7 +65,7 @@ pub(super) fn checks(conn: &Connection, has_log: bool) -> rusqlite::Result<[Chec
     let mut draws = Check::new("draws_recomputed", 0);
     for packet in &packets {
         let (check, recomputed) = match packet.split.rule() {
-            // What the parts of a spread packet drew from is between them: they may have passed money on.
+            // Parts of a spread packet may have moved money, so their draws cannot be recomputed.
             SplitRule::Lazy { .. } if packet.parts > 1 => (&mut draws, Ok(())),
             SplitRule::Lazy { min } => {
                 let recomputed = recompute_draws(conn, has_log, packet, min, &mut draws);
@@ -90,7 +89,7 @@ pub(super) fn checks(conn: &Connection, has_log: bool) -> rusqlite::Result<[Chec
     Ok([commitments, shares, draws])
 }
 
-/// The packet, if its row is one that can be.
+/// The packet, if its row is valid.
 fn packet(row: &Row<'_>) -> Option<Packet> {
     let (min, max) = (row.get("split_min").ok(), row.get("split_max").ok());
     let rule = match row.get::<_, String>("split_rule").ok()?.as_str() {
@@ -109,7 +108,7 @@ fn packet(row: &Row<'_>) -> Option<Packet> {
     let seed = Seed::from_bytes(row.get("seed").ok()?);
     let (secret, entropy): (Option<[u8; 32]>, Option<[u8; 32]>) =
         (row.get("secret").ok()?, row.get("entropy").ok()?);
-    // A seed that service and sender made is made of what they added.
+    // A seed of service and sender must follow from both contributions.
     let is_made = match (secret, entropy) {
         (None, None) => true,
         (Some(secret), Some(entropy)) => {
@@ -132,7 +131,7 @@ fn packet(row: &Row<'_>) -> Option<Packet> {
     })
 }
 
-/// The amounts made with the packet are those that the seed gives.
+/// Checks that the amounts made with the packet follow from the seed.
 fn recompute_shares(conn: &Connection, packet: &Packet, check: &mut Check) -> rusqlite::Result<()> {
     let expected = packet.split.shares(&packet.seed);
     let mut statement = conn
@@ -154,7 +153,7 @@ fn recompute_shares(conn: &Connection, packet: &Packet, check: &mut Check) -> ru
     Ok(())
 }
 
-/// The amounts drawn at the claims are those that the seed gives, each from what was then left.
+/// Checks that the amounts drawn at the claims follow from the seed, each from the remainder at that time.
 fn recompute_draws(
     conn: &Connection,
     has_log: bool,
@@ -162,7 +161,7 @@ fn recompute_draws(
     min: i64,
     check: &mut Check,
 ) -> rusqlite::Result<()> {
-    // What a repair withholds is not drawn from, and nobody knows between which draws it was withheld.
+    // Withheld money is not drawn from, and no record says between which draws it was withheld.
     let mut withheld =
         conn.prepare_cached("SELECT 1 FROM withheld WHERE campaign = ?1 AND units > 0")?;
     if withheld.exists([packet.row])? {
@@ -174,7 +173,7 @@ fn recompute_draws(
         true => {
             "SELECT number, amount FROM temp.log WHERE campaign = ?1 AND kind = 'granted' ORDER BY seq"
         }
-        // Without a log, the numbers tell the order.
+        // Without a log, the numbers give the order.
         false => {
             "SELECT number, amount FROM shares WHERE campaign = ?1 AND user IS NOT NULL ORDER BY number"
         }

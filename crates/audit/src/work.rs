@@ -1,4 +1,4 @@
-//! How the work of the checks grows.
+//! Tests how the work of the checks grows with the number of campaigns.
 
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
@@ -21,7 +21,7 @@ use rusqlite::{Batch, StatementStatus, fallible_iterator::FallibleIterator as _}
 
 use super::*;
 
-/// So many packets and sales, with what can happen to them.
+/// Creates a file with this number of packets and sales, and with all kinds of steps.
 async fn fill(path: &Path, campaigns: u64) {
     let engine = Embedded::open(path, ManualClock::new(OPENS)).unwrap();
     let fund = |n: u64| {
@@ -45,7 +45,7 @@ async fn fill(path: &Path, campaigns: u64) {
     engine.close();
 }
 
-/// Two users claim; an order is paid, twice, and one is cancelled.
+/// Two users claim. One order is paid twice, and the other is cancelled.
 async fn live(engine: &Embedded, setup: Setup) {
     let (campaign, is_sale) = (
         Target::of(&setup),
@@ -75,7 +75,7 @@ async fn live(engine: &Embedded, setup: Setup) {
     }
 }
 
-/// The steps that SQLite takes for each check, and for what they need, on a file with so many campaigns.
+/// SQLite's steps for each check and for the preludes, on a file with this number of campaigns.
 fn steps(campaigns: u64) -> BTreeMap<String, i64> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("qiang.db");
@@ -95,8 +95,8 @@ fn steps(campaigns: u64) -> BTreeMap<String, i64> {
                 found += 1;
             }
             drop(rows);
-            // The second statement of a check says what offends. This is no ledger alone, so that what is proved of
-            // those means nothing here; it takes its steps all the same.
+            // The second statement of a check returns offending rows. Checks for a ledger alone may return rows here,
+            // because this file has a log. Their steps are counted anyway.
             assert!(n == 0 || found == 0 || needs == Needs::LedgerOnly, "{name}");
             let taken = statement.get_status(StatementStatus::VmStep);
             steps.insert(format!("{name}, statement {n}"), taken.into());
@@ -109,7 +109,7 @@ fn steps(campaigns: u64) -> BTreeMap<String, i64> {
         LEDGER_PRELUDE,
     );
     for (needs, name, sql) in SQL_CHECKS {
-        // The others need more than this file has.
+        // The other checks need more than this file has.
         if matches!(
             needs,
             Needs::Ledger | Needs::Log | Needs::LedgerOnly | Needs::File
@@ -120,7 +120,7 @@ fn steps(campaigns: u64) -> BTreeMap<String, i64> {
     steps
 }
 
-/// Four times as many campaigns take about four times as many steps, and not sixteen times: an audit of a million ends.
+/// Four times as many campaigns take about four times as many steps, not sixteen times. So an audit of a million ends.
 #[test]
 fn the_work_of_a_check_grows_with_what_there_is() {
     let (few, many) = (steps(60), steps(240));

@@ -1,4 +1,4 @@
-//! Has old entries of a log go into archives.
+//! Moves old entries of a log into archives.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,7 +9,7 @@ use qiang_core::{
 
 use crate::host::{Next, Reconciler, Schedule, Stuck};
 
-/// How often it is looked for months that are over.
+/// Interval between two looks for completed months.
 const LOOK_EVERY: Duration = Duration::from_secs(3_600);
 const DAY_MS: i64 = 86_400_000;
 
@@ -21,10 +21,10 @@ pub struct LogArchiver {
 }
 
 impl LogArchiver {
-    /// When it looks for months.
+    /// Schedule of its runs.
     pub const SCHEDULE: Schedule = Schedule::every(LOOK_EVERY);
 
-    /// Archives months of this log that have been over for so many days.
+    /// Creates an archiver for months of this log that ended at least `after_days` days ago.
     #[must_use]
     pub fn new(log: Arc<dyn ArchiveLog>, clock: Arc<dyn Clock>, after_days: u32) -> Self {
         Self {

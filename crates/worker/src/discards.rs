@@ -1,10 +1,10 @@
-//! Discards: a grant that the ledger refused is taken back, and its units are sold again.
+//! Discards grants that the ledger refused, and restocks their units.
 //!
-//! The ledger says which ones: an operator asked for it, and that is written down first. The engine gives the units
-//! back as it does for any order: one that is held is cancelled, a paid one is returned, and one that has given its
-//! units back is left alone. That step is an entry of the log, and goes into quarantine behind the grant. Then the
-//! ledger takes both out of the way together, and what waited for them is settled. Each step may be repeated, and the
-//! next run goes on where one was broken off.
+//! An operator requests each discard, and the ledger records the request first. The engine then restocks the units as
+//! for any order: it cancels a held order, returns a paid one, and leaves an order alone that was already undone. That
+//! step is an entry of the log, and enters quarantine after the grant. Then the ledger marks both as discarded in one
+//! transaction, and the entries that waited for them are settled. Each step may be repeated, and the next run resumes
+//! an interrupted discard.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,70 +18,70 @@ use qiang_core::{
 
 use crate::host::{Next, Reconciler, Schedule, Stuck};
 
-/// How often discards are looked for.
+/// Interval between two looks for discards.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// Discards of one run.
+/// Maximum discards per run.
 const DISCARDS_MAX: u32 = 256;
-/// Entries that are read at a time.
+/// Maximum entries per page.
 const PAGE_MAX: u32 = 500;
 
-/// Why a grant is not discarded yet.
+/// Reason why a grant is not discarded yet.
 #[derive(Debug, thiserror::Error)]
 pub enum DiscardError {
     /// The ledger did not answer, or refused.
-    #[error("the ledger does not discard what was refused: {0}")]
+    #[error("the ledger cannot discard a grant: {0}")]
     Ledger(#[from] LedgerError),
-    /// The engine did not give the units back.
-    #[error("entry {seq} of partition {}: the units are not back: {error}", partition.0)]
+    /// The engine did not restock the units.
+    #[error("cannot restock entry {seq} of partition {}: {error}", partition.0)]
     Engine {
         /// The partition.
         partition: PartitionId,
-        /// The grant's place.
+        /// Position of the grant.
         seq: Seq,
-        /// What the engine said.
+        /// Error of the engine.
         error: EngineError,
     },
-    /// The engine has no such order, or has it for somebody else.
+    /// The engine has no such order, or has it for another user.
     #[error(
-        "entry {seq} of partition {}: the engine does not have the order: see `qiang reconcile`", partition.0
+        "cannot discard entry {seq} of partition {}: the engine lacks the order, run qiang reconcile", partition.0
     )]
     NoOrder {
         /// The partition.
         partition: PartitionId,
-        /// The grant's place.
+        /// Position of the grant.
         seq: Seq,
     },
 }
 
-/// Discards grants, in an engine and its ledger.
+/// Discards grants in an engine and its ledger.
 pub struct Discarder {
     ledger: Arc<dyn Ledger>,
     engine: Arc<dyn Engine>,
 }
 
 impl Discarder {
-    /// When it looks for discards.
+    /// Schedule of its runs.
     pub const SCHEDULE: Schedule = Schedule::every(LOOK_EVERY);
 
-    /// Discards what this ledger is asked to, in this engine.
+    /// Creates a discarder for the requests in this ledger and the grants of this engine.
     #[must_use]
     pub fn new(ledger: Arc<dyn Ledger>, engine: Arc<dyn Engine>) -> Self {
         Self { ledger, engine }
     }
 
-    /// Grants that are to be discarded, at most so many as a run discards.
+    /// Grants that must be discarded, up to the limit of one run.
     ///
     /// # Errors
-    /// When the ledger does not answer.
+    /// If the ledger does not answer.
     pub async fn found(&self) -> Result<Vec<Discard>, DiscardError> {
         Ok(self.ledger.discards(DISCARDS_MAX).await?)
     }
 
-    /// Discards every grant as far as it can be, and returns how many there were, and how many are done. One whose last
-    /// step is not settled yet is left for the next run.
+    /// Advances every discard as far as possible. Returns the number of discards and the number of completed ones. The
+    /// next run completes discards whose last step is not settled yet.
     ///
     /// # Errors
-    /// When the ledger does not answer, or the first grant that cannot be discarded; the others are.
+    /// If the ledger does not answer, or the first grant that cannot be discarded. The others are still discarded.
     pub async fn discard_all(&self) -> Result<(usize, usize), DiscardError> {
         let (found, mut done, mut failed) = (self.found().await?, 0, None);
         for discard in &found {
@@ -95,7 +95,7 @@ impl Discarder {
         failed.map_or(Ok((found.len(), done)), Err)
     }
 
-    /// Discards a grant; false while the ledger does not have the step by which the units came back.
+    /// Discards a grant. Returns false while the ledger does not have the step that restocked the units.
     async fn discard(&self, discard: &Discard) -> Result<bool, DiscardError> {
         let (partition, seq) = (discard.partition, discard.entry.seq);
         self.give_back(discard).await?;
@@ -104,11 +104,11 @@ impl Discarder {
         }
         self.redrive(partition, discard.entry.campaign).await?;
         self.ledger.end_discard(partition, seq).await?;
-        tracing::warn!(partition = partition.0, seq, "a refused grant is discarded");
+        tracing::warn!(partition = partition.0, seq, "refused grant discarded");
         Ok(true)
     }
 
-    /// Has the engine take the units back, if the order has them.
+    /// Makes the engine restock the units, if the order still has them.
     async fn give_back(&self, discard: &Discard) -> Result<(), DiscardError> {
         let (partition, seq) = (discard.partition, discard.entry.seq);
         let no_order = DiscardError::NoOrder { partition, seq };
@@ -129,13 +129,13 @@ impl Discarder {
             OrderState::Cancelled | OrderState::Expired | OrderState::Returned => return Ok(()),
         };
         match self.engine.submit(step).await {
-            // It was paid or has expired meanwhile: the next run sees what it is.
+            // It was paid or has expired during this call. The next run reads its new state.
             Ok(_) | Err(EngineError::Refused(Refusal::Order(_))) => Ok(()),
             Err(error) => Err(failed(error)),
         }
     }
 
-    /// Where an order stands in the engine, if that has it for this user.
+    /// State of an order in the engine, if the engine has it for this user.
     async fn state(&self, id: OrderId, user: &UserId) -> Result<Option<OrderState>, EngineError> {
         let view = self.engine.order(id).await?;
         let view = view.filter(|view| view.user == *user);
@@ -144,8 +144,8 @@ impl Discarder {
             .map(|order| order.state))
     }
 
-    /// Settles what of a campaign is in quarantine because it waited. What is refused, or waits for another entry,
-    /// stays.
+    /// Settles the campaign's entries that are in quarantine because they waited. Entries that are refused, or wait for
+    /// another entry, stay.
     async fn redrive(&self, partition: PartitionId, id: CampaignId) -> Result<(), LedgerError> {
         let mut after = partition
             .0

@@ -1,8 +1,8 @@
 //! Opens drafts: campaigns that are in the ledger, and that no engine has opened yet.
 //!
-//! A crash between a campaign's funding and its opening leaves one behind, and so does a request that was cut off
-//! there. Most campaigns that the ledger has as drafts are open: they are drafts there until their first entry is
-//! settled. So the ledger is asked for ids, and for a campaign with its shares only where the engine does not have it.
+//! A crash between a campaign's funding and its opening leaves a draft, and so does a request that is cut off there.
+//! Most drafts in the ledger are open campaigns whose first entry is not settled yet. So the opener lists only ids. It
+//! reads a campaign with its shares only if the engine does not have it.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -19,43 +19,43 @@ use tokio::{
 
 use crate::host::{Next, Reconciler, Schedule, Stuck};
 
-/// How often drafts are looked for.
+/// Interval between two looks for drafts.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Drafts that one run looks at.
+/// Maximum drafts per run.
 const DRAFTS_MAX: u32 = 256;
-/// So many of them are opened at a time.
+/// Maximum drafts that are opened concurrently.
 const AT_ONCE_MAX: usize = 16;
-/// How long one may take.
+/// Time limit for one draft.
 const OPEN_MAX: Duration = Duration::from_secs(60);
-/// When one is read again that could not be read.
+/// Pause before an unreadable draft is read again.
 const AGAIN_AFTER: Duration = Duration::from_secs(600);
-/// Drafts that could not be read and are remembered for so long. Further ones are read again at every look.
+/// Maximum unreadable drafts that are remembered. Further ones are read again at every run.
 const UNREADABLE_MAX: usize = 10_000;
 
-/// Why not all drafts are open.
+/// Reason why not all drafts are open.
 #[derive(Debug, thiserror::Error)]
 pub enum DraftError {
-    /// The ledger did not list them, or did not read one.
-    #[error("drafts cannot be read: {0}")]
+    /// The ledger did not list the drafts, or could not read one.
+    #[error("cannot read drafts: {0}")]
     Ledger(LedgerError),
     /// The engine did not open one.
-    #[error("campaign {0} is not opened: {1}")]
+    #[error("cannot open campaign {0}: {1}")]
     Engine(CampaignId, EngineError),
-    /// The engine says that it has opened one, and does not have it, or not all of it.
-    #[error("campaign {0} was opened, and the engine does not have it as the ledger has")]
+    /// The engine reported success, and does not have the campaign, or not all of it.
+    #[error("engine and ledger differ about campaign {0} after it was opened")]
     NotThere(CampaignId),
-    /// One did not come to an end.
-    #[error("campaign {0} takes longer than {OPEN_MAX:?} to open")]
+    /// Opening one exceeded the time limit.
+    #[error("cannot open campaign {0} within {OPEN_MAX:?}")]
     Late(CampaignId),
 }
 
-/// What one look at a draft found.
+/// Result of looking at one draft.
 enum Looked {
-    /// The engine has it already.
+    /// The engine already had it.
     Open,
-    /// The engine has it now.
+    /// The engine has opened it.
     Opened,
-    /// The ledger has it, and cannot read it.
+    /// The ledger has it, but cannot read it.
     Unreadable(LedgerError),
 }
 
@@ -63,25 +63,25 @@ enum Looked {
 pub struct DraftOpener {
     ledger: Arc<dyn Ledger>,
     engine: Arc<dyn Engine>,
-    /// Behind which draft the next run goes on: those that cannot be opened hold up no others.
+    /// Draft after which the next run continues, so drafts that cannot be opened delay no others.
     after: Option<CampaignId>,
-    /// Those that could not be read, and when.
+    /// Drafts that could not be read, with the time of the attempt.
     unreadable: BTreeMap<CampaignId, Instant>,
 }
 
-/// What a run has come to.
+/// Result of a run.
 struct Run {
     drafts: usize,
-    /// How many of them were opened.
+    /// Drafts that this run opened.
     opened: usize,
     failed: Option<DraftError>,
 }
 
 impl DraftOpener {
-    /// When it looks for drafts.
+    /// Schedule of its runs.
     pub const SCHEDULE: Schedule = Schedule::every(LOOK_EVERY);
 
-    /// Opens what is a draft in this ledger, in this engine.
+    /// Creates an opener for the drafts of this ledger, in this engine.
     #[must_use]
     pub fn new(ledger: Arc<dyn Ledger>, engine: Arc<dyn Engine>) -> Self {
         Self {
@@ -92,10 +92,10 @@ impl DraftOpener {
         }
     }
 
-    /// Campaigns that the ledger has as drafts.
+    /// Drafts in the ledger.
     ///
     /// # Errors
-    /// When the ledger does not answer.
+    /// If the ledger does not answer.
     pub async fn found(&self) -> Result<Vec<CampaignId>, DraftError> {
         let (mut all, mut after) = (Vec::new(), None);
         loop {
@@ -108,12 +108,12 @@ impl DraftOpener {
         }
     }
 
-    /// Opens every draft that can be opened, and returns how many the ledger had. Each that it opens is read back: all
-    /// its parts are there, and their numbers add up to what the ledger has funded.
+    /// Opens every draft that can be opened, and returns the number of drafts in the ledger. Each opened draft is read
+    /// back: all its parts must be there, and their counts must add up to the amount that the ledger has funded.
     ///
     /// # Errors
-    /// When the ledger does not answer, or the first campaign that the engine has not opened; the others are open. One
-    /// that cannot be read is no error: it is logged.
+    /// If the ledger does not answer, or the first campaign that the engine has not opened; the others are open. A
+    /// draft that cannot be read is logged, and is no error.
     pub async fn open_all(&mut self) -> Result<usize, DraftError> {
         let (mut count, mut failed) = (0, None);
         self.after = None;
@@ -127,13 +127,13 @@ impl DraftOpener {
         }
     }
 
-    /// The first drafts, or those behind this one.
+    /// The first drafts, or the drafts after this one.
     async fn page(&self, after: Option<CampaignId>) -> Result<Vec<CampaignId>, DraftError> {
         let found = self.ledger.drafts(after, DRAFTS_MAX).await;
         found.map_err(DraftError::Ledger)
     }
 
-    /// Opens those of one page.
+    /// Opens the drafts of one page.
     async fn open_some(&mut self) -> Result<Run, DraftError> {
         let after = self.after.take();
         let page = self.page(after).await?;
@@ -149,7 +149,7 @@ impl DraftOpener {
             opened: 0,
             failed: None,
         };
-        // Dropped, it ends what is under way.
+        // Dropping this set cancels the tasks in flight.
         let mut opening = JoinSet::new();
         loop {
             let room = AT_ONCE_MAX - opening.len();
@@ -177,7 +177,7 @@ impl DraftOpener {
         tracing::error!(
             %campaign,
             reason = %error,
-            "a campaign cannot be read from the ledger and is not opened: it is read again in ten minutes"
+            "cannot read a draft from the ledger, its campaign is not opened; next attempt in ten minutes"
         );
         if self.unreadable.len() < UNREADABLE_MAX {
             self.unreadable.insert(campaign, Instant::now());
@@ -185,7 +185,7 @@ impl DraftOpener {
     }
 }
 
-/// Behind which draft the next page begins, if there may be one.
+/// Draft after which the next page begins, if there may be one.
 fn next_page(page: &[CampaignId]) -> Option<CampaignId> {
     page.last()
         .copied()
@@ -201,7 +201,7 @@ async fn look(
     match engine.tally(id).await {
         Ok(Some(tally)) if tally.conserves() => return Ok(Looked::Open),
         Ok(_) => {}
-        // An engine that reads from the same rows says no more than that it cannot.
+        // An engine that reads the same rows reports only that it cannot. The ledger knows the reason.
         Err(error) => match ledger.campaign(id).await {
             Err(damaged @ LedgerError::Damaged { .. }) => return Ok(Looked::Unreadable(damaged)),
             _ => return Err(DraftError::Engine(id, error)),
@@ -209,7 +209,7 @@ async fn look(
     }
     match ledger.setup(id).await {
         Ok(Some(setup)) => open(engine, setup).await,
-        // Only a ledger that was put in the place of another one has it no more.
+        // The ledger listed this draft. Only a ledger that was replaced since can lack it now.
         Ok(None) => Err(DraftError::NotThere(id)),
         Err(error @ LedgerError::Unavailable { .. }) => Err(DraftError::Ledger(error)),
         Err(error) => Ok(Looked::Unreadable(error)),
@@ -222,7 +222,7 @@ async fn open(engine: &dyn Engine, setup: Setup) -> Result<Looked, DraftError> {
     let command = Command::Open(Box::new(setup));
     engine.submit(command).await.map_err(failed)?;
     let tally = engine.tally(id).await.map_err(failed)?;
-    // A repair may withhold some of it; a sale's stock may have been changed since.
+    // A repair may withhold some units, and a sale's stock may have changed since.
     let is_whole = |tally: &Tally| tally.conserves() && tally.funded_minor <= funded_minor;
     match tally.is_some_and(|tally| is_whole(&tally)) {
         true => Ok(Looked::Opened),
@@ -238,7 +238,7 @@ impl Reconciler for DraftOpener {
                 ..
             })
             | Err(error) => Err(Stuck(error.to_string())),
-            // Many were left behind: the others need not wait.
+            // There are further drafts, and they need not wait for the interval.
             Ok(run) if run.opened > 0 && self.after.is_some() => Ok(Next::Again),
             Ok(_) => Ok(Next::Wait),
         }

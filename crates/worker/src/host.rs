@@ -1,7 +1,7 @@
-//! The task host: runs reconcilers, each in a task of its own, on a timer and on a signal.
+//! Task host: runs each reconciler in its own task, on a timer and on signals.
 //!
-//! A reconciler makes the world a little more as it should be, and may be run as often as one likes. One that fails is
-//! run again after a pause that grows, and holds up no other. Every change from well to stuck and back is logged once.
+//! A reconciler repairs drift, and may run any number of times. After a failure it runs again, with growing pauses, and
+//! delays no other reconciler. Each change between healthy and stuck is logged once.
 
 use std::{
     future::Future,
@@ -16,43 +16,43 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-/// Something that has to be done again and again.
+/// A task that runs repeatedly and repairs drift.
 pub trait Reconciler: Send + 'static {
-    /// One run. Repeating it is harmless, and so is breaking it off where it waits.
+    /// Performs one run. It may be repeated, and may be cancelled at any await, without harm.
     ///
     /// # Errors
-    /// Why it could not do all that it should.
+    /// The reason why it could not do all its work.
     fn reconcile(&mut self) -> impl Future<Output = Result<Next, Stuck>> + Send;
 }
 
-/// When to run a reconciler again that has done what it could.
+/// When a reconciler runs again after a success.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// At once: there is more to do.
+    /// At once, because there is more to do.
     Again,
-    /// After a signal, or when the interval is over.
+    /// After a signal, or after the interval.
     Wait,
 }
 
-/// Why a reconciler does not get on. It is run again by itself.
+/// Reason why a reconciler makes no progress. The host runs it again automatically.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stuck(pub String);
 
-/// When to run a reconciler.
+/// Timing of a reconciler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Schedule {
-    /// How long it waits for a signal before it runs by itself.
+    /// Maximum wait for a signal; then it runs without one.
     pub interval: Duration,
-    /// How long it waits in any case before it listens for signals.
+    /// Minimum pause, during which signals do not start a run.
     pub rest: Duration,
-    /// The first pause after a failure; each further one doubles it.
+    /// First pause after a failure. Each further failure doubles it.
     pub backoff_min: Duration,
-    /// The longest pause after failures.
+    /// Maximum pause after failures.
     pub backoff_max: Duration,
 }
 
 impl Schedule {
-    /// Runs after every interval, and as often when it fails.
+    /// Schedule that runs after every interval, also after failures.
     #[must_use]
     pub const fn every(interval: Duration) -> Self {
         Self {
@@ -64,17 +64,17 @@ impl Schedule {
     }
 }
 
-/// What a reconciler is signalled.
+/// Signal to a reconciler.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Signal {
-    /// Grows when there may be something to do.
+    /// Count of wake calls. It grows when there may be work.
     wakes: u64,
     stop: bool,
 }
 
-/// Runs some reconcilers. Dropped, it lets each finish its run; [`Host::stop`] waits for that.
+/// Runs reconcilers. If it is dropped, each reconciler finishes its run; [`Host::stop`] waits for that.
 pub struct Host {
-    /// What its reconcilers do, for the log.
+    /// Purpose of its reconcilers, for the log.
     purpose: &'static str,
     tasks: Mutex<Vec<Task>>,
 }
@@ -84,7 +84,7 @@ pub struct Host {
 pub struct Waker(Weak<watch::Sender<Signal>>);
 
 impl Waker {
-    /// Says that there may be something to do for it. Cheap, and may be said as often as one likes.
+    /// Wakes the reconciler, because there may be work. It is cheap, and may be called any number of times.
     pub fn wake(&self) {
         if let Some(signal) = self.0.upgrade() {
             signal.send_modify(|signal| signal.wakes += 1);
@@ -94,21 +94,21 @@ impl Waker {
 
 struct Task {
     name: String,
-    /// The task ends when this is dropped.
+    /// Ends the task when it is dropped.
     signal: Arc<watch::Sender<Signal>>,
     stuck: Arc<Mutex<Option<Stuck>>>,
     handle: JoinHandle<()>,
 }
 
 impl Task {
-    /// Why it does not get on, if so.
+    /// Reason why it makes no progress, if it is stuck.
     fn stuck(&self) -> Option<String> {
         let stuck = self.stuck.lock();
         let Stuck(why) = stuck.as_ref()?;
         Some(format!("{}: {why}", self.name))
     }
 
-    /// That it has ended without being asked to, if so.
+    /// Message if its task has ended without a stop signal.
     fn failed(&self) -> Option<String> {
         let failed = || format!("{}: its task has failed; restart", self.name);
         self.handle.is_finished().then(failed)
@@ -116,7 +116,7 @@ impl Task {
 }
 
 impl Host {
-    /// A host without reconcilers.
+    /// Creates a host without reconcilers.
     #[must_use]
     pub fn new(purpose: &'static str) -> Self {
         Self {
@@ -125,7 +125,7 @@ impl Host {
         }
     }
 
-    /// Starts a reconciler, at once. Needs a tokio runtime around it.
+    /// Starts a reconciler at once. Needs a tokio runtime.
     pub fn start(&self, name: &str, schedule: Schedule, reconciler: impl Reconciler) -> Waker {
         let signal = Arc::new(watch::Sender::new(Signal::default()));
         let waker = Waker(Arc::downgrade(&signal));
@@ -148,14 +148,14 @@ impl Host {
         waker
     }
 
-    /// Says to all reconcilers that there may be something to do for them.
+    /// Wakes all reconcilers, because there may be work for them.
     pub fn wake(&self) {
         for task in self.tasks.lock().iter() {
             task.signal.send_modify(|signal| signal.wakes += 1);
         }
     }
 
-    /// Which reconciler is stuck and why, if one is.
+    /// Name and reason of a stuck reconciler, if there is one.
     #[must_use]
     pub fn stuck(&self) -> Option<String> {
         let tasks = self.tasks.lock();
@@ -163,7 +163,7 @@ impl Host {
         stuck.or_else(|| tasks.iter().find_map(Task::failed))
     }
 
-    /// Whether and why the reconciler of this name is stuck.
+    /// Reason why the reconciler of this name is stuck, if it is.
     #[must_use]
     pub fn stuck_one(&self, name: &str) -> Option<String> {
         let tasks = self.tasks.lock();
@@ -171,19 +171,19 @@ impl Host {
         task.stuck().or_else(|| task.failed())
     }
 
-    /// Lets every reconciler finish its run, starts no other, and waits for the ends.
+    /// Lets every reconciler finish its run, starts no other run, and waits until all tasks end.
     pub async fn stop(&self) {
         let tasks = std::mem::take(&mut *self.tasks.lock());
         for task in &tasks {
             task.signal.send_modify(|signal| signal.stop = true);
         }
         for task in tasks {
-            // A panic has been reported by its hook.
+            // The panic hook has reported a panic.
             drop(task.handle.await);
         }
     }
 
-    /// Breaks every run off where it waits.
+    /// Cancels every run at its next await.
     pub fn abort(&self) {
         for task in self.tasks.lock().drain(..) {
             task.handle.abort();
@@ -206,7 +206,7 @@ struct Runner<R> {
 impl<R: Reconciler> Runner<R> {
     async fn run(mut self) {
         loop {
-            // What is signalled from here on is about the next run.
+            // Signals from here on concern the next run.
             let seen = *self.signal.borrow_and_update();
             if seen.stop {
                 return;
@@ -231,12 +231,12 @@ impl<R: Reconciler> Runner<R> {
         }
     }
 
-    /// Shows how the last run ended, and logs a change.
+    /// Stores the result of the last run, and logs a change.
     fn show(&mut self, stuck: Option<&Stuck>) {
         let (purpose, name) = (self.purpose, &self.name);
         let before = std::mem::replace(&mut *self.stuck.lock(), stuck.cloned());
         match (before, stuck) {
-            (Some(_), None) => tracing::warn!(purpose, name, "a reconciler gets on again"),
+            (Some(_), None) => tracing::warn!(purpose, name, "reconciler recovered"),
             (None, Some(Stuck(reason))) => {
                 tracing::error!(purpose, name, reason, "a reconciler is stuck");
             }
@@ -247,7 +247,7 @@ impl<R: Reconciler> Runner<R> {
         }
     }
 
-    /// How long to wait after one more failure.
+    /// Pause after one more failure.
     fn pause(&mut self) -> Duration {
         let doublings = self.failures.min(u32::BITS - 1);
         self.failures += 1;
@@ -255,13 +255,13 @@ impl<R: Reconciler> Runner<R> {
         pause.min(self.schedule.backoff_max)
     }
 
-    /// Waits until the time is over, or until what was signalled is `enough`; tells whether to go on at all.
+    /// Waits until the time is over, or until the signal is `enough`. Returns false if the reconciler must stop.
     async fn wait(&mut self, wait_max: Duration, enough: impl Fn(&Signal) -> bool) -> bool {
         let over = Instant::now() + wait_max;
         let signalled = self.signal.wait_for(|signal| signal.stop || enough(signal));
         match timeout_at(over, signalled).await {
             Ok(Ok(signal)) => !signal.stop,
-            Ok(Err(_)) => false, // the host is gone: nobody could stop it any more
+            Ok(Err(_)) => false, // the host is dropped, so no call could stop the reconciler later
             Err(_) => true,
         }
     }

@@ -1,4 +1,4 @@
-//! Forgets idempotency keys that are older than they are kept.
+//! Deletes idempotency keys after their retention time.
 
 use std::{sync::Arc, time::Duration};
 
@@ -6,12 +6,12 @@ use qiang_core::ports::{Clock, Ledger, LedgerError};
 
 use crate::host::{Next, Reconciler, Schedule, Stuck};
 
-/// How often old keys are looked for.
+/// Interval between two looks for old keys.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
-/// Keys that are forgotten in one transaction: nobody waits for long behind it.
+/// Maximum keys per transaction, so other writes do not wait long.
 const KEYS_MAX: u32 = 500;
 
-/// Forgets old keys of a ledger.
+/// Deletes old idempotency keys of a ledger.
 pub struct KeyPurger {
     ledger: Arc<dyn Ledger>,
     clock: Arc<dyn Clock>,
@@ -19,10 +19,10 @@ pub struct KeyPurger {
 }
 
 impl KeyPurger {
-    /// When it looks for old keys.
+    /// Schedule of its runs.
     pub const SCHEDULE: Schedule = Schedule::every(LOOK_EVERY);
 
-    /// Forgets keys of this ledger so many milliseconds after their first use.
+    /// Creates a purger that deletes a key `kept_ms` milliseconds after its first use.
     #[must_use]
     pub fn new(ledger: Arc<dyn Ledger>, clock: Arc<dyn Clock>, kept_ms: u64) -> Self {
         Self {
@@ -32,10 +32,10 @@ impl KeyPurger {
         }
     }
 
-    /// Forgets up to a few hundred keys, the oldest first; returns how many, and whether there may be more.
+    /// Deletes a few hundred keys at most, oldest first. Returns their number, and whether there may be more.
     ///
     /// # Errors
-    /// When the ledger does not answer.
+    /// If the ledger does not answer.
     pub async fn purge(&self) -> Result<(u64, bool), LedgerError> {
         let before = self.clock.now().plus_millis(self.kept_ms.saturating_neg());
         let purged = self.ledger.purge_keys(before, KEYS_MAX).await?;
@@ -49,7 +49,7 @@ impl Reconciler for KeyPurger {
             Ok((_, true)) => Ok(Next::Again),
             Ok((_, false)) => Ok(Next::Wait),
             Err(error) => Err(Stuck(format!(
-                "old idempotency keys are not forgotten: {error}"
+                "cannot delete old idempotency keys: {error}"
             ))),
         }
     }

@@ -1,7 +1,7 @@
-//! Closes packets whose shares are all claimed: shares never come back, so that nothing is left to wait for.
+//! Closes red packets whose shares are all claimed. Shares never return to the packet, so nothing is left to wait for.
 //!
-//! The ledger says which ones, because what it has is committed: a packet whose last grant could be lost goes on. There
-//! is nothing to refund; the seed is shown, and the engine has one campaign less that is live.
+//! The ledger lists them, because its rows are committed: a packet whose last grant could be lost must stay open.
+//! Nothing is refunded. Closing reveals the server seed, and the engine has one live campaign less.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,19 +13,19 @@ use qiang_core::{
 
 use crate::host::{Next, Reconciler, Schedule, Stuck};
 
-/// How often packets are looked for.
+/// Interval between two looks for packets.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// Packets that are read and closed together.
+/// Maximum packets that are read and closed together.
 const PACKETS_MAX: u32 = 256;
 
-/// Why not all packets are closed that could be.
+/// Reason why a claimed packet is not closed.
 #[derive(Debug, thiserror::Error)]
 pub enum PacketError {
-    /// The ledger did not list them.
-    #[error("packets that are claimed cannot be listed: {0}")]
+    /// The ledger did not list the packets.
+    #[error("cannot list claimed red packets: {0}")]
     Ledger(LedgerError),
-    /// The engine did not close one.
-    #[error("packet {0} is not closed: {1}")]
+    /// The engine did not close a packet.
+    #[error("cannot close red packet {0}: {1}")]
     Engine(CampaignId, EngineError),
 }
 
@@ -33,16 +33,16 @@ pub enum PacketError {
 pub struct PacketCloser {
     ledger: Arc<dyn Ledger>,
     engine: Arc<dyn Engine>,
-    /// Behind which packet the next run goes on: those that cannot be closed, in a partition that is halted for
-    /// example, hold up no others.
+    /// Packet after which the next run continues. So packets that cannot be closed, for example in a halted partition,
+    /// delay no others.
     after: Option<CampaignId>,
 }
 
 impl PacketCloser {
-    /// When it looks for packets.
+    /// Schedule of its runs.
     pub const SCHEDULE: Schedule = Schedule::every(LOOK_EVERY);
 
-    /// Closes what this ledger has as claimed, in this engine.
+    /// Creates a closer for the claimed packets of this ledger, in this engine.
     #[must_use]
     pub fn new(ledger: Arc<dyn Ledger>, engine: Arc<dyn Engine>) -> Self {
         Self {
@@ -52,10 +52,10 @@ impl PacketCloser {
         }
     }
 
-    /// Packets that are to be closed.
+    /// Packets that must be closed.
     ///
     /// # Errors
-    /// When the ledger does not answer.
+    /// If the ledger does not answer.
     pub async fn found(&self) -> Result<Vec<CampaignId>, PacketError> {
         let (mut all, mut after) = (Vec::new(), None);
         loop {
@@ -68,11 +68,11 @@ impl PacketCloser {
         }
     }
 
-    /// Closes every packet that can be closed, and returns how many there were. One that is closed and not settled yet
-    /// is closed again, which changes nothing.
+    /// Closes every packet that can be closed, and returns the number of packets. A packet whose close is not settled
+    /// yet is closed again, which changes nothing.
     ///
     /// # Errors
-    /// When the ledger does not answer, or the first packet that the engine has not closed; the others are closed.
+    /// If the ledger does not answer, or the first packet that the engine has not closed; the others are closed.
     pub async fn close_all(&self) -> Result<usize, PacketError> {
         let packets = self.found().await?;
         let mut failed = None;
@@ -82,13 +82,13 @@ impl PacketCloser {
         failed.map_or(Ok(packets.len()), Err)
     }
 
-    /// The first packets, or those behind this one.
+    /// The first packets, or the packets after this one.
     async fn page(&self, after: Option<CampaignId>) -> Result<Vec<CampaignId>, PacketError> {
         let found = self.ledger.claimed_packets(after, PACKETS_MAX).await;
         found.map_err(PacketError::Ledger)
     }
 
-    /// Closes these, all at once.
+    /// Closes these packets concurrently.
     async fn close(&self, packets: &[CampaignId]) -> Result<(), PacketError> {
         let submit = |campaign: &CampaignId| {
             let (campaign, action) = (*campaign, CampaignAction::Close);
@@ -105,7 +105,7 @@ impl PacketCloser {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Closes those of one page.
+    /// Closes the packets of one page.
     async fn close_some(&mut self) -> Result<(), PacketError> {
         let after = self.after.take();
         let page = self.page(after).await?;
@@ -114,7 +114,7 @@ impl PacketCloser {
     }
 }
 
-/// Behind which packet the next page begins, if there may be one.
+/// Packet after which the next page begins, if there may be one.
 fn next_page(page: &[CampaignId]) -> Option<CampaignId> {
     page.last()
         .copied()

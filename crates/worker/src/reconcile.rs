@@ -1,9 +1,9 @@
-//! Holds the engine's rows against the ledger's all the time, some at a time, and counts where they differ.
+//! Compares the engine's rows with the ledger's continuously, in small steps, and counts differences.
 //!
-//! A walk goes through the live campaigns of each partition, in both directions, and begins again at its end: so
-//! everything live is looked at, however slowly. What differs is looked at again at the next run, because claims are
-//! decided meanwhile, and counts if it is still so. Before the rows of a campaign come its facts, such as its stock. A
-//! campaign that cannot be compared is logged and passed over. Nothing is repaired here.
+//! A walk visits the live campaigns of each partition, compares in both directions, and restarts at its end. So every
+//! live campaign is visited at some time. Claims are decided during a comparison, so the next run compares a difference
+//! again, and it counts only if it persists. The facts of a campaign, such as its stock, are compared before its rows.
+//! A campaign that cannot be compared is logged and skipped. Nothing is repaired here.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,29 +25,30 @@ use qiang_core::{
 
 use crate::host::{Next, Reconciler, Schedule, Stuck};
 
-/// Differences of one partition that are remembered, and so counted, at most.
+/// Maximum differences of one partition that are remembered, and so counted.
 const FOUND_MAX: usize = 10_000;
-/// Runs in which the facts of one campaign are compared at most: it may change, or its entries may not be settled.
+/// Maximum runs that compare the facts of one campaign: it may change, or its entries may not be settled.
 const FACTS_RUNS_MAX: u32 = 10;
-/// A process reconciles a partition for so many intervals after it was heard of last, and for so long at least.
+/// Number of intervals, after its last renewal, for which a process keeps the lease of a partition.
 const LEASE_INTERVALS: u32 = 3;
+/// Minimum duration of that lease.
 const LEASE_MIN: Duration = Duration::from_secs(10);
 
-/// How much is looked at how often.
+/// Amount and interval of comparisons.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReconcileOptions {
-    /// Between two runs.
+    /// Pause between two runs.
     pub interval: Duration,
-    /// About how many rows of each partition one run looks at.
+    /// Approximate rows of each partition that one run compares.
     pub rows_max: u32,
 }
 
-/// What was found in the partitions that this process reconciles.
+/// Findings of the partitions that this process reconciles.
 #[derive(Debug, Default)]
 pub struct ReconcileMonitor(Mutex<BTreeMap<PartitionId, Found>>);
 
 impl ReconcileMonitor {
-    /// Each of these partitions.
+    /// Findings of each of these partitions.
     #[must_use]
     pub fn findings(&self) -> Vec<PartitionFindings> {
         let of = |(partition, found): (&PartitionId, &Found)| PartitionFindings {
@@ -62,16 +63,16 @@ impl ReconcileMonitor {
     }
 }
 
-/// What tells a difference from others.
+/// Identity of a difference: kind, campaign and number.
 type Name = (DifferenceKind, CampaignId, u32);
 
 #[derive(Debug, Default)]
 struct Found {
-    /// Each with the walk that saw it last.
+    /// Differences, with the last walk that saw each.
     differences: BTreeMap<Name, u64>,
-    /// What the log says of already.
+    /// Differences that are already logged.
     logged: BTreeSet<(DifferenceKind, CampaignId)>,
-    /// Campaigns of which the log says that they are not compared.
+    /// Campaigns whose failed comparison is already logged.
     logged_not_compared: BTreeSet<CampaignId>,
     walk: u64,
     withheld: u64,
@@ -132,7 +133,7 @@ impl Found {
         }
     }
 
-    /// A walk has ended: what it has not seen is not there any more, but for campaigns that it could not compare.
+    /// Ends a walk: drops differences that it has not seen, except those of campaigns that it could not compare.
     fn end_walk(&mut self, now: Timestamp, ended: &Walk) {
         let walk = self.walk;
         let not_compared = &ended.not_compared;
@@ -150,27 +151,27 @@ impl Found {
     }
 }
 
-/// A walk through a partition.
+/// Walk through the live campaigns of a partition.
 #[derive(Debug, Default)]
 struct Walk {
-    /// The campaigns to come, the next one last.
+    /// Campaigns still to visit, the next one last.
     campaigns: Vec<CampaignId>,
-    /// The present one, and where in it; `None` before its facts are compared.
+    /// Current campaign, and the position in its rows; `None` before its facts are compared.
     here: Option<(CampaignId, Option<SampleCursor>)>,
-    /// Facts of it that differed when they were compared first.
+    /// Facts of the campaign that differed at the first comparison.
     suspected_facts: Option<BTreeSet<CampaignDifference>>,
-    /// Runs in which its facts were compared.
+    /// Runs that have compared its facts.
     facts_runs: u32,
-    /// What differed there when it was looked at first.
+    /// Rows that differed at the first comparison.
     suspected: Option<BTreeSet<Difference>>,
-    /// Whether campaigns were listed for this walk.
+    /// Whether the campaigns of this walk are listed.
     begun: bool,
-    /// Campaigns that could not be compared, or in part only.
+    /// Campaigns that could not be compared, or only in part.
     not_compared: BTreeSet<CampaignId>,
 }
 
 impl Walk {
-    /// Passes over the present campaign.
+    /// Skips the current campaign.
     fn skip(&mut self) {
         if let Some((campaign, _)) = self.here.take() {
             self.not_compared.insert(campaign);
@@ -190,7 +191,7 @@ pub struct Reconciliation {
 }
 
 impl Reconciliation {
-    /// Holds this engine against this ledger. What it finds is shown by the monitor.
+    /// Creates a comparison of this engine with this ledger. The monitor shows its findings.
     #[must_use]
     pub fn new(
         engine: Arc<dyn SampleEngine>,
@@ -209,7 +210,7 @@ impl Reconciliation {
         }
     }
 
-    /// When it runs.
+    /// Schedule of its runs.
     #[must_use]
     pub fn schedule(options: ReconcileOptions) -> Schedule {
         Schedule::every(options.interval)
@@ -234,7 +235,7 @@ impl Reconciliation {
         Ok(())
     }
 
-    /// One step of the walk through a partition, if this process is the one that makes it.
+    /// Performs one step of the walk through a partition, if this process has the lease.
     async fn step(&mut self, partition: PartitionId) -> Result<(), EngineError> {
         let lease = (self.options.interval * LEASE_INTERVALS).max(LEASE_MIN);
         if !self.engine.leads_sampling(partition, lease).await? {
@@ -247,7 +248,7 @@ impl Reconciliation {
         self.walk(partition).await.and(counted)
     }
 
-    /// Compares the facts of the present campaign, if that is still to be done. Returns whether its rows are next.
+    /// Compares the facts of the current campaign, unless that is done. Returns whether its rows are next.
     async fn compare_facts(&mut self, partition: PartitionId) -> Result<bool, EngineError> {
         let walk = self.walks.entry(partition).or_default();
         let Some((campaign, None)) = walk.here.clone() else {
@@ -302,7 +303,7 @@ impl Reconciliation {
                     return Ok(true);
                 }
             }
-            // Its rows say so, one by one.
+            // The comparison of its rows reports each one.
             CampaignComparison::Unsettled(NotCompared::NotInEngine) => {}
             CampaignComparison::Unsettled(_) if walk.facts_runs < FACTS_RUNS_MAX => {
                 return Ok(false);
@@ -317,7 +318,7 @@ impl Reconciliation {
         Ok(true)
     }
 
-    /// One step of the walk.
+    /// Performs one step of the walk.
     async fn walk(&mut self, partition: PartitionId) -> Result<(), EngineError> {
         let walk = self.walks.entry(partition).or_default();
         if !walk.begun {
@@ -342,7 +343,7 @@ impl Reconciliation {
                 Ok(Some(sample)) => sample,
                 Ok(None) => return Ok(()),
                 Err(error) => {
-                    // What cannot be read holds up no other campaign.
+                    // An unreadable campaign delays no other.
                     walk.skip();
                     return Err(error);
                 }
@@ -382,7 +383,7 @@ impl Reconciler for Reconciliation {
     async fn reconcile(&mut self) -> Result<Next, Stuck> {
         let mut failed = None;
         for partition in self.engine.partitions() {
-            // One that does not answer holds up no other.
+            // A partition that does not answer delays no other.
             if let Err(error) = self.step(partition).await {
                 let reason = || format!("partition {}: {error}", partition.0);
                 failed.get_or_insert_with(reason);

@@ -1,4 +1,4 @@
-//! Repairs partitions that have lost something, by themselves.
+//! Repairs partitions after a loss of data, automatically.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,22 +9,22 @@ use qiang_core::{
 
 use crate::host::{Host, Next, Reconciler, Schedule, Stuck};
 
-/// How often a partition is looked at.
+/// Interval between two checks of a partition.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// The longest pause after failures.
+/// Maximum pause after failures.
 const BACKOFF_MAX: Duration = Duration::from_secs(5);
 
-/// Who repairs.
+/// Actor that starts repairs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RepairMode {
-    /// Every process that looks after partitions; one at a time does it.
+    /// Every process that runs the reconcilers. One at a time performs a repair.
     Automatic,
     /// An operator, with `qiang partition repair`.
     Manual,
 }
 
-/// Starts a reconciler for every partition of an engine: one that takes long to repair, or cannot be repaired, holds up
-/// no other. Needs a tokio runtime around it.
+/// Starts one reconciler per partition of an engine, so a long or failing repair delays no other partition. Needs a
+/// tokio runtime.
 pub fn start_all(
     host: &Host,
     engine: &Arc<dyn RepairEngine>,

@@ -1,4 +1,4 @@
-//! Has closed campaigns leave the engine.
+//! Evicts closed campaigns from the engine.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,23 +9,23 @@ use qiang_core::{
 
 use crate::host::{Next, Reconciler, Schedule, Stuck};
 
-/// How often it is looked for them.
+/// Interval between two looks for closed campaigns.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// For how long a process does it that is not heard of.
+/// Time for which a process keeps the lease after its last renewal.
 const LEASE: Duration = Duration::from_secs(10);
 
-/// Has closed campaigns of all partitions leave an engine.
+/// Evicts closed campaigns of all partitions from an engine.
 pub struct Retirement {
     engine: Arc<dyn RetireEngine>,
     ledger: Arc<dyn Ledger>,
 }
 
 impl Retirement {
-    /// When it runs.
+    /// Schedule of its runs.
     pub const SCHEDULE: Schedule = Schedule::every(LOOK_EVERY);
 
-    /// Campaigns leave this engine once this ledger has everything of them.
+    /// Creates an evictor of this engine's campaigns that are completely in this ledger.
     #[must_use]
     pub fn new(engine: Arc<dyn RetireEngine>, ledger: Arc<dyn Ledger>) -> Self {
         Self { engine, ledger }
@@ -33,7 +33,7 @@ impl Retirement {
 }
 
 impl Retirement {
-    /// One step in a partition; whether there is more to do at once.
+    /// Performs one step in a partition. Returns whether there is more to do at once.
     async fn step(&self, partition: PartitionId) -> Result<bool, EngineError> {
         if !self.engine.leads_retiring(partition, LEASE).await? {
             return Ok(false);
@@ -46,7 +46,7 @@ impl Reconciler for Retirement {
     async fn reconcile(&mut self) -> Result<Next, Stuck> {
         let (mut next, mut failed) = (Next::Wait, None);
         for partition in self.engine.partitions() {
-            // One that does not answer holds up no other.
+            // A partition that does not answer delays no other.
             match self.step(partition).await {
                 Ok(true) => next = Next::Again,
                 Ok(false) => {}

@@ -1,8 +1,8 @@
-//! Decides those who wait in line: puts them to the engine in the order of entry, and records what became of them.
+//! Submits queue entries to the engine in the order of entry, and records each outcome.
 //!
-//! A crash between the two is harmless: the engine answers the same claim with the same grant. So is a second process
-//! that decides the same line; the lease only saves double work. Where nothing can be had any more, all who are in line
-//! are answered by the engine's gate or in its largest batches, and hear so at once.
+//! A crash between the two is harmless: the engine answers the same claim with the same grant. Two processes may
+//! decide the same queue without harm; the lease only avoids double work. If a campaign has nothing left to grant, the
+//! engine's gate or its largest batches answer the whole queue at once.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -25,76 +25,76 @@ use tokio::{task::JoinSet, time::Instant};
 
 use crate::host::{Host, Next, Reconciler, Schedule, Stuck, Waker};
 
-/// How often a partition's lines are looked at where nobody says that somebody has come.
+/// Interval between two reads of a partition's queues if no entry wakes the processor.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// For so long a process decides the lines of a partition after it was heard of last.
+/// Time for which a process keeps the lease of a partition's queues after its last renewal.
 const LEASE: Duration = Duration::from_secs(5);
-/// The longest pause after failures.
+/// Maximum pause after failures.
 const BACKOFF_MAX: Duration = Duration::from_secs(2);
-/// Places that are put to the engine together.
+/// Maximum queue entries that are submitted to the engine together.
 const FLIGHT_MAX: usize = 512;
-/// Flights of one line in a run; then the lines are looked up again.
+/// Maximum flights of one queue per run. Afterwards the queues are listed again.
 const FLIGHTS_MAX: usize = 64;
 
-/// What lines are decided with.
+/// Ports that queue processing uses.
 #[derive(Clone)]
 pub struct WaitingPorts {
-    /// Where they are.
+    /// Queues.
     pub room: Arc<dyn WaitingRoom>,
-    /// Who decides claims.
+    /// Engine that decides the claims.
     pub engine: Arc<dyn Engine>,
-    /// Says what became of campaigns that the engine does not have.
+    /// Ledger that knows the campaigns that the engine does not have.
     pub ledger: Arc<dyn Ledger>,
-    /// The time.
+    /// Clock.
     pub clock: Arc<dyn Clock>,
-    /// What operators observe.
+    /// Figures for operators.
     pub monitor: Arc<WaitingMonitor>,
-    /// How long results are kept.
+    /// Limits, such as the retention time of results.
     pub limits: WaitingLimits,
 }
 
-/// Why somebody in line is not decided.
+/// Reason why a queue entry is not decided.
 #[derive(Debug, thiserror::Error)]
 pub enum WaitingError {
-    /// The engine or the line did not answer, or the campaign is not open on the engine at the moment.
-    #[error("campaign {0} is not decided: {1}")]
+    /// The engine or the queue did not answer, or the campaign is not open on the engine now.
+    #[error("cannot decide the queue of campaign {0}: {1}")]
     Engine(CampaignId, EngineError),
-    /// The lines of a partition were not listed.
-    #[error("lines cannot be listed: {0}")]
+    /// The queues of a partition could not be listed.
+    #[error("cannot list queues: {0}")]
     Lines(EngineError),
-    /// The ledger did not say what became of a campaign.
-    #[error("campaign {0} is not known to the engine: {1}")]
+    /// The ledger could not report the phase of a campaign that the engine does not have.
+    #[error("campaign {0} is missing in the engine and cannot be read from the ledger: {1}")]
     Ledger(CampaignId, LedgerError),
-    /// This is a bug.
+    /// The task has panicked. This is a bug.
     #[error("deciding campaign {0} has panicked")]
     Panicked(CampaignId),
 }
 
-/// How many wait in a line, and since when the first of them does, if it can be decided.
+/// Length of a queue, and the time of its oldest entry that can be decided.
 type Head = (u64, Option<Timestamp>);
 
-/// A line in which somebody waits.
+/// A queue that still has entries.
 #[derive(Debug)]
 pub struct LineLeft {
-    /// Whose line it is.
+    /// Campaign of the queue.
     pub campaign: CampaignId,
-    /// How many wait.
+    /// Entries in the queue.
     pub waiting: u64,
-    /// Why they are not decided.
+    /// Reason why they are not decided.
     pub why: &'static str,
 }
 
-/// Decides the lines of one partition.
+/// Decides the queues of one partition.
 pub struct LineDecider {
     ports: WaitingPorts,
     partition: PartitionId,
-    /// What was seen last: a line that cannot be read does not look empty.
+    /// Last known head of each queue. A queue that cannot be read keeps its last head, so it does not look empty.
     heads: Arc<Mutex<BTreeMap<CampaignId, Head>>>,
-    /// When this process asked for the lease that it has; none where it has none.
+    /// Time at which this process requested the lease that it has; `None` without a lease.
     leased_at: Mutex<Option<Instant>>,
 }
 
-/// Starts a decider for every partition: one that does not answer holds up no other. Needs a tokio runtime around it.
+/// Starts one decider per partition, so a partition that does not answer delays no other. Needs a tokio runtime.
 pub fn start_all(host: &Host, ports: &WaitingPorts) {
     let start = |partition: PartitionId| {
         let decider = LineDecider::new(ports.clone(), partition);
@@ -108,13 +108,13 @@ pub fn start_all(host: &Host, ports: &WaitingPorts) {
 }
 
 impl LineDecider {
-    /// When it looks.
+    /// Schedule of its runs.
     pub const SCHEDULE: Schedule = Schedule {
         backoff_max: BACKOFF_MAX,
         ..Schedule::every(LOOK_EVERY)
     };
 
-    /// Decides the lines of this partition.
+    /// Creates a decider for the queues of this partition.
     #[must_use]
     pub fn new(ports: WaitingPorts, partition: PartitionId) -> Self {
         Self {
@@ -125,16 +125,16 @@ impl LineDecider {
         }
     }
 
-    /// Decides everybody who can be decided now; returns how many that were. All lines of the partition at once.
+    /// Decides all entries that can be decided now, of all queues of the partition at once. Returns their number.
     ///
     /// # Errors
-    /// The first that was met; the other lines are decided.
+    /// The first error that occurred. The other queues are still decided.
     pub async fn decide_all(&self) -> Result<u64, WaitingError> {
         let asked_at = Instant::now();
         let lines = self.lines().await?;
         self.note_lease(asked_at, &lines);
         let Lines { campaigns, own, .. } = lines;
-        // Another process decides them otherwise.
+        // If this process does not own the queues, another process decides them.
         let lines: Vec<CampaignId> = campaigns.into_iter().filter(|_| own).collect();
         let waits = |campaign: &CampaignId, _: &mut Head| lines.contains(campaign);
         self.heads.lock().retain(waits);
@@ -169,10 +169,10 @@ impl LineDecider {
         failed.map_or(Ok(decided), Err)
     }
 
-    /// The lines of this partition in which somebody waits still. It decides nothing.
+    /// Queues of this partition that still have entries. Decides nothing.
     ///
     /// # Errors
-    /// When the lines cannot be read.
+    /// If the queues cannot be read.
     pub async fn left(&self) -> Result<Vec<LineLeft>, WaitingError> {
         let Lines { campaigns, own, .. } = self.lines().await?;
         let mut left = Vec::new();
@@ -185,7 +185,7 @@ impl LineDecider {
                 None => "the engine does not have the campaign",
                 Some(Phase::Paused) => "the campaign is paused",
                 Some(Phase::Draft | Phase::Scheduled) => "the campaign has not started",
-                Some(Phase::Live | Phase::Ended | Phase::Closed) => "they came meanwhile",
+                Some(Phase::Live | Phase::Ended | Phase::Closed) => "they entered a moment ago",
             };
             left.extend((head.waiting > 0).then_some(LineLeft {
                 campaign,
@@ -201,7 +201,7 @@ impl LineDecider {
         lines.map_err(WaitingError::Lines)
     }
 
-    /// Counts a lease that was not renewed in time: this process may have decided lines that another one decides.
+    /// Counts a lease that was not renewed in time: another process may have decided the same queues.
     fn note_lease(&self, asked_at: Instant, lines: &Lines) {
         let leased_at = lines.leased.then_some(asked_at);
         let Some(since) = std::mem::replace(&mut *self.leased_at.lock(), leased_at) else {
@@ -217,7 +217,7 @@ impl LineDecider {
             partition,
             ?age,
             taken,
-            "the lease of a partition's lines has run out"
+            "lease of a partition's queues expired"
         );
     }
 }
@@ -232,25 +232,25 @@ impl Reconciler for LineDecider {
     }
 }
 
-/// One line.
+/// The queue of one campaign.
 struct Line {
     ports: WaitingPorts,
     campaign: CampaignId,
 }
 
-/// How a flight ended.
+/// Result of deciding one batch of queue entries.
 enum Landed {
-    /// Everybody in it is decided.
+    /// All entries of the batch are decided.
     All,
     /// The campaign is paused or has not started.
     Held,
-    /// Nobody further can be decided for now.
+    /// No further entry can be decided for now.
     Stop,
 }
 
 impl Line {
-    /// Decides from the head of the line on. `show` is told how many wait, and since when the first of them does;
-    /// none where the campaign is held, so that nobody should be decided.
+    /// Decides entries, beginning at the head of the queue. Reports the length of the queue and the time of its first
+    /// entry to `show`. The time is `None` while the campaign is paused or has not started, because no entry is due.
     async fn decide(&self, show: impl Fn(u64, Option<Timestamp>)) -> Result<u64, WaitingError> {
         let failed = |error| WaitingError::Engine(self.campaign, error);
         let mut count = 0;
@@ -290,10 +290,10 @@ impl Line {
         Ok(count)
     }
 
-    /// Puts the first places to the engine, and collects what became of them.
+    /// Submits the first entries to the engine, and collects the outcomes.
     ///
-    /// Claims that are under way together may be decided in any order. So those go together whose outcomes do not
-    /// depend on it: as many as there are units for, and those who ask for more than is left whatever the others get.
+    /// The engine may decide claims of the same flight in any order. So a flight has only entries whose outcomes do not
+    /// depend on the order: entries that the remaining units cover, and entries that want more than all that remains.
     async fn fly(
         &self,
         places: Vec<Place>,
@@ -304,7 +304,7 @@ impl Line {
         let tally = tally.map_err(|error| WaitingError::Engine(self.campaign, error))?;
         let remaining = tally.map_or(0, |tally| tally.remaining);
         let (mut free, mut flight, mut landed) = (remaining, Vec::new(), Landed::All);
-        // What the gate knows may be a moment old: it is asked where there is nothing to be had.
+        // The gate may be slightly out of date, so it is used only if nothing remains or the campaign is over.
         let is_over = |phase| matches!(phase, Phase::Ended | Phase::Closed);
         let hopeless = tally.is_some_and(|it| it.remaining == 0 || is_over(it.phase));
         for place in places {
@@ -313,7 +313,7 @@ impl Line {
                 && let Some(outcome) = engine.peek(&claim)
                 && is_refusal(&outcome)
             {
-                // What a refusal survives is of no interest: asked again, it is decided again.
+                // The durability of a refusal does not matter: a repeated claim is decided again.
                 let ack = engine.ack_levels().first().copied();
                 let ack = ack.unwrap_or(AckLevel::Memory);
                 decided.push((place, Decision::Claimed(outcome, ack)));
@@ -356,21 +356,21 @@ impl Line {
         first_error.map_or(Ok(landed), Err)
     }
 
-    /// The outcome of claims of a campaign that the engine does not have; none where their users wait on.
+    /// Outcome of claims of a campaign that the engine does not have. `None` if the entries must keep waiting.
     async fn if_unknown(&self) -> Result<Option<Outcome>, WaitingError> {
         let record = self.ports.ledger.campaign(self.campaign).await;
         let record = record.map_err(|error| WaitingError::Ledger(self.campaign, error))?;
         Ok(match record.map(|record| record.phase) {
             None => Some(Outcome::UnknownCampaign),
-            // The engine has dropped it because it is over.
+            // The engine has evicted it because it is over.
             Some(Phase::Ended | Phase::Closed) => Some(Outcome::Ended),
-            // The engine has lost it, and is repaired.
+            // The engine has lost it, and a repair will restore it.
             Some(_) => None,
         })
     }
 }
 
-/// Whether the gate's answer is one that a claim ends in for good.
+/// Whether the gate's answer is a final refusal.
 fn is_refusal(outcome: &Outcome) -> bool {
     match outcome {
         Outcome::Ended | Outcome::LimitReached { .. } | Outcome::SoldOut { .. } => true,

@@ -1,9 +1,8 @@
-//! Tells the endpoints of webhooks what was settled: at least once, those of a campaign in their order.
+//! Delivers settled events to webhook endpoints: at least once, and in order within each campaign.
 //!
-//! Settlement has written the events down, in the order of its commits. An endpoint is told by one process at a time,
-//! which has a lease of it, and which writes down how far it has come behind what it has told: a crash in between tells
-//! some events again. A lease that has run out may overlap with the next one for as long as one request takes; only
-//! its holder moves the place.
+//! Settlement records the events in the order of its commits. One process at a time delivers to an endpoint, under a
+//! lease. It records its position after the deliveries, so a crash in between repeats some events. An expired lease may
+//! overlap with the next one for the duration of one request. Only the holder of the lease moves the position.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -29,56 +28,57 @@ use uuid::Uuid;
 
 use crate::host::{Next, Reconciler, Schedule, Stuck};
 
-/// How often events are looked for.
+/// Interval between two looks for events.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// Events that are read at a time. After a crash so many may be told again.
+/// Events that are read per query. A crash may repeat up to this number of deliveries.
 const EVENTS_MAX: u32 = 256;
-/// No request is begun after a round has lasted so long: then the place is written down.
+/// Maximum duration of a round: afterwards no request begins, and the position is recorded.
 const ROUND_MAX: Duration = Duration::from_secs(5);
-/// How much longer an endpoint is held than a round and its last request may take.
+/// Time that a lease lasts beyond a round and its last request.
 const LEASE_SPARE: Duration = Duration::from_secs(5);
-/// How often events are forgotten, and how many at a time: a file's writer has claims to decide meanwhile.
+/// Interval between two deletions of old events, and events per deletion. The limit keeps a file's writer free for
+/// claims.
 const FORGET_EVERY: Duration = Duration::from_secs(60);
 const FORGET_MAX: u32 = 2_000;
-/// Doublings of the pause after failures.
+/// Maximum doublings of the pause after failures.
 const DOUBLINGS_MAX: u32 = 30;
-/// Characters of an error that are kept.
+/// Maximum characters of an error that are kept.
 const ERROR_CHARS_MAX: usize = 500;
 
-/// How webhooks are told.
+/// Options of webhook deliveries.
 #[derive(Debug, Clone, Copy)]
 pub struct WebhookOptions {
-    /// The pause after a first failure, at most; each further one doubles it.
+    /// Maximum pause after a first failure. Each further failure doubles it.
     pub retry_min: Duration,
-    /// The longest pause.
+    /// Maximum pause.
     pub retry_max: Duration,
-    /// An endpoint to which nothing has got through for so long is disabled.
+    /// Time without a successful delivery after which an endpoint is disabled.
     pub disable_after: Duration,
-    /// How long events are kept after they were decided, to be told again. An endpoint that lags further behind, by as
-    /// much as `disable_after`, is disabled as well.
+    /// Time for which events are kept after their decision, so that they can be delivered again. An endpoint that lags
+    /// by more than this plus `disable_after` is disabled as well.
     pub keep: Duration,
-    /// How long a request may take.
+    /// Time limit of a request.
     pub request_max: Duration,
-    /// Campaigns of which an endpoint is told at the same time.
+    /// Campaigns that are delivered to an endpoint concurrently.
     pub concurrent_max: usize,
 }
 
-/// What webhooks are told with.
+/// Ports that webhook delivery uses.
 #[derive(Clone)]
 pub struct WebhookPorts {
-    /// Has endpoints and events.
+    /// Ledger with endpoints and events.
     pub ledger: Arc<dyn Ledger>,
     /// Sends events.
     pub sender: Arc<dyn WebhookSender>,
-    /// The time.
+    /// Clock.
     pub clock: Arc<dyn Clock>,
-    /// What operators observe.
+    /// Figures for operators.
     pub monitor: Arc<WebhookMonitor>,
-    /// How.
+    /// Options.
     pub options: WebhookOptions,
 }
 
-/// Events of a round that failed, and that have been told all the same, while the endpoint stands at a place.
+/// Events that an unsuccessful round has delivered after the recorded position of the endpoint.
 #[derive(Debug, Default)]
 struct Ahead {
     place: i64,
@@ -94,10 +94,10 @@ impl Drop for Telling {
     }
 }
 
-/// Tells all endpoints, each in a task of its own, so that a slow one holds up no other.
+/// Delivers to all endpoints, each in its own task, so a slow endpoint delays no other.
 pub struct WebhookDeliverer {
     ports: WebhookPorts,
-    /// Who has the leases.
+    /// Id under which this process takes leases.
     holder: Uuid,
     running: HashMap<Uuid, Telling>,
     ahead: HashMap<Uuid, Ahead>,
@@ -105,10 +105,10 @@ pub struct WebhookDeliverer {
 }
 
 impl WebhookDeliverer {
-    /// When it looks for events.
+    /// Schedule of its runs.
     pub const SCHEDULE: Schedule = Schedule::every(LOOK_EVERY);
 
-    /// Tells the endpoints in the ledger.
+    /// Creates a deliverer for the endpoints in the ledger.
     #[must_use]
     pub fn new(ports: WebhookPorts) -> Self {
         Self {
@@ -120,14 +120,14 @@ impl WebhookDeliverer {
         }
     }
 
-    /// Endpoints that there is something to try for.
+    /// Endpoints with events that may be delivered now.
     ///
     /// # Errors
-    /// When the ledger does not answer.
+    /// If the ledger does not answer.
     pub async fn due(&mut self) -> Result<Vec<WebhookRecord>, LedgerError> {
         let mut records = self.ports.ledger.webhooks().await?;
         self.ports.monitor.show(&records);
-        // Of those that were deleted nothing is remembered.
+        // Forget the state of deleted endpoints.
         let is_there = |id: &Uuid| records.iter().any(|record| record.webhook.id == *id);
         self.ahead.retain(|id, _| is_there(id));
         let now = self.ports.clock.now();
@@ -135,10 +135,10 @@ impl WebhookDeliverer {
         Ok(records)
     }
 
-    /// Tries everything that is due, and waits for the end of it; how many endpoints there were.
+    /// Delivers everything that is due, and waits until it ends. Returns the number of endpoints.
     ///
     /// # Errors
-    /// When the ledger does not answer.
+    /// If the ledger does not answer.
     pub async fn tell_all(&mut self) -> Result<usize, LedgerError> {
         let due = self.due().await?;
         self.start(&due);
@@ -162,7 +162,7 @@ impl WebhookDeliverer {
         }
     }
 
-    /// Takes note of tasks that have ended.
+    /// Collects the results of tasks that have ended.
     async fn collect(&mut self) -> Result<(), LedgerError> {
         let ended = self
             .running
@@ -173,7 +173,7 @@ impl WebhookDeliverer {
             match (&mut telling.0).await {
                 Ok(Ok(ahead)) => drop(self.ahead.insert(id, ahead)),
                 Ok(Err(error)) => result = Err(error),
-                // A panic has been reported by its hook. The task is started again.
+                // The panic hook has reported the panic. The task is started again.
                 Err(_) => {}
             }
         }
@@ -204,7 +204,7 @@ impl Reconciler for WebhookDeliverer {
     }
 }
 
-/// Tells an endpoint what it wants, until it has been told everything or something does not get through.
+/// Delivers the events that an endpoint wants, until none is left or a delivery fails.
 async fn deliver(
     ports: &WebhookPorts,
     id: Uuid,
@@ -219,7 +219,7 @@ async fn deliver(
         return Ok(Ahead::default());
     };
     let (webhook, mut progress) = (Arc::new(record.webhook), record.progress);
-    // Without a failure it was redriven, and may be told again what it was told.
+    // Without a failure the endpoint was redriven: events that it already has may be repeated.
     if ahead.place != progress.place || progress.attempts == 0 {
         ahead = Ahead::default();
     }
@@ -253,9 +253,9 @@ async fn deliver(
         let is_slow = untold.is_some() && (failure.is_none() || has_moved);
         let lag_max = ports.options.keep + ports.options.disable_after;
         if is_slow && now().millis_since(oldest) > lag_max.as_millis() as i64 {
-            // Events are kept for it alone, and more and more of them.
+            // Events would be kept for this endpoint alone, and their number would grow.
             progress.disabled_at = Some(now());
-            let why = "it takes events more slowly than they come";
+            let why = "events occur faster than the endpoint accepts them";
             progress.last_error.get_or_insert_with(|| why.to_owned());
         }
         let recording = ports.ledger.record_webhook(id, holder, until(), &progress);
@@ -267,31 +267,31 @@ async fn deliver(
     Ok(ahead)
 }
 
-/// Says in the log what has changed.
+/// Logs changes of the endpoint's state.
 fn say(id: Uuid, progress: &Progress, was_failing: bool) {
     let webhook = id.to_string();
     let reason = progress.last_error.as_deref().unwrap_or_default();
     match (was_failing, progress.failing_since) {
         _ if progress.disabled_at.is_some() => {
-            tracing::error!(webhook, reason, "an endpoint of a webhook is disabled");
+            tracing::error!(webhook, reason, "webhook endpoint disabled");
         }
         (false, Some(_)) => {
             tracing::warn!(
                 webhook,
                 reason,
-                "an endpoint of a webhook fails: it is tried again"
+                "webhook endpoint fails, deliveries are retried"
             );
         }
-        (true, None) => tracing::info!(webhook, "an endpoint of a webhook answers again"),
+        (true, None) => tracing::info!(webhook, "webhook endpoint recovered"),
         _ => {}
     }
 }
 
-/// One more attempt has failed.
+/// Records a failed attempt in the progress.
 fn failed(progress: &mut Progress, failure: &SendFailure, now: Timestamp, options: WebhookOptions) {
     let doublings = progress.attempts.min(DOUBLINGS_MAX);
     let pause = options.retry_min.saturating_mul(1 << doublings);
-    // Not all endpoints of a server that is back at the same moment.
+    // The pause is random, so the endpoints of a recovered server are not all retried at the same moment.
     let pause = pause
         .min(options.retry_max)
         .mul_f64(rand::random_range(0.5..1.0));
@@ -305,8 +305,8 @@ fn failed(progress: &mut Progress, failure: &SendFailure, now: Timestamp, option
     }
 }
 
-/// Sends events: those of a campaign one after the other, several campaigns at a time. Notes what was told; the first
-/// failure, if there is one.
+/// Sends events: those of one campaign in sequence, several campaigns concurrently. Adds the places of delivered events
+/// to `told`, and returns the first failure, if any.
 async fn round(
     ports: &WebhookPorts,
     webhook: &Arc<Webhook>,
@@ -324,7 +324,7 @@ async fn round(
             let _turn = turns.acquire().await;
             let mut told = Vec::with_capacity(events.len());
             for event in events {
-                // Whoever has got something through goes on: the endpoint may refuse one event alone.
+                // A campaign with a successful delivery continues, because the endpoint may refuse one event alone.
                 let gives_up = told.is_empty() && has_failed.load(Ordering::Relaxed);
                 if gives_up || Instant::now() >= over {
                     break;
@@ -348,7 +348,7 @@ async fn round(
     first
 }
 
-/// Events by their campaign, campaigns by their first event.
+/// Groups events by campaign. Campaigns are in the order of their first event.
 fn by_campaign(events: Vec<WebhookEvent>) -> Vec<Vec<WebhookEvent>> {
     let mut groups: Vec<Vec<WebhookEvent>> = Vec::new();
     let mut places: HashMap<Option<CampaignId>, usize> = HashMap::new();

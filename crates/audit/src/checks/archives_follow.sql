@@ -1,4 +1,4 @@
--- Archives follow each other from the first entry on, and have only what is settled.
+-- Archives follow each other from the first entry on, and have only settled entries.
 SELECT count(*) FROM archives;
 
 SELECT format('%s begins with entry %d, and entry %d is the next', file, first, before + 1)

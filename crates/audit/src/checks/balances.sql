@@ -1,5 +1,5 @@
--- An account's balance is its credits less its debits. Over the years each of the two may leave 64 bits: they are
--- summed in two halves of the numbers, of which the upper one takes over what the lower one has too much.
+-- An account's balance is its credits minus its debits. Over the years either sum may overflow 64 bits. So amounts are
+-- summed in two halves, with a carry into the upper one.
 SELECT accounts FROM temp.totals;
 
 WITH moved AS (

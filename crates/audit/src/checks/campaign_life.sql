@@ -1,4 +1,4 @@
--- A campaign is opened once and first of all; pauses and resumes in turn; ends, and closes right after.
+-- A campaign is opened once, before any other event. Pauses and resumes alternate. It closes directly after its end.
 SELECT campaigns FROM temp.totals;
 
 SELECT format('campaign #%d: entry %d is %s after %s', campaign, since, phase, coalesce(before, 'nothing'))

@@ -1,4 +1,4 @@
--- A campaign's row says what its kind needs, and nothing impossible.
+-- A campaign's row has the values that its kind needs, and no impossible ones.
 SELECT campaigns FROM temp.totals;
 
 SELECT format('campaign #%d is not sound', ref)
@@ -15,7 +15,7 @@ WHERE NOT CASE kind
         AND (payment_policy IS NULL OR payment_policy IN ('owed', 'accept_over', 'accept_with_tolerance'))
         AND (payment_policy IS 'accept_with_tolerance') = (payment_tolerance IS NOT NULL)
         AND coalesce(payment_tolerance, 0) >= 0
-        -- A part of a spread sale may be settled before the price that the tolerance was checked with.
+        -- The tolerance may have been checked with a price of another part that is not settled yet.
         AND (coalesce(payment_policy, 'owed') = 'owed'
              OR coalesce((SELECT t.unit_price FROM sale_terms t WHERE t.campaign = campaigns.ref AND t.revision = 0),
                          unit_price) > coalesce(payment_tolerance, 0))

@@ -1,6 +1,6 @@
--- supply = granted + remaining + returned: what is granted is what people have, what is closed has nothing left, and
--- nothing goes back before. Units that one part of a spread sale took back and another sold again may be seen with
--- both, as long as not all is closed. Of a discarded order they may go back before a close that is quarantined.
+-- supply = granted + remaining + returned. Granted units are those of users, a closed campaign has none remaining, and
+-- no unit is returned before the close. Until all parts of a spread sale are closed, units that one part restocked and
+-- another granted again may count in both. Units of a discarded order may be returned before a quarantined close.
 SELECT campaigns FROM temp.totals;
 
 SELECT format('campaign #%d (%s): of %d units, %d are granted and %d returned, and people have %d',

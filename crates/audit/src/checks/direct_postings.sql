@@ -1,5 +1,5 @@
--- Postings that follow from no entry are numbered from 1 without gaps, and are deposits, fundings, residues and
--- payouts; a residue goes from the escrow of a closed packet to its sender.
+-- Postings without an entry are numbered from 1 without gaps. They are deposits, fundings, residues and payouts. A
+-- residue goes from the escrow of a closed packet to its sender.
 SELECT direct FROM temp.totals;
 
 SELECT format('posting -1/%d follows posting -1/%d', seq, before)

@@ -1,12 +1,11 @@
--- What the engine has granted and taken back of a campaign, or a part of one, is what the ledger has, and what is in
--- flight or quarantined. The units of an order that ends come back to the campaign while it is open, and are returned
--- once it is not.
+-- The engine's granted and returned units of a campaign, or of a part of one, equal those of the ledger plus those in
+-- flight or quarantined. If an order ends, its units are restocked while the campaign is open, and returned afterwards.
 SELECT count(*) FROM temp.engine_parts;
 
 WITH moves AS (
     SELECT e.campaign, e.partition, f.kind, f.quantity AS told,
            CASE WHEN f.kind = 'returned' AND f.quantity IS NULL THEN
-               -- All that is left: less what parts have returned, settled or in flight before.
+               -- Remaining units: without partial returns that are settled or earlier in flight.
                coalesce(g.quantity, o.quantity, 0) - coalesce(o.returned_in_parts, 0)
                - (SELECT coalesce(sum(b.quantity), 0) FROM temp.flight b
                   WHERE b.campaign = f.campaign AND b.partition = f.partition AND b.kind = 'returned'

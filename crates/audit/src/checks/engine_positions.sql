@@ -1,4 +1,4 @@
--- Nothing is settled that the engine's log does not reach to; and what is not settled is in the log.
+-- No entry after the end of the engine's log is settled, and every unsettled entry is in the log.
 SELECT count(*) FROM temp.heads;
 
 SELECT format('partition %d is settled up to %d, and the engine has no state of it', partition, settled)

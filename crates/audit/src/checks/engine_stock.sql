@@ -1,5 +1,6 @@
--- The supply of a campaign in the engine, with what is withheld, is what the ledger has, and what is in flight or
--- quarantined. All parts of a spread campaign have it together. Each part has granted, returned or left what it has.
+-- The engine's supply of a campaign, with withheld units, equals that of the ledger plus changes in flight or
+-- quarantined. For a spread campaign, this is the sum of all parts. Each part has granted, returned or kept all its
+-- units.
 SELECT count(*) FROM temp.engine_parts;
 
 SELECT format('campaign #%d in partition %d: the engine has a stock of %d, the ledger %d, and %d are in flight', ref,

@@ -1,5 +1,5 @@
--- The first part of a sale has the terms that the ledger has, unless a change is in flight or quarantined; and no part
--- has other terms under the same revision.
+-- The first part of a sale has the ledger's terms, unless a change is in flight or quarantined. No part has different
+-- terms under the same revision.
 SELECT count(*) FROM temp.engine_parts WHERE revision > 0;
 
 SELECT format('campaign #%d in partition %d: the engine has terms of revision %d, the ledger of %d', c.ref, e.partition,

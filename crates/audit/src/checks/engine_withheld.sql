@@ -1,5 +1,5 @@
--- What the ledger says that repairs withhold, the engine withholds, unless the repair goes on or the campaign has
--- closed.
+-- The engine withholds the units that the ledger records as withheld, unless the repair is still running or the
+-- campaign is closed.
 SELECT count(*) FROM withheld;
 
 SELECT format('campaign #%d in partition %d: repairs withhold %d units, and the engine %d', c.ref, w.partition, w.units,

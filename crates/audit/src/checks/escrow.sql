@@ -1,5 +1,4 @@
--- A packet's escrow holds what is not yet claimed, as far as settled, and nothing once it is closed. Nobody else has
--- one.
+-- A packet's escrow holds the settled remainder, and nothing once the packet is closed. Only packets have an escrow.
 SELECT packets FROM temp.totals;
 
 SELECT format('campaign #%d: its escrow holds %s, and it should hold %d', ref, coalesce(balance, 'nothing'), expected)

@@ -1,5 +1,5 @@
--- A packet's escrow holds what is neither claimed nor sent back, and nothing once all of it is closed. Nobody else has
--- one.
+-- A packet's escrow holds the money that is neither claimed nor refunded, and nothing once all parts are closed. Only
+-- packets have an escrow.
 SELECT packets FROM temp.totals;
 
 SELECT format('campaign #%d (%s): its escrow holds %s, and it should hold %d', ref, phase,

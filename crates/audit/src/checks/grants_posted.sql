@@ -1,5 +1,4 @@
--- Every share that somebody has moved its amount from the packet's escrow to that user, once; no other posting is a
--- grant.
+-- Every granted share has one posting of its amount from the packet's escrow to the user. No other posting is a grant.
 SELECT count(user) FROM shares;
 
 SELECT format('campaign #%d: the posting of share %d is missing or wrong', s.campaign, s.number)

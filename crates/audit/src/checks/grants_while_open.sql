@@ -1,5 +1,5 @@
--- Nothing is granted before the campaign is opened, while it is paused, after its end, or outside its window by the
--- entry's own time. An order may be reinstated in a pause.
+-- No grant is made before the campaign is opened, while it is paused, after its end, or, by the entry's time, outside
+-- its window. An order may be reinstated during a pause.
 SELECT grants FROM temp.totals;
 
 SELECT format('campaign #%d: entry %d was %s while %s', l.campaign, l.seq, l.kind, p.phase)

@@ -1,4 +1,4 @@
--- No row is there twice: what the tables' keys keep out, as long as they are there.
+-- No row is duplicated. The tables' unique keys guarantee that, as long as they exist.
 SELECT campaigns + shares + orders + payments + accounts + postings + deposits + payouts + keys FROM temp.totals;
 
 SELECT format('%d campaigns are #%d', count(*), ref) FROM campaigns GROUP BY ref HAVING count(*) > 1
@@ -56,7 +56,7 @@ FROM settled
 GROUP BY partition
 HAVING count(*) > 1
 UNION ALL
-SELECT format('entry %d of partition %d is set aside %d times', seq, partition, count(*))
+SELECT format('entry %d of partition %d is quarantined %d times', seq, partition, count(*))
 FROM set_aside
 GROUP BY partition, seq
 HAVING count(*) > 1;

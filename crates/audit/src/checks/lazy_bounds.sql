@@ -1,4 +1,4 @@
--- Each grant of a lazy packet leaves the smallest share for everybody still to come, and the last leaves nothing.
+-- Each grant of a lazy packet leaves the smallest share for every share to come, and the last one leaves nothing.
 SELECT count(*) FROM temp.grants WHERE campaign IN (SELECT ref FROM campaigns WHERE split_rule = 'lazy');
 
 SELECT format('campaign #%d: grant %d has %d and leaves %d for %d more',

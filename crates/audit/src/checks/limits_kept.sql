@@ -1,5 +1,5 @@
--- Nobody has more of a campaign than its limit, and nobody got it outside its window. Of a sale whose terms were
--- changed, the largest limit that it has had counts, and the widest window.
+-- No user has more units of a campaign than its limit, and no grant is outside its window. For a sale with changed
+-- terms, the largest limit and the widest window that it has had count.
 SELECT orders + shares FROM temp.totals;
 
 WITH bounds AS (

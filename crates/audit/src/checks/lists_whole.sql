@@ -1,4 +1,4 @@
--- What lists look for is that of the rows: all up to where it is written, and of what is newer perhaps some.
+-- Indexes of lists match the rows: completely up to their recorded end, and possibly in part after it.
 SELECT campaigns + direct FROM temp.totals;
 
 SELECT format('%d rows say up to where lists are written', count(*)) FROM listed HAVING count(*) <> 1

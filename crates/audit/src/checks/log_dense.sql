@@ -1,4 +1,4 @@
--- The log counts from 1 without gaps.
+-- The log is numbered from 1 without gaps.
 SELECT entries FROM temp.totals;
 
 SELECT format('entry %d does not follow entry %d', seq, seq - 1)

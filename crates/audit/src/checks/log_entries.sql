@@ -1,4 +1,4 @@
--- Every entry is of a kind that there is, belongs to a campaign that there is, and has what its kind needs.
+-- Every entry has a known kind, an existing campaign, and the fields that its kind needs.
 SELECT entries FROM temp.totals;
 
 SELECT format('entry %d of campaign #%d (%s) is not sound', l.seq, l.campaign, coalesce(l.kind, 'unknown kind'))
@@ -11,12 +11,12 @@ WHERE c.ref IS NULL
    OR l.kind IN ('paid', 'cancelled', 'expired', 'reinstated', 'refund_due', 'returned')
       AND (l.number IS NULL OR l.user IS NULL OR c.kind <> 'sale')
    OR l.kind IN ('paid', 'reinstated', 'refund_due') AND l.note IS NULL
-   -- The entry's own amount: `l.amount` may be that of the grant.
+   -- The entry's own amount, because `l.amount` may be that of the grant.
    OR l.kind IN ('paid', 'reinstated', 'refund_due') AND EXISTS (
        SELECT 1 FROM events e
        WHERE e.seq = l.seq AND ((instr(l.note, ' ') > 0) <> (e.amount IS NOT NULL) OR e.amount < 1)
    )
-   -- The entry's own quantity: `l.quantity` may be that of the grant. A part has a key as well.
+   -- The entry's own quantity, because `l.quantity` may be that of the grant. A partial return has a key as well.
    OR l.kind = 'returned' AND EXISTS (
        SELECT 1 FROM events e
        WHERE e.seq = l.seq AND ((e.quantity IS NULL) <> (l.note IS NULL) OR e.quantity < 1 OR instr(l.note, ' ') > 0)

@@ -1,4 +1,4 @@
--- funded = claimed + remaining + refunded: no more is claimed than was funded, and the close refunds exactly the rest.
+-- funded = claimed + remaining + refunded: claims never exceed the funds, and the close refunds exactly the rest.
 SELECT campaigns FROM temp.totals;
 
 SELECT format('campaign #%d: of %d funded, %d were claimed and %d refunded',

@@ -1,4 +1,4 @@
--- At no point of the log do users have more units than the supply, as the log has changed it up to there.
+-- At no point of the log do users have more units than the supply at that point.
 SELECT entries FROM temp.totals;
 
 SELECT format('campaign #%d: at entry %d users have %d of %d', w.campaign, w.seq, w.held, t.first_supply + w.added)

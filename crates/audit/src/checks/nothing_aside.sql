@@ -1,5 +1,5 @@
--- No entry is quarantined: each is a decision of an engine, perhaps answered to a user, that the ledger lacks. What
--- follows from that is no breach of its own: the other checks take quarantined entries into account.
+-- No entry is quarantined. A quarantined entry is a decision of an engine, perhaps answered to a user, that the ledger
+-- lacks. The other checks take quarantined entries into account, so they report no further breach for them.
 SELECT count(*) FROM set_aside WHERE discard < 2;
 
 SELECT format('partition %d: entry %d (%s, campaign %s) %s', partition, seq, coalesce(told, 'not an entry'), campaign,

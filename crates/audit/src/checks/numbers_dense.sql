@@ -1,6 +1,5 @@
--- The grants of a campaign are numbered from 1 without gaps, but for those that are quarantined, and for numbers that a
--- repair has written down because nobody could name them. The parts of a spread campaign number for themselves, and
--- leave gaps.
+-- The grants of a campaign are numbered from 1 without gaps, except for quarantined grants and for numbers that a
+-- repair has recorded as unnamed. The parts of a spread campaign are numbered separately, and leave gaps.
 SELECT orders + shares FROM temp.totals;
 
 WITH granted AS (

@@ -1,4 +1,4 @@
--- An order costs its units at the price that the sale has where the order is granted.
+-- An order's price is its units times the price of the sale at the grant.
 SELECT count(*) FROM temp.grants WHERE campaign IN (SELECT ref FROM campaigns WHERE kind = 'sale');
 
 SELECT format('campaign #%d: order %d of %d units costs %d', g.campaign, g.number, g.quantity, g.amount)

@@ -1,5 +1,5 @@
--- Returns of parts add up to the units that their order says it has returned, fewer than it has while it is paid. What
--- they owe adds up to the part of what paid it for these units. Only an order that was paid has any.
+-- Partial returns add up to the order's returned units, and to less than its units while it is paid. Their refunds due
+-- add up to these units' part of the payment. Only a paid or returned order has partial returns.
 SELECT orders FROM temp.totals;
 
 SELECT format('campaign #%d: order %d (%s, %d units) has returned %d units in parts for %d; its returns are %d for %d',

@@ -1,7 +1,7 @@
--- held → paid | cancelled | expired, expired → paid by reinstatement, and paid → returned; a payment is owed back only
--- where it buys nothing, or is money that the sale does not accept, and such money pays nothing. The price is never
--- recorded as other money. Nothing happens to an order before its grant, and no hold ends before its time. An order is
--- paid until its last unit is returned; it returns no more units than it has, and those of a part once per key.
+-- held → paid | cancelled | expired, expired → paid by reinstatement, and paid → returned. A refund of a payment is due
+-- only if the payment pays nothing, or the sale does not accept its money. Such money pays nothing. The price is never
+-- recorded as other money. No step of an order precedes its grant, and no hold ends early. An order is paid until its
+-- last unit is returned. It returns at most its units, and partial returns only once per key.
 SELECT steps FROM temp.totals;
 
 SELECT format('campaign #%d: entry %d says %s of order %d, which was %s', s.campaign, s.seq, s.kind, s.number,

@@ -1,5 +1,5 @@
--- Every settled grant of a sale has its order, and there are no other orders. Orders that were settled by a version
--- that kept no keys have none.
+-- Every settled grant of a sale has its order, and there are no other orders. Orders that an old version settled
+-- without keys have none.
 SELECT orders FROM temp.totals;
 
 SELECT format('campaign #%d: order %d is not as entry %d granted it', g.campaign, g.number, g.seq)

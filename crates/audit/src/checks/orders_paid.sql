@@ -1,7 +1,7 @@
--- A paid order was paid by one payment, at the moment from which it is paid, and one that was returned by one before.
--- An order that waits has had none, unless of money that does not pay it and that no policy accepts. No other order
--- was paid. A payment is for an order. It is the order's price and has no currency, or is other money with its
--- currency. Other money paid an order only if the sale's payment policy accepts it.
+-- A paid order has one payment, at the time from which it is paid, and a returned order has one earlier payment. A held
+-- order has no payment, except one in other money that no policy accepts. No other order is paid. A payment belongs to
+-- an order. It has the order's price and no currency, or other money and its currency. Other money pays an order only
+-- if the sale's payment policy accepts it.
 SELECT orders FROM temp.totals;
 
 SELECT format('campaign #%d: order %d is %s, with %d payments that count and %d that are owed back',

@@ -1,5 +1,5 @@
--- An order belongs to a sale, costs its units at a price that the sale has had, is held as long as the sale says, and
--- is not over before that unless it was paid or given back.
+-- An order belongs to a sale, its price follows from a price of the sale, and its hold is that of the sale. It does not
+-- expire before the end of its hold.
 SELECT orders FROM temp.totals;
 
 SELECT format('campaign #%d: order %d (%s) is not sound', o.campaign, o.number, o.state)

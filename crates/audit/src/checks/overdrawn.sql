@@ -1,5 +1,5 @@
--- Only the outside owes, and sellers for what buyers have returned: at most that. Over the years that may leave 64
--- bits: it is summed in two halves of the numbers.
+-- Only the outside account is negative, and sellers' accounts up to the sum of their returns. Over the years that sum
+-- may overflow 64 bits, so it is computed in two halves.
 SELECT accounts FROM temp.totals;
 
 SELECT format('account %d (%s of %s) has %d %s', a.id, a.purpose, a.owner, a.balance, a.currency)

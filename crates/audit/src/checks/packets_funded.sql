@@ -1,4 +1,4 @@
--- Each packet's total came from its sender into its escrow, in one posting; nothing else was funded.
+-- Each packet's total was moved from its sender into its escrow by one posting. Nothing else was funded.
 SELECT packets FROM temp.totals;
 
 WITH fundings AS (

@@ -1,4 +1,4 @@
--- An order is paid by one payment at most, in the log and in the ledger, and a payment counts once.
+-- At most one payment pays an order, in the log and in the ledger, and a payment counts once.
 SELECT orders FROM temp.totals;
 
 SELECT format('campaign #%d: the log pays order %d %d times', campaign, number, count(*))

@@ -1,4 +1,4 @@
--- A spread campaign has the counts of its parts together, and the phase that follows from theirs.
+-- A spread campaign's counts are the sums of its parts' counts, and its phase follows from theirs.
 SELECT count(*) FROM parts;
 
 SELECT format('campaign #%d is in %d parts: together %s, %d granted, %d returned, %d refunded; it says %s, %d, %d, %d',
@@ -32,7 +32,7 @@ SELECT format('a part in partition %d belongs to campaign #%d, which there is no
 FROM parts
 WHERE campaign NOT IN (SELECT ref FROM campaigns)
 UNION ALL
-SELECT format('campaign #%d: its part in partition %d gave back %d and %d, and is %s',
+SELECT format('campaign #%d: its part in partition %d returned %d and refunded %d, and is %s',
               campaign, partition, returned, refunded, phase)
 FROM parts p
 WHERE phase <> 'closed' AND (returned, refunded) <> (0, 0)

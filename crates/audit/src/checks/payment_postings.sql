@@ -1,6 +1,6 @@
--- Every settled payment moves what arrived from outside to the seller, or to what the buyer is owed back, and every
--- return moves what had paid its units from the seller to what the buyer is owed back. What was paid for a
--- discarded order is owed to its buyer.
+-- Every settled payment moves the received money from outside to the seller, or to the buyer's refunds due. Every
+-- return moves the money that paid its units from the seller to the buyer's refunds due. Payments for a discarded order
+-- are due to its buyer.
 SELECT payments FROM temp.totals;
 
 SELECT format('campaign #%d: the posting of %s of order %d (entry %d) is missing or wrong',

@@ -1,4 +1,4 @@
--- Every settled payment, those owed back included, stands in the ledger as the log tells it, and there are no others.
+-- The ledger's payments, including due refunds, are exactly those of the settled log.
 SELECT payments FROM temp.totals;
 
 SELECT format('campaign #%d: payment %s of order %d is not as entry %d tells it',

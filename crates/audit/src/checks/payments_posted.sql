@@ -1,6 +1,6 @@
--- Every payment moved what arrived from outside to the seller, or to what the buyer is owed back;
--- every return moved what had paid its units from the seller to what the buyer is owed back; no other
--- posting is a payment or a return. What was paid for a discarded order is owed to its buyer.
+-- Every payment moves the received money from outside to the seller, or to the buyer's refunds due. Every return moves
+-- the money that paid its units from the seller to the buyer's refunds due. No other posting is a payment or a return.
+-- Payments for a discarded order are due to its buyer.
 SELECT payments FROM temp.totals;
 
 SELECT format('campaign #%d: order %d has %d movements of the kind %s, and %d postings as they should be',
@@ -17,7 +17,7 @@ FROM (
     LEFT JOIN campaigns c ON c.ref = r.campaign
     WHERE r.amount > 0
     UNION ALL
-    -- What the parts left was returned last.
+    -- The last return took the units that partial returns had left.
     SELECT campaign, number, 'return', updated_at, paid - owed_in_parts, currency, 1, 0
     FROM temp.returned
     WHERE state = 'returned' AND paid > owed_in_parts

@@ -1,7 +1,7 @@
--- Whatever follows from a log is settled, and says from which; and the file holds no log of its own.
+-- Every row that follows from a log is settled and names its partition, and the file has no log of its own.
 SELECT postings - direct FROM temp.totals;
 
-SELECT format('posting %d/%d (%s) is beyond what is settled of partition %d', p.source, p.seq, p.kind, p.source)
+SELECT format('posting %d/%d (%s) is after the settled position of partition %d', p.source, p.seq, p.kind, p.source)
 FROM postings p
 LEFT JOIN settled s ON s.partition = p.source
 WHERE p.source <> -1 AND p.seq NOT BETWEEN 1 AND coalesce(s.seq, 0)
@@ -19,10 +19,10 @@ SELECT format('partition %d is settled up to %d', partition, seq)
 FROM settled
 WHERE seq < 1
 UNION ALL
-SELECT format('entry %d of partition %d is set aside, and beyond what is settled', a.seq, a.partition)
+SELECT format('entry %d of partition %d is quarantined after the settled position', a.seq, a.partition)
 FROM set_aside a
 LEFT JOIN settled s ON s.partition = a.partition
 WHERE a.seq NOT BETWEEN 1 AND coalesce(s.seq, 0)
 UNION ALL
-SELECT format('entry %d stands in a file without a log', seq)
+SELECT format('entry %d is in a file without a log', seq)
 FROM events;

@@ -1,5 +1,5 @@
--- A posting that carries a place in the log follows from the settled entry at that place, or from a payment for an
--- order that is discarded.
+-- A posting with a log position follows from the settled entry at that position, or from a payment for a discarded
+-- order.
 SELECT postings - direct FROM temp.totals;
 
 SELECT format('posting %d/%d (%s) follows from no settled entry', p.source, p.seq, p.kind)

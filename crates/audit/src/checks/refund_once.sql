@@ -1,4 +1,4 @@
--- A closed packet's rest goes back to its sender exactly once; nothing else is refunded.
+-- A closed packet's remainder is refunded to its sender exactly once. Nothing else is refunded.
 SELECT packets FROM temp.totals;
 
 SELECT format('campaign #%d: the refund of %d (entry %d) is missing or wrong', l.campaign, l.amount, l.seq)

@@ -1,5 +1,4 @@
--- Nothing is owed that nobody can pay back: what a user is owed is what is owed for the user's orders, less what was
--- refunded, and no order is refunded more than is owed for it.
+-- A user's refunds due are those of the user's orders, minus the refunded money. No order is refunded more than is due.
 SELECT count(*) FROM temp.owed_for;
 
 SELECT format('campaign #%d: %d were refunded for order %d to %s, of %d that are owed',

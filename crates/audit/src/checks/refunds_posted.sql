@@ -1,5 +1,5 @@
--- What a packet, or each part of one, says it gave back went from its escrow to its sender, in one posting that follows
--- from that partition's log; nothing else was refunded.
+-- The recorded refund of a packet, or of each part of one, has one posting from its escrow to its sender that follows
+-- from that partition's log. Nothing else was refunded.
 SELECT packets FROM temp.totals;
 
 SELECT format('campaign #%d refunded %d, and %d postings say %d', c.ref, c.refunded, count(p.seq),

@@ -1,4 +1,4 @@
--- Every settled return of a part has its row, and there are no other rows.
+-- Every settled partial return has its row, and there are no other rows.
 SELECT orders FROM temp.totals;
 
 SELECT format('campaign #%d: the return %s of order %d (entry %d) is missing or wrong', s.campaign, s.key, s.number,

@@ -1,4 +1,4 @@
--- Settlement stands somewhere inside the log.
+-- The settled position is inside the log.
 SELECT count(*) FROM settled;
 
 SELECT format('partition %d is settled up to %d, and its log ends at %d', s.partition, s.seq, e.head)

@@ -1,4 +1,4 @@
--- Each grant of a packet, settled or not, has exactly the amount that its share was made with.
+-- Each grant of a packet, settled or not, has exactly the amount of its share.
 SELECT count(*) FROM temp.grants WHERE campaign IN (SELECT ref FROM campaigns WHERE kind = 'red_packet');
 
 SELECT format('campaign #%d: grant %d has %d, and its share %s',

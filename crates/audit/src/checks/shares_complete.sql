@@ -1,6 +1,6 @@
--- A packet has its shares, numbered from 1, inside the rule's bounds, and they add up to the total. A lazy packet's
--- add up when all are granted, and have no amount before. Shares that are written before their packet is entered belong
--- to a reserved campaign, and to nobody.
+-- A packet's shares are numbered from 1, are inside the rule's bounds, and add up to the total. A lazy packet's shares
+-- add up once all are granted, and have no amount before. Shares that are written before their packet belong to a
+-- reserved campaign, and to no user.
 SELECT shares FROM temp.totals;
 
 SELECT format('campaign #%d: its %d shares do not make %d of %d', c.ref, s.shares, c.supply, c.total)

@@ -1,4 +1,4 @@
--- Every settled grant of a packet stands in its share, and a share is granted by nothing else.
+-- The granted shares of a packet are exactly its settled grants.
 SELECT shares FROM temp.totals;
 
 SELECT format('campaign #%d: share %d is not as entry %d granted it', g.campaign, g.number, g.seq)

@@ -1,4 +1,4 @@
--- The terms of a sale are those that its settled entries say.
+-- The terms of a sale are those of its settled entries.
 SELECT count(*) FROM temp.terms WHERE since > 0;
 
 SELECT format('campaign #%d: entry %d is settled, and the ledger has other terms of it', l.campaign, l.since)

@@ -1,5 +1,5 @@
--- The terms of a sale are those of its last change, and the ledger has all that it has had, those of its creation
--- included; of a sale whose terms were never changed, and of a packet, it has none.
+-- The terms of a sale are those of its last change, and the ledger has all earlier terms, including those of the
+-- creation. It has no terms rows of a packet, or of a sale with unchanged terms.
 SELECT campaigns FROM temp.totals;
 
 SELECT format('campaign #%d has not the terms of revision %d', c.ref, c.terms_revision)
@@ -11,7 +11,7 @@ WHERE c.terms_revision <> 0
           IS NOT (c.starts_at, c.ends_at, c.per_user_limit, c.unit_price, c.admission)
        OR NOT EXISTS (SELECT 1 FROM sale_terms f WHERE f.campaign = c.ref AND f.revision = 0))
 UNION ALL
-SELECT format('campaign #%d has terms of revision %d, and stands at %d', t.campaign, t.revision, c.terms_revision)
+SELECT format('campaign #%d has terms of revision %d, and its revision is %d', t.campaign, t.revision, c.terms_revision)
 FROM sale_terms t
 LEFT JOIN campaigns c ON c.ref = t.campaign
 WHERE c.ref IS NULL OR c.terms_revision = 0 OR t.revision > c.terms_revision

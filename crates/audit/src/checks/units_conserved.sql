@@ -1,8 +1,8 @@
--- supply = granted + remaining + returned: the close gives back exactly what no user has, of the supply as the log has
--- changed it.
+-- supply = granted + remaining + returned: the close returns exactly the units that no user has, of the supply with all
+-- its changes in the log.
 SELECT campaigns FROM temp.totals;
 
-SELECT format('campaign #%d: of %d units users had %d at the close, and %d were given back',
+SELECT format('campaign #%d: of %d units users had %d at the close, and %d were returned',
               c.ref, t.first_supply + t.added, t.units_at_close, t.closed_units)
 FROM campaigns c
 JOIN temp.tallies t ON t.campaign = c.ref

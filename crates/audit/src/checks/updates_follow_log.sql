@@ -1,5 +1,5 @@
--- A campaign was last changed at its last settled entry about phase, stock or terms, or later, as far as the
--- log is not archived.
+-- A campaign's last update is at or after its last settled entry about phase, stock or terms, as far as the log is not
+-- archived.
 SELECT count(*) FROM temp.log
 WHERE settled AND kind IN ('paused', 'resumed', 'ended', 'closed', 'stock_changed', 'terms_changed');
 

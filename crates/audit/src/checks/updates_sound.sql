@@ -1,4 +1,4 @@
--- A campaign was last changed at its creation or later, and not before any of its terms were.
+-- A campaign's last update is not before its creation, and not before any change of its terms.
 SELECT campaigns FROM temp.totals;
 
 SELECT format('campaign #%d was last changed at %d, and created at %d', ref, updated_at, created_at)

@@ -1,5 +1,5 @@
--- At no point of the log does a user come to more units of a campaign than its limit is there. A limit that is lowered
--- takes nothing back.
+-- At no point of the log does a user reach more units of a campaign than its limit at that point. A lowered limit
+-- removes no units.
 SELECT grants FROM temp.totals;
 
 SELECT format('campaign #%d: at entry %d %s has %d of at most %d', w.campaign, w.seq, w.user, w.held, t.per_user_limit)

@@ -1,5 +1,5 @@
--- What is withheld belongs to a repair and a campaign, is returned with the rest at the close, and nobody has it. The
--- sum is of use once the ledger is past the repair, and where nothing is quarantined.
+-- Withheld units belong to a repair and a campaign, are returned with the rest at the close, and no user has them. The
+-- sum is checked only after the ledger has passed the repair, and only without quarantined entries.
 SELECT count(*) FROM withheld;
 
 WITH held AS (
@@ -8,7 +8,7 @@ WITH held AS (
     JOIN orders o ON o.campaign = n.campaign AND o.number BETWEEN n.first_number AND n.last_number
                  AND (o.number - n.first_number) % n.step = 0
     UNION ALL
-    -- A share that was made with its packet can be had again once it is released.
+    -- A share that was made with its packet can be granted after its release.
     SELECT n.partition, n.epoch, n.campaign, s.number, 1, s.granted_at, c.split_rule = 'lazy'
     FROM withheld_numbers n
     JOIN campaigns c ON c.ref = n.campaign
@@ -16,7 +16,7 @@ WITH held AS (
                  AND (s.number - n.first_number) % n.step = 0
     WHERE s.user IS NOT NULL
 ), named AS (
-    -- Granted before the repair: what had been quarantined then is settled since. It is its user's.
+    -- Grants before the repair. They were quarantined then and are settled now, so their units belong to their users.
     SELECT h.partition, h.epoch, h.campaign, sum(h.quantity) AS units
     FROM held h
     JOIN repairs r ON r.partition = h.partition AND r.epoch = h.epoch
@@ -49,7 +49,7 @@ JOIN (
     WHERE w.released_at IS NULL
     GROUP BY w.campaign
 ) h ON h.campaign = c.ref
--- Units of a spread sale that come back in one part may be granted in another, which the ledger has settled further.
+-- A spread sale may restock units in one part and grant them in another one, whose log may be settled further.
 WHERE (c.parts = 1 OR c.kind = 'red_packet') AND h.is_past
   AND c.supply - c.granted - c.returned BETWEEN 0 AND h.units - 1
   AND NOT EXISTS (SELECT 1 FROM temp.aside a WHERE a.campaign = c.id)

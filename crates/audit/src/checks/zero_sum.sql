@@ -1,5 +1,5 @@
--- All balances of a currency add up to nothing: money comes from outside and is never made. What is there on the way to
--- that may leave 64 bits: it is summed in two halves of the numbers.
+-- The balances of each currency sum to zero, because money comes from outside and is never made. Partial sums may
+-- overflow 64 bits, so the sum is computed in two halves.
 SELECT accounts FROM temp.totals;
 
 SELECT format('the accounts in %s add up to %d', currency, upper * 4294967296 + lower)

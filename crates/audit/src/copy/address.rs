@@ -1,4 +1,4 @@
-//! Where a database is, and how that is said: without the password.
+//! Addresses of databases, and their text without the password.
 
 use anyhow::{Context as _, bail};
 use qiang_core::database::DatabaseKind;
@@ -14,11 +14,12 @@ const NOT_A_LEDGER: &str = "a ledger's URL begins with postgres://, postgresql:/
 const NOT_READABLE: &str = "the ledger's URL cannot be read: it is postgres://USER:PASSWORD@HOST:PORT/DATABASE, \
                             and in a name or a password the characters / ? # @ % are written %2F %3F %23 %40 %25";
 
-/// Reads a URL: what to call the database, and how to connect to it. Neither the name nor an error shows the password.
+/// Parses a URL to the shown address of the database and the connection options. Neither the address nor an error shows
+/// the password.
 pub(super) fn parse(url: &str) -> anyhow::Result<(String, Options)> {
     let kind = DatabaseKind::of(url).context(NOT_A_LEDGER)?;
     let (scheme, rest) = url.split_once("://").context(NOT_A_LEDGER)?;
-    // A password with one of these characters in it would be taken for a host, and shown as one.
+    // A password with one of these characters would be parsed, and shown, as a host.
     let authority_end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     if rest[authority_end..].contains(['@', '#']) {
         bail!(NOT_READABLE);

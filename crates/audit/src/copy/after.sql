@@ -1,5 +1,5 @@
--- What the checks need beside the rows: ways to find them, none of which refuses a second one; and the log and what is
--- reserved for large packets, which a database does not have.
+-- Indexes for the checks, without unique keys. Also the log and the reservations for large packets, which a database
+-- does not have.
 CREATE INDEX campaigns_ref ON campaigns (ref);
 CREATE INDEX campaigns_id ON campaigns (id);
 CREATE INDEX parts_key ON parts (campaign, partition);

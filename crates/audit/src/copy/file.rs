@@ -1,4 +1,4 @@
-//! The temporary file that a ledger is copied into.
+//! Temporary file for the copy of a ledger.
 
 use std::fmt;
 
@@ -42,14 +42,14 @@ pub(super) struct Table {
     pub(super) columns: Vec<Column>,
 }
 
-/// The file, which is gone when its connection is.
+/// Temporary file. It is deleted with its connection.
 pub(super) struct TemporaryFile {
     conn: Connection,
     pub(super) tables: Vec<Table>,
 }
 
 pub(super) fn create() -> rusqlite::Result<TemporaryFile> {
-    // SQLite's own temporary file: nobody else can open it, and a killed process leaves nothing behind.
+    // SQLite's own temporary file: no other process can open it, and a killed process leaves nothing.
     let conn = Connection::open("")?;
     conn.execute_batch(SET_UP)?;
     conn.execute_batch(TABLES)?;
@@ -78,7 +78,7 @@ pub(super) fn create() -> rusqlite::Result<TemporaryFile> {
 }
 
 impl TemporaryFile {
-    /// Writes pages as long as there are any, and makes the file ready for the checks.
+    /// Writes all pages, and prepares the file for the checks.
     pub(super) fn fill(self, mut pages: mpsc::Receiver<Page>) -> rusqlite::Result<Connection> {
         let Self { conn, tables } = self;
         conn.execute_batch("BEGIN")?;

@@ -1,10 +1,10 @@
-//! Copying a ledger out of a database, so that the same checks are made of it as of a file.
+//! Copies a ledger out of a database, so that the same checks apply to it as to a file.
 //!
-//! All rows are read in one transaction that sees the database as of one moment and cannot write, as streams, a page
-//! at a time, into a temporary SQLite file of plain tables (`tables.sql`). Reading and writing go on side by side; what
-//! has been read and not yet written is bounded.
+//! All rows are read in one read-only transaction that sees the database as of one moment. They are streamed, a page at
+//! a time, into a temporary SQLite file of plain tables (`tables.sql`). Reads and writes are concurrent, and the number
+//! of unwritten pages is limited.
 //!
-//! Architecture invariant: nothing here comes from the crate that writes the ledger. It reads columns by their names.
+//! Architecture invariant: nothing here comes from the crate that writes the ledger. Columns are read by name.
 
 mod address;
 mod file;
@@ -22,42 +22,42 @@ use tokio::{sync::mpsc, time::timeout};
 use self::{address::Options, file::Column};
 use super::{engine, open::Ledger};
 
-/// The schema that the audit knows: the highest version in `schema_version`.
+/// Schema version that the audit knows: the highest version in `schema_version`.
 const SCHEMA_VERSION: i64 = 1;
-/// What fails, most of the time.
+/// Name of the usual failing action.
 const READ: &str = "read the ledger";
-/// Rows that are handed over together.
+/// Maximum rows per page.
 const PAGE_ROWS_MAX: usize = 2_048;
-/// Pages that have been read and not yet written.
+/// Maximum pages that are read and not yet written.
 const PAGES_MAX: usize = 4;
-/// How long the database may take to let the audit in.
+/// Time limit for connecting to the database.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
-/// How long the database may take for the next row, and for each statement that comes before them.
+/// Time limit for the next row, and for each earlier statement.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 
-/// Rows of one table, one after the other in `values`.
+/// Rows of one table, in sequence in `values`.
 struct Page {
     table: usize,
     values: Vec<Value>,
 }
 
-/// What the copying has to know of a database.
+/// Database-specific parts of the copy.
 trait Source: Database {
-    /// Begins a transaction that sees the database as of one moment, and cannot write.
+    /// Begins a read-only transaction that sees the database as of one moment.
     const BEGIN: &'static [&'static str];
-    /// How many tables there are with the schema's version.
+    /// Counts the tables with the schema's version.
     const HAS_VERSION: &'static str;
-    /// A table of the ledger that the transaction does not hold still, if there is one.
+    /// Finds a table of the ledger that the transaction does not see as of one moment.
     const NOT_STILL: Option<&'static str>;
-    /// What the names of columns stand between.
+    /// Quote character of column names.
     const QUOTE: char;
 
-    /// A value as it is in the row; `Err` with the name of its type when that is not what the column is for.
+    /// Value of a row; `Err` with the name of its type if that does not match the column.
     fn value(row: &Self::Row, index: usize, column: &Column)
     -> sqlx::Result<Result<Value, String>>;
 }
 
-/// Copies the ledger at a URL; reads the engine beside it at the same moment.
+/// Copies the ledger at a URL, and reads the engine as of the same moment.
 pub(super) async fn copy(
     url: &str,
     engine: Option<&mut engine::Reader>,
@@ -76,7 +76,7 @@ pub(super) async fn copy(
             Reader::<sqlx::MySql>::read_all(named, &options, &tables, pages, engine).await
         }
     };
-    // The writer ends when the reader has; and where the writer gave up, the reader ended without an error.
+    // The writer ends after the reader. If the writer fails, the reader ends without an error.
     let written = written.await.context("the copy was interrupted")?;
     let state = copied?;
     let conn = written.context("cannot write the copy to a temporary file (TMPDIR says where)")?;
@@ -98,7 +98,7 @@ where
     String: for<'r> sqlx::Decode<'r, D> + sqlx::Type<D>,
     usize: sqlx::ColumnIndex<D::Row>,
 {
-    /// Reads all tables. Ends early, without an error, when nobody takes the pages any more.
+    /// Reads all tables. Ends early, without an error, if the receiver of the pages is dropped.
     async fn read_all(
         place: String,
         options: &<D::Connection as sqlx::Connection>::Options,
@@ -120,7 +120,7 @@ where
                 break;
             }
         }
-        // Nothing was written: how the connection ends is of no account.
+        // Nothing was written, so a failed close does not matter.
         drop(timeout(ANSWER_MAX, reader.conn.close()).await);
         Ok(state)
     }
@@ -137,7 +137,7 @@ where
         read(&self.place, done).await.map(drop)
     }
 
-    /// Reads an engine, so that it can be compared with what the transaction sees.
+    /// Reads an engine, to compare it with the view of the transaction.
     async fn beside(&mut self, engine: &mut engine::Reader) -> anyhow::Result<engine::State> {
         loop {
             let known = self.known().await?;
@@ -161,7 +161,7 @@ where
         Ok(engine::Known { settled, campaigns })
     }
 
-    /// Makes sure that it is a ledger that the audit knows, and that it can be read as of one moment.
+    /// Checks that the database has a known ledger, and can be read as of one moment.
     async fn check(&mut self) -> anyhow::Result<()> {
         let place = &self.place;
         let there = sqlx::query_scalar::<_, i64>(D::HAS_VERSION).fetch_one(&mut self.conn);
@@ -192,7 +192,7 @@ where
         Ok(())
     }
 
-    /// Reads one table. Returns whether the pages are still wanted.
+    /// Reads one table. Returns false if the receiver of the pages is dropped.
     async fn table(&mut self, number: usize, table: &file::Table) -> anyhow::Result<bool> {
         let columns: Vec<String> = table.columns.iter().map(|c| quoted::<D>(&c.name)).collect();
         let sql = format!(
@@ -233,7 +233,7 @@ fn quoted<D: Source>(name: &str) -> String {
     format!("{0}{name}{0}", D::QUOTE)
 }
 
-/// What the database answers while it is read.
+/// Waits for an answer of the database during the read.
 async fn read<T>(
     place: &str,
     answered: impl Future<Output = sqlx::Result<T>>,
@@ -241,7 +241,7 @@ async fn read<T>(
     answer(place, READ, ANSWER_MAX, answered).await
 }
 
-/// What the database answers, in time. The error has no password in it.
+/// Waits for an answer of the database, up to a time limit. The error does not contain the password.
 async fn answer<T>(
     place: &str,
     what: &str,
@@ -254,7 +254,7 @@ async fn answer<T>(
     }
 }
 
-/// An error of the database on one line.
+/// Error of the database on one line.
 fn cannot(place: &str, what: &str, error: &sqlx::Error) -> anyhow::Error {
     let text = match error {
         sqlx::Error::Database(error) => error.message().to_owned(),

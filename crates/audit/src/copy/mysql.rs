@@ -10,10 +10,10 @@ use super::{
 
 impl Source for MySql {
     const BEGIN: &'static [&'static str] = &[
-        // A server's defaults may hide rows, or end what takes long.
+        // Defaults of the server may limit the rows, or cancel long statements.
         "SET SESSION sql_select_limit = 18446744073709551615, SESSION sql_big_selects = 1 \
          /*M!100100 , SESSION max_statement_time = 0 */ /*!50708 , SESSION max_execution_time = 0 */",
-        // The only level at which the next statement takes its snapshot.
+        // Only at this level does the next statement take its snapshot.
         "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
         "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
     ];
@@ -28,7 +28,7 @@ impl Source for MySql {
             return Ok(Ok(Value::Null));
         }
         let info = raw.type_info();
-        // The names of types tell text with a binary collation from bytes as little as the flags that they come from.
+        // Neither the type names nor their flags distinguish text with a binary collation from bytes.
         let is_text = <str as Type<MySql>>::compatible(&info);
         let is_bytes = <[u8] as Type<MySql>>::compatible(&info) && !is_text;
         let is_number = <i64 as Type<MySql>>::compatible(&info);

@@ -1,4 +1,4 @@
--- A table that the snapshot of a transaction does not hold still.
+-- A table of which the transaction has no snapshot.
 SELECT CAST(table_name AS CHAR)
 FROM information_schema.tables
 WHERE table_schema = DATABASE()

@@ -11,7 +11,7 @@ use super::{
 impl Source for Postgres {
     const BEGIN: &'static [&'static str] = &[
         "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY",
-        // A default of the server, the database or the role may end what takes long.
+        // A default of the server, the database or the role may cancel long statements.
         "SET LOCAL statement_timeout = 0",
     ];
     const HAS_VERSION: &'static str = "SELECT count(to_regclass('schema_version'))";

@@ -1,5 +1,5 @@
--- A ledger's tables as they are copied from a database. No key, no constraint, no trigger: a row that breaks a rule has
--- to come through as it is, for the checks to see it. Every column here is read from the database by its name.
+-- Tables of a ledger, for the copy from a database. They have no key, constraint or trigger, because the checks must
+-- see rows that break a rule. Every column is read from the database by name.
 CREATE TABLE campaigns (
     ref INTEGER, id TEXT, kind TEXT, owner TEXT, title TEXT, currency TEXT, ack TEXT,
     starts_at INTEGER, ends_at INTEGER, created_at INTEGER, updated_at INTEGER, supply INTEGER, per_user_limit INTEGER,

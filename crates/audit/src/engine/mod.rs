@@ -1,10 +1,10 @@
-//! What an engine on Redis says of itself, to hold a ledger against it.
+//! Reads the state of an engine on Redis, to compare a ledger with it.
 //!
-//! Architecture invariant: nothing is written, and nothing here comes from the crate that is the engine. Plain commands
-//! read the keys that `qiang_connect`'s `keys.rs` describes.
+//! Architecture invariant: nothing is written, and nothing here comes from the crate of the engine. Plain commands read
+//! the keys that `keys.rs` of `qiang_connect` describes.
 //!
-//! The ledger is read as of one moment, and Redis right after it. What was settled in between is gone from the log when
-//! it is trimmed: then both are read again.
+//! The ledger is read as of one moment, and Redis directly after it. Entries that are settled in between may be trimmed
+//! from the log. In that case both are read again.
 
 mod record;
 mod servers;
@@ -30,13 +30,13 @@ use crate::place::{EnginePlace, Topology};
 const TABLES: &str = include_str!("tables.sql");
 /// Quarantined entries count as in flight.
 const QUARANTINE: &str = include_str!("quarantine.sql");
-/// The partitions of an engine that has no state and whose number is not given.
+/// Default number of partitions, for an engine without state.
 const PARTITIONS_DEFAULT: u16 = 8;
-/// How long Redis may take to let the audit in, and for each answer.
+/// Time limit for connecting to Redis, and for each answer.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
-/// Campaigns whose numbers are read in one atomic step.
+/// Maximum campaigns whose numbers are read in one atomic step.
 const CAMPAIGNS_MAX: usize = 256;
-/// What is read of a campaign's hash.
+/// Fields of a campaign's hash.
 const NUMBERS: [&str; 15] = [
     "granted",
     "returned",
@@ -54,12 +54,12 @@ const NUMBERS: [&str; 15] = [
     "price",
     "admit",
 ];
-/// Records of the log that are read by one call.
+/// Maximum log records per call.
 const RECORDS_MAX: usize = 256;
-/// How often both are read again because settlement went on in between.
+/// Maximum attempts to read ledger and engine without settlement in between.
 const ATTEMPTS_MAX: usize = 10;
 
-/// What the ledger says before Redis is asked.
+/// Ledger data that is read before Redis.
 #[derive(Debug)]
 pub(super) struct Known {
     pub(super) settled: BTreeMap<i64, i64>,
@@ -72,7 +72,7 @@ impl Known {
     }
 }
 
-/// One partition.
+/// Log ends of one partition.
 struct Head {
     partition: u16,
     settled: i64,
@@ -80,7 +80,7 @@ struct Head {
     missing: i64,
 }
 
-/// A campaign, or a part of one.
+/// Campaign, or one part of it.
 struct Part {
     partition: u16,
     campaign: Arc<str>,
@@ -91,11 +91,11 @@ struct Part {
     supply: i64,
     remaining: i64,
     upto: i64,
-    /// Units in all, where this part knows it.
+    /// Total units, if this part knows them.
     stock: Option<i64>,
-    /// Whether it is the first one.
+    /// Whether it is the first part.
     is_first: bool,
-    /// Which change of a sale's terms it goes by; then start, end, limit, price and admission.
+    /// Revision of a sale's terms, followed by start, end, limit, price and admission.
     revision: i64,
     terms: [Option<i64>; 5],
 }
@@ -109,8 +109,8 @@ pub(super) struct State {
 }
 
 impl State {
-    /// Whether this can be compared: every entry is settled or in the log; or what is missing has not been settled
-    /// since the attempt before, which saw these positions.
+    /// Whether the state can be compared. Every entry must be settled or in the log. Alternatively, no entry of the
+    /// partition was settled since the last attempt, so missing entries are really missing.
     fn is_complete(&self, before: Option<&Known>) -> bool {
         let mut missing = self.heads.iter().filter(|head| head.missing != 0);
         missing.all(|head| {
@@ -123,7 +123,7 @@ impl State {
         self.flight.len() as u64
     }
 
-    /// Puts it into temporary tables.
+    /// Inserts the state into temporary tables.
     pub(super) fn insert_into(&self, conn: &Connection) -> rusqlite::Result<()> {
         conn.execute_batch(TABLES)?;
         let mut insert = conn.prepare("INSERT INTO temp.heads VALUES (?, ?, ?, ?)")?;
@@ -161,22 +161,23 @@ impl State {
     }
 }
 
-/// A connection that only reads.
+/// Connection that only reads.
 pub(super) struct Reader {
     servers: Servers,
-    /// To the server that has the partition which is being read.
+    /// Connection to the server of the partition that is read.
     conn: MultiplexedConnection,
     prefix: String,
     partitions: u16,
     /// Hash tags of the partitions.
     tags: Vec<String>,
-    /// What the ledger said at the last attempt, and how many there were.
+    /// Ledger data of the last attempt.
     before: Option<Known>,
+    /// Attempts so far.
     attempts: usize,
 }
 
 impl Reader {
-    /// Connects, and asks how many partitions there are.
+    /// Connects, and reads the number of partitions.
     pub(super) async fn connect(place: &EnginePlace) -> anyhow::Result<Self> {
         let mut servers = Servers::connect(place).await?;
         let prefix = place.prefix.clone();
@@ -220,8 +221,8 @@ impl Reader {
         )
     }
 
-    /// Reads the engine beside what the ledger says; none where settlement went on in between: then both are to be read
-    /// again.
+    /// Reads the engine for a comparison with the ledger data. Returns `None` if settlement continued in between; then
+    /// both must be read again.
     pub(super) async fn beside(&mut self, known: Known) -> anyhow::Result<Option<State>> {
         let state = self.read(&known).await?;
         if state.is_complete(self.before.as_ref()) {
@@ -231,7 +232,7 @@ impl Reader {
         self.attempts += 1;
         anyhow::ensure!(
             self.attempts < ATTEMPTS_MAX,
-            "settlement went on while ledger and engine were read, again and again; run the audit again"
+            "settlement continued during each read of ledger and engine; run the audit again"
         );
         Ok(None)
     }
@@ -263,7 +264,7 @@ impl Reader {
         Ok(state)
     }
 
-    /// Reads a partition's campaigns, and which of them are spread; returns the last entry of its log.
+    /// Reads a partition's campaigns and the spread ones among them. Returns the last entry of its log.
     async fn parts(
         &mut self,
         partition: u16,
@@ -273,7 +274,7 @@ impl Reader {
         let mut rest = campaigns;
         loop {
             let (some, others) = rest.split_at(rest.len().min(CAMPAIGNS_MAX));
-            // In one step: the numbers are those after the entry that is the last one.
+            // One atomic step, so the numbers are those after the last entry.
             let mut pipe = redis::pipe();
             pipe.atomic()
                 .cmd("HGET")
@@ -337,7 +338,7 @@ impl Reader {
         }
     }
 
-    /// Reads the entries in flight, up to one; returns the first that is missing, or 0.
+    /// Reads the entries in flight up to `head`. Returns the first missing one, or 0.
     async fn flight(
         &mut self,
         partition: u16,

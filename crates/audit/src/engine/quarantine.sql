@@ -1,5 +1,4 @@
--- Quarantined entries that are not discarded, as if they were in flight: the engine has done them, and the ledger has
--- not.
+-- Quarantined entries that are not discarded count as in flight: the engine has applied them, and the ledger has not.
 INSERT OR IGNORE INTO temp.flight
 SELECT partition, seq, campaign, kind,
        CASE WHEN kind NOT IN ('closed', 'opened', 'terms_changed') AND kind NOT LIKE 'transfer%' THEN number END,

@@ -1,22 +1,23 @@
-//! The records of the engine's log, as far as the audit needs them.
+//! Records of the engine's log, as far as the audit needs them.
 
 use std::sync::Arc;
 
-/// An entry that is not settled.
+/// Unsettled entry.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct InFlight {
     pub(super) seq: i64,
     pub(super) campaign: Arc<str>,
     pub(super) kind: String,
-    /// Of the order.
+    /// Number of the order.
     pub(super) number: Option<i64>,
-    /// Granted: units. Closed: units returned. Stock changed: units that came, below 0 if they went. Returned: units of
-    /// a part; `None` if it is all that was left.
+    /// For a grant, its units. For a close, the returned units. For a change of the stock, the added units, negative
+    /// for removed ones. For a return, the units of a partial one; `None` for all remaining units.
     pub(super) quantity: Option<i64>,
 }
 
-/// The entries of one record, whose id is the place of the last one: grants of packets (`g`) or sales (`o`), a user and
-/// a row in turn, or other events (`e`), one a line. None when it is no record.
+/// Parses the entries of one record, whose id is the position of the last one. The fields are grants of packets (`g`)
+/// or sales (`o`), as alternating users and rows, or other events (`e`), one per line. Returns `None` if the record is
+/// invalid.
 pub(super) fn entries(id: &str, fields: &[(String, String)]) -> Option<Vec<InFlight>> {
     let last: i64 = id.strip_suffix("-0")?.parse().ok()?;
     let field = |name: &str| {
@@ -42,12 +43,12 @@ pub(super) fn entries(id: &str, fields: &[(String, String)]) -> Option<Vec<InFli
     Some((first..).zip(events).map(entry).collect())
 }
 
-/// The rows, each after its user.
+/// Rows, each after its user.
 fn rows(body: &str) -> impl Iterator<Item = &str> {
     body.split('\n').skip(1).step_by(2)
 }
 
-/// Number, price, time, units, key.
+/// Columns: number, price, time, units, key.
 fn order(row: &str) -> Option<(&'static str, Option<i64>, Option<i64>)> {
     let mut columns = row.split('\t');
     let number = columns.next()?.parse().ok()?;
@@ -79,7 +80,7 @@ fn event(line: &str) -> Option<(&str, Option<i64>, Option<i64>)> {
 mod tests {
     use super::*;
 
-    /// Place, kind, number and units of an entry.
+    /// Position, kind, number and units of an entry.
     type Event = (i64, String, Option<i64>, Option<i64>);
 
     fn events(id: &str, field: &str, body: &str) -> Option<Vec<Event>> {

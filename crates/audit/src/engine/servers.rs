@@ -1,4 +1,4 @@
-//! Where the engine is: on one server, on the primary that Sentinels know, or spread over the nodes of a Cluster.
+//! Servers of the engine: one server, the primary that Sentinels know, or the nodes of a Cluster.
 
 use anyhow::Context as _;
 use redis::{
@@ -9,7 +9,7 @@ use redis::{
 use super::ANSWER_MAX;
 use crate::place::{EnginePlace, Topology};
 
-/// Redirections that are followed for one key. One is enough unless the Cluster changes at the moment.
+/// Maximum redirections for one key. One is enough unless the Cluster is changing.
 const REDIRECTIONS_MAX: usize = 5;
 
 /// Host and port.
@@ -17,14 +17,14 @@ type Address = (String, u16);
 
 pub(super) struct Servers {
     clustered: bool,
-    /// How to log in at servers, and by TLS or not; Sentinels may be others.
+    /// Login and TLS settings of the servers; Sentinels may have others.
     server: ConnectionInfo,
-    /// Where one begins, and the other nodes that the Cluster redirected to.
+    /// First node, followed by nodes to which the Cluster redirected.
     nodes: Vec<(Address, MultiplexedConnection)>,
 }
 
 impl Servers {
-    /// Connects to the first server that answers, or to the primary that the first Sentinel to answer knows.
+    /// Connects to the first server that answers, or to the primary that the first answering Sentinel knows.
     pub(super) async fn connect(engine: &EnginePlace) -> anyhow::Result<Self> {
         let mut failed = anyhow::anyhow!("there is no URL");
         for seed in engine.seeds() {
@@ -58,7 +58,7 @@ impl Servers {
         })
     }
 
-    /// A connection to the server that has a key.
+    /// Connection to the server that has a key.
     pub(super) async fn of(&mut self, key: &str) -> anyhow::Result<MultiplexedConnection> {
         let (mut place, mut connection) = self.nodes[0].clone();
         if !self.clustered {
@@ -81,7 +81,7 @@ impl Servers {
                 format!("cannot connect to the node at {}:{}", place.0, place.1)
             })?;
         }
-        anyhow::bail!("the Cluster's nodes send from one to the other for {key}")
+        anyhow::bail!("the Cluster's nodes redirect {key} in a circle")
     }
 
     async fn node(&mut self, place: &Address) -> Result<MultiplexedConnection, RedisError> {
@@ -94,7 +94,7 @@ impl Servers {
     }
 }
 
-/// Where a node sends those who ask for what it does not have. An empty host means its own.
+/// Target of a redirection. An empty host means the host of the redirecting node.
 fn moved(error: &RedisError, asked: &Address) -> Option<Address> {
     let (addr, _slot) = error.redirect_node()?;
     let (host, port) = addr.rsplit_once(':')?;

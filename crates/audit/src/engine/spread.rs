@@ -1,5 +1,5 @@
-//! The units of spread campaigns in the engine, over all parts of each. Parts pass units on to each other, and are
-//! read one after the other: so they are read twice, and only campaigns that are the same both times are compared.
+//! Units of spread campaigns in the engine, over all parts of each. Parts may pass units on while they are read one
+//! after the other. So each is read twice, and only campaigns that did not change in between are compared.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -7,19 +7,19 @@ use anyhow::Context as _;
 
 use super::{CAMPAIGNS_MAX, Reader};
 
-/// How often the parts of campaigns that move units are read again.
+/// Maximum repeated reads of campaigns that move units.
 const READS_MAX: usize = 5;
 
-/// All parts of a spread campaign.
+/// Spread campaign with all its parts.
 pub(super) struct Whole {
     pub(super) campaign: Arc<str>,
     /// Units in all parts, including withheld units and units in transfers that have not arrived.
     pub(super) units: i64,
-    /// Units in all, as the first part has it.
+    /// Total units, from the first part.
     pub(super) stock: Option<i64>,
 }
 
-/// One part, with everything that says where units are.
+/// One part, with all units that it has or sends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct PartUnits {
     index: i64,
@@ -32,13 +32,13 @@ struct PartUnits {
     arrived: Vec<i64>,
     /// Transfers that are not known to have arrived: receiving partition, number, units.
     moving: Vec<(u16, i64, i64)>,
-    /// Whether the partition grants, in a term of this server. Otherwise entries may be lost, and not noticed yet.
+    /// Whether the partition grants, in a term of this server. Otherwise entries may be lost without being noticed yet.
     is_open: bool,
 }
 
 type Parts = BTreeMap<Arc<str>, BTreeMap<u16, PartUnits>>;
 
-/// The units of these campaigns, as far as all parts are there, grant, and do not pass units on at the moment.
+/// Units of these campaigns, if all their parts are there, grant, and pass no units on at the moment.
 pub(super) async fn read(
     reader: &mut Reader,
     campaigns: Vec<Arc<str>>,
@@ -62,7 +62,7 @@ pub(super) async fn read(
     Ok(wholes)
 }
 
-/// Adds parts up. `None` if one is not there, or its partition does not grant: it may be under repair.
+/// Adds the parts up. `None` if a part is missing, or its partition does not grant, because it may be under repair.
 fn whole(campaign: &Arc<str>, parts: &BTreeMap<u16, PartUnits>) -> Option<Whole> {
     let count = parts.values().next()?.parts;
     let is_all = i64::try_from(parts.len()) == Ok(count);
@@ -154,8 +154,8 @@ async fn parts_of(reader: &mut Reader, campaigns: &[Arc<str>]) -> anyhow::Result
     Ok(all)
 }
 
-/// Whether a partition with these fields `open` and `server` is open in a term of the server that says this of itself.
-/// After a failover or a restart it is not, until nodes have compared what they observed with what is left.
+/// Whether the partition with these fields `open` and `server` is open in the current term of its server. After a
+/// failover or a restart it is not open, until nodes have compared their observations with the remaining log.
 fn is_open(info: &str, [open, server]: &[Option<String>; 2]) -> bool {
     let own = info
         .lines()
@@ -165,7 +165,7 @@ fn is_open(info: &str, [open, server]: &[Option<String>; 2]) -> bool {
     is_primary && open.is_some() && server.as_ref().is_some_and(is_own)
 }
 
-/// Number and units of a transfer to a part, which its shares follow.
+/// Number and units of a transfer to a part. The shares follow in the text.
 fn transfer(taker: u16, text: &str) -> Option<(u16, i64, i64)> {
     let mut lines = text.lines();
     let number = lines.next()?.parse().ok()?;

@@ -1,4 +1,4 @@
-//! Settles a run of which the ledger may refuse an entry.
+//! Settles a run of entries, and isolates an entry that the ledger refuses.
 
 use qiang_core::{
     event::{Entry, PartitionId, Seq},
@@ -6,8 +6,8 @@ use qiang_core::{
     settlement::{Bisect, check_refused},
 };
 
-/// Settles a run. If the ledger refuses it, settles what comes before the first entry that it refuses, and quarantines
-/// that one; the rest is for the next step.
+/// Settles a run. If the ledger refuses it, settles the entries before the first refused one, and quarantines that
+/// entry. The next step settles the rest.
 pub(super) async fn settle(
     ledger: &dyn Ledger,
     partition: PartitionId,

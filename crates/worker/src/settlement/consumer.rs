@@ -1,4 +1,4 @@
-//! Consumes what a transport brings of one partition: puts it in order, and reads from the log what does not come.
+//! Consumes the deliveries of a transport for one partition: orders them, and reads missing entries from the log.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,32 +11,32 @@ use tokio::time::{Instant, sleep};
 
 use super::inbox::{Following, GapDetector, Inbox};
 
-/// How often the log is looked at while it stands in for the transport.
+/// Interval between two reads of the log while it replaces the transport.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// The consumer of one partition. It hands out entries after the ledger's position, and acknowledges what is settled.
+/// Consumer of one partition. It returns entries after the ledger's position, and acknowledges settled ones.
 pub struct PartitionConsumer {
     transport: Arc<dyn Transport>,
     pub(super) log: Arc<dyn EventLog>,
     pub(super) partition: PartitionId,
     inbox: Inbox,
     gaps: GapDetector,
-    /// To be acknowledged.
+    /// Deliveries to acknowledge.
     acks: Vec<DeliveryTag>,
-    /// The partition's epoch: what was received in another one is of a history that is lost.
+    /// Epoch of the partition. Entries that were received in another epoch belong to a lost history.
     epoch: String,
-    /// Up to here the transport does not bring what follows the position: it did once, and the ledger was set back, or
-    /// it has lost it. It is read from the log.
+    /// Last entry that the transport does not deliver, so the log is read up to it. The ledger was set back after its
+    /// delivery, or the transport has lost it.
     missing: Seq,
-    /// The position, and since when nothing has come that follows it.
+    /// The position, and the time since which no entry that follows it has arrived.
     waiting: (Seq, Instant),
-    /// The transport does not work, and is not asked before this.
+    /// Time until which a failing transport is not used.
     detour: Option<Instant>,
-    /// What the consumer adds to the transport's own status.
+    /// Status that the consumer adds to the transport's own one.
     shown: Arc<Mutex<TransportStatus>>,
 }
 
-/// Tells how a consumer is doing, wherever it is.
+/// Status of a consumer, readable from other tasks.
 #[derive(Clone)]
 pub struct ConsumerStatus {
     transport: Arc<dyn Transport>,
@@ -45,7 +45,7 @@ pub struct ConsumerStatus {
 }
 
 impl ConsumerStatus {
-    /// How it is doing now.
+    /// Current status.
     #[must_use]
     pub fn get(&self) -> TransportStatus {
         let shown = self.shown.lock();
@@ -60,7 +60,7 @@ impl ConsumerStatus {
 }
 
 impl PartitionConsumer {
-    /// A consumer that has received nothing yet.
+    /// Creates a consumer that has received nothing yet.
     #[must_use]
     pub fn new(
         transport: Arc<dyn Transport>,
@@ -82,7 +82,7 @@ impl PartitionConsumer {
         }
     }
 
-    /// How it is doing, to be asked while it works.
+    /// Status, readable while the consumer works.
     #[must_use]
     pub fn status(&self) -> ConsumerStatus {
         ConsumerStatus {
@@ -92,13 +92,14 @@ impl PartitionConsumer {
         }
     }
 
-    /// Up to `limit` entries right after `after`, which is the ledger's position as it is now. Waits for the first one,
-    /// at most `wait_max`. None if nothing came, if another worker has the partition, or if what came does not follow
-    /// the position, which may have grown old. May be dropped before it ends.
+    /// Up to `limit` entries directly after `after`, which must be the ledger's current position. Waits at most
+    /// `wait_max` for the first one. Returns an empty list if nothing arrived, if another worker owns the partition, or
+    /// if the
+    /// entries do not follow the position, which may be outdated. The call may be dropped before it ends.
     ///
     /// # Errors
-    /// When the transport or the log does not answer or makes no sense; [`LedgerError::LogLost`] if the log ends before
-    /// the position; [`LedgerError::LogGone`] if it no longer has what follows the position.
+    /// If the transport or the log does not answer, or answers with invalid data. [`LedgerError::LogLost`] if the log
+    /// ends before the position. [`LedgerError::LogGone`] if it no longer has the entries after the position.
     pub async fn take(
         &mut self,
         after: Seq,
@@ -127,18 +128,18 @@ impl PartitionConsumer {
             && let Some(delay_max) = self.transport.delay_max()
             && (self.detour.is_some() || self.waiting.1.elapsed() >= delay_max)
         {
-            // The ledger need not wait for the transport. That it does not work is shown all the same.
+            // The ledger need not wait for the transport. The status still shows the failure.
             self.detour = Some(Instant::now() + delay_max);
             return self.take_from_log(after, limit, Duration::ZERO).await;
         }
         taken
     }
 
-    /// Entries up to and with `settled` are in the ledger for good: acknowledges what brought them, and lets the log
-    /// forget them.
+    /// Acknowledges the deliveries of entries up to and including `settled`, and releases these entries from the log.
+    /// They must be in the ledger.
     ///
     /// # Errors
-    /// When the transport or the log does not answer. Repeating it is safe.
+    /// If the transport or the log does not answer. Repeating the call is safe.
     pub async fn ack(&mut self, settled: Seq) -> Result<(), LedgerError> {
         let result = match self.acknowledge(settled).await {
             Ok(()) => self.log.release(self.partition, settled).await,
@@ -154,11 +155,11 @@ impl PartitionConsumer {
         wait_max: Duration,
     ) -> Result<Vec<Entry>, LedgerError> {
         let until = Instant::now() + wait_max;
-        // What another worker may have settled by now is not handed out.
+        // A limit of 0 only checks the ownership: another worker may have settled the entries in the inbox.
         if self.receive(after, 0, wait_max).await?.is_none() {
             return Ok(Vec::new());
         }
-        // Where the log ended before the transport was asked for the last time, if that was to bring it.
+        // End of the log before the last request to the transport, if that request had to deliver it.
         let mut overdue = None;
         loop {
             self.acknowledge(after).await?;
@@ -215,7 +216,7 @@ impl PartitionConsumer {
         }
     }
 
-    /// Receives, and tells whether that changed anything; none if another worker has the partition.
+    /// Receives deliveries, and returns whether that changed anything. `None` if another worker owns the partition.
     async fn receive(
         &mut self,
         settled: Seq,
@@ -243,7 +244,7 @@ impl PartitionConsumer {
         Ok(Some(changed))
     }
 
-    /// What was received comes again.
+    /// Drops everything received, because the transport will deliver it again.
     fn forget(&mut self) {
         self.inbox.clear();
         self.acks.clear();
@@ -257,8 +258,8 @@ impl PartitionConsumer {
         self.transport.ack(self.partition, &mut self.acks).await
     }
 
-    /// Reads from the log what the transport has not brought: entries after `after`, of which those up to `upto` are
-    /// missing. False if they may be settled by now.
+    /// Reads entries after `after` from the log, because the transport did not deliver those up to `upto`. Returns
+    /// false if another worker may have settled them.
     async fn refill(&mut self, after: Seq, upto: Seq, limit: usize) -> Result<bool, LedgerError> {
         let confirmed = self.gaps.confirmed(after);
         if !confirmed && after >= self.missing {
@@ -293,7 +294,7 @@ impl PartitionConsumer {
         limit: usize,
         wait_max: Duration,
     ) -> Result<Vec<Entry>, LedgerError> {
-        // The head is read first: entries appended between both reads are not mistaken for a gap.
+        // The head is read first, so entries that are appended between both reads are not mistaken for a gap.
         let head = self.log.head(self.partition).await?;
         let run = self.log.read(self.partition, after, limit).await?;
         match run.first() {
@@ -316,7 +317,7 @@ impl PartitionConsumer {
         }
     }
 
-    /// Shows what a call came to.
+    /// Records the result of a call in the status.
     fn note<T>(&self, result: Result<T, LedgerError>) -> Result<T, LedgerError> {
         let mut shown = self.shown.lock();
         shown.waiting = self.inbox.len() as u64;
@@ -334,7 +335,7 @@ impl PartitionConsumer {
     }
 }
 
-/// What lies between the position and the first entry that the log still has.
+/// Error for the entries between the position and the first entry that the log still has.
 fn gone(after: Seq, last: Seq) -> LedgerError {
     let first = after + 1;
     LedgerError::LogGone { first, last }

@@ -1,7 +1,7 @@
-//! Entries of one partition that were received and are not settled yet, in order.
+//! Received entries of one partition that are not settled yet, in order.
 //!
-//! Transports bring entries at least once, and after a crash not always in order. Here they become runs that follow
-//! the ledger's position without a gap.
+//! Transports deliver entries at least once, and not always in order after a crash. The inbox turns them into runs that
+//! follow the ledger's position without a gap.
 
 use std::collections::BTreeMap;
 
@@ -10,41 +10,41 @@ use qiang_core::{
     ports::{Delivery, DeliveryTag},
 };
 
-/// Entries that wait to be settled, and the deliveries that brought them.
+/// Entries that wait for settlement, and the deliveries that contained them.
 #[derive(Debug, Default)]
 pub(super) struct Inbox {
     entries: BTreeMap<Seq, Entry>,
-    /// Deliveries that are not acknowledged, by the last entry of each.
+    /// Deliveries that are not acknowledged, with the last entry of each.
     deliveries: Vec<(Seq, DeliveryTag)>,
 }
 
-/// What follows a position.
+/// Entries that follow a position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Following {
-    /// Entries without a gap, the first right after the position.
+    /// Entries without a gap. The first one directly follows the position.
     Run(Vec<Entry>),
-    /// There are entries, but those up to this one are missing.
+    /// There are entries, but those up to and including this one are missing.
     Gap(Seq),
-    /// Nothing is there.
+    /// There are no entries.
     Nothing,
 }
 
 impl Inbox {
-    /// Takes in a delivery. An entry that is there already stays.
+    /// Adds a delivery. If an entry is already there, the first copy stays.
     pub(super) fn receive(&mut self, delivery: Delivery) {
         let last = delivery.entries.iter().map(|entry| entry.seq).max();
         self.deliveries.push((last.unwrap_or(0), delivery.tag));
         self.fill(delivery.entries);
     }
 
-    /// Takes in what was read from the log.
+    /// Adds entries that were read from the log.
     pub(super) fn fill(&mut self, entries: Vec<Entry>) {
         for entry in entries {
             self.entries.entry(entry.seq).or_insert(entry);
         }
     }
 
-    /// What follows a position: up to `limit` entries.
+    /// Up to `limit` entries that follow a position.
     pub(super) fn following(&self, after: Seq, limit: usize) -> Following {
         let mut run = Vec::new();
         for (seq, entry) in self.entries.range(after + 1..).take(limit) {
@@ -63,7 +63,7 @@ impl Inbox {
         }
     }
 
-    /// Forgets what is settled, and returns what to acknowledge now, in the order in which it came.
+    /// Removes settled entries, and returns the deliveries to acknowledge, in the order of their arrival.
     pub(super) fn settled(&mut self, upto: Seq) -> Vec<DeliveryTag> {
         let first = self.entries.first_key_value();
         if first.is_some_and(|(first, _)| *first <= upto) {
@@ -73,49 +73,49 @@ impl Inbox {
         settled.map(|(_, tag)| tag).collect()
     }
 
-    /// Forgets everything for good, and returns what to acknowledge.
+    /// Removes everything permanently, and returns the deliveries to acknowledge.
     pub(super) fn abandon(&mut self) -> Vec<DeliveryTag> {
         self.entries.clear();
         self.deliveries.drain(..).map(|(_, tag)| tag).collect()
     }
 
-    /// Forgets everything: it will come again.
+    /// Removes everything. The transport will deliver it again.
     pub(super) fn clear(&mut self) {
         self.entries.clear();
         self.deliveries.clear();
     }
 
-    /// Entries that wait.
+    /// Number of entries that wait.
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Deliveries that are not acknowledged.
+    /// Number of deliveries that are not acknowledged.
     pub(super) fn unacknowledged(&self) -> usize {
         self.deliveries.len()
     }
 }
 
-/// Tells a gap from a position that has grown old.
+/// Distinguishes a real gap from an outdated position.
 ///
-/// While a worker waits, others may settle: entries that seem to be missing are in the ledger then, and perhaps no
-/// longer in the log. So a gap counts only when it is still there in the next take, which is given the position anew.
+/// While a worker waits, another one may settle. Entries that seem to be missing are then in the ledger, and perhaps no
+/// longer in the log. So a gap counts only if the next take, which receives the current position, finds it again.
 #[derive(Debug, Default)]
 pub(super) struct GapDetector {
-    /// The position after which entries seemed to be missing.
+    /// Position after which entries seemed to be missing.
     seemed: Option<Seq>,
-    /// Whether they did before this take.
+    /// Whether they already seemed to be missing before this take.
     before: bool,
 }
 
 impl GapDetector {
-    /// A take after this position begins.
+    /// Begins a take after this position.
     pub(super) fn begin(&mut self, after: Seq) {
         self.before = self.seemed == Some(after);
     }
 
-    /// Entries after the take's position seem to be missing. Tells whether they are. If not, the take is to end, and
-    /// the next one will know.
+    /// Records that entries after the take's position seem to be missing, and returns whether they are. If false, the
+    /// take must end; the next one decides.
     pub(super) fn confirmed(&mut self, after: Seq) -> bool {
         self.seemed = Some(after);
         self.before

@@ -1,9 +1,8 @@
-//! Settlement: brings every partition's log into the ledger, behind the engine.
+//! Settlement: writes each partition's log entries to the ledger, after the engine has committed them.
 //!
-//! One reconciler a partition. It is woken when somebody waits for what was appended, and looks by itself after a
-//! while. What fails is tried again after a pause that grows; one partition that is stuck holds up no other. A log that
-//! has lost entries refuses to be read until it was repaired: its next entries would be about a history that the ledger
-//! does not know.
+//! Each partition has its own reconciler. A caller that waits for an entry wakes it; otherwise it runs on a timer.
+//! Failures are retried with growing pauses, and a stuck partition delays no other. A log that has lost entries refuses
+//! reads until it is repaired, because its next entries would belong to a history that the ledger does not have.
 
 mod bisect;
 mod consumer;
@@ -33,35 +32,35 @@ pub use qiang_core::settlement::REFUSED_MAX;
 
 use crate::host::{Host, Schedule, Waker};
 
-/// How long a partition waits for a signal before it looks by itself.
+/// Maximum wait of a partition for a signal; then it looks without one.
 pub const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// Entries that one transaction settles.
+/// Maximum entries per transaction.
 pub const ENTRIES_MAX: usize = 4_096;
-/// The pause after a step that did not fill a transaction: a little later there is more to settle for the same price.
+/// Pause after a step that did not fill a transaction. A later transaction settles more entries at the same cost.
 pub const REST: Duration = Duration::from_millis(2);
-/// The first pause after a failure.
+/// First pause after a failure.
 pub const BACKOFF_MIN: Duration = Duration::from_millis(50);
-/// The longest pause after failures.
+/// Maximum pause after failures.
 pub const BACKOFF_MAX: Duration = Duration::from_secs(2);
 
-/// Is called with a partition whose log has lost entries: the partition, up to where the ledger has it, and where the
-/// log ends. Called once each time that it is found out; whoever grants must stop there.
+/// Callback for a partition whose log has lost entries. Its arguments are the partition, the last entry in the ledger,
+/// and the last entry in the log. It is called once per detection. The node must stop grants of the partition.
 pub type OnRollback = Box<dyn Fn(PartitionId, Seq, Seq) + Send + Sync>;
 
-/// How settlement goes about it.
+/// Options of settlement.
 pub struct Options {
-    /// When a partition is looked at.
+    /// Schedule of each partition.
     pub schedule: Schedule,
-    /// Entries that one transaction settles.
+    /// Maximum entries per transaction.
     pub entries_max: usize,
-    /// Is called with logs that have lost entries.
+    /// Callback for logs that have lost entries.
     pub on_rollback: OnRollback,
-    /// What brings the entries; without one they are read from the log.
+    /// Transport of the entries. Without one they are read from the log.
     pub transport: Option<Arc<dyn Transport>>,
 }
 
 impl Options {
-    /// The usual ones.
+    /// Default options.
     #[must_use]
     pub fn new(on_rollback: OnRollback) -> Self {
         Self {
@@ -78,14 +77,14 @@ impl Options {
     }
 }
 
-/// How far one partition is.
+/// Settlement position of one partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {
     /// The partition.
     pub partition: PartitionId,
-    /// Where its log ended when last seen.
+    /// Last entry of its log when last read.
     pub head: Seq,
-    /// Up to where the ledger has it.
+    /// Last entry that the ledger has.
     pub settled: Seq,
 }
 
@@ -97,14 +96,14 @@ impl Position {
     }
 }
 
-/// Settlement at work. Dropped, it comes to its end by itself; [`Settlement::stop`] waits for that.
+/// Running settlement. If it is dropped, it finishes in the background; [`Settlement::stop`] waits for that.
 pub struct Settlement {
     host: Host,
     partitions: BTreeMap<PartitionId, Settled>,
     transport: Option<Arc<dyn Transport>>,
 }
 
-/// One partition that is settled here.
+/// One partition that this process settles.
 struct Settled {
     position: Arc<Mutex<Position>>,
     status: Option<ConsumerStatus>,
@@ -112,7 +111,7 @@ struct Settled {
 }
 
 impl Settlement {
-    /// Starts a reconciler for every partition of the log. Needs a tokio runtime around it.
+    /// Starts one reconciler per partition of the log. Needs a tokio runtime.
     #[must_use]
     pub fn start(log: Arc<dyn EventLog>, ledger: Arc<dyn Ledger>, options: Options) -> Self {
         let host = Host::new("settlement");
@@ -155,7 +154,8 @@ impl Settlement {
         }
     }
 
-    /// Says that somebody waits for what was appended to a partition. Cheap, and may be said as often as one likes.
+    /// Wakes a partition, because a caller waits for an appended entry. It is cheap, and may be called any number of
+    /// times.
     pub fn wake(&self, partition: PartitionId) {
         if let Some(transport) = &self.transport {
             transport.wake(partition);
@@ -165,24 +165,24 @@ impl Settlement {
         }
     }
 
-    /// The same of all partitions.
+    /// Wakes all partitions.
     pub fn wake_all(&self) {
         self.partitions.keys().for_each(|it| self.wake(*it));
     }
 
-    /// Why some partition does not go on, if one does not.
+    /// Reason why a partition makes no progress, if there is one.
     #[must_use]
     pub fn stuck(&self) -> Option<String> {
         self.host.stuck()
     }
 
-    /// Whether and why a partition does not go on.
+    /// Reason why this partition makes no progress, if it is stuck.
     #[must_use]
     pub fn stuck_in(&self, partition: PartitionId) -> Option<String> {
         self.host.stuck_one(&name_of(partition))
     }
 
-    /// How far each partition is, and how its transport is doing; without one, nothing is said of that.
+    /// Position of each partition, and status of its transport. Without a transport the status is empty.
     #[must_use]
     pub fn statuses(&self) -> Vec<(Position, TransportStatus)> {
         let status = |settled: &Settled| {
@@ -192,7 +192,7 @@ impl Settlement {
         self.partitions.values().map(status).collect()
     }
 
-    /// Finishes what was read and is being settled, and starts nothing more.
+    /// Finishes the entries that are being settled, and starts nothing else.
     pub async fn stop(&self) {
         self.host.stop().await;
         if let Some(transport) = &self.transport {
@@ -201,7 +201,7 @@ impl Settlement {
     }
 }
 
-/// The name of a partition's reconciler.
+/// Name of a partition's reconciler.
 fn name_of(partition: PartitionId) -> String {
     format!("partition {}", partition.0)
 }

@@ -1,5 +1,5 @@
-//! What a node sees of settlement, whichever process settles: how far the log and the ledger are, which partition
-//! stands still, and how many entries are in quarantine.
+//! Settlement as one node observes it, regardless of the process that settles: the ends of log and ledger, stalled
+//! partitions, and the number of entries in quarantine.
 
 use std::{
     collections::BTreeMap,
@@ -23,19 +23,19 @@ use tokio::{
 
 use crate::host::{Next, Reconciler, Schedule, Stuck};
 
-/// How often heads and positions are looked at.
+/// Interval between two reads of heads and positions.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// How long a look waits for logs, and then for the ledger. What comes later counts at the next look.
+/// Time that a look waits for logs, and then for the ledger. Later answers count at the next look.
 const ANSWER_MAX: Duration = Duration::from_millis(500);
-/// How often quarantined entries are counted.
+/// Interval between two counts of quarantined entries.
 const COUNT_EVERY: Duration = Duration::from_secs(5);
-/// How often it is said up to where the ledger has partitions.
+/// Minimum interval between two reports of ledger positions.
 const SAY_EVERY: Duration = Duration::from_secs(1);
-/// A partition with entries to settle whose position has not moved for this long stands still, also where replicas do
-/// not have them.
+/// Time without progress after which a partition with unsettled entries counts as stalled. Entries that replicas lack
+/// count too.
 pub const STALL_MAX: Duration = Duration::from_secs(30);
 
-/// What was seen last.
+/// Last observed state of settlement.
 #[derive(Debug, Default)]
 pub struct SettlementMonitor {
     /// Sums over all partitions.
@@ -46,10 +46,10 @@ pub struct SettlementMonitor {
     stalled: Mutex<BTreeMap<PartitionId, String>>,
 }
 
-/// Is called about every second with the positions of the ledger, as soon as they are read.
+/// Callback that receives the ledger's positions about once per second, after they are read.
 pub type OnPositions = Box<dyn Fn(&[(PartitionId, Seq)]) + Send + Sync>;
 
-/// Where a partition's log ends, and up to where the ledger has it.
+/// Last entry of a partition's log, and last entry that the ledger has.
 #[derive(Debug, Clone, Copy, Default)]
 struct Ends {
     head: Seq,
@@ -63,7 +63,8 @@ impl Ends {
 }
 
 impl SettlementMonitor {
-    /// When it looks. It does not look less often at what does not answer: the lag behind it grows meanwhile.
+    /// Schedule of its runs. It does not slow down on failures, because the lag grows while ledger or log do not
+    /// answer.
     pub const SCHEDULE: Schedule = Schedule::every(LOOK_EVERY);
 
     /// Entries that are in the ledger, over all partitions.
@@ -72,7 +73,7 @@ impl SettlementMonitor {
         self.settled.load(Ordering::Relaxed)
     }
 
-    /// Entries that are not, over all partitions.
+    /// Entries that are not in the ledger, over all partitions.
     #[must_use]
     pub fn lag(&self) -> u64 {
         self.lag.load(Ordering::Relaxed)
@@ -87,8 +88,8 @@ impl SettlementMonitor {
             .map_or(0, |ends| ends.lag())
     }
 
-    /// Whether a partition has to wait for the ledger: all partitions together have `unsettled_max` unsettled entries,
-    /// and this one has no less than its equal share of them. So a partition that settlement keeps up with goes on.
+    /// Whether a partition must wait for the ledger. That is so if all partitions together have `unsettled_max`
+    /// unsettled entries, and this one has at least its equal share of them. A partition without such a lag continues.
     #[must_use]
     pub fn is_behind(&self, partition: PartitionId, unsettled_max: u64) -> bool {
         if self.lag() < unsettled_max {
@@ -100,26 +101,26 @@ impl SettlementMonitor {
             .is_some_and(|ends| ends.lag() >= share.max(1))
     }
 
-    /// How many entries of each partition are in quarantine.
+    /// Number of quarantined entries, per partition.
     #[must_use]
     pub fn quarantine(&self) -> Vec<(PartitionId, QuarantineCount)> {
         self.quarantine.lock().clone()
     }
 
-    /// Which partition stands still, if one does.
+    /// Description of a stalled partition, if there is one.
     #[must_use]
     pub fn stalled(&self) -> Option<String> {
         self.stalled.lock().values().next().cloned()
     }
 
-    /// Whether and why a partition stands still.
+    /// Description of the stall of this partition, if it is stalled.
     #[must_use]
     pub fn stalled_in(&self, partition: PartitionId) -> Option<String> {
         self.stalled.lock().get(&partition).cloned()
     }
 
-    /// What keeps this up to date. `positions` are those of the ledger at the start: until others are read, nothing
-    /// before them counts as unsettled.
+    /// Reconciler that keeps this monitor up to date. `positions` are those of the ledger at the start. Until heads and
+    /// positions are read, earlier entries count as settled.
     pub fn reconciler(
         self: &Arc<Self>,
         log: Arc<dyn EventLog>,
@@ -153,7 +154,7 @@ impl SettlementMonitor {
         }
     }
 
-    /// Moves what is known forward. A partition whose log or position is not known stays where it was.
+    /// Updates the known ends. A partition whose log or position is not known keeps its last values.
     fn show(&self, heads: &BTreeMap<PartitionId, Seq>, positions: &BTreeMap<PartitionId, Seq>) {
         let mut ends = self.ends.lock();
         for (partition, ends) in &mut *ends {
@@ -169,7 +170,7 @@ impl SettlementMonitor {
     }
 }
 
-/// Something that is being asked. An answer that takes long is waited for again later, not asked for again.
+/// A query in flight. If its answer takes long, a later run waits for the same answer and does not repeat the query.
 #[derive(Debug)]
 struct Question<T>(Option<JoinHandle<Result<T, LedgerError>>>);
 
@@ -180,21 +181,21 @@ impl<T> Default for Question<T> {
 }
 
 impl<T: Send + 'static> Question<T> {
-    /// Asks, unless the last answer is still to come.
+    /// Starts the query, unless the last answer is still pending.
     fn ask(&mut self, ask: impl FnOnce() -> BoxFuture<Result<T, LedgerError>>) {
         if self.0.is_none() {
             self.0 = Some(tokio::spawn(ask()));
         }
     }
 
-    /// The answer, if it comes in time.
+    /// The answer, if it arrives in time.
     async fn answer(&mut self, until: Instant, whose: &str) -> Result<T, String> {
         let Some(asked) = &mut self.0 else {
-            return Err(format!("{whose} was not asked"));
+            return Err(format!("{whose} was not queried"));
         };
         let answer = match timeout_at(until, asked).await {
             Ok(Ok(answer)) => answer.map_err(|error| error.to_string()),
-            Ok(Err(failed)) => Err(format!("{whose} cannot be asked: {failed}")),
+            Ok(Err(failed)) => Err(format!("query of {whose} failed: {failed}")),
             Err(_) => {
                 return Err(format!(
                     "{whose} has not answered for {} ms",
@@ -217,19 +218,20 @@ struct Look {
     heads: BTreeMap<PartitionId, Question<Seq>>,
     positions: Question<Vec<(PartitionId, Seq)>>,
     counts: Question<Counts>,
-    /// When quarantined entries were counted.
+    /// Time of the last count of quarantined entries.
     counted: Option<Instant>,
     stalls: Stalls,
     on_positions: OnPositions,
-    /// When positions were said.
+    /// Time of the last report of positions.
     said: Option<Instant>,
 }
 
 impl Reconciler for Look {
-    /// Looks at everything once. What does not answer is taken to stand still, and is the error.
+    /// Reads everything once. Partitions that do not answer count as making no progress, and are the error.
     ///
     /// Heads are read first, and do not wait for the ledger: while it does not answer, the lag grows. Positions are
-    /// read behind them: what was granted since is not mistaken for what the ledger lacks.
+    /// read
+    /// after the heads, so entries that were appended between both reads do not count as unsettled.
     async fn reconcile(&mut self) -> Result<Next, Stuck> {
         let mut failed = Vec::new();
         let heads = self.heads(&mut failed).await;
@@ -253,7 +255,7 @@ impl Reconciler for Look {
 }
 
 impl Look {
-    /// Where logs end, as far as they answer.
+    /// Last entries of the logs that answer.
     async fn heads(&mut self, failed: &mut Vec<String>) -> BTreeMap<PartitionId, Seq> {
         for (partition, question) in &mut self.heads {
             let (log, partition) = (Arc::clone(&self.log), *partition);
@@ -271,7 +273,7 @@ impl Look {
         heads
     }
 
-    /// Up to where the ledger has partitions, if it answers.
+    /// Positions of the ledger, if it answers.
     async fn positions(&mut self, failed: &mut Vec<String>) -> BTreeMap<PartitionId, Seq> {
         let ledger = Arc::clone(&self.ledger);
         self.positions
@@ -286,7 +288,7 @@ impl Look {
         }
     }
 
-    /// Says positions that were read, now and then.
+    /// Reports the positions that were read, at a limited rate.
     fn say(&mut self, positions: &BTreeMap<PartitionId, Seq>) {
         let is_early = self.said.is_some_and(|at| at.elapsed() < SAY_EVERY);
         if is_early || positions.is_empty() {
@@ -297,7 +299,7 @@ impl Look {
         (self.on_positions)(&positions);
     }
 
-    /// Counts quarantined entries, now and then.
+    /// Counts quarantined entries, at a limited rate.
     async fn count(&mut self, failed: &mut Vec<String>) {
         if self.counted.is_some_and(|at| at.elapsed() < COUNT_EVERY) {
             return;
@@ -317,7 +319,7 @@ impl Look {
     }
 }
 
-/// Counts the quarantined entries of each partition. Where there are none at all, that is one query.
+/// Counts the quarantined entries of each partition. If there are none in total, one query suffices.
 async fn count(log: &dyn EventLog, ledger: &dyn Ledger) -> Result<Counts, LedgerError> {
     let none = ledger.list_quarantined(None, 1).await?.is_empty();
     let mut counts = Vec::new();
@@ -331,7 +333,7 @@ async fn count(log: &dyn EventLog, ledger: &dyn Ledger) -> Result<Counts, Ledger
     Ok(counts)
 }
 
-/// Since when partitions stand still.
+/// Start times of stalls, by partition.
 #[derive(Debug, Default)]
 struct Stalls(BTreeMap<PartitionId, Stall>);
 
@@ -350,7 +352,7 @@ impl Stalls {
         Self(positions.iter().map(stall).collect())
     }
 
-    /// Notes where a log ends and how far it is settled; none where that is not known, or nothing is.
+    /// Records the end of a log and its settled position. `None` if the position is not known, or nothing is settled.
     fn look(&mut self, partition: PartitionId, head: Seq, settled: Option<Seq>, now: Instant) {
         let last = self.0.get(&partition).map(|stall| stall.settled);
         let settled = settled.or(last).unwrap_or(0);
@@ -365,7 +367,7 @@ impl Stalls {
         let stalled = self.0.iter().filter(|(_, stall)| long(stall));
         let why = |(partition, stall): (&PartitionId, &Stall)| {
             let why = format!(
-                "partition {}: nothing behind entry {} has been settled for {} s; whoever settles it says why",
+                "partition {}: no entry after {} was settled for {} s; see the log of the process that settles it",
                 partition.0,
                 stall.settled,
                 STALL_MAX.as_secs()

@@ -1,4 +1,4 @@
-//! The reconciler of one partition.
+//! Reconciler of one partition.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,29 +17,29 @@ use super::{
 };
 use crate::host::{Next, Reconciler, Stuck};
 
-/// How often the log is told what it may forget while nothing is settled.
+/// Interval between two releases of the log while nothing is settled.
 const RELEASE_EVERY: Duration = Duration::from_secs(10);
 
-/// Settles one partition, a step a run.
+/// Settles one partition, one step per run.
 pub(super) struct PartitionSettlement {
     pub(super) partition: PartitionId,
     pub(super) log: Arc<dyn EventLog>,
     pub(super) ledger: Arc<dyn Ledger>,
     pub(super) options: Arc<Options>,
-    /// Brings the entries; without one they are read from the log.
+    /// Consumer of the transport. Without one, entries are read from the log.
     pub(super) consumer: Option<PartitionConsumer>,
     pub(super) position: Arc<Mutex<Position>>,
-    /// Whether the log has lost entries, as far as the last run knows.
+    /// Whether the last run found that the log has lost entries.
     pub(super) rolled_back: bool,
-    /// Since when nothing was settled because replicas do not have it.
+    /// Time since which nothing was settled because replicas lack the entries.
     pub(super) waits_since: Option<Instant>,
-    /// When to tell the log what it may forget although nothing was settled: somebody may have died before saying it,
-    /// and what it keeps for a while is to be forgotten then.
+    /// Time of the next release without a settled entry. Another process may have stopped between its commit and its
+    /// release, and the log must still drop what it keeps for a limited time.
     pub(super) release_at: Instant,
 }
 
 impl PartitionSettlement {
-    /// Sees to it that the log knows what it may forget.
+    /// Releases settled entries from the log.
     async fn release(&mut self, step: StepResult) -> Result<(), StepError> {
         let due = self.release_at <= Instant::now();
         let released = if due && step.entries == 0 {
@@ -59,8 +59,7 @@ impl PartitionSettlement {
         })
     }
 
-    /// Why nothing is settled that is there, once replicas have not had it for long. At first that is no fault of
-    /// settlement.
+    /// Error for entries that replicas have lacked for a long time. A short wait is no fault of settlement.
     fn waits_for_replicas(&mut self, step: &StepResult) -> Option<Stuck> {
         let waiting = match step.entries {
             0 if self.log.awaits_replicas(self.partition) => step.head - step.settled,
@@ -74,7 +73,7 @@ impl PartitionSettlement {
         (since.elapsed() >= STALL_MAX).then(|| {
             let seconds = STALL_MAX.as_secs();
             Stuck(format!(
-                "{waiting} entries have not been settled for {seconds} s, because replicas do not have them"
+                "{waiting} entries have not been settled for {seconds} s, because replicas lack them"
             ))
         })
     }
@@ -113,7 +112,7 @@ impl Reconciler for PartitionSettlement {
                 if !std::mem::replace(&mut self.rolled_back, true) {
                     (self.options.on_rollback)(self.partition, settled, head);
                 }
-                // The log refuses to be read until it was repaired. Whoever repairs it may be another process.
+                // The log refuses reads until it is repaired, possibly by another process.
                 Err(failing(&error))
             }
             Err(error) => Err(failing(&error)),

@@ -1,4 +1,4 @@
-//! Settles what a process leaves when it stops: up to a goal per partition, in a bounded time.
+//! Settles the remaining entries of a process that stops: up to a goal per partition, in a limited time.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,7 +13,7 @@ use tokio::{
 
 use super::{ENTRIES_MAX, POLL_INTERVAL, step::settle_once};
 
-/// A partition of which the ledger does not have every entry that a stopping process knows.
+/// A partition of which the ledger lacks entries that a stopping process knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unsettled {
     /// The partition.
@@ -26,9 +26,9 @@ pub struct Unsettled {
     pub reason: String,
 }
 
-/// Settles each partition straight from its log, up to the present end and at least up to `known`, the last entry that
-/// this process has answered or read. Waits at most `wait_max` and returns the partitions that it leaves. Other
-/// processes may settle the same entries at the same time.
+/// Settles each partition directly from its log, up to its current end and at least up to `known`, the last entry that
+/// this process has answered or read. Waits at most `wait_max`, and returns the partitions that are not complete.
+/// Other processes may settle the same entries concurrently.
 pub async fn settle_rest(
     log: &Arc<dyn EventLog>,
     ledger: &Arc<dyn Ledger>,
@@ -59,18 +59,18 @@ async fn rest_of(
             .ok()
             .and_then(Result::ok),
         known,
-        reason: "the time is over".to_owned(),
+        reason: "the time limit was reached".to_owned(),
     };
-    // The end as of now: other nodes may append for as long as this one waits.
+    // The goal is the current end, because other nodes may append entries for as long as this one waits.
     if let Ok(Ok(head)) = timeout_at(until, log.head(partition)).await {
         left.known = known.max(head);
     }
-    // Broken off while it waits: a commit in flight succeeds or fails without it.
+    // The timeout cancels only the wait: a commit in flight succeeds or fails without it.
     let is_done = timeout_at(until, settle_up_to(log, ledger, &mut left)).await;
     is_done.is_err().then_some(left)
 }
 
-/// Returns once the ledger has what is known.
+/// Returns once the ledger has all entries up to the goal.
 async fn settle_up_to(log: &dyn EventLog, ledger: &dyn Ledger, left: &mut Unsettled) {
     let partition = left.partition;
     loop {
@@ -82,9 +82,9 @@ async fn settle_up_to(log: &dyn EventLog, ledger: &dyn Ledger, left: &mut Unsett
         match settle_once(log, ledger, partition, ENTRIES_MAX).await {
             Ok(step) if step.entries > 0 => continue,
             Ok(_) if log.awaits_replicas(partition) => {
-                "replicas do not have these entries".clone_into(&mut left.reason);
+                "replicas lack these entries".clone_into(&mut left.reason);
             }
-            Ok(_) => "the log does not have these entries".clone_into(&mut left.reason),
+            Ok(_) => "the log lacks these entries".clone_into(&mut left.reason),
             Err(error) => left.reason = error.chain(),
         }
         sleep(POLL_INTERVAL).await;

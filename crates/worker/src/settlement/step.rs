@@ -9,40 +9,40 @@ use qiang_core::{
 
 use super::{bisect, consumer::PartitionConsumer};
 
-/// What a step came to.
+/// Result of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StepResult {
-    /// Where the log ended.
+    /// Last entry of the log.
     pub head: Seq,
-    /// Up to where the ledger has it now.
+    /// Last entry that the ledger has now.
     pub settled: Seq,
-    /// How many entries were read for it.
+    /// Number of entries that the step read.
     pub entries: usize,
-    /// Whether the log knows what it may forget. Where it does not, that has to be repeated.
+    /// Whether the log was released up to the settled position. After an error the release must be repeated.
     pub released: Result<(), LedgerError>,
 }
 
-/// Why a step was not made, or cannot be known to have been made. It may be tried again.
+/// Reason why a step failed, or may have failed. It may be retried.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StepError {
-    /// The log has lost entries: what it holds now is not what the ledger follows from. Nothing was settled.
+    /// The log has lost entries, so it no longer matches the ledger. Nothing was settled.
     #[error("the log ends at entry {head}, and the ledger has entry {settled}")]
     RolledBack {
-        /// Up to where the ledger has it.
+        /// Last entry that the ledger has.
         settled: Seq,
-        /// Where the log ends.
+        /// Last entry of the log.
         head: Seq,
     },
-    /// The log or the transport gave no answer, or no sense: the source says which.
-    #[error("the entries cannot be read")]
+    /// The log or the transport gave no answer or an invalid one. The source says which.
+    #[error("cannot read entries")]
     Log(#[source] LedgerError),
     /// The ledger gave no answer, or refused.
-    #[error("the ledger does not take the entries")]
+    #[error("cannot write entries to the ledger")]
     Ledger(#[source] LedgerError),
 }
 
 impl StepError {
-    /// The error and what is below it, on one line.
+    /// The error and its source, on one line.
     #[must_use]
     pub fn chain(&self) -> String {
         match self {
@@ -52,12 +52,12 @@ impl StepError {
     }
 }
 
-/// Settles up to `limit` entries of a partition right from its log, and lets the log forget them. An entry that the
-/// ledger refuses is quarantined, and the step ends behind it. Harmless however often it is done, and by however many
-/// at once.
+/// Settles up to `limit` entries of a partition directly from its log, and releases them from the log. If the ledger
+/// refuses an entry, that entry is quarantined, and the step ends after it. Any number of processes may repeat this
+/// concurrently.
 ///
 /// # Errors
-/// [`StepError`]; a commit of the ledger whose fate is unknown is one, too.
+/// [`StepError`], also if the result of a ledger commit is unknown.
 pub async fn settle_once(
     log: &dyn EventLog,
     ledger: &dyn Ledger,
@@ -78,7 +78,7 @@ pub async fn settle_once(
         entries.first().map_or(head, |next| next.seq - 1),
     );
     if last >= first {
-        // Unless somebody else has settled meanwhile what is not there any more.
+        // Entries are missing, unless another worker has settled and released them during this step.
         let settled = ledger.settled(partition).await.map_err(StepError::Ledger)?;
         return match settled == before {
             true => {
@@ -98,11 +98,11 @@ pub async fn settle_once(
     })
 }
 
-/// Settles up to `limit` entries of a consumer's partition, and acknowledges them. Waits for the first one, at most
-/// `wait_max`.
+/// Settles up to `limit` entries of a consumer's partition, and acknowledges them. Waits at most `wait_max` for the
+/// first entry.
 ///
 /// # Errors
-/// [`StepError`]; an error of the transport counts as one of the log.
+/// [`StepError`]. An error of the transport counts as an error of the log.
 pub async fn settle_via(
     consumer: &mut PartitionConsumer,
     ledger: &dyn Ledger,
@@ -145,14 +145,14 @@ fn log_error(error: LedgerError, settled: Seq) -> StepError {
     }
 }
 
-/// Up to where the ledger has a partition, and where its log ends.
+/// Last entry that the ledger has of a partition, and last entry of its log.
 async fn ends(
     log: &dyn EventLog,
     ledger: &dyn Ledger,
     partition: PartitionId,
 ) -> Result<(Seq, Seq), StepError> {
-    // In this order: a log that grows meanwhile is not mistaken for one that has shrunk. What replicas do not have yet
-    // counts: it is read later, and nothing of it is lost.
+    // The ledger is read first, so a log that grows in between is not mistaken for one that has shrunk. Entries that
+    // replicas lack count, because they are read later and are not lost.
     let settled = ledger.settled(partition).await;
     let settled = settled.map_err(StepError::Ledger)?;
     log.note_settled(partition, settled);

@@ -144,13 +144,13 @@ const BREACHES: [Breach; 36] = [
     (
         "a partition set back",
         &["positions_known"],
-        "is beyond what is settled of partition 8",
+        "is after the settled position of partition 8",
         "UPDATE settled SET seq = 3 WHERE \"partition\" = 8",
     ),
     (
         "a posting counted back",
         &["direct_counted"],
-        "the count stands at -1/1",
+        "the counter is at -1/1",
         "UPDATE direct_postings SET seq = 1",
     ),
     (
@@ -237,7 +237,7 @@ const BREACHES: [Breach; 36] = [
     (
         "the count gone",
         &["direct_counted"],
-        "the count stands at nothing",
+        "the counter is at nothing",
         "DELETE FROM direct_postings",
     ),
 ];

@@ -352,7 +352,7 @@ fn engines_that_cannot_be_compared_are_refused() {
     let beside = qiang_audit::audit_beside(LedgerPlace::File(&own), &world.place);
     check(
         runtime().block_on(beside),
-        "it has its log in it, and no other engine beside it",
+        "it has its log in it, and cannot be compared with another engine",
     );
     embedded.close();
 }
