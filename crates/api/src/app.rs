@@ -1,4 +1,4 @@
-//! What handlers work with.
+//! Shared state of all handlers.
 
 use std::{sync::Arc, time::Duration};
 
@@ -45,48 +45,48 @@ use crate::{
     },
 };
 
-/// How long a reader waits for what was granted a moment ago to be in the ledger.
+/// Longest wait of a reader until the ledger has the latest grants.
 const SETTLED_WAIT_MAX: Duration = Duration::from_millis(500);
 
-/// What the API works on.
+/// Ports that the API uses.
 #[derive(Clone)]
 pub struct Ports {
     /// Decides claims.
     pub engine: Arc<dyn Engine>,
-    /// The durable record.
+    /// Durable record of accounts and campaigns.
     pub ledger: Arc<dyn Ledger>,
-    /// What the ledger follows from.
+    /// Log that the ledger follows.
     pub log: Arc<dyn EventLog>,
-    /// The time.
+    /// Clock of this machine.
     pub clock: Arc<dyn Clock>,
-    /// The time by which the engine opens and ends campaigns, which may differ from this machine's.
+    /// Clock by which the engine opens and ends campaigns. It may differ from this machine's.
     pub engine_clock: Arc<dyn Clock>,
-    /// What operators observe.
+    /// Figures for operators.
     pub gauges: Arc<dyn Gauges>,
-    /// What users do for a grab ticket, in place of what is configured.
+    /// Challenge that users solve for a grab ticket. It replaces the configured one.
     pub challenge: Option<Arc<dyn Challenge>>,
-    /// The lines of campaigns that have a waiting room.
+    /// Queues of campaigns that have a waiting room.
     pub waiting_room: Arc<dyn WaitingRoom>,
-    /// What is known of those who wait.
+    /// Figures of queues and of waiting users.
     pub waiting: Arc<WaitingMonitor>,
-    /// Sends events to webhooks; none in a process that sends none.
+    /// Sender of webhook events; `None` in a process that sends none.
     pub webhooks: Option<Webhooks>,
-    /// The engine as whoever looks after its partitions has it; none for one whose partitions lose nothing.
+    /// Engine with operators' commands for its partitions; `None` if its partitions cannot lose data.
     pub operator: Option<Arc<dyn OperatorEngine>>,
-    /// Audits what this process works on; none where nothing can be audited from here.
+    /// Auditor of this installation; `None` if this process cannot audit it.
     pub auditor: Option<Arc<dyn Auditor>>,
 }
 
-/// What sends events to webhooks, and what is known of them.
+/// Sender of webhook events, with its figures.
 #[derive(Clone)]
 pub struct Webhooks {
-    /// Sends events.
+    /// Sender of events.
     pub sender: Arc<dyn WebhookSender>,
-    /// What operators observe.
+    /// Figures for operators.
     pub monitor: Arc<WebhookMonitor>,
 }
 
-/// What handlers work with.
+/// Shared state of all handlers.
 pub(crate) struct App {
     pub(crate) config: Config,
     pub(crate) ports: Ports,
@@ -94,27 +94,27 @@ pub(crate) struct App {
     pub(crate) verifier: Arc<CurrentVerifier>,
     pub(crate) campaigns: Arc<CampaignCache>,
     pub(crate) unknown: UnknownCampaigns,
-    /// Numbers of campaigns that an engine is being asked for.
+    /// Reads of campaigns' numbers that wait for the engine.
     numbers: SingleFlight<CampaignId, Result<Option<Tally>, EngineError>>,
     pub(crate) limits: Arc<Limits>,
     pub(crate) guesses: Guesses,
     pub(crate) readiness: Arc<Readiness>,
-    /// What users do for a grab ticket.
+    /// Challenge that users solve for a grab ticket.
     pub(crate) challenge: Option<Arc<dyn Challenge>>,
-    /// Signed requests of payment services.
+    /// Verifier of signed requests of payment services.
     pub(crate) callbacks: Callbacks,
-    /// None where there is no shop to ask.
+    /// `None` if no shop is configured.
     pub(crate) order_check: Option<Arc<OrderCheck>>,
-    /// Streams of places that may be open yet.
+    /// Permits for further streams of queue entries.
     pub(crate) streams: Arc<Semaphore>,
     /// Streams of campaigns and of figures.
     pub(crate) watching: Watching,
     pub(crate) watched: Watched,
-    /// Streams of both kinds, by connection, user and address.
+    /// Limits for streams of both kinds, per connection, user and address.
     pub(crate) stream_limits: Arc<StreamLimits>,
     pub(crate) last_minutes: LastMinutes,
     pub(crate) audits: Arc<Audits>,
-    /// Whose turn it is among large amounts.
+    /// Lock that lets one large amount pass at a time.
     pub(crate) large_amounts: Mutex<()>,
     /// Requests under idempotency keys that run detached from their clients.
     pub(crate) detached: Arc<Detached>,
@@ -155,7 +155,7 @@ impl App {
         })
     }
 
-    /// What has to be done once a second: figures are taken, metrics are folded, changed files are read.
+    /// Runs once a second: samples figures, folds metrics and reloads changed files.
     pub(crate) fn upkeep(&self) {
         let (ports, now) = (&self.ports, self.ports.clock.now());
         self.last_minutes
@@ -168,8 +168,7 @@ impl App {
         id_at(self.ports.clock.now())
     }
 
-    /// Keeps for which order a payment came first. It is for that one for good. Returns whether this report is the
-    /// first one.
+    /// Binds a payment to its first order, for good. Returns whether this report is the first one.
     pub(crate) async fn bind_payment(
         &self,
         payment: &PaymentRef,
@@ -185,8 +184,8 @@ impl App {
         }
     }
 
-    /// Waits a moment for the ledger to have everything granted so far, in all partitions at once. Returns whether it
-    /// has; it is not known to have what a log that does not answer holds.
+    /// Waits up to [`SETTLED_WAIT_MAX`] until the ledger has all grants so far, in all partitions at once. Returns
+    /// whether it has them; `false` if a log does not answer.
     pub(crate) async fn settled(&self) -> Result<bool, Problem> {
         let mut waiting = JoinSet::new();
         for partition in self.ports.log.partitions() {
@@ -213,13 +212,13 @@ impl App {
         match self.campaigns.get(id) {
             Some(meta) => Ok(Some(meta)),
             None if self.is_unknown(id) => Ok(None),
-            // Boxed: it is rare, and the future of every claim has room for what it awaits.
+            // Boxed because it is rare, and the future of each claim includes its size.
             None => Box::pin(self.read_meta(id)).await,
         }
     }
 
-    /// The same campaign with its present window, as the ledger has it. Where the ledger does not say, it is the one
-    /// that was read last.
+    /// Same campaign with its present window, read from the ledger if needed. If the read fails, the last one is
+    /// returned.
     pub(crate) async fn with_window(
         &self,
         id: CampaignId,
@@ -240,7 +239,7 @@ impl App {
             let Some(record) = ledger.campaign(id).await? else {
                 return Ok(None);
             };
-            // An audience never changes, and the one in memory knows its passphrase.
+            // An audience never changes, and the one in memory has the digest of its passphrase.
             let audience = match last {
                 Some(last) => last.audience.clone(),
                 None => {
@@ -258,8 +257,8 @@ impl App {
             .map_err(Problem::from)
     }
 
-    /// What is known of a claim before anything is decided, given what the engine has at hand: while a campaign is
-    /// paused its line goes on growing.
+    /// Outcome of a claim without a decision, from the engine's outcome at hand. While a campaign with a queue is
+    /// paused, its queue still accepts claims.
     pub(crate) async fn known(
         &self,
         claim: &Claim,
@@ -278,16 +277,14 @@ impl App {
         self.unknown.contain(id, self.ports.clock.now())
     }
 
-    /// A campaign's numbers, for the crowd: those who ask while the engine works out an answer share it, so that a
-    /// crowd of readers costs an engine on Redis one call at a time. It may be older than the request by as long as the
-    /// engine took.
+    /// A campaign's numbers. Callers share the answer to a call that is running. So any number of readers costs an
+    /// engine on Redis one call at a time. The numbers may be older than the request by the duration of that call.
     pub(crate) async fn shared_tally(&self, id: CampaignId) -> Result<Option<Tally>, EngineError> {
         let asked = async { self.ports.engine.tally(id).await };
         self.numbers.run(id, asked).await
     }
 
-    /// Whether the engine has a campaign that the ledger does not have. Where it does not either, that is remembered
-    /// for a moment.
+    /// Whether the engine has a campaign that the ledger lacks. If it lacks it too, that is remembered for a moment.
     pub(crate) async fn engine_has(&self, id: CampaignId) -> Result<bool, Problem> {
         if self.is_unknown(id) {
             return Ok(false);
@@ -300,7 +297,7 @@ impl App {
         Ok(tally.is_some())
     }
 
-    /// What to answer about a campaign that the ledger does not have: the engine may have it all the same.
+    /// Problem for a campaign that the ledger lacks. The engine may still have it.
     pub(crate) async fn missing(&self, id: CampaignId) -> Problem {
         match self.engine_has(id).await {
             Ok(false) => ProblemKind::UnknownCampaign.into(),
@@ -309,8 +306,8 @@ impl App {
         }
     }
 
-    /// The outcome of a claim of a campaign that the engine does not have. Where the ledger has it, the engine is about
-    /// to open it, or has lost it and is repaired: that is no outcome yet.
+    /// Outcome of a claim of a campaign that the engine lacks. If the ledger has it, the engine is about to open it,
+    /// or has lost it and is repaired. That is an error, not an outcome.
     pub(crate) async fn unknown_to_engine(
         &self,
         id: CampaignId,
@@ -321,7 +318,7 @@ impl App {
         }
         let record = self.ports.ledger.campaign(id).await?;
         if record.is_none() {
-            // So that nobody asks the ledger again for a moment. Without an answer the outcome is the same.
+            // Remembers that it is unknown, which spares the ledger reads for a moment. An error changes no outcome.
             drop(self.engine_has(id).await);
         }
         let record = record.filter(|record| record.campaign.kind() == kind);
@@ -335,8 +332,8 @@ impl App {
         }
     }
 
-    /// A campaign of one kind and its numbers: the present ones of the engine, or those of its creation where no engine
-    /// has opened it yet.
+    /// A campaign of one kind and its numbers. They are the engine's present ones, or those of its creation if no
+    /// engine has opened it.
     pub(crate) async fn record(
         &self,
         id: CampaignId,
@@ -347,7 +344,7 @@ impl App {
         Ok((record, tally))
     }
 
-    /// The same for a change of the campaign: its numbers are never those of a replica.
+    /// Like [`record`](Self::record), for a change of the campaign: the numbers never come from a replica.
     pub(crate) async fn present_record(
         &self,
         id: CampaignId,
@@ -359,7 +356,7 @@ impl App {
         Ok((record, tally))
     }
 
-    /// A campaign of one kind as the ledger has it.
+    /// A campaign of one kind, from the ledger.
     async fn kept_record(
         &self,
         id: CampaignId,
@@ -382,7 +379,7 @@ impl App {
         Ok(tally.unwrap_or_else(|| draft_tally(record)))
     }
 
-    /// Opens a campaign on the engine. Opening it again changes nothing.
+    /// Opens a campaign on the engine. Idempotent.
     pub(crate) async fn open(&self, setup: Setup) -> Result<(), EngineError> {
         if self.ports.engine.has_opened(setup.campaign.id) {
             return Ok(());

@@ -1,8 +1,8 @@
-//! Who may take part in a campaign, and who may see a packet's draws. It is decided before an engine is asked, in
-//! `members.rs`.
+//! Audience of a campaign, and visibility of a packet's draws. `members.rs` checks the audience before a claim
+//! reaches an engine.
 //!
-//! What is kept of it is a JSON text beside the campaign, which never changes: named users, or a secret that
-//! invitations are signed with, or the hash of a passphrase.
+//! The ledger stores an audience as JSON text with the campaign. It never changes. It holds user ids, a secret that
+//! signs invitations, or the hash of a passphrase.
 
 pub(crate) mod passphrase;
 
@@ -21,24 +21,24 @@ use crate::{
     http::{problem::Problem, wire::Text},
 };
 
-/// Users that a campaign may name.
+/// Maximum number of users that an audience names.
 const USERS_MAX: usize = 5_000;
-/// Bytes of the secret that a campaign's invitations are signed with.
+/// Size in bytes of the secret that signs a campaign's invitations.
 const SECRET_BYTES: usize = 32;
 
-/// Who may take part: exactly one of these.
+/// Audience: exactly one of these.
 #[derive(Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schema(as = Audience)]
 pub(crate) struct AudienceRequest {
-    /// These users and nobody else; at most 5000.
+    /// These users only; at most 5000.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Vec<String>>, min_items = 1, max_items = 5000)]
     users: Option<Vec<Text<UserId>>>,
-    /// Whoever shows an invitation of `POST /v1/campaigns/{id}/invitations`.
+    /// Users with an invitation of `POST /v1/campaigns/{id}/invitations`.
     invitation: bool,
-    /// Users who say this: 4 to 128 characters, at least 6 if all of them are digits. It is kept as a hash, and
-    /// compares as people see it: width of characters, blanks at the ends, and composed accents make no difference.
+    /// Users who send this passphrase: 4 to 128 characters, at least 6 if all of them are digits. It is stored as a
+    /// hash. Width of characters, blanks at the ends and composed accents make no difference.
     #[serde(
         skip_serializing_if = "Option::is_none",
         serialize_with = "only_that_it_is_there"
@@ -47,20 +47,20 @@ pub(crate) struct AudienceRequest {
     pub(crate) passphrase: Option<String>,
 }
 
-/// Requests are serialised for the fingerprint of their idempotency key, which is kept. A passphrase could be found by
-/// trying what gives it.
+/// Serialises only that there is a passphrase. The serialised request enters the stored fingerprint of an idempotency
+/// key, from which an attacker could find the passphrase by trial.
 fn only_that_it_is_there<S: Serializer>(_: &Option<String>, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_bool(true)
 }
 
-/// Who may see the draws of a packet.
+/// Users who may see the draws of a packet.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Draws {
-    /// Everybody with a token.
+    /// All users with a token.
     #[default]
     Everybody,
-    /// Those who have a share, and the sender.
+    /// Users who have a share, and the sender.
     Grabbers,
     /// The sender.
     Sender,
@@ -72,18 +72,18 @@ impl Draws {
     }
 }
 
-/// What a claim shows of its right to take part.
+/// Credentials of a claim for the audience.
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schema(as = Credentials)]
 pub(crate) struct Credentials {
-    /// For campaigns by invitation: the invitation.
+    /// Invitation, for campaigns by invitation.
     pub(crate) invitation: Option<String>,
-    /// For campaigns by passphrase: the passphrase.
+    /// Passphrase, for campaigns by passphrase.
     pub(crate) passphrase: Option<String>,
 }
 
-/// What is kept in the ledger.
+/// JSON that the ledger stores.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Kept {
@@ -96,17 +96,17 @@ struct Kept {
     draws: Draws,
 }
 
-/// The audience of a new campaign.
+/// Audience of a new campaign.
 #[derive(Clone)]
 pub(crate) struct NewAudience {
-    /// What is kept in the ledger.
+    /// JSON that the ledger stores.
     pub(crate) text: String,
-    /// By which its passphrase is known, if it has one.
+    /// Digest of its passphrase, if it has one.
     passphrase: Option<Hash>,
 }
 
 impl NewAudience {
-    /// The audience, which knows its passphrase.
+    /// Audience of campaign `id` that already has the digest of its passphrase.
     pub(crate) fn ready(&self, id: CampaignId) -> Result<Audience, LedgerError> {
         let audience = Audience::of(id, &self.text)?;
         if let (Members::Told(passphrase), Some(digest)) = (&audience.members, self.passphrase) {
@@ -116,14 +116,14 @@ impl NewAudience {
     }
 }
 
-/// Who may take part in one campaign, ready to be asked.
+/// Audience of one campaign, ready for checks.
 #[derive(Debug)]
 pub(crate) struct Audience {
     pub(crate) members: Members,
     pub(crate) draws: Draws,
 }
 
-/// Who they are.
+/// Kind of the audience, with its data.
 #[derive(Debug)]
 pub(crate) enum Members {
     Everybody,
@@ -133,20 +133,20 @@ pub(crate) enum Members {
 }
 
 impl AudienceRequest {
-    /// How many users it names, each once; none where it names none.
+    /// Number of distinct users that it names; `None` if it names none.
     pub(crate) fn named(&self) -> Option<usize> {
         let users = self.users.as_ref()?;
         let users: HashSet<_> = users.iter().map(|user| user.0.as_str()).collect();
         Some(users.len())
     }
 
-    /// Checks what only a new audience must fulfil: a repetition is answered before.
+    /// Checks that apply to a new audience only. A repetition is answered before them.
     pub(crate) fn check_new(request: Option<&Self>) -> Result<(), Problem> {
         let said = request.and_then(|request| request.passphrase.as_deref());
         said.map_or(Ok(()), passphrase::check_new)
     }
 
-    /// The audience of a new campaign; none where it is for everybody, and everybody sees the draws.
+    /// Audience of a new campaign; `None` if all users may take part and see the draws.
     pub(crate) async fn keep(
         request: Option<&Self>,
         draws: Draws,
@@ -193,7 +193,7 @@ impl AudienceRequest {
 }
 
 impl Audience {
-    /// Reads what was kept of a campaign.
+    /// Parses the stored audience of a campaign.
     pub(crate) fn of(id: CampaignId, text: &str) -> Result<Self, LedgerError> {
         let bad = || LedgerError::damaged(format!("the audience of {id} cannot be read"));
         let kept: Kept = serde_json::from_str(text).map_err(|_| bad())?;
@@ -218,10 +218,10 @@ impl Audience {
         Ok(Self { members, draws })
     }
 
-    /// The words of [`kind`](Self::kind).
+    /// Values of [`kind`](Self::kind).
     pub(crate) const KINDS: [&str; 3] = ["users", "invitation", "passphrase"];
 
-    /// The word for who may take part; none for everybody.
+    /// Name of the audience's kind; `None` for all users.
     pub(crate) fn kind(&self) -> Option<&'static str> {
         match self.members {
             Members::Everybody => None,
@@ -231,7 +231,7 @@ impl Audience {
         }
     }
 
-    /// How many users it names.
+    /// Number of users that it names.
     pub(crate) fn named(&self) -> usize {
         match &self.members {
             Members::Users(users) => users.len(),
@@ -239,7 +239,7 @@ impl Audience {
         }
     }
 
-    /// What invitations are signed with, where there are any.
+    /// Key that signs invitations; `None` if there are none.
     pub(crate) fn invitation_key(&self) -> Option<&hmac::Key> {
         match &self.members {
             Members::Invited(key) => Some(key),

@@ -1,7 +1,7 @@
-//! Who asks, and what they may do: bearer tokens (JWT).
+//! Authentication and authorisation of callers: bearer tokens (JWT).
 //!
-//! `sub` is the user, `exp` is required, `scope` is a list of words separated by blanks. The signature is checked by
-//! one algorithm, the one that belongs to the key: a token chooses a key by its `kid` at most.
+//! `sub` is the user, `exp` is required, `scope` is a list of words separated by spaces. Each key has one algorithm,
+//! which checks the signature. A token chooses only a key, by its `kid`.
 
 pub(crate) mod callbacks;
 mod claims;
@@ -31,26 +31,26 @@ use crate::{
     http::{auth_failure::AuthFailure, problem::Problem},
 };
 
-/// A permission that a token carries.
+/// A permission of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
     /// Claim shares and units.
     Claim = 1,
-    /// Send red packets from the own account, and lead them.
+    /// Send red packets from the user's own account, and operate them.
     Send = 2,
-    /// Put money from outside into accounts, and take such a deposit back.
+    /// Record deposits, and reverse them.
     Deposit = 4,
-    /// Say that payments have arrived, and were paid back.
+    /// Report payments that arrived, and refunds that were paid.
     Pay = 8,
-    /// Open sales of one's own, and lead them.
+    /// Open the user's own sales, and operate them.
     CampaignsWrite = 16,
-    /// Open sales for others, and lead everybody's campaigns.
+    /// Open sales for other users, and operate all campaigns.
     CampaignsWriteAny = 32,
-    /// See everybody's orders, accounts, lists and draws.
+    /// Read all users' orders, accounts, lists and draws.
     ReadAny = 64,
-    /// All of these but `claim` and `send`, and what is left.
+    /// All scopes except `claim` and `send`, and the operations of operators.
     Admin = 128,
-    /// Pay users out.
+    /// Record withdrawals.
     Withdraw = 256,
 }
 
@@ -68,7 +68,7 @@ impl Scope {
         Self::Admin,
     ];
 
-    /// Its name in a token.
+    /// Name of the scope in a token.
     pub fn name(self) -> &'static str {
         match self {
             Self::Claim => "claim",
@@ -83,12 +83,12 @@ impl Scope {
         }
     }
 
-    /// The scope that a word of a token stands for.
+    /// Scope with this name.
     pub fn of_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|scope| scope.name() == word)
     }
 
-    /// The bits of what it allows.
+    /// Bits of the scopes that it includes.
     const fn grants(self) -> u16 {
         use Scope as S;
         match self {
@@ -102,7 +102,7 @@ impl Scope {
     }
 }
 
-/// What programs have, which act for many.
+/// Scopes of services, which act for many users.
 const OF_SERVICES: u16 = Scope::Deposit as u16
     | Scope::Withdraw as u16
     | Scope::Pay as u16
@@ -113,7 +113,7 @@ const OF_SERVICES: u16 = Scope::Deposit as u16
 #[derive(Debug)]
 pub(crate) struct Caller {
     pub(crate) user: UserId,
-    /// Until when the token is good.
+    /// Time until which the token is valid.
     pub(crate) expires_at: Timestamp,
     scopes: Scopes,
 }
@@ -123,7 +123,7 @@ impl Caller {
         self.scopes.0 & scope as u16 != 0
     }
 
-    /// Whether it is a program, which acts for many.
+    /// Whether the caller is a service, which acts for many users.
     pub(crate) fn is_service(&self) -> bool {
         self.scopes.0 & OF_SERVICES != 0
     }
@@ -137,17 +137,17 @@ impl Caller {
     }
 }
 
-/// Why a token is refused. Never contains any of it.
+/// Reason to refuse a token. It never contains any part of the token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TokenFault(pub(crate) AuthFailure, pub(crate) &'static str);
 
-/// Checks tokens against the configured keys.
+/// Checks tokens with the configured keys.
 #[derive(Clone)]
 pub(crate) struct Verifier {
     keys: Arc<Keys>,
     rules: Arc<Rules>,
     revoked: Arc<Revoked>,
-    /// Makes grab tickets and checks them; none where there is no secret for it.
+    /// Seals and checks grab tickets; `None` if no secret is configured for it.
     pub(crate) sealer: Option<Arc<Sealer>>,
 }
 
@@ -175,7 +175,7 @@ impl Verifier {
         })
     }
 
-    /// Says in the log what tokens are checked by, as far as it is no secret.
+    /// Logs which keys and revocations are in use, without secrets.
     fn log(&self) {
         let (kids, revoked) = (self.keys.kids(), self.revoked.len());
         tracing::info!(
@@ -189,8 +189,7 @@ impl Verifier {
 /// Checks that the configuration has a key to check tokens with, before anything is opened.
 ///
 /// # Errors
-/// [`UsageError`] when it has none, or more than one, or a weak one; others when a file cannot be read. Nothing is
-/// fetched from a URL.
+/// [`UsageError`] if it has none, several or a weak one; other errors if a file cannot be read. No URL is fetched.
 ///
 /// [`UsageError`]: crate::UsageError
 pub fn check_key(config: &AuthConfig) -> anyhow::Result<()> {

@@ -1,4 +1,4 @@
-//! What a user has to do before there is a ticket. A proof of work is built in; others are given to the node as a
+//! Challenges that a user solves for a ticket. A proof of work is built in; programs can pass others to the node as a
 //! [`Challenge`].
 
 use std::fmt;
@@ -7,46 +7,46 @@ use async_trait::async_trait;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
-/// More would take a browser minutes.
+/// Maximum difficulty: more would take a browser minutes.
 pub(crate) const DIFFICULTY_MAX: u32 = 32;
-/// Longer solutions are wrong.
+/// Maximum length of a solution.
 const SOLUTION_BYTES_MAX: usize = 128;
 
-/// A challenge could not be judged.
+/// Failure to judge a challenge.
 #[derive(Debug, thiserror::Error)]
-#[error("the challenge cannot be judged: {0}")]
+#[error("cannot judge the challenge: {0}")]
 pub struct ChallengeError(pub String);
 
-/// Something that a user, or the user's machine, has to do before there is a ticket.
+/// Challenge that a user, or the user's machine, solves for a ticket.
 ///
-/// The nonce is made and checked elsewhere: it is bound to the user and the campaign, expires, and is only made after
-/// the campaign's start. Implementations need not remember anything.
+/// The service makes and checks the nonce. It belongs to a user and a campaign, expires, and is made only after the
+/// campaign's start. Implementations need no state.
 #[async_trait]
 pub trait Challenge: fmt::Debug + Send + Sync + 'static {
-    /// Its name in answers.
+    /// Name of the challenge in answers.
     fn kind(&self) -> &'static str;
 
-    /// What users need to know besides the nonce, as fields of the answer.
+    /// Parameters for users in addition to the nonce, as fields of the answer.
     fn parameters(&self) -> Map<String, Value>;
 
-    /// Whether that solves the challenge of this nonce.
+    /// Whether this solves the challenge with this nonce.
     ///
     /// # Errors
-    /// [`ChallengeError`] when it cannot be told at the moment, for the operator's log.
+    /// [`ChallengeError`] if that cannot be judged at present; it is for the operator's log.
     async fn is_solved(&self, nonce: &str, solution: &str) -> Result<bool, ChallengeError>;
 }
 
-/// A text such that SHA-256 over the nonce, `:` and the text begins with so many bits that are 0.
+/// Proof of work: a text such that SHA-256 over the nonce, `:` and the text starts with `difficulty` zero bits.
 ///
-/// It takes 2^difficulty hashes to find on average, and one to check. It keeps a script from asking for many users at
-/// once for nothing; it does not tell people from scripts.
+/// It takes 2^difficulty hashes on average to find, and one to check. So a script cannot claim for many users at no
+/// cost. It does not separate people from scripts.
 #[derive(Debug, Clone, Copy)]
 pub struct ProofOfWork {
     difficulty: u32,
 }
 
 impl ProofOfWork {
-    /// A proof of work with that many bits.
+    /// Proof of work with this number of bits.
     pub fn new(difficulty: u32) -> Self {
         Self { difficulty }
     }

@@ -1,4 +1,4 @@
-//! Claims: the hot path. Authentication, the gate, the engine, a small answer, and nothing else.
+//! Claims, the hot path: authentication, the gate, the engine and a small answer.
 
 pub(crate) mod invitation;
 pub(crate) mod members;
@@ -36,12 +36,12 @@ use crate::{
     },
 };
 
-/// Room for a grant's JSON.
+/// Initial capacity for a grant's JSON.
 const GRANT_BYTES: usize = 384;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// What to order.
+/// An order of units.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schema(as = NewOrder)]
@@ -49,9 +49,9 @@ pub(crate) struct OrderRequest {
     /// Units, at least 1.
     #[schema(minimum = 1, default = 1)]
     quantity: u32,
-    /// For sales by invitation: the invitation.
+    /// Invitation, for sales by invitation.
     invitation: Option<String>,
-    /// For sales by passphrase: the passphrase.
+    /// Passphrase, for sales by passphrase.
     passphrase: Option<String>,
 }
 
@@ -67,27 +67,27 @@ impl Default for OrderRequest {
 
 /// Claims a share of a red packet.
 ///
-/// Repeating it gives the same share. A body is needed where the packet asks for an invitation or a passphrase.
+/// A repetition returns the same share. A body is needed if the packet requires an invitation or a passphrase.
 #[utoipa::path(post, path = "/v1/red-packets/{id}/claims", tag = "red packets", request_body = Option<Credentials>,
     operation_id = "claimShare", security(("bearer" = ["claim"])),
     params(("id" = String, Path, description = "The red packet's id"),
         ("Idempotency-Key" = Option<String>, Header, description = "Names this request"),
-        ("Grab-Ticket" = Option<String>, Header, description = "Where the campaign asks for `ticket`")),
+        ("Grab-Ticket" = Option<String>, Header, description = "If the campaign requires `ticket`")),
     responses(
         (status = 201, description = "Granted now", body = GrantBody),
         (status = 200, description = "Granted before: the same grant", body = GrantBody),
-        (status = 202, description = "In line: `Location` is where to ask for the place", body = PlaceBody),
+        (status = 202, description = "In the queue: `Location` is the queue entry", body = PlaceBody),
         (status = 401, body = ProblemBody),
-        (status = 403, description = "No scope `claim`, or not what the campaign asks for: `not-named`, \
-            `invitation-invalid`, `passphrase-wrong`, `ticket-…`, `order-check-refused` with the shop's reason",
+        (status = 403, description = "No scope `claim`, or not what the campaign requires: `not-named`, \
+         `invitation-invalid`, `passphrase-wrong`, `ticket-…`, `order-check-refused` with the shop's reason",
             body = ProblemBody),
         (status = 404, description = "unknown_campaign", body = ProblemBody),
         (status = 409, description = "sold_out or not_started", body = ProblemBody),
         (status = 410, description = "ended", body = ProblemBody),
-        (status = 429, description = "Also `passphrases-throttled`, where the campaign asks for a passphrase",
+        (status = 429, description = "Also `passphrases-throttled`, if the campaign requires a passphrase",
             body = ProblemBody),
         (status = 503, description = "paused, no decision, `line-full`, `order-check-unavailable` or \
-            `ledger-incomplete`; Retry-After says when to come again",
+         `ledger-incomplete`; Retry-After has the seconds to wait",
             body = ProblemBody)))]
 pub(crate) async fn claim_share(
     call: Call<CampaignId>,
@@ -105,30 +105,30 @@ pub(crate) async fn claim_share(
 
 /// Orders units of a sale.
 ///
-/// Repeat it with the same `Idempotency-Key` to get the same order again, whatever has become of it. Where a user may
-/// have one unit, repeating it without a key gives the same order too; another key is `limit_reached` then.
+/// With the same `Idempotency-Key`, a repetition returns the same order in its present state. If a user may have one
+/// unit, a repetition without a key also returns the same order; another key is then `limit_reached`.
 #[utoipa::path(post, path = "/v1/sales/{id}/orders", tag = "sales", request_body = Option<OrderRequest>,
     operation_id = "orderUnits", security(("bearer" = ["claim"])),
     params(("id" = String, Path, description = "The sale's id"),
         ("Idempotency-Key" = Option<String>, Header, description = "Names this request"),
-        ("Grab-Ticket" = Option<String>, Header, description = "Where the campaign asks for `ticket`")),
+        ("Grab-Ticket" = Option<String>, Header, description = "If the campaign requires `ticket`")),
     responses(
         (status = 201, description = "Granted now", body = GrantBody),
         (status = 200, description = "Granted before: the same order", body = GrantBody),
-        (status = 202, description = "In line: `Location` is where to ask for the place", body = PlaceBody),
+        (status = 202, description = "In the queue: `Location` is the queue entry", body = PlaceBody),
         (status = 401, body = ProblemBody),
-        (status = 403, description = "No scope `claim`, or not what the campaign asks for: `not-named`, \
-            `invitation-invalid`, `passphrase-wrong`, `ticket-…`, `order-check-refused` with the shop's reason",
+        (status = 403, description = "No scope `claim`, or not what the campaign requires: `not-named`, \
+         `invitation-invalid`, `passphrase-wrong`, `ticket-…`, `order-check-refused` with the shop's reason",
             body = ProblemBody),
         (status = 404, description = "unknown_campaign", body = ProblemBody),
         (status = 409, description = "sold_out, limit_reached, not_started or `already-waiting`", body = ProblemBody),
         (status = 410, description = "ended", body = ProblemBody),
         (status = 422, description = "Nothing ordered, or the key was used for another quantity", body = ProblemBody),
-        (status = 429, description = "Also `passphrases-throttled`, where the campaign asks for a passphrase",
+        (status = 429, description = "Also `passphrases-throttled`, if the campaign requires a passphrase",
             body = ProblemBody),
-        (status = 503, description = "paused; not-admitted: more users wait than are admitted for the units that are \
-            left, and nothing was decided (sold_out is 409); no decision; `line-full`, `order-check-unavailable` or \
-            `ledger-incomplete`. Retry-After says when to come again",
+        (status = 503, description = "paused; not-admitted: pending claims cover the remaining stock, and nothing was \
+         decided (sold_out is 409); no decision; `line-full`, `order-check-unavailable` or `ledger-incomplete`. \
+         Retry-After has the seconds to wait",
             body = ProblemBody)))]
 pub(crate) async fn order_units(
     call: Call<CampaignId>,
@@ -154,7 +154,7 @@ pub(crate) async fn order_units(
     decide(call, CampaignKind::Sale, request.quantity, proof).await
 }
 
-/// Does what a claim does without the gate and the engine; its grant is made up. Only with `server.noop_route`, for
+/// Runs a claim without the gate and the engine; its grant is invented. Only with `server.noop_route`, for
 /// benchmarks.
 pub(crate) async fn noop(call: Call<CampaignId>) -> Result<Response, Problem> {
     let Call {
@@ -174,7 +174,7 @@ pub(crate) async fn noop(call: Call<CampaignId>) -> Result<Response, Problem> {
     Ok(grant_response(StatusCode::CREATED, &body))
 }
 
-/// What a claim shows of its right to be decided.
+/// Credentials of a claim.
 struct Proof {
     ticket: GrabTicket,
     shown: Credentials,
@@ -203,7 +203,7 @@ async fn decide(
         app.metrics.answered_by_gate(&outcome);
         return Ok(response);
     }
-    // Before anything is decided or heard again.
+    // Checked before the claim is decided or replayed.
     let admitted = app.admit(&claim, &proof.shown, proof.address, known.is_some());
     let Some(meta) = admitted
         .await
@@ -213,8 +213,8 @@ async fn decide(
         app.metrics.claimed(&outcome);
         return refuse(app, id, kind, &outcome).await;
     };
-    // A replayed grant is answered here only if its acknowledgement level is certain; otherwise the engine answers,
-    // which knows it.
+    // A replayed grant is answered here only if its acknowledgement level is certain. Otherwise the engine answers,
+    // which knows the level.
     if let Some(Outcome::AlreadyGranted(grant)) = &known
         && meta.ack == AckLevel::Fsync
     {
@@ -222,7 +222,7 @@ async fn decide(
             .answered_by_gate(&Outcome::AlreadyGranted(*grant));
         return Ok(granted(wire::created(false), grant, meta.ack, &meta));
     }
-    // Who is known to have a grant gets it again without.
+    // A user with a known grant gets it again without these checks.
     if known.is_none()
         && let Err(problem) = app.check_requirements(&meta, &claim, &proof.ticket).await
     {
@@ -236,7 +236,7 @@ async fn decide(
             return Err(problem);
         }
     }
-    // A replay takes no place. A sale's claim without a key may be for another order once the first has lapsed.
+    // A replay needs no queue entry. A sale's claim without a key may be for another order once the first has lapsed.
     let is_replay = known.is_some() && (kind == CampaignKind::RedPacket || claim.key.is_some());
     if meta.waiting_room
         && meta.kind == kind
@@ -255,7 +255,7 @@ async fn decide(
     }
 }
 
-/// Counts a claim that is not decided for want of what the campaign asks for, or because nobody can tell.
+/// Counts a claim without a decision: a requirement is not met, or cannot be checked.
 fn count_unmet(app: &App, problem: &Problem) {
     match problem.kind_status().is_client_error() {
         true => app.metrics.unmet(),

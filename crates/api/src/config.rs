@@ -1,5 +1,4 @@
-//! The sections of the configuration that the API reads: `[server]`, `[auth]`, `[limits]`
-//! and so on.
+//! Sections of the configuration that the API reads, such as `[server]`, `[auth]` and `[limits]`.
 
 mod secret;
 mod traces;
@@ -27,31 +26,31 @@ use crate::{
     },
 };
 
-/// A campaign that is made elsewhere may be unheard of here for so long.
+/// Longest time for which this node may not know a campaign that another one created.
 const UNKNOWN_LASTS_MS_MAX: u32 = 60_000;
 
-/// How long idempotency keys may be kept: a minute up to ten years.
+/// Range of the time for which idempotency keys are kept: one minute to ten years.
 const KEYS_KEPT_MS: std::ops::RangeInclusive<u64> = 60_000..=10 * 365 * 24 * 3_600_000;
 
-/// Units may be kept for so long behind a hold, unpaid.
+/// Longest grace period for which an unpaid order keeps its units after its hold.
 const GRACE_MS_MAX: u32 = 24 * 3_600_000;
 
-/// How long packets may last that name no end: a second up to a year.
+/// Range of the lifetime of packets without an end: one second to one year.
 const REFUND_AFTER_MS: std::ops::RangeInclusive<i64> = 1_000..=365 * 24 * 3_600_000;
 
-/// What the caller got wrong, in one line that says what to do. A program ends with status 2 for it.
+/// Fault in the user's input, as one line with the remedy. A program exits with status 2 for it.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct UsageError(String);
 
 impl UsageError {
-    /// An error of that one line.
+    /// Error with this line.
     pub fn new(line: impl Into<String>) -> Self {
         Self(line.into())
     }
 }
 
-/// What the API reads of the configuration.
+/// Configuration of the API.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// `[server]`
@@ -103,7 +102,7 @@ impl ServerConfig {
         Duration::from_millis(self.request_timeout_ms)
     }
 
-    /// Checks what its types do not.
+    /// Checks the values beyond their types.
     ///
     /// # Errors
     /// [`UsageError`] that names the key.
@@ -119,7 +118,7 @@ impl ServerConfig {
         self.proxies().map(drop)
     }
 
-    /// Origins whose pages may call.
+    /// Origins whose pages may call the API.
     pub(crate) fn origins(&self) -> Result<Vec<HeaderValue>, UsageError> {
         cors::origins(&self.cors_origins).map_err(|wrong| {
             UsageError::new(format!(
@@ -129,13 +128,13 @@ impl ServerConfig {
         })
     }
 
-    /// Whether the node speaks TLS.
+    /// Whether the node uses TLS.
     #[must_use]
     pub fn speaks_tls(&self) -> bool {
         matches!(self.tls_files(), Ok(Some(_)))
     }
 
-    /// The files of certificate and key, where the node speaks TLS.
+    /// Files of certificate and key; `None` if the node does not use TLS.
     pub(crate) fn tls_files(&self) -> Result<Option<(&Path, &Path)>, UsageError> {
         let files = (&self.tls_certificate_file, &self.tls_key_file);
         let is_set = |file: &PathBuf| !file.as_os_str().is_empty();
@@ -181,7 +180,7 @@ pub struct AuthConfig {
 }
 
 impl AuthConfig {
-    /// Puts this secret in place of every key, and asks nothing else of tokens.
+    /// Replaces all keys by this secret, and requires nothing else of tokens.
     pub fn use_secret(&mut self, secret: Secret) {
         *self = Self {
             hs256_secret: secret,
@@ -225,7 +224,7 @@ impl LimitsConfig {
         networks_of("limits.unlimited_addresses", &self.unlimited_addresses)
     }
 
-    /// Meters nobody: for load that is the installation's own, and for tests that are about something else.
+    /// Disables all rate limits: for an installation's own load, and for tests of other behaviour.
     pub fn meter_nobody(&mut self) {
         self.claims_per_user_per_second = 0;
         self.claims_per_address_per_second = 0;
@@ -241,7 +240,7 @@ impl LimitsConfig {
         self.changes_per_campaign_per_minute = 0;
     }
 
-    /// Checks what its types do not.
+    /// Checks the values beyond their types.
     ///
     /// # Errors
     /// [`UsageError`] that names the key.
@@ -289,7 +288,7 @@ pub struct PacketsConfig {
 }
 
 impl PacketsConfig {
-    /// Checks what its types do not.
+    /// Checks the values beyond their types.
     ///
     /// # Errors
     /// [`UsageError`] that names the key.
@@ -319,10 +318,10 @@ pub struct PaymentsConfig {
 }
 
 impl PaymentsConfig {
-    /// Refuses what cannot be meant.
+    /// Checks the values beyond their types.
     ///
     /// # Errors
-    /// [`UsageError`] that names the key and says what can be meant.
+    /// [`UsageError`] that names the key and its limit.
     pub fn check(&self) -> Result<(), UsageError> {
         let text = format!("payments.grace_ms is at most {GRACE_MS_MAX}");
         let fits = self.grace_ms <= GRACE_MS_MAX;
@@ -340,13 +339,13 @@ pub struct TicketsConfig {
     pub difficulty: u32,
 }
 
-/// What a user has to do before there is a ticket.
+/// Challenge that a user solves for a ticket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChallengeKind {
-    /// Nothing.
+    /// No challenge.
     None,
-    /// Work for the user's machine.
+    /// Computation on the user's machine.
     ProofOfWork,
 }
 
@@ -358,7 +357,7 @@ impl TicketsConfig {
         }
     }
 
-    /// Checks what its types do not.
+    /// Checks the values beyond their types.
     ///
     /// # Errors
     /// [`UsageError`] that names the key.
@@ -386,18 +385,18 @@ pub struct OrderCheckConfig {
     pub policy: OrderCheckPolicy,
 }
 
-/// What becomes of orders that the shop does not check while it does not answer.
+/// Handling of orders that need a check while the shop does not answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OrderCheckPolicy {
-    /// They are answered 503.
+    /// Answer them with 503.
     Refuse,
-    /// They are let through.
+    /// Allow them.
     Allow,
 }
 
 impl OrderCheckConfig {
-    /// Checks what its types do not.
+    /// Checks the values beyond their types.
     ///
     /// # Errors
     /// [`UsageError`] that names the key.
@@ -424,7 +423,7 @@ pub struct WaitingConfig {
 }
 
 impl WaitingConfig {
-    /// What lines are bounded by.
+    /// Limits of the queues.
     pub fn limits(&self) -> WaitingLimits {
         WaitingLimits {
             places_max: self.places_max,
@@ -433,7 +432,7 @@ impl WaitingConfig {
         }
     }
 
-    /// Checks what its types do not.
+    /// Checks the values beyond their types.
     ///
     /// # Errors
     /// [`UsageError`] that names the key.

@@ -1,6 +1,6 @@
-//! The OpenAPI document. The annotations of the handlers say what is special to an operation. This file completes them
-//! with what follows for all operations alike, so that a route that is added has it too: the statuses that a token, a
-//! body, an id or a key can lead to, the media type of problems, headers, words as enums, bounds, and examples.
+//! OpenAPI document. Annotations of handlers describe what is special to an operation. This module adds what all
+//! operations share, so that new routes have it too. That is: statuses of tokens, bodies, ids and keys, the media
+//! type of problems, headers, words as enums, bounds, and examples.
 
 mod examples;
 mod responses;
@@ -17,7 +17,7 @@ const KEY: &str = "Idempotency-Key";
 const IF_NONE_MATCH: &str = "If-None-Match";
 const TICKET: &str = "Grab-Ticket";
 
-/// What the annotations say, completed.
+/// The annotated document with the shared parts added.
 pub(crate) fn complete(collected: &OpenApi) -> Value {
     // Maps with texts as keys always serialise.
     let mut document = serde_json::to_value(collected).unwrap_or_default();
@@ -36,14 +36,14 @@ pub(crate) fn complete(collected: &OpenApi) -> Value {
     document
 }
 
-/// What is an object in the document.
+/// The value as an object; replaced by an empty object if it is none.
 fn object(value: &mut Value) -> &mut Map<String, Value> {
     if !value.is_object() {
         *value = json!({});
     }
     match value {
         Value::Object(object) => object,
-        _ => unreachable!("it was made one"),
+        _ => unreachable!("it is an object now"),
     }
 }
 
@@ -56,7 +56,7 @@ fn has_parameter(operation: &Value, name: &str) -> bool {
 }
 
 fn complete_request(path: &str, method: &str, operation: &mut Value, schemas: &Map<String, Value>) {
-    // These may be had as often as one likes; what a batch has is named in it.
+    // These may be repeated freely; a batch has its keys in the body.
     let as_often = [
         "/tickets",
         "/invitations",
@@ -87,7 +87,7 @@ fn complete_request(path: &str, method: &str, operation: &mut Value, schemas: &M
         let optional = body["required"] != true;
         body["required"] = json!(!optional);
         let content = &mut body["content"]["application/json"];
-        // A body that may be left out is not null.
+        // A body that may be left out is never null.
         if let Some(schema) = content["schema"]["oneOf"].get(0) {
             content["schema"] = schema.clone();
         }
@@ -95,7 +95,7 @@ fn complete_request(path: &str, method: &str, operation: &mut Value, schemas: &M
     }
 }
 
-/// A header or a part of the path is a text and never null; what it looks like follows from its name.
+/// A header or a path parameter is a string and never null; its form follows from its name.
 fn complete_parameter(path: &str, parameter: &mut Value) {
     let name = parameter["name"].as_str().unwrap_or_default().to_owned();
     let schema = match name.as_str() {
@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(named, kinds);
         let field = &document["components"]["schemas"]["Problem"]["properties"]["type"];
         assert_eq!(field["$ref"], "#/components/schemas/ProblemType");
-        // Every problem is answered somewhere; these where there is no operation.
+        // Each problem is the answer of some operation, except for these.
         let text = document["paths"].to_string();
         let elsewhere = [
             ProblemKind::MethodNotAllowed,

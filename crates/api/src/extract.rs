@@ -1,4 +1,4 @@
-//! What handlers take from a request, with problem details where axum's own extractors answer plain text.
+//! Extractors of handlers. They answer with problem details where axum's own extractors answer plain text.
 
 use std::{borrow::Cow, fmt, str::FromStr, sync::Arc};
 
@@ -42,7 +42,7 @@ impl FromRequestParts<Arc<App>> for Caller {
     }
 }
 
-/// Who asks, if they say so.
+/// The caller, if the request has a token or a session.
 pub(crate) struct MaybeCaller(pub(crate) Option<Caller>);
 
 impl FromRequestParts<Arc<App>> for MaybeCaller {
@@ -123,7 +123,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
     }
 }
 
-/// `Idempotency-Key`, if there is one.
+/// `Idempotency-Key`, if the request has one.
 pub(crate) struct Key(pub(crate) Option<IdempotencyKey>);
 
 impl<S: Send + Sync> FromRequestParts<S> for Key {
@@ -148,8 +148,8 @@ fn bad_key(detail: impl Into<Cow<'static, str>>) -> Problem {
     Problem::bad_request(detail).of("Idempotency-Key")
 }
 
-/// A key as it is kept: the quoted form that the draft of the header asks for (a string of RFC 9651) and the plain one
-/// that most clients send are the same key.
+/// Canonical form of a key. The quoted form of the header's draft (a string of RFC 9651) and the plain form of most
+/// clients are the same key.
 fn unquoted(text: &str) -> Result<Cow<'_, str>, Problem> {
     let Some(rest) = text.strip_prefix('"') else {
         return Ok(Cow::Borrowed(text));
@@ -168,11 +168,11 @@ fn unquoted(text: &str) -> Result<Cow<'_, str>, Problem> {
         }
     }
     Err(bad_key(
-        "the idempotency key begins with a quotation mark and is no quoted string: quote all of it, or nothing",
+        "the idempotency key begins with a quotation mark but is not a quoted string: quote all of it, or nothing",
     ))
 }
 
-/// A request about one thing: who asks, about which one, and under which idempotency key.
+/// A request about one object: the caller, its id, and the idempotency key.
 pub(crate) struct Call<T> {
     pub(crate) app: Arc<App>,
     pub(crate) caller: Caller,
@@ -193,7 +193,7 @@ impl<T: FromStr<Err: fmt::Display> + Send> FromRequestParts<Arc<App>> for Call<T
 }
 
 impl<T: fmt::Display> Call<T> {
-    /// The key, for this request about this thing.
+    /// Use of the key for this request about this object.
     pub(crate) fn key_use(&self, route: &str, body: &impl Serialize) -> Option<KeyUse> {
         let id = self.id.to_string();
         let key = self.key.as_ref()?;
@@ -201,7 +201,7 @@ impl<T: fmt::Display> Call<T> {
     }
 }
 
-/// A JSON body. Unknown fields are the types' business.
+/// A JSON body. The types decide about unknown fields.
 pub(crate) struct Json<T>(pub(crate) T);
 
 impl<T: DeserializeOwned> FromRequest<Arc<App>> for Json<T> {
@@ -211,13 +211,13 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for Json<T> {
     }
 }
 
-/// What a JSON body is written as.
+/// Bytes of a JSON body.
 pub(crate) async fn json_body(request: Request, app: &App) -> Result<Bytes, Problem> {
     check_media_type(request.headers())?;
     read(request, &app.config.server).await
 }
 
-/// A JSON body, or none at all, which means the default.
+/// A JSON body; the default if there is none.
 pub(crate) struct OptionalJson<T>(pub(crate) T);
 
 impl<T: DeserializeOwned + Default> FromRequest<Arc<App>> for OptionalJson<T> {
@@ -236,7 +236,7 @@ impl<T: DeserializeOwned + Default> FromRequest<Arc<App>> for OptionalJson<T> {
     }
 }
 
-/// The body must be what JSON is by RFC 8259: `application/json`, in UTF-8, and not compressed.
+/// Checks that the body is JSON as RFC 8259 specifies: `application/json`, in UTF-8, and not compressed.
 fn check_media_type(headers: &HeaderMap) -> Result<(), Problem> {
     let one = |name| {
         let mut values = headers.get_all(name).into_iter();
@@ -261,7 +261,7 @@ fn is_json(content_type: &str) -> bool {
         Some((name, value)) if name.eq_ignore_ascii_case("charset") => {
             value.trim_matches('"').eq_ignore_ascii_case("utf-8")
         }
-        // Others mean nothing to JSON.
+        // Other parameters have no meaning for JSON.
         _ => true,
     };
     essence.eq_ignore_ascii_case("application/json") && parts.all(utf8)
@@ -274,7 +274,7 @@ async fn read(request: Request, config: &ServerConfig) -> Result<Bytes, Problem>
         Problem::new(ProblemKind::TooLarge, detail)
     };
     let body = request.into_body();
-    // Nobody waits for what is announced as too much.
+    // A body that is announced as too large is not read.
     if hyper::body::Body::size_hint(&body).lower() > bytes_max as u64 {
         return Err(too_large());
     }

@@ -1,6 +1,6 @@
-//! The HTTP API: routes, wire types, problems, authentication, and the accept loop. One file a resource.
+//! HTTP API: routes, wire types, problems, authentication, and the accept loop. One file per resource.
 //!
-//! It knows engines and ledgers by the ports of `qiang-core` alone ([`Ports`]); a node wires the real ones to it.
+//! It uses engines and ledgers only through the ports of `qiang-core` ([`Ports`]); a node connects the real ones.
 
 mod app;
 mod audience;

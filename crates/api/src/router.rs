@@ -1,4 +1,4 @@
-//! All routes, and the document that describes them.
+//! Routes, and the document that describes them.
 
 use std::sync::Arc;
 
@@ -36,36 +36,36 @@ use crate::{
     },
 };
 
-/// The document, before the routes are added.
+/// OpenAPI document before the routes are added.
 #[derive(OpenApi)]
-#[openapi(info(title = "Qiang", description = "Qiang hands out scarce things to a crowd: red packets and flash sales. \
-    Amounts are whole minor units. Every error is problem details (RFC 9457) with a stable `type`, the path of \
-    a page that explains it. Every POST but those for tickets, invitations, sessions and money that leaves may carry \
-    an `Idempotency-Key`, and with another body the same key is refused with 422. Deposits, red packets, sales and \
-    orders have their effect once a key; payments, refunds and withdrawals once a reference; cancelling, pausing, \
-    resuming and closing what is so already changes nothing. Every response has an `X-Request-Id`: the \
-    request's own (up to 128 letters, digits and `-_.:/+=@`), or a fresh one. Every response has \
-    `X-Content-Type-Options: nosniff` and `Referrer-Policy: no-referrer`, and one to a request with a token \
-    `Cache-Control: no-store`, unless it says otherwise."), security(("bearer" = [])))]
+#[openapi(info(title = "Qiang", description = "Qiang distributes scarce goods to a crowd: red packets and \
+    flash sales. Amounts are whole minor units. Every error is problem details (RFC 9457) with a stable `type`, the \
+    path of a page that explains it. Every POST may carry an `Idempotency-Key`, except those for tickets, \
+    invitations, sessions and money that leaves. With another body, the same key is refused with 422. Deposits, red \
+    packets, sales and orders take effect once per key; payments, refunds and withdrawals once per reference. \
+    Repeating a cancellation, pause, resumption or close changes nothing. Every response has an `X-Request-Id`: the \
+    id of the request (up to 128 letters, digits and `-_.:/+=@`), or a fresh one. Every response has \
+    `X-Content-Type-Options: nosniff` and `Referrer-Policy: no-referrer`. A response to a request with a token has \
+    `Cache-Control: no-store`, unless its description differs."), security(("bearer" = [])))]
 struct Document;
 
-/// Which of the routes a listener has.
+/// Routes of a listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Served {
-    /// What is for everybody.
+    /// Routes for all clients.
     Public,
-    /// What is for operators, with profiles.
+    /// Routes for operators, with profiles.
     Operation,
     /// Both, without profiles.
     All,
 }
 
 fn routes(served: Served) -> OpenApiRouter<Arc<App>> {
-    let description = "A JWT: `sub` is the user, `exp` is required, `scope` has words of claim, send, deposit, \
-        withdraw, pay, campaigns:write, campaigns:write:any, read:any, admin. Where an operation names several \
-        scopes, one of them is needed: which one depends on whose it is. `admin` allows all but claim and send. \
-        An installation may ask for `iss`, `aud`, `iat`, the header's `typ`, and with a set of keys for `kid`; it \
-        bounds how long a token lasts. A `crit` in the header is refused, and so is a token that was revoked.";
+    let description = "A JWT: `sub` is the user, `exp` is required, `scope` has words of claim, send, \
+        deposit, withdraw, pay, campaigns:write, campaigns:write:any, read:any, admin. If an operation names several \
+        scopes, one of them is needed; the owner of the object decides which. `admin` includes all but claim and \
+        send. An installation may require `iss`, `aud`, `iat`, the header's `typ`, and with a set of keys `kid`. It \
+        may limit the lifetime of tokens. A token with `crit` in its header is refused, and so is a revoked one.";
     let bearer = HttpBuilder::new()
         .scheme(HttpAuthScheme::Bearer)
         .bearer_format("JWT")
@@ -75,7 +75,7 @@ fn routes(served: Served) -> OpenApiRouter<Arc<App>> {
     components.add_security_scheme("bearer", SecurityScheme::Http(bearer.build()));
     let signature = ApiKeyValue::with_description(
         "webhook-signature",
-        "`v1,` and the signature in base64, as Standard Webhooks has it; with `webhook-id` and `webhook-timestamp`.",
+        "`v1,` and the signature in base64, as Standard Webhooks specifies; with `webhook-id` and `webhook-timestamp`.",
     );
     components.add_security_scheme(
         "signature",
@@ -139,7 +139,7 @@ fn routes(served: Served) -> OpenApiRouter<Arc<App>> {
         .merge(common_routes(served))
 }
 
-/// The routes of every process that listens.
+/// Routes of each process that listens.
 fn common_routes<S: Clone + Send + Sync + 'static>(served: Served) -> OpenApiRouter<S>
 where
     Operation: FromRef<S>,
@@ -161,12 +161,12 @@ pub fn document() -> Value {
     complete(&collected())
 }
 
-/// What the annotations of the handlers say.
+/// Annotations of the handlers.
 pub(crate) fn collected() -> utoipa::openapi::OpenApi {
     routes(Served::All).split_for_parts().1
 }
 
-/// The page that shows the document, and the document.
+/// Viewer of the document, and the document.
 fn docs<S: Clone + Send + Sync + 'static>() -> Router<S> {
     let ui = SwaggerUi::new("/docs").external_url_unchecked("/openapi.json", document());
     Router::from(ui).layer(map_response(with_docs_policy))
@@ -178,8 +178,7 @@ async fn with_docs_policy(mut response: Response) -> Response {
     response
 }
 
-/// The viewer's scripts and styles are the service's own files; it also writes styles into its page, and has pictures
-/// in them.
+/// The viewer's scripts and styles are files of the service. It also writes inline styles, and has images in them.
 const DOCS_POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \
      connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -204,7 +203,7 @@ pub(crate) fn router(app: Arc<App>, served: Served) -> Result<Router, UsageError
     })
 }
 
-/// What a service has for its operators alone.
+/// Routes for operators only.
 pub(crate) fn admin_router(app: &Arc<App>) -> Router {
     let router = operator_routes(Served::Operation).merge(docs());
     router
@@ -212,12 +211,12 @@ pub(crate) fn admin_router(app: &Arc<App>) -> Router {
         .with_state(Operation::from_ref(app))
 }
 
-/// The document of the routes of a process without claims.
+/// Document of the routes of a process without claims.
 pub(crate) fn operation_document() -> utoipa::openapi::OpenApi {
     common_routes::<Operation>(Served::All).split_for_parts().1
 }
 
-/// The routes of a process that takes no claims. `starting` answers everything else until the service can.
+/// Routes of a process without claims. With `starting`, all other requests are answered 503.
 pub(crate) fn operation_router(operation: Operation, starting: bool, served: Served) -> Router {
     let router = operator_routes(served);
     let router = match starting {

@@ -1,4 +1,4 @@
-//! The API, asked in this process as the visitor.
+//! Client of the API in this process, with the visitor's credentials.
 
 use axum::{
     Router,
@@ -10,22 +10,22 @@ use http_body_util::BodyExt as _;
 use serde_json::Value;
 use tower::ServiceExt as _;
 
-/// What tells the API who asks, and by which way.
+/// Headers that identify the visitor and the connection for the API.
 const PASSED_ON: [&str; 3] = ["cookie", "x-forwarded-proto", "host"];
 
 #[derive(Clone)]
 pub(crate) struct Api(Router);
 
-/// What the API has answered.
+/// Answer of the API.
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
-    /// Null where it is no JSON.
+    /// Null if it is not JSON.
     pub(crate) body: Value,
 }
 
 impl Answer {
-    /// The body of a success.
+    /// Body of a success.
     pub(crate) fn ok(self) -> Option<Value> {
         self.status.is_success().then_some(self.body)
     }
@@ -36,7 +36,7 @@ impl Api {
         Self(router)
     }
 
-    /// Asks as whoever sent `visitor`, the headers of a page's request.
+    /// Sends a GET request with the credentials in `visitor`, the headers of a page's request.
     pub(crate) async fn get(&self, path: &str, visitor: &HeaderMap) -> Answer {
         let mut request = Request::get(path);
         for name in PASSED_ON {
@@ -47,7 +47,7 @@ impl Api {
         self.call(request.body(Body::empty())).await
     }
 
-    /// Sends a request with a token.
+    /// Sends a POST request with a token.
     pub(crate) async fn post(
         &self,
         path: &str,
@@ -59,7 +59,7 @@ impl Api {
             .method(Method::POST)
             .uri(path)
             .header(header::AUTHORIZATION, format!("Bearer {token}"));
-        // A request that the browser repeats is repeated.
+        // The browser's idempotency key is passed on, so its retry is a retry for the API.
         for name in ["x-forwarded-proto", "idempotency-key"] {
             if let Some(value) = visitor.get(name) {
                 request = request.header(name, value);
@@ -75,7 +75,7 @@ impl Api {
         self.call(request.body(body)).await
     }
 
-    /// Has it answer a request that is none of the pages'.
+    /// Lets the API answer a request that no page handles.
     pub(crate) async fn answer(&self, request: Request<Body>) -> Response {
         let Ok(response) = self.0.clone().oneshot(request).await;
         response

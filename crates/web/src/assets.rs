@@ -1,5 +1,5 @@
-//! Styles and scripts. Styles stand in the pages; the others have URLs with a hash of what they contain, so that
-//! browsers keep them for good.
+//! Styles and scripts. Styles are inline. Other files have URLs with a hash of their contents, so that browsers may
+//! keep them forever.
 
 use std::sync::LazyLock;
 
@@ -13,10 +13,10 @@ use sha2::{Digest as _, Sha256};
 
 use crate::language::Language;
 
-/// What pages look like.
+/// Style of all pages.
 pub(crate) static STYLE: LazyLock<String> =
     LazyLock::new(|| slim(include_str!("../assets/qiang.css")));
-/// What pages of the desk look like besides.
+/// Additional style of the desk's pages.
 pub(crate) const DESK_STYLE: &str = include_str!("../assets/desk.css");
 
 const SCRIPT: &str = "text/javascript; charset=utf-8";
@@ -73,7 +73,7 @@ const FILES: [(&str, &str, &str); 19] = [
     ("icon.svg", SVG, include_str!("../assets/icon.svg")),
 ];
 
-/// Those that pages of buyers and senders begin with.
+/// Main scripts of the pages of buyers and senders.
 const SAYING: [&str; 6] = [
     "orders.js",
     "packet.js",
@@ -83,7 +83,7 @@ const SAYING: [&str; 6] = [
     "sign-in.js",
 ];
 
-/// What is sent of them: without comments and indents, which are a third of it.
+/// Files as sent: without comments and indents, which are a third of them.
 static SENT: LazyLock<Vec<(&str, &str, String)>> = LazyLock::new(|| {
     let files = FILES.into_iter();
     files
@@ -91,7 +91,7 @@ static SENT: LazyLock<Vec<(&str, &str, String)>> = LazyLock::new(|| {
         .collect()
 });
 
-/// A style or a script without the lines that are comments alone, and without indents.
+/// A style or a script without comment lines and indents.
 fn slim(text: &str) -> String {
     let is_comment = |line: &str| line.starts_with("/*") && line.ends_with("*/");
     let mut slim = String::new();
@@ -109,7 +109,7 @@ fn slim(text: &str) -> String {
     slim
 }
 
-/// What changes with each of them.
+/// Hash that changes with each change of a file.
 static VERSION: LazyLock<String> = LazyLock::new(|| {
     let mut hash = Sha256::new();
     for (_, _, text) in &*SENT {
@@ -118,12 +118,12 @@ static VERSION: LazyLock<String> = LazyLock::new(|| {
     hex::encode(&hash.finalize()[..6])
 });
 
-/// The version that is part of the files' URLs.
+/// Version in the files' URLs.
 pub(crate) fn version() -> &'static str {
     &VERSION
 }
 
-/// The texts that the pages of buyers and senders need in the browser: those that their scripts name.
+/// Texts that the pages of buyers and senders need in the browser: the ones that their scripts name.
 static TEXTS: LazyLock<Vec<(&str, Language, Value)>> = LazyLock::new(|| {
     let languages = [Language::English, Language::Chinese];
     let all = SAYING.iter().flat_map(|script| {
@@ -145,7 +145,7 @@ fn named_in(scripts: &[&str], language: Language) -> Value {
     texts
 }
 
-/// The texts that a script says.
+/// Texts that a script names.
 pub(crate) fn texts_of(script: &str, language: Language) -> Value {
     let is_it = |(name, of, _): &&(&str, Language, Value)| *name == script && *of == language;
     let found = TEXTS.iter().find(is_it);
@@ -157,7 +157,7 @@ pub(crate) async fn get(Path((version, name)): Path<(String, String)>) -> Respon
     let Some((_, media_type, text)) = file else {
         return StatusCode::NOT_FOUND.into_response();
     };
-    // While nodes are replaced, pages of one ask for the files of another.
+    // While nodes are replaced, pages of one node request files of another.
     let caching = match version == *VERSION {
         true => "public, max-age=31536000, immutable",
         false => "no-store",

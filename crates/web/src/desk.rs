@@ -1,4 +1,4 @@
-//! The operators' desk: campaigns found, opened, watched and led, by the public API as everywhere.
+//! Operators' desk: finding, opening, watching and operating campaigns through the public API.
 
 use askama::Template;
 use axum::{
@@ -18,10 +18,10 @@ use crate::{
     views::{Asked, Frame, Nothing, plain, text},
 };
 
-/// The places of the desk that somebody may go to, and how they look.
+/// Navigation of the desk: the links that the operator may use, and the style.
 struct Nav {
     style: &'static str,
-    /// The path of the page that shows it.
+    /// Path of the current page.
     here: String,
     sees_all: bool,
     may_open: bool,
@@ -39,7 +39,7 @@ impl Nav {
         }
     }
 
-    /// Marks the link to the page that shows it.
+    /// Attribute that marks the link to the current page.
     fn mark(&self, path: &str) -> &'static str {
         match self.here == path {
             true => " aria-current=\"page\"",
@@ -63,7 +63,7 @@ struct NewSale<'a> {
     frame: &'a Frame,
     desk: &'a Texts,
     nav: Nav,
-    /// What forbids it.
+    /// Text that names the missing scope, if one is missing.
     lacks: Option<String>,
 }
 
@@ -81,7 +81,7 @@ struct Operation<'a> {
     frame: &'a Frame,
     desk: &'a Texts,
     nav: Nav,
-    /// What forbids it.
+    /// Text that names the missing scope, if one is missing.
     lacks: Option<String>,
 }
 
@@ -91,7 +91,7 @@ struct Live<'a> {
     frame: &'a Frame,
     desk: &'a Texts,
     nav: Nav,
-    /// What forbids it.
+    /// Text that names the missing scope, if one is missing.
     lacks: Option<String>,
 }
 
@@ -103,17 +103,17 @@ struct Campaign<'a> {
     nav: Nav,
     campaign: &'a Value,
     owner: &'a str,
-    /// Its page for everybody.
+    /// Path of its public page.
     page: String,
     is_sale: bool,
-    /// Which payments of another amount a sale accepts.
+    /// Payments of another amount that a sale accepts.
     policy: Option<String>,
-    /// What forbids to lead it.
+    /// Text that names the missing scope, if the operator may not operate the campaign.
     lacks: Option<String>,
     sees_actions: bool,
 }
 
-/// An operator's frame, with the texts of the desk for its script.
+/// Frame of an operator's page, with the texts of the desk for its script.
 fn frame(
     asked: &Asked,
     headers: &HeaderMap,
@@ -138,7 +138,7 @@ fn policy_of(sale: &Value, desk: &Texts) -> String {
 }
 
 impl Pages {
-    /// The session of an operator, or what others are answered.
+    /// Session of an operator; for other visitors the answer to send instead.
     async fn operator(
         &self,
         asked: &Asked,

@@ -1,4 +1,4 @@
-//! What the operator's desk says.
+//! Texts of the operators' desk.
 
 use serde::Serialize;
 

@@ -1,7 +1,8 @@
-//! Checks of requests where everybody may be anybody (`--dev`): they come from this machine's own pages.
+//! Checks of requests in development (`--dev`), where sign-in needs no proof: they must come from this machine's own
+//! pages.
 //!
-//! The service listens on a loopback address, but a browser on the machine sends it requests of any site: by a name
-//! that resolves to the loopback address (DNS rebinding), or by a form of another site.
+//! The service listens on a loopback address. Still, a browser on the machine may send it requests of any site: by a
+//! name that resolves to the loopback address (DNS rebinding), or by a form of another site.
 
 use std::net::IpAddr;
 
@@ -24,7 +25,7 @@ pub(crate) async fn for_loopback(request: Request, next: Next) -> Response {
     }
 }
 
-/// Refuses requests that a page of another origin has a browser send. Programs send neither of the two headers.
+/// Refuses requests that a page of another origin sends through a browser. Programs send neither of the two headers.
 pub(crate) async fn from_own_pages(request: Request, next: Next) -> Response {
     let host = host_of(&request);
     match is_own(request.headers(), host.as_ref()) {

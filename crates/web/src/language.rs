@@ -1,9 +1,9 @@
-//! The languages of pages, and their texts.
+//! Languages of the pages, and their texts.
 
 use axum::http::{HeaderMap, header};
 use serde::Serialize;
 
-/// A language that pages speak.
+/// Language of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Language {
     English,
@@ -11,7 +11,7 @@ pub(crate) enum Language {
 }
 
 impl Language {
-    /// The language that a visitor chose, or that the browser asks for.
+    /// Language that the visitor chose, or that the browser prefers.
     pub(crate) fn of(chosen: Option<&str>, headers: &HeaderMap) -> Self {
         let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
         let kept = text(header::COOKIE).and_then(|cookies| {
@@ -32,7 +32,7 @@ impl Language {
         }
     }
 
-    /// Its tag (BCP 47).
+    /// Tag of the language (BCP 47).
     pub(crate) fn tag(self) -> &'static str {
         match self {
             Self::English => "en",
@@ -50,7 +50,7 @@ impl Language {
 
 macro_rules! texts {
     ($($name:ident: $english:literal, $chinese:literal;)*) => {
-        /// Everything that these pages say.
+        /// All texts of these pages.
         #[derive(Debug, Serialize)]
         pub(crate) struct Texts { $(pub(crate) $name: &'static str,)* }
 
@@ -61,7 +61,7 @@ macro_rules! texts {
 
 pub(crate) use texts;
 
-// `{…}` stands for what the script puts there.
+// Scripts and handlers replace `{…}` by values.
 texts! {
     name: "Qiang", "抢";
     other_language: "中文", "English";

@@ -1,8 +1,8 @@
-//! Pages for people: red packets to open, sales to buy in, signing in, and the operators' desk. They are rendered here,
-//! and live in the browser.
+//! Pages for users: opening red packets, buying in sales, signing in, and the operators' desk. They are rendered
+//! here, and updated by scripts in the browser.
 //!
-//! Pages know nothing but the public API: what a page shows when it comes is asked of the API in this process, with the
-//! visitor's own session, and everything after that the browser asks for itself.
+//! Pages use only the public API. For its first rendering, a page calls the API in this process with the visitor's
+//! session. After that, the browser calls the API.
 
 mod api;
 mod assets;
@@ -33,34 +33,35 @@ use axum::{
 
 use self::api::Api;
 
-/// Makes tokens for whoever asks: for trying out alone.
+/// Issuer of tokens without proof of identity, for development only.
 pub trait Development: Send + Sync + 'static {
-    /// A token of `user` with the scopes in `scope`, separated by blanks.
+    /// Token of `user` with the scopes in `scope`, separated by spaces.
     ///
     /// # Errors
-    /// When `user` cannot be one, or the token cannot be signed.
+    /// If `user` is not a valid id, or the token cannot be signed.
     fn token(&self, user: &str, scope: &str) -> anyhow::Result<String>;
 }
 
-/// What pages are told.
+/// Options of the pages.
 #[derive(Default)]
 pub struct Options {
-    /// Lets everybody be anybody, and pay with nothing; none in production.
+    /// Lets visitors sign in as any user and pay in a sandbox; `None` in production.
     pub development: Option<Arc<dyn Development>>,
-    /// Where buyers pay: a URL in which `{order}` stands for the order's id; empty: elsewhere, say the pages.
+    /// URL where buyers pay; `{order}` is replaced by the order's id. If it is empty, pages tell buyers to pay in the
+    /// shop's app.
     pub payment_url: String,
-    /// Whether the node itself speaks TLS: what is behind a proxy says it in `X-Forwarded-Proto`.
+    /// Whether the node itself uses TLS. A proxy in front reports it in `X-Forwarded-Proto`.
     pub speaks_tls: bool,
 }
 
-/// What handlers work with.
+/// Shared state of the handlers.
 #[derive(Clone)]
 pub(crate) struct Pages {
     api: Api,
     options: Arc<Options>,
 }
 
-/// The pages, and behind them the API for every other path.
+/// Router of the pages; the API answers all other paths.
 pub fn router(api: Router, options: Options) -> Router {
     let is_development = options.development.is_some();
     let pages = Pages {
@@ -104,7 +105,7 @@ pub fn router(api: Router, options: Options) -> Router {
     }
 }
 
-/// What pages do not answer, the API refuses: with problem details.
+/// The API refuses methods that no page has, with problem details.
 async fn ask_api(State(pages): State<Pages>, request: Request) -> Response {
     pages.api.answer(request).await
 }

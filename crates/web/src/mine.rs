@@ -1,5 +1,5 @@
-//! What the visitor has: packets sent and opened, and orders. A page of a list at a time, in the order in which the API
-//! has it.
+//! Lists of the visitor: packets sent and opened, and orders. Each is shown one page at a time, in the order of the
+//! API.
 
 use askama::Template;
 use axum::{
@@ -20,36 +20,36 @@ use crate::{
     views::{Asked, Frame, escape, text},
 };
 
-/// How many a page of a list has.
+/// Number of items per page.
 const SHOWN: usize = 20;
 
-/// Where the pages of lists begin.
+/// Cursors of the lists' pages.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct From {
-    /// Of the packets that were sent.
+    /// Cursor of the packets that the visitor sent.
     sent: Option<String>,
-    /// Of the packets that were opened.
+    /// Cursor of the packets that the visitor opened.
     opened: Option<String>,
-    /// Of the orders.
+    /// Cursor of the orders.
     after: Option<String>,
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for From {
     type Rejection = std::convert::Infallible;
-    /// What cannot be read was not asked.
+    /// An unreadable query counts as empty.
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {
         let query = Query::try_from_uri(&parts.uri);
         Ok(query.map(|Query(from)| from).unwrap_or_default())
     }
 }
 
-/// A path of the API that lists, from a cursor on.
+/// Path of a list in the API, from a cursor on.
 fn listing(path: &str, cursor: Option<&str>) -> String {
     let after = cursor.map(|cursor| format!("&after={}", escape(cursor)));
     format!("{path}?limit={SHOWN}{}", after.unwrap_or_default())
 }
 
-/// The link to the next page of a list.
+/// Link to the next page of a list.
 fn older(path: &str, name: &str, list: &Value) -> Option<String> {
     let next = list["next"].as_str()?;
     Some(format!("{path}?{name}={}", escape(next)))
@@ -59,7 +59,7 @@ fn older(path: &str, name: &str, list: &Value) -> Option<String> {
 #[template(path = "packets.html")]
 struct Packets<'a> {
     frame: &'a Frame,
-    /// Both at first. Further pages are of one of them.
+    /// Both lists on the first page, one of them on further pages.
     lists: Vec<List>,
 }
 
@@ -74,7 +74,7 @@ struct List {
 struct Line {
     id: String,
     title: String,
-    /// Who sent it, or how much of it is left.
+    /// Sender, or the number of shares left.
     about: String,
     amount: String,
 }
@@ -184,12 +184,12 @@ struct OrderLine<'a> {
     quantity: &'a Value,
     amount: String,
     is_held: bool,
-    /// The state's name, and in words.
+    /// State: the API's value, and its text.
     name: &'a str,
     state: String,
-    /// When the hold of an unpaid one ends.
+    /// End of the hold of an unpaid order.
     until: Option<&'a str>,
-    /// Where it is paid.
+    /// URL to pay at.
     pay: String,
 }
 
@@ -252,7 +252,7 @@ pub(crate) async fn orders(
     frame.answer(&page, StatusCode::OK)
 }
 
-/// How an order stands, in words.
+/// Text for the state of an order.
 fn word(state: &str, texts: &Texts) -> &'static str {
     match state {
         "held" => texts.held,

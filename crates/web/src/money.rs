@@ -1,9 +1,9 @@
-//! Money as people read it: `¥1,234.50`. `assets/qiang.js` writes it in the same way.
+//! Money in display form: `¥1,234.50`. `assets/qiang.js` formats it in the same way.
 
 use iso_currency::Currency;
 use serde_json::Value;
 
-/// The signs of currencies; others have their codes.
+/// Signs of currencies; others are shown by code.
 const SIGNS: [(&str, &str); 6] = [
     ("CNY", "¥"),
     ("EUR", "€"),
@@ -13,11 +13,11 @@ const SIGNS: [(&str, &str); 6] = [
     ("USD", "$"),
 ];
 
-/// Of an answer's `amount`, in minor units, and `currency`.
+/// Formats an answer's `amount`, in minor units, and `currency`.
 pub(crate) fn money(value: &Value) -> String {
     let amount = value["amount"].as_i64().unwrap_or(0);
     let currency = value["currency"].as_str().unwrap_or("");
-    // As everywhere: ISO 4217 gives some, such as gold, no minor unit, and their amounts are whole.
+    // Some ISO 4217 codes, such as gold, have no minor unit; their amounts are whole, as everywhere in the service.
     let known = Currency::from_code(currency);
     let digits = usize::from(known.and_then(Currency::exponent).unwrap_or(0));
     let text = format!("{:0width$}", amount.unsigned_abs(), width = digits + 1);

@@ -1,11 +1,11 @@
-//! The path that a sign-in leads to.
+//! Target path of a sign-in.
 
 use axum::response::Redirect;
 
-/// Checks the path that a sign-in leads to: a path of this service, or `/`.
+/// Validates the target path of a sign-in: a path of this service, or `/`.
 pub(crate) fn checked(asked: Option<&str>) -> &str {
-    // `//host` leads to another one, and to browsers `\` is `/`, and tabs and line ends are nothing. A path is visible
-    // ASCII: its other characters are escaped.
+    // `//host` leads to another host. Browsers read `\` as `/` and ignore tabs and line ends. A path is visible
+    // ASCII; its other characters are escaped.
     let is_own = |path: &&str| {
         path.starts_with('/')
             && !path.starts_with("//")
@@ -16,7 +16,7 @@ pub(crate) fn checked(asked: Option<&str>) -> &str {
     asked.filter(is_own).unwrap_or("/")
 }
 
-/// Redirects to the sign-in page, and from there to a path of this service.
+/// Redirects to the sign-in page, which then leads to a path of this service.
 pub(crate) fn sign_in_first(path: &str) -> Redirect {
     Redirect::to(&format!("/sign-in?then={}", checked(Some(path))))
 }
@@ -32,7 +32,7 @@ mod tests {
             (Some("//evil.example"), "/"),
             (Some("/\\evil.example"), "/"),
             (Some("https://evil.example"), "/"),
-            // Browsers leave out tabs and line ends, wherever they stand.
+            // Browsers ignore tabs and line ends at any position.
             (Some("/\t/evil.example"), "/"),
             (Some("/\n/evil.example"), "/"),
             (Some("/\r\n/evil.example"), "/"),

@@ -1,4 +1,4 @@
-//! The link to a page as a QR code.
+//! QR codes of links to pages.
 
 use axum::{
     extract::{Path, State},
@@ -9,10 +9,10 @@ use qrcode::{QrCode, render::svg};
 
 use crate::Pages;
 
-/// The least width of the picture, in pixels.
+/// Minimum width of the picture, in pixels.
 const WIDTH: u32 = 200;
 const LONGEST_ID: usize = 64;
-/// A longer host, in bytes with its port, has no code: the work grows with the square of the link's length.
+/// Maximum length of the host in bytes, with its port: the work grows with the square of the link's length.
 const LONGEST_HOST: usize = 128;
 
 pub(crate) async fn packet(
@@ -33,8 +33,8 @@ pub(crate) async fn sale(
     code(link("s", &path.0, &uri, &headers, pages.options.speaks_tls))
 }
 
-/// The link to a page, by the way on which it was asked for: to a node that speaks TLS, or to a proxy before it that
-/// does.
+/// Link to a page, with the scheme and host of the request. The scheme is `https` if the node, or a proxy in front of
+/// it, uses TLS.
 fn link(kind: &str, id: &str, uri: &Uri, headers: &HeaderMap, speaks_tls: bool) -> Option<String> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     // Over HTTP/2 the host is a part of the URI.
@@ -42,7 +42,7 @@ fn link(kind: &str, id: &str, uri: &Uri, headers: &HeaderMap, speaks_tls: bool) 
     let host = host.or_else(|| text("host"));
     let is_id = id.len() <= LONGEST_ID && id.bytes().all(|byte| byte.is_ascii_graphic());
     let host = host.filter(|host| is_id && is_host(host))?;
-    // Of several proxies the first is the client's.
+    // With several proxies, the first value is the client's.
     let proto = text("x-forwarded-proto").unwrap_or("");
     let proto = proto.split(',').next().unwrap_or("").trim();
     let scheme = match speaks_tls || proto.eq_ignore_ascii_case("https") {
@@ -52,7 +52,7 @@ fn link(kind: &str, id: &str, uri: &Uri, headers: &HeaderMap, speaks_tls: bool) 
     Some(format!("{scheme}://{host}/{kind}/{id}"))
 }
 
-/// A host and perhaps a port, without a user.
+/// Whether this is a host with an optional port and without a user.
 fn is_host(text: &str) -> bool {
     text.len() <= LONGEST_HOST
         && !text.contains('@')

@@ -1,4 +1,4 @@
-//! The page of a sale, with the orders that the visitor has of it and the visitor's place in its line.
+//! Page of a sale, with the visitor's orders of it and queue entry.
 
 use askama::Template;
 use axum::{
@@ -16,10 +16,10 @@ use crate::{
     views::{Asked, Frame, escape, plain, text},
 };
 
-/// Orders that are asked for at a time, and how often: the newest come first.
+/// Page size of orders, and the maximum number of pages: the newest orders come first.
 const ORDERS_PAGE: usize = 1_000;
 const PAGES_MAX: usize = 5;
-/// Requests at a time about what a list has.
+/// Concurrent requests for details of a list's items.
 pub(crate) const ASKED_AT_ONCE: usize = 20;
 
 #[derive(Template)]
@@ -29,7 +29,7 @@ struct Sale<'a> {
     sale: &'a Value,
     image: Option<&'a str>,
     price: String,
-    /// Which payments of another amount pay an order, if any do.
+    /// Payments of another amount that pay an order, if there are any.
     policy: Option<String>,
 }
 
@@ -50,7 +50,7 @@ pub(crate) async fn page(
         false => None,
     };
     let (mut orders, settled) = pages.orders_of(&sale, &session, &headers).await;
-    // What was granted out of the line may not be in the ledger yet.
+    // A grant from the queue may not be in the ledger yet.
     let granted = place.as_ref().map(|place| &place["grant"]);
     let is_new = |grant: &&Value| orders.iter().all(|order| order["order"] != grant["order"]);
     let granted = granted.filter(|grant| grant.is_object()).filter(is_new);
@@ -75,7 +75,7 @@ pub(crate) async fn page(
     frame.answer(&page, StatusCode::OK)
 }
 
-/// What buyers must know about payments of another amount; `None` if each is refunded.
+/// Note for buyers about payments of another amount; `None` if each is refunded.
 fn policy_of(sale: &Value, texts: &Texts) -> Option<String> {
     match text(sale, "payment_policy") {
         "accept_over" => Some(texts.accepts_over.to_owned()),
@@ -88,13 +88,13 @@ fn policy_of(sale: &Value, texts: &Texts) -> Option<String> {
 }
 
 impl Pages {
-    /// The visitor's place in a line, or what was granted there.
+    /// The visitor's queue entry, or its grant.
     async fn place(&self, id: &str, headers: &HeaderMap) -> Option<Value> {
         let path = format!("/v1/campaigns/{id}/place");
         self.api.get(&path, headers).await.ok()
     }
 
-    /// The visitor's orders of a sale as the ledger has them, and whether it has everything.
+    /// The visitor's orders of a sale from the ledger, and whether the list is complete.
     async fn orders_of(
         &self,
         sale: &Value,
@@ -110,7 +110,7 @@ impl Pages {
             };
             let listed = page["orders"].as_array_mut().map(std::mem::take);
             let listed = listed.unwrap_or_default();
-            // Times are written alike, so that their texts have their order.
+            // All times have the same format, so their texts sort by time.
             let is_before = |order: &Value| text(order, "granted_at") < text(sale, "created_at");
             let is_over = listed.last().is_none_or(is_before);
             orders.extend(
@@ -127,7 +127,7 @@ impl Pages {
         (orders, false)
     }
 
-    /// Orders as the engine has them, where they may change still.
+    /// Orders as the engine has them, for orders that may still change.
     pub(crate) async fn up_to_date(&self, orders: Vec<Value>, headers: &HeaderMap) -> Vec<Value> {
         let asked = orders.into_iter().map(async |order| {
             if text(&order, "state") != "held" {

@@ -1,5 +1,4 @@
-//! What the world outside would do, for trying out: the payment service that reports a payment, and the bank that
-//! brings money.
+//! Sandbox for development: plays the payment service that reports payments, and the bank behind deposits.
 
 use axum::{
     Json,
@@ -20,14 +19,14 @@ pub(crate) struct SandboxPayment {
     order: String,
 }
 
-/// Reports that the order of the visitor was paid.
+/// Reports that the visitor's order was paid.
 pub(crate) async fn pay(
     State(pages): State<Pages>,
     headers: HeaderMap,
     Json(payment): Json<SandboxPayment>,
 ) -> Response {
     let id = plain(&payment.order);
-    // Only whoever has an order can see it.
+    // The API shows an order only to users who may see it.
     let order = pages.api.get(&format!("/v1/orders/{id}"), &headers).await;
     if !order.status.is_success() {
         return (order.status, Json(order.body)).into_response();
@@ -43,7 +42,7 @@ pub(crate) struct SandboxDeposit {
     currency: String,
 }
 
-/// Puts money into the account of the visitor. A page of another site cannot have a browser send JSON here.
+/// Deposits money into the visitor's account. A page of another site cannot make a browser send JSON here.
 pub(crate) async fn deposit(
     State(pages): State<Pages>,
     headers: HeaderMap,
@@ -62,7 +61,7 @@ pub(crate) async fn deposit(
 }
 
 impl Pages {
-    /// Asks with a token of the sandbox's own, which has one scope.
+    /// Sends a request with a token of the sandbox, which has one scope.
     async fn as_the_world(
         &self,
         path: &str,

@@ -1,4 +1,4 @@
-//! What browsers may do with a page.
+//! Security headers of pages.
 
 use std::sync::LazyLock;
 
@@ -13,8 +13,8 @@ use sha2::{Digest as _, Sha256};
 
 use crate::assets::{DESK_STYLE, STYLE};
 
-/// Scripts are files of the service's own, and styles are known by their hashes. Pictures of products may be
-/// anywhere.
+/// Scripts must be the service's own files, and styles must match their hashes. Images of products may come from any
+/// site.
 static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
     let style = [STYLE.as_str(), DESK_STYLE]
         .map(|style| format!("'sha256-{}'", BASE64_STANDARD.encode(Sha256::digest(style))))
@@ -30,7 +30,7 @@ pub(crate) async fn headers(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_SECURITY_POLICY, POLICY.clone());
-    // A page is for whoever is signed in.
+    // A page depends on the signed-in user.
     headers
         .entry(header::CACHE_CONTROL)
         .or_insert(HeaderValue::from_static("no-store"));

@@ -1,11 +1,11 @@
-//! What whoever is signed in may do.
+//! Scopes of the signed-in user.
 
 use serde_json::Value;
 
-/// Whoever has one of these finds something to do at the desk.
+/// Scopes that open the desk; one of them is enough.
 const SCOPES: [&str; 3] = ["campaigns:write", "campaigns:write:any", "read:any"];
 
-/// Whether a session is of somebody who finds something to do at the desk.
+/// Whether a session may use the desk.
 pub(crate) fn is_operator(session: &Value) -> bool {
     SCOPES.iter().any(|scope| may(session, scope))
 }
@@ -15,7 +15,7 @@ pub(crate) fn may(session: &Value, scope: &str) -> bool {
     scopes(session).contains(&scope)
 }
 
-/// What a session has; nothing where nobody is signed in.
+/// Scopes of a session; empty without a signed-in user.
 pub(crate) fn scopes(session: &Value) -> Vec<&str> {
     let scopes = session["scopes"].as_array().into_iter().flatten();
     scopes.filter_map(Value::as_str).collect()

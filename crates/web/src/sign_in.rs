@@ -1,4 +1,4 @@
-//! Signing in: with a token; for trying out, as anybody.
+//! Sign-in: with a token or, in development, as any user.
 
 use askama::Template;
 use axum::{
@@ -17,7 +17,7 @@ use crate::{
     views::{Asked, Frame, passed_on},
 };
 
-/// What whoever tries it out may do, as what they come.
+/// Scopes of a role in development.
 fn scopes(role: &str) -> &'static str {
     match role {
         "seller" => "claim send campaigns:write",
@@ -34,7 +34,7 @@ struct SignIn<'a> {
     then: &'a str,
     is_development: bool,
     desk: &'static Texts,
-    /// As what most come who go on there.
+    /// Usual role of visitors who continue to that page.
     role: &'static str,
 }
 
@@ -72,7 +72,7 @@ pub(crate) struct Whoever {
     role: String,
 }
 
-/// Signs somebody in as whomever they say.
+/// Signs the visitor in as the given user.
 pub(crate) async fn be(
     State(pages): State<Pages>,
     headers: HeaderMap,

@@ -1,4 +1,4 @@
-//! What pages show when they come.
+//! Frame of the pages, and the pages of home, packets and sending.
 
 use std::convert::Infallible;
 
@@ -19,49 +19,49 @@ use crate::{
     next_path, session,
 };
 
-/// Draws that a page comes with.
+/// Number of draws in the first rendering of a page.
 const DRAWS: u32 = 100;
-/// A language lasts a year.
+/// Lifetime of the language cookie: one year.
 const LANGUAGE_LASTS_S: u32 = 31_536_000;
 
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Asked {
     pub(crate) language: Option<String>,
-    /// Where to go once signed in.
+    /// Target path after the sign-in.
     pub(crate) then: Option<String>,
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Asked {
     type Rejection = Infallible;
-    /// What cannot be read was not asked.
+    /// An unreadable query counts as empty.
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
         let query = Query::try_from_uri(&parts.uri);
         Ok(query.map(|Query(asked)| asked).unwrap_or_default())
     }
 }
 
-/// What every page has.
+/// Common parts of every page.
 pub(crate) struct Frame {
     pub(crate) language: Language,
     pub(crate) texts: &'static Texts,
     pub(crate) version: &'static str,
-    /// What it looks like.
+    /// Style of the page.
     pub(crate) style: &'static str,
-    /// The user, if somebody is signed in.
+    /// The signed-in user, if any.
     pub(crate) user: Option<String>,
-    /// What the script works with, as JSON that can stand in a page.
+    /// Data for the script, as JSON that is safe inside a page.
     pub(crate) facts: String,
     chosen: bool,
 }
 
 impl Frame {
-    /// With all texts.
+    /// Frame with all texts.
     pub(crate) fn new(asked: &Asked, headers: &HeaderMap, session: &Value, facts: Value) -> Self {
         let language = Language::of(asked.language.as_deref(), headers);
         Self::with(language, json!(language.texts()), asked, session, facts)
     }
 
-    /// With the texts that a script says.
+    /// Frame with the texts that a script names.
     pub(crate) fn of_script(
         script: &'static str,
         asked: &Asked,
@@ -86,7 +86,7 @@ impl Frame {
             version: assets::version(),
             style: &assets::STYLE,
             user: session["user"].as_str().map(str::to_owned),
-            // No text in it can end the element that it stands in.
+            // Escaped, so that no text can end its element.
             facts: all.to_string().replace('<', "\\u003c"),
             chosen: asked.language.is_some(),
         }
@@ -99,7 +99,7 @@ impl Frame {
         }
     }
 
-    /// The page, which remembers the language that was chosen.
+    /// Renders the page, and stores a chosen language in a cookie.
     pub(crate) fn answer(&self, page: &impl Template, status: StatusCode) -> Response {
         let Ok(text) = page.render() else {
             return StatusCode::INTERNAL_SERVER_ERROR.into_response();
@@ -121,7 +121,7 @@ impl Frame {
 #[template(path = "home.html")]
 struct Home<'a> {
     frame: &'a Frame,
-    /// What the desk is called, for those who may use it.
+    /// Name of the desk, for users who may use it.
     desk: Option<&'static str>,
 }
 
@@ -136,7 +136,7 @@ struct Packet<'a> {
 #[template(path = "send.html")]
 struct SendPage<'a> {
     frame: &'a Frame,
-    /// Whether money is there for the asking.
+    /// Whether deposits are free, as in development.
     is_development: bool,
 }
 
@@ -148,19 +148,19 @@ pub(crate) struct Nothing<'a> {
     pub(crate) help: &'a str,
 }
 
-/// A field of an answer that is a text.
+/// String field of an answer; empty if it is none.
 pub(crate) fn text<'a>(value: &'a Value, field: &str) -> &'a str {
     value[field].as_str().unwrap_or("")
 }
 
 impl Pages {
-    /// Who is signed in; null if nobody is.
+    /// Session of the signed-in user; null without one.
     pub(crate) async fn session(&self, headers: &HeaderMap) -> Value {
         let answer = self.api.get("/v1/session", headers).await;
         answer.ok().unwrap_or_default()
     }
 
-    /// A page instead of the one that was asked for.
+    /// Error page, or the redirect to sign in, instead of the requested page.
     pub(crate) fn instead(
         &self,
         asked: &Asked,
@@ -191,7 +191,7 @@ impl Pages {
     }
 }
 
-/// An id as it may stand in a path. Everything else finds nothing.
+/// An id if it is safe in a path; otherwise `-`, which no object has.
 pub(crate) fn plain(id: &str) -> &str {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
     match id.bytes().all(is_plain) {
@@ -237,7 +237,7 @@ pub(crate) async fn packet(
     frame.answer(&page, StatusCode::OK)
 }
 
-/// Draws without what the page does not show: there may be many.
+/// Removes the fields of draws that the page does not show, because there may be many draws.
 fn short(mut draws: Value) -> Value {
     for draw in draws["claims"].as_array_mut().into_iter().flatten() {
         if let Value::Object(draw) = draw {
@@ -266,7 +266,7 @@ pub(crate) async fn send(State(pages): State<Pages>, asked: Asked, headers: Head
     frame.answer(&page, StatusCode::OK)
 }
 
-/// A user's id or a cursor as a part of a path or a query.
+/// Escapes a user's id or a cursor for a path or a query.
 pub(crate) fn escape(user: &str) -> String {
     let mut path = String::new();
     for byte in user.bytes() {
@@ -278,7 +278,7 @@ pub(crate) fn escape(user: &str) -> String {
     path
 }
 
-/// A header of an answer that is passed on to the browser.
+/// Header of an answer to pass on to the browser.
 pub(crate) fn passed_on(
     answer: &Answer,
     name: HeaderName,

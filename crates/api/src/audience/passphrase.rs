@@ -1,7 +1,7 @@
-//! Passphrases of campaigns: kept as a slow salted hash, compared in constant time, and guessed in bounded number.
+//! Passphrases of campaigns: stored as a slow salted hash, compared in constant time, with a limit on guesses.
 //!
-//! They compare as people see them. A keyboard for Chinese types ８８８ where another one types 888, and one device
-//! composes accents that another one writes apart: RFC 8265's OpaqueString, with the width mapping of its user names.
+//! Passphrases that look the same compare as equal. A Chinese keyboard types ８８８ for 888, and some devices compose
+//! accents that others write apart. The rule is OpaqueString of RFC 8265, with the width mapping of its user names.
 
 use std::{
     num::NonZeroU32,
@@ -29,27 +29,28 @@ use crate::{
     protect::{single_flight::SingleFlight, throttle::Throttle},
 };
 
-/// Characters of a passphrase.
+/// Length of a passphrase in characters.
 pub(crate) const CHARS_MIN: usize = 4;
 pub(crate) const CHARS_MAX: usize = 128;
-/// Characters of a new passphrase that is digits alone: of shorter ones there are 100,000 at most.
+/// Shortest new passphrase of digits only: there are at most 100,000 shorter ones.
 const DIGITS_MIN: usize = 6;
-/// Rounds of PBKDF2, what a guess costs whoever has read the ledger: some 20 ms. Each hash says how many it took.
+/// Rounds of PBKDF2: about 20 ms per guess for an attacker who has read the ledger. Each stored hash has its own
+/// number.
 const ROUNDS: NonZeroU32 = NonZeroU32::new(100_000).expect("above 0");
-/// Passphrases that wait in one queue to be hashed, or are; the others are refused as overload. One of a queue is
-/// hashed at a time, so that guesses leave the other processors to those who claim.
+/// Passphrases per queue that are hashed or wait for it; more are refused as overload. A queue hashes one at a time,
+/// so that guesses leave the other processors to claims.
 const WAITING_MAX: usize = 64;
-/// Passphrases that one user may have hashed at once on a node, and how often another one. Those who say what somebody
-/// has said rightly before them need none of it.
+/// Guesses of one user on a node: at once, and per minute. A passphrase that another user has already sent correctly
+/// is checked without a hash, so the right one costs no guess.
 const GUESSES: NonZeroU32 = NonZeroU32::new(5).expect("above 0");
 const GUESSES_PER_MINUTE: NonZeroU32 = NonZeroU32::new(6).expect("above 0");
-/// The same of one address, which may have many users behind it. Users who say the same at once use one.
+/// The same for one address, which several users may share. Equal guesses at the same time count once.
 const ADDRESS_GUESSES: NonZeroU32 = NonZeroU32::new(30).expect("above 0");
 const ADDRESS_GUESSES_PER_MINUTE: NonZeroU32 = NonZeroU32::new(30).expect("above 0");
-/// The same about one campaign, of all users and addresses together.
+/// The same for one campaign, over all users and addresses.
 const CAMPAIGN_GUESSES: NonZeroU32 = NonZeroU32::new(120).expect("above 0");
 const CAMPAIGN_GUESSES_PER_MINUTE: NonZeroU32 = NonZeroU32::new(60).expect("above 0");
-/// Users, addresses and campaigns whose guesses are counted.
+/// Maximum number of users, addresses and campaigns that the limits track.
 const GUESSERS_MAX: usize = 100_000;
 
 pub(crate) type Hash = [u8; 32];
@@ -62,7 +63,7 @@ pub(crate) fn decode(text: &str) -> Option<Vec<u8>> {
     BASE64_STANDARD_NO_PAD.decode(text).ok()
 }
 
-/// How often passphrases may be guessed.
+/// Limits on guesses of passphrases.
 pub(crate) struct Guesses {
     of_user: Throttle,
     of_address: Throttle,
@@ -103,20 +104,20 @@ impl Guesses {
     }
 }
 
-/// A user who says a passphrase that may be wrong.
+/// A user whose passphrase may be wrong.
 pub(crate) struct Guesser<'a> {
     pub(crate) guesses: &'a Guesses,
     pub(crate) user: &'a UserId,
-    /// None where the address is not limited.
+    /// `None` if the address has no limit.
     pub(crate) address: Option<AddressKey>,
     pub(crate) campaign: CampaignId,
-    /// Whether the user has the grant already: guesses of others do not keep a replay from its answer.
+    /// Whether the user already has the grant. Guesses of other users do not block the answer to a replay.
     pub(crate) is_replay: bool,
 }
 
 impl Guesser<'_> {
-    /// Counts a guess of the user, and of address and campaign unless it is a replay, or is being judged for another
-    /// user already.
+    /// Counts a guess of the user. It also counts for address and campaign, unless it is a replay or the same guess
+    /// is already being checked for another user.
     fn guess(&self, is_judged: bool) -> Result<(), Problem> {
         self.guesses.of_user.check(self.user)?;
         if is_judged || self.is_replay {
@@ -129,7 +130,7 @@ impl Guesser<'_> {
     }
 }
 
-/// Passphrases that wait to be hashed.
+/// Queue of passphrases to hash.
 struct Queue {
     places: Semaphore,
     turn: Semaphore,
@@ -144,11 +145,11 @@ impl Queue {
     }
 }
 
-/// Queues of claims and of new campaigns: many new campaigns delay no claim.
+/// Queues of claims and of new campaigns, apart so that many new campaigns delay no claim.
 static CLAIMS: Queue = Queue::new();
 static CREATIONS: Queue = Queue::new();
 
-/// PBKDF2 with HMAC-SHA256, as the ledger keeps it.
+/// PBKDF2 with HMAC-SHA256, as the ledger stores it.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct KeptPassphrase {
     salt: String,
@@ -157,7 +158,7 @@ pub(crate) struct KeptPassphrase {
 }
 
 impl KeptPassphrase {
-    /// What is kept of a new passphrase. Its least length is for [`check_new`].
+    /// Hashes a new passphrase. [`check_new`] checks its minimum length.
     pub(crate) async fn of(said: &str) -> Result<Self, Problem> {
         if !is_possible(said) {
             return Err(impossible());
@@ -172,20 +173,20 @@ impl KeptPassphrase {
     }
 }
 
-/// The passphrase of one campaign.
+/// Passphrase of one campaign.
 #[derive(Debug)]
 pub(crate) struct Passphrase {
     salt: Arc<[u8]>,
     rounds: NonZeroU32,
     hash: Vec<u8>,
-    /// SHA-256 of the passphrase once somebody has said it: the others who say it cost no rounds.
+    /// SHA-256 of the passphrase, set by the first correct guess. Further correct guesses cost no rounds.
     known: OnceLock<Hash>,
-    /// Who says the same at once waits for one hash.
+    /// Hashes that are running; equal guesses wait for the same one.
     asked: SingleFlight<Hash, Option<bool>>,
 }
 
 impl Passphrase {
-    /// Reads what was kept, if it can be.
+    /// Parses a stored hash; `None` if it is malformed.
     pub(crate) fn of(kept: &KeptPassphrase) -> Option<Self> {
         Some(Self {
             salt: decode(&kept.salt)?.into(),
@@ -196,13 +197,13 @@ impl Passphrase {
         })
     }
 
-    /// Learns the [`digest`] of the passphrase, so that it costs no rounds.
+    /// Stores the [`digest`] of the passphrase, so that checks cost no rounds.
     pub(crate) fn learn(&self, digest: Hash) {
         self.known.get_or_init(|| digest);
     }
 
-    /// Whether this is the passphrase. Without a guesser it is the owner who says it, at a creation. What is known to
-    /// be right is no guess.
+    /// Whether this is the passphrase. Without a guesser, the owner sends it at a creation. A match with the known
+    /// digest counts as no guess.
     pub(crate) async fn is(
         &self,
         said: &str,
@@ -225,7 +226,7 @@ impl Passphrase {
             if verify_slices_are_equal(known, &digest).is_ok() {
                 return Ok(true);
             }
-            // There is one passphrase: what is not it is wrong.
+            // There is one passphrase, so any other is wrong.
             guess(false)?;
             return Ok(false);
         }
@@ -238,12 +239,12 @@ impl Passphrase {
             }
             Some(is_right)
         });
-        // Somebody whose turn does not come is not wrong.
+        // If the queue refused the guess, it is not known to be wrong.
         asked.await.ok_or_else(|| EngineError::Overloaded.into())
     }
 }
 
-/// Hashes a passphrase off the threads that serve others.
+/// Hashes a passphrase on a blocking thread.
 async fn hash(
     said: String,
     salt: Arc<[u8]>,
@@ -264,13 +265,13 @@ async fn hash(
         let mut hash = Hash::default();
         let (algorithm, said) = (pbkdf2::PBKDF2_HMAC_SHA256, said.as_bytes());
         pbkdf2::derive(algorithm, rounds, &salt, said, &mut hash);
-        drop(turn); // also when nobody waits for it any more
+        drop(turn); // here, because the caller may have been cancelled
         hash
     });
     hashed.await.map_err(|error| internal(&error))
 }
 
-/// SHA-256 of a new passphrase, by which its campaign knows it in memory.
+/// SHA-256 of a new passphrase, which its campaign keeps in memory.
 pub(crate) fn digest(said: &str) -> Hash {
     sha256(&seen(said))
 }
@@ -279,13 +280,13 @@ fn sha256(form: &str) -> Hash {
     Sha256::digest(form).into()
 }
 
-/// A passphrase as people see it: characters in their usual width, one kind of blank and none at the ends, and accents
-/// composed with their letters. Capitals stay capitals.
+/// Normal form of a passphrase: characters in usual width, one kind of blank and none at the ends, accents composed
+/// with their letters. Case is kept.
 fn seen(said: &str) -> String {
     let mut text = String::with_capacity(said.len());
     for character in said.chars() {
         match character {
-            '\u{ffe3}' => text.push('\u{af}'), // the compatible form of a macron is a blank with an accent
+            '\u{ffe3}' => text.push('\u{af}'), // its compatible form would be a blank with an accent
             // ASCII in full width, katakana in half width, and signs.
             '\u{ff01}'..='\u{ff9f}' | '\u{ffe0}'..='\u{ffee}' => {
                 decompose_compatible(character, |usual| text.push(usual));
@@ -303,7 +304,7 @@ fn is_possible(said: &str) -> bool {
     !said.is_empty() && said.chars().nth(CHARS_MAX).is_none()
 }
 
-/// Checks the least length of a new passphrase.
+/// Checks the minimum length of a new passphrase.
 pub(crate) fn check_new(said: &str) -> Result<(), Problem> {
     match is_long_enough(&seen(said)) {
         true => Ok(()),
@@ -318,7 +319,7 @@ fn impossible() -> Problem {
     Problem::invalid_at("#/audience/passphrase", detail)
 }
 
-/// Whether a new passphrase is too long to be guessed by trying all of its length.
+/// Whether a new passphrase is too long to be found by trying all of its length.
 fn is_long_enough(said: &str) -> bool {
     let chars = said.chars().count();
     let are_digits = said.chars().all(char::is_numeric);
@@ -344,7 +345,7 @@ mod tests {
                 is_replay: false,
             })
         };
-        // As many are made as may wait, and one of them is being hashed.
+        // The queue is full, and one passphrase is being hashed.
         let _waiting = CREATIONS.places.acquire_many(WAITING_MAX as u32).await;
         let _turn = CREATIONS.turn.acquire().await;
         assert!(KeptPassphrase::of("open sesame").await.is_err());
@@ -383,7 +384,7 @@ mod tests {
         same("\u{a0}open sesame\u{3000}", "open\u{2003}sesame");
         same("￥１００", "\u{a5}100");
         same("\u{ffe3}", "\u{af}");
-        // What people can tell apart is not the same.
+        // Differences that users can see remain.
         for (one, other) in [
             ("Open", "open"),
             ("①", "1"),

@@ -1,8 +1,8 @@
-//! Requests that are signed, as Standard Webhooks has it, in place of a token: payment services that call back.
+//! Requests of payment services, signed as Standard Webhooks specifies instead of a token.
 //!
-//! HMAC-SHA256 over `ID.TIMESTAMP.BODY`, which are `webhook-id`, `webhook-timestamp` (seconds) and the body as it was
-//! sent. `webhook-signature` has one signature or several with blanks between, each `v1,` and base64; one that holds is
-//! enough, by either of the secrets.
+//! HMAC-SHA256 over `ID.TIMESTAMP.BODY`: `webhook-id`, `webhook-timestamp` (seconds) and the body as sent.
+//! `webhook-signature` has one or more signatures separated by spaces, each `v1,` and base64. One valid signature by
+//! either of the secrets is enough.
 
 use aws_lc_rs::hmac::{self, HMAC_SHA256};
 use axum::http::{HeaderMap, header::AUTHORIZATION};
@@ -11,14 +11,14 @@ use qiang_core::time::Timestamp;
 
 use crate::config::{PaymentsConfig, Secret, UsageError, secret_of};
 
-/// What a secret begins with.
+/// Prefix of a secret.
 pub(crate) const SECRET_PREFIX: &str = "whsec_";
-/// Shorter ones can be guessed; Standard Webhooks asks for as many.
+/// Minimum length, because shorter secrets can be guessed; Standard Webhooks requires the same.
 const SECRET_BYTES_MIN: usize = 24;
-/// Signatures of one request that are looked at.
+/// Maximum number of signatures of one request that are checked.
 const SIGNATURES_MAX: usize = 8;
 
-/// The key of a secret as Standard Webhooks writes it. `name` is that of its key in the configuration.
+/// Key from a secret in the form of Standard Webhooks. `name` is its configuration key.
 pub(crate) fn key_of(name: &str, secret: &Secret) -> Result<hmac::Key, UsageError> {
     let text = secret.expose().strip_prefix(SECRET_PREFIX);
     let bytes = text.and_then(|text| BASE64_STANDARD.decode(text).ok());
@@ -32,19 +32,19 @@ pub(crate) fn key_of(name: &str, secret: &Secret) -> Result<hmac::Key, UsageErro
     })
 }
 
-/// Tells requests that are signed by somebody who has a secret from others.
+/// Verifies signed requests.
 pub(crate) struct Callbacks {
-    /// Those of the secrets that are set: none, one or two.
+    /// Keys of the configured secrets: none, one or two.
     keys: Vec<hmac::Key>,
-    /// A request may be signed so long before or after it arrives.
+    /// Largest difference between the time of the signature and the time of arrival.
     tolerance_ms: i64,
 }
 
 impl Callbacks {
-    /// With the secrets of the configuration.
+    /// Verifier with the secrets of the configuration.
     ///
     /// # Errors
-    /// [`UsageError`] that names the key; others when a file cannot be read.
+    /// [`UsageError`] that names the key; other errors if a file cannot be read.
     pub(crate) fn new(config: &PaymentsConfig) -> anyhow::Result<Self> {
         let (one, other) = ("payments.secret", "payments.other_secret");
         let mut keys = Vec::new();
@@ -61,15 +61,15 @@ impl Callbacks {
         })
     }
 
-    /// Whether a request is signed in place of carrying a token, and so has to be checked.
+    /// Whether a request has a signature instead of a token, and so must be checked.
     pub(crate) fn is_signed(headers: &HeaderMap) -> bool {
         headers.contains_key("webhook-signature") && !headers.contains_key(AUTHORIZATION)
     }
 
-    /// Refuses a request that nobody with a secret has signed a moment ago. Signatures are compared in constant time.
+    /// Refuses a request without a recent signature by one of the secrets. Signatures are compared in constant time.
     ///
     /// # Errors
-    /// What is wrong, in words for the sender.
+    /// The fault, as a text for the sender.
     pub(crate) fn check(
         &self,
         headers: &HeaderMap,
@@ -91,7 +91,7 @@ impl Callbacks {
         ) else {
             return Err("a signed request has one each of webhook-id, -timestamp and -signature");
         };
-        // In seconds that would be after the year 5138.
+        // As seconds, that would be after the year 5138.
         if timestamp
             .parse::<i64>()
             .is_ok_and(|number| number >= 100_000_000_000)
@@ -119,7 +119,7 @@ impl Callbacks {
                 keys.any(|key| hmac::verify(key, &signed, &signature).is_ok())
             })
         });
-        holds.then_some(()).ok_or("no signature holds")
+        holds.then_some(()).ok_or("no signature is valid")
     }
 }
 
@@ -127,7 +127,7 @@ impl Callbacks {
 mod tests {
     use super::*;
 
-    /// An example that the implementations of Standard Webhooks are tested with.
+    /// Example from the tests of Standard Webhooks implementations.
     const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
     const SIGNED_S: i64 = 1_614_265_330;
     const BODY: &str = r#"{"test": 2432232314}"#;

@@ -1,4 +1,4 @@
-//! What a token claims, and whether that is taken.
+//! Claims of a token, and their checks.
 
 use std::borrow::Cow;
 
@@ -36,21 +36,21 @@ impl<'a> Claims<'a> {
         })
     }
 
-    /// The instant from which it is not taken any more.
+    /// Time from which the token is no longer accepted.
     pub(super) fn expires_at(&self) -> Timestamp {
-        // `as` ends at the largest number that there is.
+        // `as` saturates.
         Timestamp::from_millis((self.exp * 1_000.0) as i64)
     }
 }
 
-/// What is asked of claims.
+/// Rules for claims.
 #[derive(Debug)]
 pub(super) struct Rules {
     issuer: String,
     audience: String,
     leeway_s: f64,
     require_iat: bool,
-    /// None for no bound.
+    /// `None` for no limit.
     lifetime_s_max: Option<f64>,
 }
 
@@ -89,25 +89,25 @@ impl Rules {
         if !self.issuer.is_empty() && claims.iss.as_deref() != Some(&self.issuer) {
             return Err(TokenFault(
                 AuthFailure::Issuer,
-                "the token was issued by somebody else",
+                "the token was issued by another issuer",
             ));
         }
         let meant = match (&claims.aud, self.audience.as_str()) {
             (None, own) => own.is_empty(),
-            // RFC 7519, 4.1.3: a token that names its audience is refused by everybody else.
+            // RFC 7519, 4.1.3: a service refuses a token whose audience does not name it.
             (Some(_), "") => false,
             (Some(audience), own) => audience.contains(own),
         };
         if !meant {
             return Err(TokenFault(
                 AuthFailure::Audience,
-                "the token is made out to another audience",
+                "the token is for another audience",
             ));
         }
         Ok(())
     }
 
-    /// When it was issued, and for how long. One that does not say when counts as issued now.
+    /// Checks issue time and lifetime. A token without `iat` counts as issued now.
     fn check_lifetime(&self, claims: &Claims<'_>, now_s: f64) -> Result<(), TokenFault> {
         let latest = now_s + self.leeway_s;
         let issued = match claims.iat {
@@ -133,7 +133,7 @@ impl Rules {
     }
 }
 
-/// Whether what should be seconds are milliseconds of ten years about now.
+/// Whether a value that should be in seconds looks like milliseconds within ten years of now.
 fn are_millis(seconds: f64, now: Timestamp) -> bool {
     const TEN_YEARS_MS: f64 = 10.0 * 365.0 * 86_400_000.0;
     (seconds - now.as_millis() as f64).abs() < TEN_YEARS_MS

@@ -1,5 +1,5 @@
-//! The verifier in force. SIGHUP replaces all of it. A file of keys or of revoked tokens that changes replaces what was
-//! read from it, without a signal, and so does a set of keys at a URL.
+//! Verifier in use. SIGHUP replaces it. A changed file of keys or of revoked tokens, and a changed set of keys at a
+//! URL, replace their part without a signal.
 
 use std::sync::Arc;
 
@@ -11,25 +11,25 @@ use tokio::sync::Notify;
 use super::{Verifier, fetched::Fetched, jwks_url::JwksUrl, keys::Keys, revoked::Revoked};
 use crate::{config::AuthConfig, http::watched_file::WatchedFile};
 
-/// Another verifier after a reload; requests read it without a lock.
+/// Verifier that a reload can replace; requests read it without a lock.
 pub(crate) struct CurrentVerifier {
     verifier: ArcSwap<Verifier>,
     source: Mutex<Source>,
-    /// Told when the set at the URL may have a key that is not known here.
+    /// Notified when the set at the URL may have a key that is unknown here.
     refetch: Arc<Notify>,
 }
 
-/// Where it came from.
+/// Sources of the verifier.
 struct Source {
     config: AuthConfig,
     jwks: WatchedFile,
     revoked: WatchedFile,
-    /// Where keys are at a URL.
+    /// Last set of keys from the URL.
     fetched: Option<Fetched>,
 }
 
 impl CurrentVerifier {
-    /// The one that is configured.
+    /// Verifier of this configuration.
     ///
     /// # Errors
     /// As [`Verifier::new`].
@@ -43,15 +43,15 @@ impl CurrentVerifier {
         })
     }
 
-    /// The one that counts now.
+    /// The verifier in use.
     pub(crate) fn load(&self) -> Guard<Arc<Verifier>> {
         self.verifier.load()
     }
 
-    /// Puts the one that is configured in its place.
+    /// Replaces the verifier by one of this configuration.
     ///
     /// # Errors
-    /// As [`Verifier::new`]; the one before stays.
+    /// As [`Verifier::new`]; the old verifier stays in use.
     pub(crate) fn reload(&self, config: &AuthConfig) -> anyhow::Result<()> {
         let mut source = self.source.lock();
         let same = source.config.jwks_url == config.jwks_url;
@@ -63,7 +63,7 @@ impl CurrentVerifier {
         Ok(())
     }
 
-    /// Reads the files again that have changed. Returns whether one cannot be used as it is. To be called about once a
+    /// Reloads the files that have changed. Returns whether one of the sources is failing. Call it about once a
     /// second, where blocking is allowed.
     pub(crate) fn refresh(&self) -> bool {
         let mut source = self.source.lock();
@@ -89,7 +89,7 @@ impl CurrentVerifier {
         jwks.failing || revoked.failing || overdue
     }
 
-    /// Fetches the set of keys again and again, where one is at a URL. Does not end.
+    /// Fetches the set of keys repeatedly, if one is configured at a URL. Never returns.
     pub(crate) async fn follow(self: Arc<Self>) {
         let mut place = None;
         loop {
@@ -111,7 +111,7 @@ impl CurrentVerifier {
                 continue;
             }
             if place.as_ref().is_none_or(|(of, _)| *of != url) {
-                // It was made once, at the start.
+                // The first one was created at the start, so the URL is valid.
                 let Ok(made) = JwksUrl::new(&url) else {
                     continue;
                 };
@@ -120,20 +120,20 @@ impl CurrentVerifier {
             if let Some((_, place)) = &place {
                 let fetched = place.fetch().await;
                 let this = Arc::clone(&self);
-                // A file may be written. A panic there is reported by its hook.
+                // This may write a file. The panic hook reports a panic.
                 let take = move || this.take(&url, fetched);
                 drop(tokio::task::spawn_blocking(take).await);
             }
         }
     }
 
-    /// Takes a set that was fetched into use, if it can be used.
+    /// Starts to use a fetched set, if it is valid.
     fn take(&self, url: &str, answer: anyhow::Result<Bytes>) {
         let mut source = self.source.lock();
         let Source {
             config, fetched, ..
         } = &mut *source;
-        // Another URL may be configured meanwhile.
+        // The configured URL may have changed during the fetch.
         let Some(fetched) = fetched.as_mut().filter(|_| config.jwks_url == url) else {
             return;
         };
@@ -155,8 +155,8 @@ impl CurrentVerifier {
     }
 }
 
-/// What is configured. The versions are taken first: what changes while it is read is read again. A set at a URL is
-/// fetched, unless it was `fetched` already.
+/// Reads the configured sources. File versions are read first, so a change during the read causes another read. A set
+/// at a URL is fetched, unless `fetched` is given.
 fn read(
     config: &AuthConfig,
     refetch: &Arc<Notify>,

@@ -1,4 +1,4 @@
-//! The set of keys that was fetched from `auth.jwks_url` last, and when to fetch it again.
+//! Last set of keys from `auth.jwks_url`, and the time of the next fetch.
 
 use std::time::Duration;
 
@@ -9,33 +9,32 @@ use tokio::time::Instant;
 use super::jwks_url::{self, JwksUrl};
 use crate::config::{AuthConfig, UsageError};
 
-/// Between two fetches, whatever is asked for meanwhile: a flood of tokens with made-up `kid`s is no flood for the
-/// provider.
+/// Shortest time between two fetches. A flood of tokens with invented `kid`s must not flood the provider.
 const PAUSE: Duration = Duration::from_secs(5);
-/// While the provider fails.
+/// Time between two fetches while the provider fails.
 const RETRY_AFTER: Duration = Duration::from_secs(10);
-/// A set a day old does not have the key that was made this morning.
+/// Range of `auth.jwks_refresh_s`: a set older than a day would lack new keys.
 const REFRESH_S: std::ops::RangeInclusive<u32> = 5..=86_400;
 
 /// A set that was fetched.
 #[derive(Debug, Clone)]
 pub(super) struct Fetched {
     pub(super) set: Bytes,
-    /// When it was fetched, or taken from the copy.
+    /// Time of the fetch, or of reading the copy.
     fetched_at: Instant,
     tried_at: Instant,
-    /// The last attempt has failed.
+    /// Whether the last attempt failed.
     failing: bool,
-    /// That was said as an error.
+    /// Whether the failure was logged as an error.
     alarmed: bool,
 }
 
 impl Fetched {
-    /// Fetches it for the first time. While the provider does not answer, or with nothing that `is_usable`, the copy in
-    /// `auth.jwks_cache_file` counts.
+    /// Fetches the set for the first time. If the provider does not answer, or the answer is not usable, the copy in
+    /// `auth.jwks_cache_file` is used.
     ///
     /// # Errors
-    /// When there is neither.
+    /// If neither is available.
     pub(super) fn first(
         config: &AuthConfig,
         is_usable: impl Fn(&[u8]) -> anyhow::Result<()>,
@@ -56,7 +55,7 @@ impl Fetched {
                 let file = &config.jwks_cache_file;
                 if file.as_os_str().is_empty() {
                     let text =
-                        "there are no keys to start with, and auth.jwks_cache_file names no copy";
+                        "there are no keys at the start, and auth.jwks_cache_file names no copy";
                     return Err(error.context(text));
                 }
                 let reason = format!("{error:#}");
@@ -66,7 +65,7 @@ impl Fetched {
                 is_usable(&set).with_context(|| format!("{reason}; auth.jwks_cache_file"))?;
                 tracing::error!(
                     reason,
-                    "the set of keys cannot be fetched: the copy in auth.jwks_cache_file counts"
+                    "cannot fetch the set of keys; the copy in auth.jwks_cache_file is used"
                 );
                 (set.into(), true)
             }
@@ -81,7 +80,7 @@ impl Fetched {
         })
     }
 
-    /// When it may be fetched again, and when it must be.
+    /// Earliest and latest time of the next fetch.
     pub(super) fn next(&self, config: &AuthConfig) -> (Instant, Instant) {
         let refresh = Duration::from_secs(config.jwks_refresh_s.into());
         let due = match self.failing {
@@ -91,7 +90,7 @@ impl Fetched {
         (self.tried_at + PAUSE, self.tried_at + due)
     }
 
-    /// It was fetched: the same set, or a fresh one that can be used.
+    /// Records a successful fetch, with the set if it is new.
     pub(super) fn succeeded(&mut self, config: &AuthConfig, fresh: Option<Bytes>) {
         self.tried_at = Instant::now();
         self.fetched_at = self.tried_at;
@@ -106,14 +105,14 @@ impl Fetched {
         }
     }
 
-    /// It was not fetched, or cannot be used.
+    /// Records a fetch that failed, or returned an unusable set.
     pub(super) fn failed(&mut self, config: &AuthConfig, error: &anyhow::Error) {
         self.tried_at = Instant::now();
         let reason = format!("{error:#}");
         if !self.failing {
             tracing::warn!(
                 reason,
-                "the set of keys cannot be fetched: what was fetched before still counts"
+                "cannot fetch the set of keys; the previous set stays in use"
             );
         }
         self.failing = true;
@@ -135,13 +134,13 @@ impl Fetched {
     }
 }
 
-/// Keeps a copy for a start without the provider, where one is asked for.
+/// Stores a copy for a start without the provider, if configured.
 fn keep(config: &AuthConfig, set: &[u8]) {
     let file = &config.jwks_cache_file;
     if file.as_os_str().is_empty() {
         return;
     }
     if let Err(error) = jwks_url::keep(file, set) {
-        tracing::error!(%error, "the copy of the set of keys is not written");
+        tracing::error!(%error, "cannot write the copy of the set of keys");
     }
 }

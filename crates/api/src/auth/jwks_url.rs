@@ -1,4 +1,4 @@
-//! A set of keys that an identity provider serves at a URL.
+//! Set of keys that an identity provider serves at a URL.
 
 use std::{io::Write as _, os::unix::fs::OpenOptionsExt as _, path::Path, time::Duration};
 
@@ -15,24 +15,24 @@ use qiang_core::web_url;
 
 use crate::{config::UsageError, http::https};
 
-/// What names it in errors and in the log.
+/// Configuration key, for errors and the log.
 pub(super) const KEY: &str = "auth.jwks_url";
-/// The time from the first packet to the last byte.
+/// Time limit from the first packet to the last byte.
 const FETCH_MAX: Duration = Duration::from_secs(5);
-/// 64 keys of RSA with their certificates have a fraction of it.
+/// Maximum size of a set. 64 RSA keys with certificates need a fraction of it.
 const SET_BYTES_MAX: usize = 256 * 1024;
 
-/// Where a set is fetched.
+/// Client for one URL.
 pub(super) struct JwksUrl {
     uri: Uri,
     client: Client<HttpsConnector<HttpConnector>, Empty<Bytes>>,
 }
 
 impl JwksUrl {
-    /// Connects when it fetches.
+    /// Client that connects at each fetch.
     ///
     /// # Errors
-    /// [`UsageError`] where the URL is none that keys may be taken from.
+    /// [`UsageError`] if keys must not be fetched from the URL.
     pub(super) fn new(url: &str) -> anyhow::Result<Self> {
         let uri = check(url)?;
         let connector = https::connector(uri.scheme_str())?;
@@ -42,10 +42,10 @@ impl JwksUrl {
         Ok(Self { uri, client })
     }
 
-    /// What is there now. Redirects are not followed.
+    /// Fetches the set. Redirects are not followed.
     ///
     /// # Errors
-    /// When there is no answer in time, another one than 200, or one that is too long.
+    /// If there is no answer in time, a status other than 200, or a longer answer than allowed.
     pub(super) async fn fetch(&self) -> anyhow::Result<Bytes> {
         let fetched = tokio::time::timeout(FETCH_MAX, self.exchange()).await;
         fetched.map_err(|_| anyhow!("{KEY}: no answer within {} s", FETCH_MAX.as_secs()))?
@@ -63,11 +63,11 @@ impl JwksUrl {
         }
         let body = Limited::new(response.into_body(), SET_BYTES_MAX);
         let body = body.collect().await.map_err(|error| anyhow!(error));
-        let body = body.with_context(|| format!("{KEY}: the answer is not read"))?;
+        let body = body.with_context(|| format!("{KEY}: cannot read the answer"))?;
         Ok(body.to_bytes())
     }
 
-    /// The same, where nothing else is to go on meanwhile: at the start.
+    /// Fetches the set and blocks the thread; for the start.
     pub(super) fn fetch_now(url: &str) -> anyhow::Result<Bytes> {
         let url = url.to_owned();
         let fetch = move || {
@@ -76,13 +76,13 @@ impl JwksUrl {
                 .build()?;
             runtime.block_on(async { Self::new(&url)?.fetch().await })
         };
-        // A thread of its own: the caller may be within a runtime.
+        // A thread of its own, because the caller may be inside a runtime.
         let fetched = std::thread::spawn(fetch).join();
-        fetched.unwrap_or_else(|_| Err(anyhow!("{KEY}: the fetch has panicked")))
+        fetched.unwrap_or_else(|_| Err(anyhow!("{KEY}: the fetch panicked")))
     }
 }
 
-/// Keys come over TLS, or from this machine: whoever can change them on the way can sign tokens.
+/// Checks that keys come over TLS or from this machine: an attacker who changes them in transit could sign tokens.
 pub(super) fn check(url: &str) -> Result<Uri, UsageError> {
     let wrong = |why: &str| UsageError::new(format!("{KEY} {why}"));
     let url = web_url::parse(url).map_err(|error| wrong(&format!("cannot be used: {error}")))?;
@@ -93,13 +93,13 @@ pub(super) fn check(url: &str) -> Result<Uri, UsageError> {
     let is_here =
         url.host_str() == Some("localhost") || address.is_some_and(|address| address.is_loopback());
     if url.scheme() != "https" && !is_here {
-        return Err(wrong("is https://, or http:// on a loopback address"));
+        return Err(wrong("must be https://, or http:// on a loopback address"));
     }
     let uri = url.as_str().parse::<Uri>();
-    uri.map_err(|_| wrong("is no URL"))
+    uri.map_err(|_| wrong("is not a URL"))
 }
 
-/// Keeps the last good set for a start without the provider. A crash leaves the one before or this one.
+/// Stores the last good set for a start without the provider. After a crash the file has the old set or the new one.
 pub(super) fn keep(file: &Path, set: &[u8]) -> anyhow::Result<()> {
     let mut fresh = file.as_os_str().to_owned();
     fresh.push(".new");

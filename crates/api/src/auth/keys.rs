@@ -1,5 +1,5 @@
-//! The keys that tokens are checked by: one, or a set (RFC 7517) of which each token names one by its `kid`. A set has
-//! the old key and the new one while keys are changed.
+//! Keys that check tokens: one key, or a set (RFC 7517) from which each token names one by its `kid`. During a change
+//! of keys, a set has both the old and the new one.
 
 use std::{collections::HashSet, path::Path, sync::Arc};
 
@@ -17,41 +17,41 @@ use super::{TokenFault, jwks_url, signature::SignatureKey};
 use crate::config::{AuthConfig, Secret, UsageError, check_secret, secret_of};
 use crate::http::auth_failure::AuthFailure;
 
-/// Keys that a set may have: a header that is not known is looked for among all of them.
+/// Maximum number of keys in a set: an unknown header is compared with all of them.
 const KEYS_MAX: usize = 64;
-/// Shorter RSA keys can be broken, and the library takes none.
+/// Shorter RSA keys can be broken, and the library refuses them.
 const RSA_BITS_MIN: usize = 2_048;
 
-/// Whatever tokens may be signed by.
+/// Keys that may sign tokens.
 #[derive(Debug)]
 pub(super) struct Keys {
     keys: Vec<Key>,
-    /// What a token's `typ` must be; empty for anything.
+    /// Required `typ` of a token; empty for any.
     typ: String,
-    /// Headers of tokens whose signature held, the last of each key, and which key that was: issuers write the same
-    /// header into all their tokens.
+    /// Last header with a valid signature of each key, with the key's index. Issuers write the same header into all
+    /// their tokens.
     known_headers: ArcSwap<Vec<(String, usize)>>,
-    /// Told of a `kid` that is not known, where there may be a newer set.
+    /// Notified of an unknown `kid`, if a newer set may exist.
     unknown_kid: Option<Arc<Notify>>,
 }
 
 #[derive(Debug)]
 struct Key {
-    /// None for a key that stands alone: then a token's `kid` does not matter.
+    /// `None` for a single key: then a token's `kid` does not matter.
     kid: Option<String>,
     key: SignatureKey,
 }
 
 impl Keys {
-    /// Those that are configured, but for those at a URL.
+    /// Keys of the configuration, without those at a URL.
     ///
     /// # Errors
-    /// [`UsageError`] where there is none, or one that can be guessed or broken; others when a file cannot be read.
+    /// [`UsageError`] if there is none, or one that can be guessed or broken; other errors if a file cannot be read.
     pub(super) fn new(config: &AuthConfig) -> anyhow::Result<Self> {
         Ok(Self::of(configured(config)?, config))
     }
 
-    /// Those of a set that was fetched. `unknown_kid` is told of a `kid` that is not among them.
+    /// Keys of a fetched set. `unknown_kid` is notified of a `kid` that the set lacks.
     ///
     /// # Errors
     /// As [`Keys::new`].
@@ -76,7 +76,7 @@ impl Keys {
         }
     }
 
-    /// The names of those that have one, with blanks between.
+    /// Names of the keys, separated by spaces.
     pub(super) fn kids(&self) -> String {
         let kids: Vec<_> = self
             .keys
@@ -86,7 +86,7 @@ impl Keys {
         kids.join(" ")
     }
 
-    /// The payload of a token that is signed by one of them.
+    /// Payload of a token, if one of the keys signed it.
     pub(super) fn payload(&self, token: &str) -> Result<Vec<u8>, TokenFault> {
         const SHAPE: TokenFault = TokenFault(AuthFailure::Malformed, "the token is not a JWT");
         let (message, signature) = token.rsplit_once('.').ok_or(SHAPE)?;
@@ -106,7 +106,7 @@ impl Keys {
         if known.is_none() {
             self.remember(header, index);
         }
-        // Room that is asked for as zeros is what glibc's allocator is slow at.
+        // With reserved capacity: glibc's allocator is slow at zeroed memory.
         let mut bytes = Vec::with_capacity(payload.len());
         let decoded = BASE64.decode_vec(payload, &mut bytes);
         decoded.map(|()| bytes).map_err(|_| SHAPE)
@@ -126,20 +126,20 @@ impl Keys {
         });
     }
 
-    /// The key that the header of a token stands for.
+    /// Index of the key that a token's header names.
     fn named_by(&self, token: &str) -> Result<usize, TokenFault> {
         let header = jsonwebtoken::decode_header(token).map_err(|_| {
             TokenFault(AuthFailure::Malformed, "the token's header is not readable")
         })?;
-        // RFC 7515, 4.1.11: who does not understand an extension refuses.
+        // RFC 7515, 4.1.11: a recipient that does not understand an extension refuses the token.
         if header.crit.is_some() {
-            let fault = "the token's header has `crit`, and no extension is known here";
+            let fault = "the token's header has `crit`, and no extension is supported";
             return Err(TokenFault(AuthFailure::Header, fault));
         }
         if !self.typ.is_empty() && header.typ.is_none_or(|typ| media_type(&typ) != self.typ) {
             return Err(TokenFault(
                 AuthFailure::Header,
-                "the token's `typ` is not what is asked for",
+                "the token's `typ` is not the required one",
             ));
         }
         let is_meant = |key: &Key| key.kid.is_none() || key.kid == header.kid;
@@ -149,7 +149,7 @@ impl Keys {
             }
             TokenFault(
                 AuthFailure::Header,
-                "the token's `kid` does not name a key that is known here",
+                "the token's `kid` does not name a key of this installation",
             )
         })?;
         if header.alg != self.keys[index].key.algorithm {
@@ -162,7 +162,7 @@ impl Keys {
     }
 }
 
-/// RFC 7515, 4.1.9: capitals do not matter, and `application/` is left out.
+/// RFC 7515, 4.1.9: the type is case-insensitive, and `application/` is optional.
 fn media_type(typ: &str) -> String {
     let typ = typ.to_ascii_lowercase();
     typ.strip_prefix("application/").unwrap_or(&typ).to_owned()
@@ -235,19 +235,19 @@ fn set_of(file: &Path) -> anyhow::Result<Vec<Key>> {
     Ok(read_set(WHAT, &text, Secrets::Taken)?)
 }
 
-/// What becomes of secrets (`oct`) in a set.
+/// Handling of secrets (`oct`) in a set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Secrets {
     Taken,
-    /// What a URL says is no secret.
+    /// Ignored, because a key at a URL is not secret.
     PassedOver,
 }
 
-/// The keys of a JWK Set that tokens are signed by. Those for something else, and those of a kind that is not known
-/// here, are passed over (RFC 7517, 5). `what` names the set.
+/// Keys of a JWK Set that sign tokens. Keys for other uses and of unknown kinds are ignored (RFC 7517, 5). `what`
+/// names the set.
 fn read_set(what: &str, text: &[u8], secrets: Secrets) -> Result<Vec<Key>, UsageError> {
     let set: JwkSet = serde_json::from_slice(text).map_err(|error| {
-        // Its text may have a part of a secret.
+        // The text of the error may contain part of a secret.
         let (line, column) = (error.line(), error.column());
         let place = format!("line {line}, column {column}");
         UsageError::new(format!("{what} is not a JWK Set (RFC 7517): {place}"))
@@ -290,8 +290,8 @@ fn read_set(what: &str, text: &[u8], secrets: Secrets) -> Result<Vec<Key>, Usage
     }
 }
 
-/// What a key of a set is used with: what it says, or else the usual algorithm of its kind. None if it is not for
-/// signatures, or of a kind that is not known here.
+/// Algorithm of a key in a set: the named one, otherwise the usual one of its kind. `None` if the key is not for
+/// signatures, or of an unknown kind.
 fn algorithm_of(jwk: &Jwk) -> Option<Algorithm> {
     use Algorithm as A;
     let common = &jwk.common;
@@ -323,7 +323,7 @@ fn algorithm_of(jwk: &Jwk) -> Option<Algorithm> {
     }
 }
 
-/// Refuses a key that can be guessed or broken, or that is none. `what` names it.
+/// Refuses a key that is invalid, or can be guessed or broken. `what` names it.
 fn check_strength(what: &str, key: &DecodingKey) -> Result<(), UsageError> {
     let broken = || UsageError::new(format!("{what} is not a public key"));
     let decode = |text: &str| BASE64.decode(text).map_err(|_| broken());
@@ -399,7 +399,7 @@ mod tests {
             let token = token(SECRET, Some(kid), |header| {
                 header.cty = cty.map(str::to_owned);
             });
-            // Known or not, it is the same key.
+            // Known or unknown, the header names the same key.
             for _ in 0..2 {
                 assert_eq!(keys.payload(&token).unwrap(), br#"{"sub":"ann"}"#);
                 assert_eq!(known(), expected);
@@ -407,10 +407,10 @@ mod tests {
         };
         check("old", None, &[0]);
         check("new", None, &[0, 1]);
-        // One a key is kept, whatever issuers write.
+        // One header per key is kept, for any headers of the issuer.
         check("old", Some("a"), &[1, 0]);
         check("old", Some("b"), &[1, 0]);
-        // A known header does not stand for a signature.
+        // A known header does not replace the check of the signature.
         let forged = token(&"x".repeat(32), Some("new"), |_| ());
         assert!(keys.payload(&forged).is_err());
     }

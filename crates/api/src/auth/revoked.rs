@@ -1,4 +1,4 @@
-//! Tokens that are taken no more before they expire: single ones, and all of a user.
+//! Revoked tokens, refused before they expire: single ones, and all tokens of a user.
 
 use std::{collections::HashSet, path::Path};
 
@@ -7,10 +7,10 @@ use qiang_core::id::UserId;
 
 use crate::config::UsageError;
 
-/// Lines of the list, which is kept in memory: about 100 MB.
+/// Maximum number of lines of the list, which is kept in memory: about 100 MB.
 const ENTRIES_MAX: usize = 1_000_000;
 
-/// What is on the list.
+/// Content of the list.
 #[derive(Debug, Default)]
 pub(super) struct Revoked {
     jti: HashSet<Box<str>>,
@@ -18,10 +18,10 @@ pub(super) struct Revoked {
 }
 
 impl Revoked {
-    /// Reads the list; nothing is revoked where the path is empty.
+    /// Reads the list; an empty path revokes nothing.
     ///
     /// # Errors
-    /// When it cannot be read, or a line of it.
+    /// If the file or one of its lines cannot be read.
     pub(super) fn read(file: &Path) -> anyhow::Result<Self> {
         if file.as_os_str().is_empty() {
             return Ok(Self::default());
@@ -48,7 +48,7 @@ impl Revoked {
         }
     }
 
-    /// None if the line says nothing.
+    /// Adds a line; `None` if it is invalid.
     fn add(&mut self, line: &str) -> Option<()> {
         let (what, which) = line.split_once(char::is_whitespace)?;
         let which = which.trim_start();
@@ -64,7 +64,7 @@ impl Revoked {
         self.jti.len() + self.sub.len()
     }
 
-    /// Whether a token of that user and that id is taken no more.
+    /// Whether a token of that user and that id is revoked.
     pub(super) fn has(&self, sub: &UserId, jti: Option<&str>) -> bool {
         self.sub.contains(sub) || jti.is_some_and(|jti| self.jti.contains(jti))
     }

@@ -1,5 +1,5 @@
-//! Signed texts that a user carries from one request to the next, so that no node has to remember anything: tickets,
-//! and challenges that are to be solved. Every node with the same key takes them.
+//! Signed texts that a user carries from one request to the next, so that nodes store nothing: tickets, and
+//! challenges to solve. Each node with the same key accepts them.
 //!
 //! A text is `PAYLOAD.SIGNATURE`, both base64url: JSON, and HMAC-SHA256 over `PAYLOAD`.
 
@@ -20,39 +20,39 @@ use crate::{
     http::wire::Text,
 };
 
-/// Nothing that is sealed here is longer.
+/// Maximum length of a sealed text.
 const BYTES_MAX: usize = 1_024;
-/// Separate the keys from whatever else the secret signs.
+/// Context strings that separate the derived keys from other uses of the secret.
 const DERIVATION: &[u8] = b"qiang: grab tickets and challenges, version 1";
 const PROMISES: &[u8] = b"qiang: secrets of red packets, version 1";
 
-/// What a sealed text is for.
+/// Purpose of a sealed text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Purpose {
-    /// Lets a claim through.
+    /// Permits a claim.
     Ticket,
-    /// Is to be solved first.
+    /// Must be solved first.
     Challenge,
 }
 
-/// Whom a sealed text is for.
+/// User and campaign of a sealed text.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bearer<'a> {
     pub(crate) campaign: CampaignId,
     pub(crate) user: &'a UserId,
 }
 
-/// Why a sealed text is refused, in the order in which that is found out.
+/// Reason to refuse a sealed text, in the order of the checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SealFault {
     /// It was not made here, or not for this purpose.
     Invalid,
-    /// It was made out to somebody else.
+    /// It is another user's.
     OtherUser,
     /// It is for another campaign.
     OtherCampaign,
-    /// Its time is over.
+    /// It has expired.
     Expired,
 }
 
@@ -62,21 +62,22 @@ struct Payload<'a> {
     campaign: Text<CampaignId>,
     #[serde(borrow)]
     user: Cow<'a, str>,
-    /// In milliseconds.
+    /// Expiry in milliseconds.
     exp: i64,
 }
 
-/// Seals texts, and tells its own from others'.
+/// Seals texts, and verifies them.
 pub(crate) struct Sealer {
     texts: hmac::Key,
     promises: hmac::Key,
 }
 
 impl Sealer {
-    /// With the configured secret, or one derived from the secret of bearer tokens; none where there is neither.
+    /// Sealer of the configured secret, or of one derived from the secret of bearer tokens; `None` if neither is set.
     ///
     /// # Errors
-    /// [`crate::UsageError`] for a secret that can be guessed, or two; others when a file cannot be read.
+    /// [`crate::UsageError`] for a secret that can be guessed, or for two secrets; other errors if a file cannot be
+    /// read.
     pub(crate) fn new(config: &AuthConfig) -> anyhow::Result<Option<Self>> {
         let own = (&config.ticket_secret, &config.ticket_secret_file);
         let secret = match secret_of(own.0, own.1, "auth.ticket_secret")? {
@@ -101,16 +102,16 @@ impl Sealer {
         })
     }
 
-    /// The service's part of the seed of a packet that its sender may add to. It follows from the id, so that no node
-    /// has to remember what another has promised.
+    /// The service's part of the seed of a packet with a promise. It is derived from the id, so that nodes need not
+    /// store each other's promises.
     pub(crate) fn secret_of(&self, packet: CampaignId) -> split::Secret {
         let signed = hmac::sign(&self.promises, packet.uuid().as_bytes());
         let mut secret = [0; 32];
-        secret.copy_from_slice(signed.as_ref()); // as long as SHA-256 makes it
+        secret.copy_from_slice(signed.as_ref()); // SHA-256 has 32 bytes
         split::Secret::from_bytes(secret)
     }
 
-    /// A text for that bearer, which is good until `exp`.
+    /// Text for that bearer, valid until `exp`.
     pub(crate) fn seal(
         &self,
         purpose: Purpose,
@@ -131,7 +132,7 @@ impl Sealer {
         Ok(text)
     }
 
-    /// Until when a text is good that bearer was given. Signatures are compared in constant time.
+    /// Checks a text of that bearer, and returns its expiry. Signatures are compared in constant time.
     pub(crate) fn check(
         &self,
         purpose: Purpose,

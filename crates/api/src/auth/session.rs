@@ -10,10 +10,10 @@ use crate::http::{
     response_headers::came_over_tls,
 };
 
-/// The cookie's name. Over TLS it has the prefix by which browsers take it from this host alone (RFC 6265bis, 4.1.3.2).
+/// Name of the cookie. Over TLS it has the prefix that binds it to this host in browsers (RFC 6265bis, 4.1.3.2).
 const NAME: &str = "qiang";
 const SECURE_NAME: &str = "__Host-qiang";
-/// Browsers keep cookies of at most 4096 bytes, with name and attributes (RFC 6265bis, 5.6).
+/// Maximum size of a token: browsers keep cookies up to 4096 bytes, with name and attributes (RFC 6265bis, 5.6).
 pub(crate) const TOKEN_BYTES_MAX: usize = 3_800;
 
 /// `Set-Cookie` header of a session.
@@ -27,13 +27,13 @@ pub(crate) fn cookie(token: &str, lasts_s: i64, is_secure: bool) -> (header::Hea
     (header::SET_COOKIE, value)
 }
 
-/// The token in an `Authorization`.
+/// Token of an `Authorization` header.
 pub(crate) fn bearer(value: &HeaderValue) -> Option<&str> {
     let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-/// The token of a session, if the request has one and comes from a page of this origin.
+/// Token of a session, if the request has one and comes from a page of this origin.
 pub(crate) fn token(parts: &Parts, node_speaks_tls: bool) -> Result<Option<&str>, Problem> {
     let name = match came_over_tls(&parts.headers, node_speaks_tls) {
         true => SECURE_NAME,
@@ -53,8 +53,8 @@ pub(crate) fn token(parts: &Parts, node_speaks_tls: bool) -> Result<Option<&str>
     Ok(Some(token))
 }
 
-/// Refuses what a page of another origin has a browser send. Browsers say so in `Sec-Fetch-Site`; those that do not
-/// send `Origin` with everything that changes something.
+/// Refuses requests from pages of another origin. Browsers report the origin in `Sec-Fetch-Site`; those without it
+/// send `Origin` with each request that changes something.
 pub(crate) fn check_site(
     headers: &HeaderMap,
     authority: Option<&Authority>,

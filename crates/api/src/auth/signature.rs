@@ -1,13 +1,13 @@
-//! How the signature of a token is checked.
+//! Check of a token's signature.
 
 use aws_lc_rs::hmac;
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD as BASE64};
 use jsonwebtoken::{Algorithm, AlgorithmFamily, DecodingKey, crypto};
 
-/// Bytes that the longest HMAC (of SHA-512) is decoded into: the decoder asks for some more than its 64.
+/// Buffer size for the decoded HMAC. The decoder needs more than the 64 bytes of SHA-512.
 const TAG_ROOM: usize = 72;
 
-/// A key, and the only algorithm that it is used with: a token cannot choose.
+/// A key with its only algorithm, so that a token cannot choose one.
 #[derive(Debug)]
 pub(super) struct SignatureKey {
     pub(super) algorithm: Algorithm,
@@ -16,7 +16,7 @@ pub(super) struct SignatureKey {
 
 #[derive(Debug)]
 enum Kind {
-    /// Ready to use: to make it from the secret takes longer than a check.
+    /// Prepared once, because creating it from the secret takes longer than a check.
     Secret(Box<hmac::Key>),
     Public(DecodingKey),
 }
@@ -29,7 +29,7 @@ impl SignatureKey {
             Algorithm::HS512 => Some(hmac::HMAC_SHA512),
             _ => None,
         };
-        // A public key is no secret, whatever it is said to be used with.
+        // A public key must not be used as a secret, even if its algorithm says so.
         let hash = hash.filter(|_| key.family() == AlgorithmFamily::Hmac);
         let kind = match (hash, key.try_get_as_bytes()) {
             (Some(hash), Ok(secret)) => Kind::Secret(Box::new(hmac::Key::new(hash, secret))),
@@ -38,7 +38,7 @@ impl SignatureKey {
         Self { algorithm, kind }
     }
 
-    /// Whether a message was signed by it. `signature` is in base64url, as it stands in a token.
+    /// Whether the key signed a message. `signature` is in base64url, as in a token.
     pub(super) fn has_signed(&self, message: &str, signature: &str) -> bool {
         let message = message.as_bytes();
         match &self.kind {

@@ -1,4 +1,4 @@
-//! Makes bearer tokens that the API accepts.
+//! Issuer of bearer tokens that the API accepts.
 
 use anyhow::Context as _;
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::config::{UsageError, check_secret};
 
-/// Signs tokens by one key.
+/// Signs tokens with one key.
 #[derive(Clone)]
 pub struct TokenIssuer {
     key: EncodingKey,
@@ -33,10 +33,10 @@ struct Claims<'a> {
 }
 
 impl TokenIssuer {
-    /// Signs by a shared secret, with HS256.
+    /// Issuer with a shared secret, for HS256.
     ///
     /// # Errors
-    /// When the secret is so short that it can be guessed.
+    /// If the secret is short enough to be guessed.
     pub fn from_secret(secret: &[u8]) -> Result<Self, UsageError> {
         check_secret("an HS256 secret", secret)?;
         Ok(Self::new(
@@ -45,15 +45,15 @@ impl TokenIssuer {
         ))
     }
 
-    /// Signs by a private key in PEM: Ed25519, or RSA with RS256.
+    /// Issuer with a private key in PEM: Ed25519, or RSA with RS256.
     ///
     /// # Errors
-    /// When it holds neither.
+    /// If it is neither.
     pub fn from_private_key(pem: &[u8]) -> Result<Self, UsageError> {
         let ed25519 = EncodingKey::from_ed_pem(pem).map(|key| Self::new(key, Algorithm::EdDSA));
         ed25519
             .or_else(|_| EncodingKey::from_rsa_pem(pem).map(|key| Self::new(key, Algorithm::RS256)))
-            .map_err(|_| UsageError::new("--key holds no Ed25519 or RSA private key in PEM"))
+            .map_err(|_| UsageError::new("--key must be an Ed25519 or RSA private key in PEM"))
     }
 
     fn new(key: EncodingKey, algorithm: Algorithm) -> Self {
@@ -67,7 +67,7 @@ impl TokenIssuer {
         }
     }
 
-    /// Names issuer (`iss`) and audience (`aud`) in the tokens, where they are given.
+    /// Sets issuer (`iss`) and audience (`aud`) of the tokens, if given.
     #[must_use]
     pub fn naming(self, issuer: Option<String>, audience: Option<String>) -> Self {
         Self {
@@ -77,18 +77,17 @@ impl TokenIssuer {
         }
     }
 
-    /// Names in the tokens the key that they are signed by (`kid`), which a set of keys asks for, and the token itself
-    /// (`jti`), so that it can be revoked; where they are given.
+    /// Sets, if given, the key's id (`kid`), which a set of keys requires, and the token's id (`jti`), which allows
+    /// to revoke it.
     #[must_use]
     pub fn identifying(self, kid: Option<String>, jti: Option<String>) -> Self {
         Self { kid, jti, ..self }
     }
 
-    /// A token for `user`, valid for `ttl_s` seconds from `now`. `scope` is a list of names of scopes, separated by
-    /// blanks.
+    /// Token for `user`, valid for `ttl_s` seconds from `now`. `scope` is a list of scope names, separated by spaces.
     ///
     /// # Errors
-    /// When it cannot be signed.
+    /// If it cannot be signed.
     pub fn issue(
         &self,
         user: &UserId,

@@ -1,4 +1,4 @@
-//! What hardly changes about a campaign, remembered so that answers need not ask the ledger.
+//! Cache of the fields of a campaign that hardly change, which spares reads of the ledger.
 
 use std::{
     collections::HashMap,
@@ -22,35 +22,35 @@ use tokio::sync::{OnceCell, oneshot};
 
 use crate::audience::Audience;
 
-/// Campaigns remembered at a time; past it, those are forgotten that nobody has asked for lately.
+/// Maximum number of campaigns in the cache. Above it, campaigns that no request has used lately are dropped.
 const REMEMBERED_MAX: usize = 65_536;
-/// A campaign takes as much memory as so many users whom campaigns name: fewer are remembered where these are many.
+/// Weight of a campaign, in named users: campaigns with many named users leave room for fewer others.
 const WEIGHT: usize = 16;
-/// For how long the window of a sale that can still be changed counts, in milliseconds.
+/// Milliseconds for which a cached window of a sale is valid while the sale can still change.
 const WINDOW_LASTS_MS: i64 = 1_000;
 
-/// What answers need to know of a campaign. Only the window of a sale changes, until it has ended.
+/// Fields of a campaign that answers need. Only the window of a sale changes, until the sale has ended.
 #[derive(Debug)]
 pub(crate) struct CampaignMeta {
     pub(crate) kind: CampaignKind,
     pub(crate) currency: Currency,
     pub(crate) ack: AckLevel,
-    /// As it was when this was read: see [`CampaignMeta::has_window`].
+    /// Window as of the last read; see [`CampaignMeta::has_window`].
     pub(crate) window: Window,
-    /// When that was, where it may have been changed since.
+    /// Time of that read, if the window can have changed since.
     window_read_at: Option<Timestamp>,
     pub(crate) requirements: Requirements,
     pub(crate) owner: UserId,
-    /// Who may take part, where that is not everybody; and who may see the draws.
-    /// It never changes: the next read of the campaign keeps it.
+    /// Audience, unless all users may take part and see the draws. It never changes, so the next read of the campaign
+    /// keeps it.
     pub(crate) audience: Option<Arc<Audience>>,
-    /// Whether claims wait in line.
+    /// Whether claims wait in a queue.
     pub(crate) waiting_room: bool,
-    /// Which amounts pay an order of a sale beside the price. It never changes.
+    /// Amounts other than the price that pay an order of a sale. It never changes.
     pub(crate) payment_policy: PaymentPolicy,
-    /// The largest share of a packet that is over, once somebody has asked for it.
+    /// The largest share of a packet that is over; set by the first read.
     luckiest: OnceCell<Option<GrantRecord>>,
-    /// Whether the next request reads the campaign again.
+    /// Whether the next request must read the campaign again.
     is_outdated: AtomicBool,
 }
 
@@ -80,8 +80,8 @@ impl CampaignMeta {
         }
     }
 
-    /// The largest share of a packet that is over: nobody gets another one. It is read once, because it takes a sort
-    /// of all shares.
+    /// The largest share of a packet that is over, so it is final. It is read once, because the ledger sorts all
+    /// shares for it.
     pub(crate) async fn luckiest(
         &self,
         read: impl Future<Output = Result<Option<GrantRecord>, LedgerError>>,
@@ -90,7 +90,7 @@ impl CampaignMeta {
         read.cloned()
     }
 
-    /// Whether the window still counts: nobody can have changed it since it was read, or that was a moment ago.
+    /// Whether the window is still valid: it cannot have changed since it was read, or that was a moment ago.
     pub(crate) fn has_window(&self, now: Timestamp) -> bool {
         self.window_read_at.is_none_or(|read_at| {
             let until = read_at.plus_millis(WINDOW_LASTS_MS);
@@ -99,13 +99,13 @@ impl CampaignMeta {
     }
 }
 
-/// What a read of the ledger found.
+/// Result of a read of the ledger.
 type Loaded = Result<Option<Arc<CampaignMeta>>, LedgerError>;
 
 #[derive(Debug)]
 pub(crate) struct CampaignCache {
     known: RwLock<TwoGenerations<CampaignId, Arc<CampaignMeta>>>,
-    /// Campaigns that are being read, and who waits for them.
+    /// Campaigns whose read is running, with the requests that wait for it.
     loading: Mutex<HashMap<CampaignId, Vec<oneshot::Sender<Loaded>>>>,
 }
 
@@ -119,13 +119,13 @@ impl Default for CampaignCache {
 }
 
 impl CampaignCache {
-    /// A campaign, unless it must be read again.
+    /// A cached campaign, unless it must be read again.
     pub(crate) fn get(&self, id: CampaignId) -> Option<Arc<CampaignMeta>> {
         let read = self.last_read(id);
         read.filter(|meta| !meta.is_outdated.load(Ordering::Relaxed))
     }
 
-    /// A campaign as the last read found it, also if it must be read again.
+    /// A cached campaign, even if it must be read again.
     pub(crate) fn last_read(&self, id: CampaignId) -> Option<Arc<CampaignMeta>> {
         let known = self.known.read();
         let (meta, is_old) = known.find(&id)?;
@@ -137,7 +137,7 @@ impl CampaignCache {
         Some(meta)
     }
 
-    /// Has the next request for a campaign read it again.
+    /// Makes the next request for a campaign read it again.
     pub(crate) fn outdate(&self, id: CampaignId) {
         if let Some(meta) = self.last_read(id) {
             meta.is_outdated.store(true, Ordering::Relaxed);
@@ -149,8 +149,8 @@ impl CampaignCache {
         self.known.write().insert_of(id, meta, WEIGHT + named);
     }
 
-    /// Reads a campaign and remembers it. Whoever asks for it meanwhile waits for the same read: after a start, peak
-    /// load asks the ledger once. None if the read panicked.
+    /// Reads a campaign and caches it. Requests during the read wait for its result, so peak load after a start costs
+    /// the ledger one read. `None` if the read panicked.
     pub(crate) async fn load(
         self: &Arc<Self>,
         id: CampaignId,
@@ -164,7 +164,7 @@ impl CampaignCache {
             waiters.len() == 1
         };
         if is_first {
-            // Not dropped with the request that came first.
+            // A task of its own, because the request that came first may be cancelled.
             let cache = Arc::clone(self);
             tokio::spawn(async move {
                 let mut reading = Reading {
@@ -185,7 +185,7 @@ impl CampaignCache {
     }
 }
 
-/// Ends a read, also one that panics: the next one who asks reads anew.
+/// Guard that ends a read, even one that panics. The next request then starts another read.
 struct Reading<'a> {
     cache: &'a CampaignCache,
     id: CampaignId,
@@ -193,7 +193,7 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    /// Who has waited for it.
+    /// Requests that wait for the read.
     fn end(&mut self) -> Vec<oneshot::Sender<Loaded>> {
         self.has_ended = true;
         let mut loading = self.cache.loading.lock();
@@ -273,7 +273,7 @@ mod tests {
         }
     }
 
-    /// Whoever asks for a campaign all the time asks the ledger once, however many others are asked for.
+    /// A campaign in constant use is read once, however many others are read.
     #[test]
     fn a_campaign_that_is_asked_for_is_never_forgotten() {
         let (cache, meta) = (CampaignCache::default(), Arc::new(meta()));
@@ -310,7 +310,7 @@ mod tests {
         assert_eq!(found, Err(failed));
         let found = meta.luckiest(async { Ok(share.clone()) }).await;
         assert_eq!(found, Ok(share.clone()));
-        let unread = async { panic!("it is known") };
+        let unread = async { panic!("the largest share is cached") };
         assert_eq!(meta.luckiest(unread).await, Ok(share));
     }
 }

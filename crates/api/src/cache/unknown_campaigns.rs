@@ -1,16 +1,16 @@
-//! Campaigns that do not exist, remembered for a moment: whoever asks for them again and again asks neither the ledger
-//! nor the engine.
+//! Campaigns that do not exist, remembered for a moment. Repeated requests for them cost neither the ledger nor the
+//! engine a read.
 
 use parking_lot::Mutex;
 use qiang_core::{id::CampaignId, time::Timestamp, two_generations::TwoGenerations};
 
-/// Campaigns remembered at a time; past it, those are forgotten that nobody has asked for lately.
+/// Maximum number of remembered campaigns. Above it, campaigns without recent requests are dropped.
 const REMEMBERED_MAX: usize = 65_536;
 
-/// What neither the ledger nor the engine had, and when they were asked.
+/// Campaigns that neither the ledger nor the engine had, with the time of the read.
 ///
-/// Ids cannot be guessed, so nobody asks for a campaign before it is there but by accident, or because its creator
-/// chose the id. The node that creates it finds it at once, others after `limits.unknown_lasts_ms` at the latest.
+/// Ids cannot be guessed. So requests before the creation are accidents, or the creator chose the id. The node that
+/// creates the campaign finds it at once, others after at most `limits.unknown_lasts_ms`.
 #[derive(Debug)]
 pub(crate) struct UnknownCampaigns {
     lasts_ms: i64,
@@ -79,7 +79,7 @@ mod tests {
         for n in 0..200_000 {
             unknown.insert(id(n), now);
             let asked_for = unknown.contain(id(u128::MAX >> 70), now);
-            assert!(asked_for, "whoever is asked for all the time, after {n}");
+            assert!(asked_for, "a campaign in constant use, after {n}");
         }
         assert!(unknown.asked.lock().len() <= REMEMBERED_MAX);
         let off = UnknownCampaigns::new(0);

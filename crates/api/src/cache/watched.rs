@@ -1,8 +1,8 @@
-//! The campaigns that somebody watches, how they were when they were looked at last, and what of it each of those who
-//! watch is told, and when.
+//! Watched campaigns: the view of each at its last read, and the event stream of each watcher.
 //!
-//! However many watch, a node tells about [`EVENTS_PER_S`] of them a second: the more there are, the more time is
-//! between two events for one of them, up to [`PACE_MAX`]. What turns a campaign over does not wait for that.
+//! A node sends about [`EVENTS_PER_S`] events a second, however many clients watch. With more watchers, more time
+//! passes between two events for one of them, up to [`PACE_MAX`]. A turn, a change that watchers should see at once,
+//! does not wait for that pace.
 
 use std::{
     collections::HashMap,
@@ -19,50 +19,50 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-/// A stream that has nothing to tell says so this often.
+/// Time without an event after which a stream sends a keep-alive comment.
 pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(10);
-/// How often a watched campaign is looked at, and told of, where few watch.
+/// Shortest time between two reads of a watched campaign, and between two events for one watcher.
 const PACE_MIN: Duration = Duration::from_millis(500);
-/// The longest time between two events for one of many, but for a quarter of it.
+/// Longest time between two events for one watcher. A slot may add a quarter of it.
 const PACE_MAX: Duration = Duration::from_secs(4);
-/// How many of those who watch are told something a second.
+/// Events that a node sends per second to all watchers together.
 const EVENTS_PER_S: usize = 500;
-/// How many campaigns are looked at a second.
+/// Campaigns that a node reads per second.
 const LOOKS_PER_S: usize = 500;
-/// How much later than the one who came before it one of many is told, in parts of a pace and without whole ones: by
-/// the golden ratio they are spread evenly, however many there are.
+/// Offset of one watcher's slot from that of the watcher before, as a fraction of a pace. Multiples of the golden
+/// ratio are spread evenly for any number of watchers.
 const SHIFT: f64 = 0.618_034;
 const KEPT_ALIVE: Bytes = Bytes::from_static(b":\n\n");
 
-/// How long one of so many waits its turn, so that no more than `per_s` have it in a second.
+/// Time between two turns of one of `count`, so that all together have at most `per_s` turns a second.
 fn pace(count: usize, per_s: usize) -> Duration {
     let millis = count.saturating_mul(1_000) / per_s;
     Duration::from_millis(millis as u64).clamp(PACE_MIN, PACE_MAX)
 }
 
-/// A campaign as it was at the last look. What is sent is written once for all.
+/// A campaign at its last read. The event texts are written once for all watchers.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct View {
-    /// The event that has its numbers.
+    /// Event with the numbers.
     pub(crate) state: String,
-    /// Of the numbers, without the time.
+    /// Entity tag of the numbers, without the time.
     pub(crate) etag: String,
-    /// How often they have changed; 0 before the first look.
+    /// How often the numbers have changed; 0 before the first read.
     pub(crate) version: u64,
-    /// The newest draws, in the order of their numbers.
+    /// Newest draws, ordered by number.
     pub(crate) draws: Draws,
 }
 
-/// Draws of a red packet: JSON with commas between.
+/// Draws of a red packet: JSON objects separated by commas.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Draws {
     json: String,
-    /// The number of each, and where it begins.
+    /// Number of each draw, and its offset in `json`.
     starts: Vec<(u32, usize)>,
 }
 
 impl Draws {
-    /// Of numbers and JSON.
+    /// Draws from pairs of number and JSON, ordered by number.
     pub(crate) fn new<'a>(draws: impl IntoIterator<Item = &'a (u32, String)>) -> Self {
         let mut all = Self::default();
         for (number, json) in draws {
@@ -75,12 +75,12 @@ impl Draws {
         all
     }
 
-    /// The event that has those behind a number, and the number of the newest; none where there are none.
+    /// Event with the draws after number `told`, and the newest number; `None` if there are none.
     fn behind(&self, told: u32) -> Option<(String, u32)> {
         let (newest, _) = *self.starts.last()?;
         let first = self.starts.partition_point(|(number, _)| *number <= told);
         let (_, start) = *self.starts.get(first)?;
-        // There are others between these and what was told, or among these.
+        // Draws are missing between `told` and these, or among these.
         let gap = match (newest - told) as usize > self.starts.len() - first {
             true => r#","gap":true"#,
             false => "",
@@ -91,21 +91,21 @@ impl Draws {
     }
 }
 
-/// The campaigns that somebody watches.
+/// Campaigns that have a watcher on this node.
 #[derive(Debug, Default)]
 pub(crate) struct Watched(Mutex<HashMap<CampaignId, Watch>>);
 
-/// The views of one campaign.
+/// Receivers for the views of one campaign.
 #[derive(Debug, Clone)]
 pub(crate) struct Watch {
     views: watch::Receiver<Arc<View>>,
-    /// Changes behind a view that nobody should wait for.
+    /// Signals changes that must not wait for the pace.
     turns: watch::Receiver<()>,
-    /// How many watch its draws too.
+    /// Number of watchers that want draws too.
     pub(crate) draws_wanted: Arc<AtomicUsize>,
 }
 
-/// Where the views of one campaign go. Without it, those who watch are told no more.
+/// Sender of the views of one campaign. When it is dropped, the streams of its watchers end.
 #[derive(Debug)]
 pub(crate) struct Views {
     views: watch::Sender<Arc<View>>,
@@ -118,7 +118,7 @@ impl Views {
         Arc::clone(&self.views.borrow())
     }
 
-    /// Shows a view, at once where it is a turn.
+    /// Publishes a view; if `is_turn`, watchers get it at once.
     pub(crate) fn show(&self, view: View, is_turn: bool) {
         self.views.send_replace(Arc::new(view));
         if is_turn {
@@ -128,7 +128,7 @@ impl Views {
 }
 
 impl Watched {
-    /// The views of a campaign from here on. Where nobody watches it yet, `start` has somebody look at it.
+    /// Receiver for the views of a campaign. For the first watcher, `start` gets the sender and starts the reads.
     pub(crate) fn watch(&self, id: CampaignId, start: impl FnOnce(Views)) -> Watch {
         let mut watched = self.0.lock();
         if let Some(watch) = watched.get(&id) {
@@ -151,15 +151,15 @@ impl Watched {
         watch
     }
 
-    /// When to look at a campaign again.
+    /// Time until the next read of a campaign.
     pub(crate) fn next_look(&self) -> Duration {
         pace(self.0.lock().len(), LOOKS_PER_S)
     }
 
-    /// Forgets a campaign that nobody watches any more. Returns whether nobody does.
+    /// Removes a campaign that has no watcher. Returns whether it was removed.
     pub(crate) fn forget_unwatched(&self, id: CampaignId, views: &Views) -> bool {
         let mut watched = self.0.lock();
-        // One receiver is kept here.
+        // The map itself keeps one receiver.
         let is_unwatched = views.views.receiver_count() <= 1;
         if is_unwatched {
             watched.remove(&id);
@@ -167,24 +167,24 @@ impl Watched {
         is_unwatched
     }
 
-    /// Forgets a campaign, whoever watches it.
+    /// Removes a campaign, even if it has watchers.
     pub(crate) fn forget(&self, id: CampaignId) {
         self.0.lock().remove(&id);
     }
 }
 
-/// How many watch anything on this node.
+/// Number of watchers of all campaigns on this node.
 #[derive(Debug, Clone)]
 pub(crate) struct Watching {
-    /// One permit is taken for each.
+    /// Each watcher takes one permit.
     pub(crate) watchers: Arc<Semaphore>,
     max: usize,
-    /// What slots are counted from.
+    /// Start of slot counting.
     since: Instant,
 }
 
 impl Watching {
-    /// At most so many.
+    /// Limit of `max` watchers.
     pub(crate) fn new(max: usize) -> Self {
         Self {
             watchers: Arc::new(Semaphore::new(max)),
@@ -201,8 +201,8 @@ impl Watching {
         pace(self.count(), EVENTS_PER_S)
     }
 
-    /// The next slot of one of those who watch: a pace behind the one before, or up to a quarter of it later where
-    /// something was told between the two.
+    /// Next slot of a watcher: one pace after its last slot. If the last event was sent between two slots, the next
+    /// one is up to a quarter of a pace later.
     fn slot(&self, told_at: Instant, shift: f64, pace: Duration) -> Instant {
         let passed = (told_at - self.since).div_duration_f64(pace);
         let next = passed + 1.0 - (passed - shift).rem_euclid(1.0);
@@ -211,29 +211,29 @@ impl Watching {
     }
 }
 
-/// What one who watches is told, one event after the other: who reads slowly skips what lies between.
+/// Event stream of one watcher. A slow reader skips the views between two reads.
 #[derive(Debug)]
 pub(crate) struct Telling {
     watch: Watch,
     watching: Watching,
     with_draws: bool,
-    /// Whether it ends behind the first view.
+    /// Whether the stream ends after the first view.
     once: bool,
     until: Instant,
-    /// What was told: the version of the numbers, and the number of the newest draw.
+    /// Last sent state: the version of the numbers, and the number of the newest draw.
     version: u64,
     draw: u32,
-    /// When something was told last, and when a turn was.
+    /// Time of the last event, and of the last turn.
     told_at: Option<Instant>,
     turn_at: Option<Instant>,
-    /// When something was sent last.
+    /// Time of the last bytes.
     sent_at: Instant,
-    /// Which of the slots of a pace it has, between 0 and 1.
+    /// Slot of this watcher within a pace, from 0 to 1.
     shift: f64,
 }
 
 impl Telling {
-    /// To somebody who has the draws up to a number.
+    /// Stream for a watcher that has the draws up to number `draw`.
     pub(crate) fn new(watch: Watch, watching: Watching, draw: u32, until: Instant) -> Self {
         let shift = (watching.count() as f64 * SHIFT).fract();
         Self {
@@ -259,7 +259,7 @@ impl Telling {
         Self { once, ..self }
     }
 
-    /// What is told next; none at the end.
+    /// Next bytes of the stream; `None` at the end.
     pub(crate) async fn next(&mut self) -> Option<Bytes> {
         if self.once && self.version > 0 {
             return None;
@@ -277,7 +277,7 @@ impl Telling {
                     }
                 }
             } else if self.version == 0 && self.watch.views.borrow().version == 0 {
-                // The first look is made at this moment.
+                // The first read is still running.
                 timeout_at(self.until, self.watch.views.changed())
                     .await
                     .ok()?
@@ -293,8 +293,8 @@ impl Telling {
         }
     }
 
-    /// Waits until something may be told again: where many watch that takes a while, unless there is a turn, and the
-    /// last one is that long ago.
+    /// Waits until the next event may be sent, with many watchers for up to a pace. A turn ends the wait, unless the
+    /// last turn was less than a pace ago.
     async fn wait_for_slot(&mut self, told_at: Instant) -> Option<()> {
         let pace = self.watching.pace();
         if pace == PACE_MIN {
@@ -323,7 +323,7 @@ impl Telling {
             && let Some((event, newest)) = view.draws.behind(self.draw)
         {
             self.draw = newest;
-            // Writing to a text does not fail.
+            // Writing to a `String` cannot fail.
             let _ = text.write_str(&event);
         }
         (!text.is_empty()).then(|| text.into())
@@ -348,7 +348,7 @@ mod tests {
         String::from_utf8(told.unwrap_or_default().to_vec()).unwrap()
     }
 
-    /// A campaign, and so many who watch it.
+    /// A campaign with `count` watchers.
     fn watched(count: usize) -> (Views, Vec<Telling>) {
         let (campaigns, mut views) = (Watched::default(), None);
         let id = "01934f1e-0000-7000-8000-000000000000".parse().unwrap();
@@ -419,7 +419,7 @@ mod tests {
         }
         let events = std::mem::take(&mut *told.lock());
         let seconds = begun.elapsed().as_secs() as usize;
-        // The first view is told at once.
+        // The first view is sent at once.
         let count = events.len() - 1_000;
         let expected = EVENTS_PER_S * seconds;
         assert!(
@@ -436,7 +436,7 @@ mod tests {
                 .unwrap();
             assert!(most <= Duration::from_secs(3), "{one}: {most:?}");
         }
-        // At the end no view is told to most of them together.
+        // At the end no view is sent to most watchers together.
         let of_view = |version: u64| {
             events
                 .iter()
@@ -454,7 +454,7 @@ mod tests {
             .iter()
             .filter(|(.., text)| *text == view(41).state)
             .count();
-        assert_eq!(first, 1_000, "of all that were told of the turn");
+        assert_eq!(first, 1_000, "all watchers that received the turn");
         assert!(turns.len() < 2_500, "{}", turns.len());
     }
 

@@ -1,4 +1,4 @@
-//! Invitations: signed texts that let whoever holds one take part in one campaign until an instant.
+//! Invitations: signed texts that let their holders take part in one campaign until a given time.
 //!
 //! `expiry.signature`: milliseconds since the Unix epoch, and HMAC-SHA256 over the campaign and the expiry in
 //! base64url, by the campaign's own secret.
@@ -21,15 +21,15 @@ use crate::{
     },
 };
 
-/// Longer texts are no invitations.
+/// Maximum length of an invitation.
 const TEXT_BYTES_MAX: usize = 128;
 
-/// An invitation to be signed.
+/// An invitation to sign.
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schema(as = NewInvitation)]
 pub(crate) struct InvitationRequest {
-    /// The first instant at which it is not valid any more; default: the end of the campaign.
+    /// Time from which it is not valid; default: the end of the campaign.
     #[schema(value_type = Option<String>, format = DateTime)]
     expires_at: Option<When>,
 }
@@ -38,16 +38,16 @@ pub(crate) struct InvitationRequest {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Invitation)]
 pub(crate) struct InvitationBody {
-    /// What a claim shows. Whoever holds it may take part.
+    /// Invitation for the claim. Each holder may take part.
     invitation: String,
-    /// The first instant at which it is not valid any more.
+    /// Time from which it is not valid.
     #[schema(value_type = String, format = DateTime)]
     expires_at: When,
 }
 
 /// Signs an invitation.
 ///
-/// An invitation lets in as many as hold it, to this campaign alone.
+/// An invitation is valid for any number of users, and for this campaign only.
 #[utoipa::path(post, path = "/v1/campaigns/{id}/invitations", tag = "campaigns",
     operation_id = "signInvitation", security(("bearer" = ["send"]), ("bearer" = ["campaigns:write:any"]),
         ("bearer" = ["campaigns:write"])),
@@ -80,7 +80,7 @@ pub(crate) async fn create(
         ),
     };
     if expires_at.0 <= app.ports.clock.now() {
-        let detail = "an invitation expires in the future";
+        let detail = "an invitation must expire in the future";
         return Err(Problem::invalid_at("#/expires_at", detail));
     }
     let body = InvitationBody {
@@ -97,7 +97,8 @@ fn sign(key: &hmac::Key, campaign: CampaignId, expires_at: Timestamp) -> String 
     format!("{expiry}.{signature}")
 }
 
-/// Whether a text is an invitation to this campaign that is valid now. The signature is compared in constant time.
+/// Whether a text is an invitation to this campaign that is valid at `now`. The signature is compared in constant
+/// time.
 pub(crate) fn verify(key: &hmac::Key, campaign: CampaignId, text: &str, now: Timestamp) -> bool {
     if text.len() > TEXT_BYTES_MAX {
         return false;

@@ -1,4 +1,4 @@
-//! Whether somebody may take part in a campaign, and may see the draws of a packet.
+//! Checks whether a user may take part in a campaign, and may see the draws of a packet.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -23,20 +23,21 @@ use crate::{
     },
 };
 
-/// Who may take part in a campaign.
+/// Audience of a campaign.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = CampaignAudience)]
 pub(crate) struct AudienceBody {
-    /// users, invitation or passphrase; absent where it is for everybody.
+    /// users, invitation or passphrase; absent if all users may take part.
     #[serde(skip_serializing_if = "Option::is_none")]
     audience: Option<&'static str>,
-    /// The users whom it names, in the order of their names.
+    /// Named users, ordered by name.
     #[serde(skip_serializing_if = "Option::is_none")]
     users: Option<Vec<String>>,
 }
 
-/// Who may take part in a campaign, with the names of users. Owners see their own campaigns'; others' are seen with the
-/// scope `read:any`.
+/// Audience of a campaign, with the names of users.
+///
+/// Owners see those of their own campaigns. Other campaigns need the scope `read:any`.
 #[utoipa::path(get, path = "/v1/campaigns/{id}/audience", tag = "campaigns",
     operation_id = "getAudience", security(("bearer" = []), ("bearer" = ["read:any"])),
     params(("id" = String, Path, description = "The campaign's id")),
@@ -65,8 +66,8 @@ pub(crate) async fn audience(
 }
 
 impl App {
-    /// Refuses a claim of somebody whom the campaign is not for; returns the campaign, unless neither the ledger nor
-    /// the engine has it. Where nobody can tell, nobody takes part. A replay is of a grant that the user has.
+    /// Refuses a claim of a user outside the audience. Returns the campaign, unless neither the ledger nor the engine
+    /// has it. If the audience is unknown, the claim is refused. A replay belongs to a grant that the user has.
     pub(crate) async fn admit(
         &self,
         claim: &Claim,
@@ -76,7 +77,7 @@ impl App {
     ) -> Result<Option<Arc<CampaignMeta>>, Problem> {
         let (id, user) = (claim.campaign, &claim.user);
         let Some(meta) = self.meta(id).await? else {
-            // What an engine has and the ledger does not may be for others.
+            // The audience of a campaign that only the engine has is unknown.
             return match self.engine_has(id).await? {
                 false => Ok(None),
                 true => Err(Problem::ledger_incomplete(id)),
@@ -95,7 +96,7 @@ impl App {
                 let is_valid =
                     |at| invitation.is_some_and(|it| invitation::verify(key, id, it, at));
                 let valid = is_valid(now) || {
-                    // Behind the end nobody is granted anything, and those who were may hear it again.
+                    // After the end the campaign grants nothing, and users with a grant may still replay it.
                     let window = self.with_window(id, Arc::clone(&meta)).await.window;
                     is_valid(now.min(window.ends_at().plus_millis(-1)))
                 };
@@ -110,7 +111,7 @@ impl App {
                     campaign: id,
                     is_replay,
                 };
-                // Boxed, as what few claims await.
+                // Boxed, because few claims await it.
                 let right = Box::pin(passphrase.is(said, Some(guesser))).await?;
                 (right, ProblemKind::PassphraseWrong)
             }
@@ -121,8 +122,8 @@ impl App {
         }
     }
 
-    /// Refuses the repetition of a request under its idempotency key that says another passphrase: the fingerprint does
-    /// not tell. It is no guess, because the key's owner has chosen the passphrase.
+    /// Refuses the repetition of a request under its idempotency key with another passphrase, which the fingerprint
+    /// does not cover. It counts as no guess, because the key's owner has chosen the passphrase.
     pub(crate) async fn check_repeated(
         &self,
         id: CampaignId,

@@ -1,4 +1,4 @@
-//! Places in the line of a campaign that has a waiting room: entering, asking, and the stream that tells.
+//! Queue entries of campaigns that have a waiting room: joining, reading, and the stream of changes.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -35,17 +35,17 @@ use crate::{
     protect::open_streams::StreamPermit,
 };
 
-/// After how many seconds who waits may ask again.
+/// Seconds after which a waiting client may ask again.
 const RETRY_AFTER_S: u32 = 1;
-/// How often a stream looks where its user stands.
+/// Interval at which a stream reads its user's queue entry.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// A stream tells at most so often that the user has come forward.
+/// Shortest time between two events about progress in the queue.
 const MOVES_EVERY: Duration = Duration::from_secs(1);
-/// Keeps nginx from gathering a stream.
+/// Stops nginx from buffering a stream.
 pub(crate) const UNBUFFERED: (HeaderName, &str) =
     (HeaderName::from_static("x-accel-buffering"), "no");
 
-/// What can be said of a place: it waits or was granted; what else became of it, in a stream; and that there is none.
+/// States of a queue entry: waiting or granted, the other results that a stream reports, and none.
 pub(crate) const STATES: [&str; 8] = [
     "waiting",
     "granted",
@@ -57,19 +57,19 @@ pub(crate) const STATES: [&str; 8] = [
     "none",
 ];
 
-/// Where a user stands in line, or what became of the place.
+/// Queue entry of a user, or its result.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Place)]
 pub(crate) struct PlaceBody {
-    /// waiting; or granted; in a stream also the name of what else became of it: sold_out, limit_reached, ended,
-    /// unknown_campaign, key_reused, or none where the caller is not in line any more and should ask again.
+    /// waiting or granted. In a stream also the other results: sold_out, limit_reached, ended, unknown_campaign and
+    /// key_reused; or none if the caller has left the queue and should claim again.
     state: &'static str,
-    /// The place's number: the order of entry.
+    /// Number of the entry, by order of entry.
     place: u64,
-    /// While it waits: how many are before it, at most.
+    /// Maximum number of entries ahead. Present while it waits.
     #[serde(skip_serializing_if = "Option::is_none")]
     ahead: Option<u64>,
-    /// What was granted.
+    /// The grant.
     #[serde(skip_serializing_if = "Option::is_none")]
     grant: Option<GrantBody>,
 }
@@ -108,8 +108,8 @@ impl PlaceBody {
     }
 }
 
-/// Lets a claim take its place at the end of the line. `None` if the user waits with another order and the claim was
-/// granted before: the engine replays it.
+/// Adds a claim at the end of the queue. `None` if the user waits with another order and this claim was granted
+/// before: the engine then replays it.
 pub(crate) async fn enter(app: &App, claim: &Claim) -> Result<Option<Response>, Problem> {
     let (limits, now) = (app.config.waiting.limits(), app.ports.clock.now());
     let entered = app.ports.waiting_room.enter(claim, now, limits).await;
@@ -140,11 +140,11 @@ pub(crate) async fn enter(app: &App, claim: &Claim) -> Result<Option<Response>, 
     Ok(Some((StatusCode::ACCEPTED, headers, body).into_response()))
 }
 
-/// Where the caller stands in the line of a campaign, or what became of the place.
+/// The caller's queue entry in a campaign, or its result.
 ///
-/// With `Accept: text/event-stream` it is a stream: an event `place` at once and when the caller has come forward, an
-/// event `result` at the end. A stream that ends without a result was long enough, or the service is going down:
-/// connect again. What became of a place can be asked for `waiting.kept_ms`.
+/// With `Accept: text/event-stream` it is a stream: an event `place` at once and after progress, an event `result` at
+/// the end. A stream without a result ended at its time limit, or because the service stops: connect again. The
+/// result of an entry can be read for `waiting.kept_ms`.
 #[utoipa::path(get, path = "/v1/campaigns/{id}/place", tag = "campaigns",
     operation_id = "getPlace", security(("bearer" = ["claim"])),
     params(("id" = String, Path, description = "The campaign's id")),
@@ -152,7 +152,7 @@ pub(crate) async fn enter(app: &App, claim: &Claim) -> Result<Option<Response>, 
         (status = 200, description = "It waits, or was granted", content(
             (PlaceBody = "application/json"), (String = "text/event-stream"))),
         (status = 401, body = ProblemBody), (status = 403, body = ProblemBody),
-        (status = 404, description = "`no-place`: the caller is not in line, and may claim again; `unknown-campaign`",
+        (status = 404, description = "`no-place`: the caller is not queued, and may claim again; `unknown-campaign`",
             body = ProblemBody),
         (status = 409, description = "sold_out or limit_reached", body = ProblemBody),
         (status = 410, description = "ended", body = ProblemBody),
@@ -197,17 +197,17 @@ pub(crate) async fn place(
 }
 
 fn no_place() -> Problem {
-    let detail = "claim again to take a place at the end of the line";
+    let detail = "claim again to join at the end of the queue";
     Problem::new(ProblemKind::NoPlace, detail)
 }
 
-/// What a client of a stream has had last, by `Last-Event-ID`; none where it has had nothing.
+/// Last event that a client of a stream has received, by `Last-Event-ID`; `None` if it has none.
 pub(crate) fn last_event_id(headers: &HeaderMap) -> Result<Option<u32>, Problem> {
     let Some(id) = headers.get("last-event-id") else {
         return Ok(None);
     };
     let number = id.to_str().ok().and_then(|id| id.parse().ok());
-    let bad = || Problem::new(ProblemKind::BadRequest, "Last-Event-ID is no number");
+    let bad = || Problem::new(ProblemKind::BadRequest, "Last-Event-ID is not a number");
     number.map(Some).ok_or_else(bad)
 }
 
@@ -219,15 +219,15 @@ pub(crate) fn accepts_stream(headers: &HeaderMap) -> bool {
         .any(|range| range.split(';').next().unwrap_or("").trim() == "text/event-stream")
 }
 
-/// A user's stream. It asks and tells one after the other: a client that reads slowly makes it wait, and nothing is
-/// gathered.
+/// Stream of one user's queue entry. It reads and sends in turn: a slow client delays the next read, and no events
+/// accumulate.
 struct PlaceStream {
     app: Arc<App>,
     campaign: CampaignId,
     user: UserId,
-    /// What is to be told next, if that is known already.
+    /// Next entry to send, if it was read already.
     next: Option<Standing>,
-    /// What was told last, and when.
+    /// Last entry that was sent, and its time.
     told: Option<(Standing, Instant)>,
     until: Instant,
     over: bool,
@@ -241,7 +241,7 @@ fn stream_of(
     standing: Standing,
     permit: StreamPermit,
 ) -> Response {
-    // A connection on which nothing is asked is closed after `server.idle_timeout_ms`.
+    // The server closes a connection without requests after `server.idle_timeout_ms`.
     let idle_ms = app.config.server.idle_timeout_ms;
     let lasts_ms = app.config.waiting.stream_ms.min(idle_ms / 2);
     let places = PlaceStream {
@@ -263,7 +263,7 @@ fn stream_of(
 }
 
 impl PlaceStream {
-    /// The next event; none at the end.
+    /// The next event; `None` at the end.
     async fn event(&mut self) -> Option<Event> {
         loop {
             if self.over || Instant::now() >= self.until || self.app.readiness.is_draining() {
@@ -304,7 +304,7 @@ impl PlaceStream {
                     ("result", nowhere)
                 }
             };
-            // A struct of texts and numbers always serialises.
+            // A struct of strings and numbers always serialises.
             return Event::default().event(name).json_data(body).ok();
         }
     }

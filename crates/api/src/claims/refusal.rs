@@ -1,4 +1,4 @@
-//! The answer to a claim that was refused, and to whoever asks for a ticket in vain.
+//! Answers to refused claims and ticket requests.
 
 use axum::response::Response;
 use qiang_core::{campaign::CampaignKind, id::CampaignId, outcome::Outcome};
@@ -8,7 +8,7 @@ use crate::{
     http::problem::{self, Problem},
 };
 
-/// A refusal. What the engine does not know may exist all the same.
+/// Answer to a refusal. A campaign that the engine does not know may still exist.
 pub(crate) async fn refuse(
     app: &App,
     id: CampaignId,
@@ -22,7 +22,7 @@ pub(crate) async fn refuse(
     Ok(refused(app, outcome))
 }
 
-/// The answer to an outcome that is no grant.
+/// Answer to an outcome that is not a grant.
 pub(crate) fn refused(app: &App, outcome: &Outcome) -> Response {
     let ms_to_start = match outcome {
         Outcome::NotStarted { starts_at } => starts_at.millis_since(app.ports.engine_clock.now()),

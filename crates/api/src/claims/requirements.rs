@@ -1,4 +1,4 @@
-//! What a claim needs before it is given to an engine: judged here, from what is remembered of the campaign.
+//! Requirements of a claim, checked before the engine is called, with the cached campaign.
 
 use qiang_core::{
     book::Claim,
@@ -12,35 +12,35 @@ use crate::{
     http::{problem::Problem, wire::Text},
 };
 
-/// What requests and answers name.
+/// Requirements in requests and answers.
 pub(crate) type RequirementList = Vec<Text<Requirement>>;
 
-/// Each of them by its name.
+/// Names of the requirements.
 pub(crate) fn list(requirements: Requirements) -> RequirementList {
     requirements.iter().map(Text).collect()
 }
 
 impl App {
-    /// What a new campaign asks for, if this installation can hold claims to it.
+    /// Requirements of a new campaign, if this installation can check them.
     pub(crate) fn requirements(&self, asked: &RequirementList) -> Result<Requirements, Problem> {
         let asked: Requirements = asked.iter().map(|one| one.0).collect();
         let has_key = self.verifier.load().sealer.is_some();
         if asked.contains(Requirement::Ticket) && !has_key {
             return Err(Problem::invalid_at(
                 "#/requirements",
-                "no tickets are made here: auth.ticket_secret is not set",
+                "tickets are not available: auth.ticket_secret is not set",
             ));
         }
         if asked.contains(Requirement::OrderCheck) && self.order_check.is_none() {
             return Err(Problem::invalid_at(
                 "#/requirements",
-                "no orders are checked here: order_check.url is not set",
+                "order checks are not available: order_check.url is not set",
             ));
         }
         Ok(asked)
     }
 
-    /// Whether a claim has what its campaign asks for. A claim of the other kind is left to the engine, which says so.
+    /// Checks that a claim meets its campaign's requirements. The engine answers a claim of the other kind.
     pub(crate) async fn check_requirements(
         &self,
         meta: &CampaignMeta,
@@ -54,14 +54,14 @@ impl App {
             ticket.check(self, claim)?;
         }
         if meta.requirements.contains(Requirement::OrderCheck) {
-            // Another node has created the campaign, or the configuration was changed since.
+            // Another node has created the campaign, or the configuration has changed since.
             let unset = || {
                 Problem::unavailable(
-                    "the campaign needs order checks, and order_check.url is not set",
+                    "the campaign needs order checks, but order_check.url is not set",
                 )
             };
             let check = self.order_check.as_ref().ok_or_else(unset)?;
-            // Boxed, as what few claims await.
+            // Boxed, because few claims await it.
             Box::pin(check.check(claim, self.ports.clock.now())).await?;
         }
         Ok(())

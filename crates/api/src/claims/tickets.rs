@@ -1,5 +1,5 @@
-//! Grab tickets: what a claim of a campaign needs that asks for them. They are made after the start only, for one
-//! user and one campaign, and expire; so there is nothing to claim with before the start, and nothing to hand on.
+//! Grab tickets, required by claims of some campaigns. They are made only after the start, for one user and one
+//! campaign, and expire. So no user can claim before the start, or pass a ticket on.
 
 use std::sync::Arc;
 
@@ -35,10 +35,10 @@ use crate::{
     },
 };
 
-/// The header of a claim that carries the ticket.
+/// Header of a claim with the ticket.
 pub(crate) const GRAB_TICKET: &str = "grab-ticket";
 
-/// The ticket that a request carries.
+/// Ticket of a request.
 pub(crate) struct GrabTicket(Option<String>);
 
 impl FromRequestParts<Arc<App>> for GrabTicket {
@@ -49,13 +49,13 @@ impl FromRequestParts<Arc<App>> for GrabTicket {
 }
 
 impl GrabTicket {
-    /// What is no text is no ticket.
+    /// A value that is not text is an invalid ticket.
     fn of(headers: &HeaderMap) -> Self {
         let value = headers.get(GRAB_TICKET);
         Self(value.map(|value| value.to_str().unwrap_or("?").to_owned()))
     }
 
-    /// Whether a claim may go to the engine with it.
+    /// Checks that a claim may go to the engine with the ticket.
     pub(crate) fn check(&self, app: &App, claim: &Claim) -> Result<(), Problem> {
         let bearer = Bearer {
             campaign: claim.campaign,
@@ -75,15 +75,15 @@ impl GrabTicket {
     }
 }
 
-/// A challenge that was solved.
+/// Solution of a challenge.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schema(as = ChallengeSolution)]
 pub(crate) struct SolutionBody {
-    /// The challenge's nonce, as it was given.
+    /// Nonce of the challenge, unchanged.
     nonce: String,
-    /// For `proof-of-work`: a text such that SHA-256 over nonce, `:` and this text begins with `difficulty` bits of 0.
-    /// At most 128 bytes.
+    /// For `proof-of-work`: a text of at most 128 bytes. SHA-256 over nonce, `:` and this text must start with
+    /// `difficulty` zero bits.
     solution: String,
 }
 
@@ -91,14 +91,14 @@ pub(crate) struct SolutionBody {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = GrabTicket)]
 pub(crate) struct TicketBody {
-    /// For the header `Grab-Ticket` of claims.
+    /// Value of the header `Grab-Ticket` in claims.
     ticket: String,
-    /// Until when it is good.
+    /// Time until which it is valid.
     #[schema(value_type = String, format = DateTime)]
     expires_at: When,
 }
 
-/// What is to be done before there is a ticket.
+/// Challenge to solve before a ticket.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = ChallengeAnswer)]
 pub(crate) struct PosedBody {
@@ -109,35 +109,34 @@ pub(crate) struct PosedBody {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Challenge)]
 pub(crate) struct ChallengeBody {
-    /// `proof-of-work`, unless the installation has one of its own.
+    /// `proof-of-work`, unless the installation has its own challenge.
     kind: &'static str,
-    /// To be sent back with the solution.
+    /// Nonce to send back with the solution.
     nonce: String,
-    /// Until when a solution is taken.
+    /// Time until which a solution is accepted.
     #[schema(value_type = String, format = DateTime)]
     expires_at: When,
-    /// What else there is to know: for `proof-of-work` `difficulty`, the bits.
+    /// Parameters of the challenge: for `proof-of-work` `difficulty`, the number of bits.
     #[serde(flatten)]
     #[schema(value_type = Object)]
     parameters: Map<String, Value>,
 }
 
-/// A ticket for orders of a sale that asks for one.
+/// Makes a ticket for orders of a sale that requires one.
 ///
-/// Without a body it is answered by a challenge, if the installation has one, and with its solution by the ticket: the
-/// same one, however often the solution is sent.
-/// Before the start there is none.
+/// If the installation has a challenge, a request without a body gets it, and one with its solution gets the ticket.
+/// The same solution always gets the same ticket. Before the start there are no tickets.
 #[utoipa::path(post, path = "/v1/sales/{id}/tickets", tag = "sales", request_body = Option<SolutionBody>,
     operation_id = "getSaleTicket", security(("bearer" = ["claim"])),
     params(("id" = String, Path, description = "The sale's id")),
     responses(
         (status = 201, description = "The ticket", body = TicketBody),
-        (status = 200, description = "To be solved first", body = PosedBody),
+        (status = 200, description = "A challenge to solve first", body = PosedBody),
         (status = 401, body = ProblemBody),
-        (status = 403, description = "`challenge-failed`: ask for another one", body = ProblemBody),
+        (status = 403, description = "`challenge-failed`: request another one", body = ProblemBody),
         (status = 404, description = "unknown_campaign", body = ProblemBody),
-        (status = 409, description = "not_started: Retry-After says when to come again; sold_out; \
-            limit_reached; or `ticket-not-needed`", body = ProblemBody),
+        (status = 409, description = "not_started: Retry-After has the seconds to wait; sold_out; limit_reached; or \
+         `ticket-not-needed`", body = ProblemBody),
         (status = 410, description = "ended", body = ProblemBody),
         (status = 429, body = ProblemBody),
         (status = 503, description = "paused, `ledger-incomplete`, or no answer of the ledger", body = ProblemBody)))]
@@ -148,21 +147,22 @@ pub(crate) async fn for_sale(
     ticket(call, CampaignKind::Sale, solved).await
 }
 
-/// A ticket for claims of a red packet that asks for one.
+/// Makes a ticket for claims of a red packet that requires one.
 ///
-/// As for sales: without a body a challenge, if the installation has one; with its solution the ticket.
+/// As for sales: without a body, the answer is a challenge, if the installation has one. With its solution, it is the
+/// ticket.
 #[utoipa::path(post, path = "/v1/red-packets/{id}/tickets", tag = "red packets",
     operation_id = "getRedPacketTicket", security(("bearer" = ["claim"])),
     request_body = Option<SolutionBody>,
     params(("id" = String, Path, description = "The red packet's id")),
     responses(
         (status = 201, description = "The ticket", body = TicketBody),
-        (status = 200, description = "To be solved first", body = PosedBody),
+        (status = 200, description = "A challenge to solve first", body = PosedBody),
         (status = 401, body = ProblemBody),
-        (status = 403, description = "`challenge-failed`: ask for another one", body = ProblemBody),
+        (status = 403, description = "`challenge-failed`: request another one", body = ProblemBody),
         (status = 404, description = "unknown_campaign", body = ProblemBody),
-        (status = 409, description = "not_started: Retry-After says when to come again; sold_out; or \
-            `ticket-not-needed`", body = ProblemBody),
+        (status = 409, description = "not_started: Retry-After has the seconds to wait; sold_out; or \
+         `ticket-not-needed`", body = ProblemBody),
         (status = 410, description = "ended", body = ProblemBody),
         (status = 429, body = ProblemBody),
         (status = 503, description = "paused, `ledger-incomplete`, or no answer of the ledger", body = ProblemBody)))]
@@ -204,7 +204,7 @@ async fn ticket(
             return Ok((StatusCode::OK, Json(posed)).into_response());
         }
         let posed_until = check_solution(&app, challenge, &solved, bearer).await?;
-        // One solution is one ticket, the same text whenever it is sent and on whatever node.
+        // Each solution has one ticket, the same text for each request and on each node.
         expires_at = posed_until.plus_millis(lasts_ms);
     }
     let body = TicketBody {
@@ -214,8 +214,8 @@ async fn ticket(
     Ok((StatusCode::CREATED, Json(body)).into_response())
 }
 
-/// Why a user gets no ticket: what a claim would be answered, as far as this node knows it. A user who has a grant gets
-/// one, to ask for it again.
+/// Reason why a user gets no ticket: the answer to a claim, as far as this node knows it. A user with a grant gets a
+/// ticket, to replay the claim.
 async fn refusal(
     app: &App,
     id: CampaignId,
@@ -244,7 +244,7 @@ async fn refusal(
     Ok(is_ahead.then_some(Outcome::NotStarted { starts_at }))
 }
 
-/// Returns until when the challenge that is solved could be.
+/// Checks a solution; returns the expiry of its challenge.
 async fn check_solution(
     app: &App,
     challenge: &dyn Challenge,
@@ -255,8 +255,8 @@ async fn check_solution(
     let nonce = checked(app, Purpose::Challenge, &solved.nonce, bearer)?;
     let posed_until = nonce.map_err(|fault| {
         failed(match fault {
-            SealFault::Expired => "the challenge has expired: ask for another one",
-            _ => "this is no challenge that the user was given for this campaign",
+            SealFault::Expired => "the challenge has expired: request another one",
+            _ => "this is not a challenge for this user and campaign",
         })
     })?;
     match challenge.is_solved(&solved.nonce, &solved.solution).await {
@@ -289,7 +289,7 @@ fn checked(
     Ok(sealer.check(purpose, text, bearer, app.ports.clock.now()))
 }
 
-/// Another node has created the campaign, or the configuration was changed since.
+/// Another node has created the campaign, or the configuration has changed since.
 fn no_key() -> Problem {
-    Problem::unavailable("the campaign needs tickets, and auth.ticket_secret is not set")
+    Problem::unavailable("the campaign needs tickets, but auth.ticket_secret is not set")
 }

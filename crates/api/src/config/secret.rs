@@ -1,4 +1,4 @@
-//! Secrets of the configuration, given by themselves or in files.
+//! Secrets of the configuration, given as values or in files.
 
 use std::{fmt, path::Path};
 
@@ -7,25 +7,25 @@ use serde::Deserialize;
 
 use super::UsageError;
 
-/// Shorter secrets can be guessed.
+/// Minimum length, because shorter secrets can be guessed.
 const SECRET_BYTES_MIN: usize = 32;
 
-/// A text that is never shown.
+/// String that Debug never shows.
 #[derive(Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Keeps a text secret.
+    /// Wraps a secret.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The text.
+    /// The secret itself.
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// Whether there is none.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -54,8 +54,8 @@ pub(crate) fn check_secret(what: &str, secret: &[u8]) -> Result<(), UsageError> 
     Ok(())
 }
 
-/// A secret that is given by itself or in a file; none where neither is. `key` names the first, and ends in `_file` for
-/// the second.
+/// Secret from its value or its file; `None` if neither is given. `key` is the key of the value; the file's key ends
+/// in `_file`.
 pub(crate) fn secret_of(secret: &Secret, file: &Path, key: &str) -> anyhow::Result<Option<Secret>> {
     match (secret.is_empty(), file.as_os_str().is_empty()) {
         (true, true) => Ok(None),
@@ -72,7 +72,8 @@ pub(crate) fn secret_of(secret: &Secret, file: &Path, key: &str) -> anyhow::Resu
     }
 }
 
-/// Refuses a text that editors have put a byte order mark before: nobody sees it, and others have the secret without.
+/// Refuses a text that starts with a byte order mark. Editors add it invisibly, and other programs have the secret
+/// without it.
 fn check_mark(what: &str, text: &[u8]) -> Result<(), UsageError> {
     match text.starts_with("\u{feff}".as_bytes()) {
         true => Err(UsageError::new(format!(

@@ -8,9 +8,9 @@ use serde::Deserialize;
 
 use super::UsageError;
 
-/// Spans that are kept at a time: a hundred thousand have some 20 MB.
+/// Range of spans in the queue: 100,000 use about 20 MB.
 const QUEUE: RangeInclusive<u32> = 1..=100_000;
-/// A collector that takes longer is down.
+/// Range of the time limit: a slower collector counts as down.
 const TIMEOUT_MS: RangeInclusive<u64> = 1..=60_000;
 
 /// `[traces]`
@@ -27,7 +27,7 @@ pub struct TracesConfig {
 }
 
 impl TracesConfig {
-    /// Checks what its types do not.
+    /// Checks the values beyond their types.
     ///
     /// # Errors
     /// [`UsageError`] that names the key.
@@ -35,7 +35,7 @@ impl TracesConfig {
         let wrong = |key: &str, what: &str| UsageError::new(format!("traces.{key} {what}"));
         let is_set = self.collector()?.is_some();
         if is_set && !cfg!(feature = "traces") {
-            let what = "is set, and this program sends no spans: build it with `--features traces`";
+            let what = "is set, but this program was built without spans: build it with `--features traces`";
             return Err(wrong("endpoint", what));
         }
         if !(0.0..=1.0).contains(&self.sample_ratio) {
@@ -55,7 +55,7 @@ impl TracesConfig {
         Ok(())
     }
 
-    /// Where spans go; none where none are made. A URL without a path means the path of the protocol.
+    /// URL of the collector; `None` if no spans are sent. A URL without a path gets the path of the protocol.
     pub(crate) fn collector(&self) -> Result<Option<Uri>, UsageError> {
         if self.endpoint.is_empty() {
             return Ok(None);
@@ -64,13 +64,13 @@ impl TracesConfig {
         let url = web_url::parse(&self.endpoint);
         let mut url = url.map_err(|error| wrong(&format!("cannot be used: {error}")))?;
         if web_url::has_credentials(&url) {
-            return Err(wrong("is http://… or https://…, without a password"));
+            return Err(wrong("must be http://… or https://…, without a password"));
         }
         if url.path() == "/" {
             url.set_path("/v1/traces");
         }
         let uri = url.as_str().parse::<Uri>();
-        uri.map(Some).map_err(|_| wrong("is no URL"))
+        uri.map(Some).map_err(|_| wrong("is not a URL"))
     }
 }
 

@@ -1,5 +1,5 @@
-//! Examples of requests and answers, made from the schemas. A property has the example of its annotation, or the one in
-//! the table here, or one that follows from its type.
+//! Examples of requests and answers, built from the schemas. A property has the example of its annotation, of the
+//! tables here, or of its type.
 
 use serde_json::{Map, Value, json};
 
@@ -14,7 +14,7 @@ pub(super) const PAYMENT: &str = "pay-8f3a";
 pub(super) const ENTRY: &str = "0-17";
 pub(super) const REQUEST_ID: &str = "6f0d3c5a2b7e4f18a9c4d1e0b3f25768";
 
-/// Examples of one schema's properties. What may be null is left out of examples unless it is here.
+/// Examples of one schema's properties. Nullable properties are left out, unless they are listed here.
 fn of_one(schema: &str, property: &str) -> Option<Value> {
     Some(match (schema, property) {
         ("Grant", "order") => json!(ORDER),
@@ -38,7 +38,7 @@ fn of_one(schema: &str, property: &str) -> Option<Value> {
     })
 }
 
-/// Examples of texts and numbers by the property's name, whatever the schema.
+/// Examples of strings and numbers by property name, for any schema.
 fn of_any(property: &str) -> Option<Value> {
     let hash = "5f70bf18a086007016e948b04aed3b82103a36bea41755b6cddfaf10ace3c6ef";
     Some(match property {
@@ -71,7 +71,7 @@ fn of_any(property: &str) -> Option<Value> {
     })
 }
 
-/// An example of what fits a schema, which may be a reference.
+/// Example that fits a schema, which may be a reference.
 pub(super) fn of_schema(schema: &Value, schemas: &Map<String, Value>) -> Value {
     match schema["$ref"].as_str() {
         Some(reference) => {
@@ -127,7 +127,7 @@ fn of_properties(schema: &str, value: &Value, schemas: &Map<String, Value>) -> M
     examples
 }
 
-/// Whether it is one text or number.
+/// Whether it is a single string or number.
 fn is_word(schema: &Value, schemas: &Map<String, Value>) -> bool {
     let named = schema["$ref"]
         .as_str()

@@ -1,4 +1,4 @@
-//! Responses: which statuses an operation can answer, what they mean, their media types, headers and examples.
+//! Responses: the statuses of an operation, with meaning, media type, headers and examples.
 
 use axum::http::StatusCode;
 use qiang_core::outcome::Outcome;
@@ -9,9 +9,9 @@ use crate::http::{problem::ProblemKind, wire::OWN_CACHING};
 
 const PROBLEM: &str = "#/components/schemas/Problem";
 const GRANT: &str = "#/components/schemas/Grant";
-/// The beginning of a stream about a place in line.
+/// First event of a stream about a queue entry.
 const STREAM: &str = "event: place\ndata: {\"state\":\"waiting\",\"place\":42,\"ahead\":41}\n\n";
-/// What an event about a campaign has.
+/// Data of an event about a campaign.
 const EVENT_DATA: &str = "{\"phase\":\"live\",\"supply\":10,\"granted\":3,\"remaining\":7,\"returned\":0,\
     \"starts_at\":\"2026-11-21T12:00:00.000Z\",\"ends_at\":\"2026-11-22T12:00:00.000Z\",\
     \"now\":\"2026-11-21T12:00:01.000Z\"}";
@@ -47,7 +47,7 @@ pub(super) fn complete(path: &str, operation: &mut Value, schemas: &Map<String, 
     }
 }
 
-/// Statuses that a token, a scope, parameters, a body and a key can lead to, and those of every operation.
+/// Statuses that a token, a scope, parameters, a body and a key can cause, and those of all operations.
 fn common_statuses(path: &str, operation: &Value) -> Vec<StatusCode> {
     let mut statuses = Vec::new();
     let mut add = |when: bool, more: &[StatusCode]| {
@@ -55,7 +55,7 @@ fn common_statuses(path: &str, operation: &Value) -> Vec<StatusCode> {
             statuses.extend_from_slice(more);
         }
     };
-    // Parameters can be wrong, and a body can be there where none is declared.
+    // Parameters can be wrong, and a client can send a body that is not declared.
     add(
         true,
         &[StatusCode::BAD_REQUEST, StatusCode::REQUEST_TIMEOUT],
@@ -88,23 +88,23 @@ fn common_statuses(path: &str, operation: &Value) -> Vec<StatusCode> {
     statuses
 }
 
-/// Whether it asks for no token.
+/// Whether it needs no token.
 fn is_public(operation: &Value) -> bool {
     operation["security"] == json!([{}])
 }
 
-/// The scope that the token must have, where it must have one.
+/// Scope that the token must have; `None` if it needs none.
 fn scope(operation: &Value) -> Option<&str> {
     operation["security"][0]["bearer"][0].as_str()
 }
 
-/// The problems that a response may be: those that its description names, and the usual ones.
+/// Problems of a response: the ones that its description names, and the usual ones.
 fn kinds(path: &str, operation: &Value, status: StatusCode, response: &Value) -> Vec<ProblemKind> {
     let description = response["description"].as_str().unwrap_or_default();
     let description = description.replace('_', "-");
     let usual = usual(path, operation, status);
     let takes_key = has_parameter(operation, KEY);
-    // `ticket-…` names all that begin so.
+    // `ticket-…` names all types with this prefix.
     let family = |kind: &ProblemKind| {
         kind.slug()
             .split('-')
@@ -121,7 +121,7 @@ fn kinds(path: &str, operation: &Value, status: StatusCode, response: &Value) ->
         .filter(|kind| kind.status() == status);
     let mut kinds: Vec<_> = of_status.filter(named).copied().collect();
     match status {
-        // A claim that ends in nothing else names its outcomes.
+        // A claim's description names all outcomes with this status.
         StatusCode::CONFLICT if !kinds.is_empty() => {}
         StatusCode::FORBIDDEN if !kinds.is_empty() && scope(operation).is_none() => {}
         _ => kinds.extend(usual.iter().filter(|kind| kind.status() == status)),
@@ -131,7 +131,7 @@ fn kinds(path: &str, operation: &Value, status: StatusCode, response: &Value) ->
     kinds
 }
 
-/// The problems that operations of this kind have without saying so.
+/// Problems that operations of this kind have without naming them.
 fn usual(path: &str, operation: &Value, status: StatusCode) -> Vec<ProblemKind> {
     use ProblemKind as Kind;
     let in_campaign = path.contains("/{id}")
@@ -212,7 +212,7 @@ fn complete_content(operation: &Value, content: &mut Value, schemas: &Map<String
     }
 }
 
-/// A share has no order.
+/// Removes the fields of an order: a share has none.
 fn without_order(mut example: Value) -> Value {
     for property in ["order", "state", "hold_until"] {
         object(&mut example).remove(property);
@@ -245,7 +245,7 @@ fn description(
     }
 }
 
-/// Headers that are sent, by the names under which responses refer to them.
+/// Headers of answers, by the names that responses refer to.
 pub(super) fn headers() -> Value {
     let header = |description: &str, required: bool, schema: Value, example: Value| {
         let mut header = json!({"description": description, "required": required});
@@ -260,24 +260,24 @@ pub(super) fn headers() -> Value {
     let challenge = "Bearer realm=\"qiang\"";
     let scope = "Bearer realm=\"qiang\", error=\"insufficient_scope\", scope=\"deposit\"";
     json!({
-        "RequestId": header("The request's id: its own, or a fresh one", true, text(), json!(examples::REQUEST_ID)),
-        "RetryAfter": header("Come again after so many seconds", true, seconds(), json!(1)),
-        "RateLimit": header("What is left of a limit, and when there is more (draft-ietf-httpapi-ratelimit-headers)",
+        "RequestId": header("The request's own id, or a fresh one", true, text(), json!(examples::REQUEST_ID)),
+        "RetryAfter": header("Seconds to wait before a retry", true, seconds(), json!(1)),
+        "RateLimit": header("Units left, and seconds until more are available (draft-ietf-httpapi-ratelimit-headers)",
             true, text(), json!("\"claims-of-user\";r=0;t=1")),
         "RateLimitPolicy": header("The limit: `q` at once, and as many again in `w` seconds", true, text(),
             json!("\"claims-of-user\";q=20;w=4")),
         "StartsIn": header("For `not-started`: seconds until it starts", false, seconds(), json!(30)),
-        "AskAgain": header("While it waits: ask again after so many seconds", false, seconds(), json!(1)),
-        "PlaceLocation": header("Where to ask for the place in line", true, text(), json!(place)),
-        "Created": header("Where that is which was created", true, text(), json!(order)),
+        "AskAgain": header("While it waits: seconds to wait before reading it again", false, seconds(), json!(1)),
+        "PlaceLocation": header("Path of the queue entry", true, text(), json!(place)),
+        "Created": header("Path of the created object", true, text(), json!(order)),
         "Private": header("Caches may not keep it", true, text(), json!("no-store")),
         "Challenge": header("How to authenticate (RFC 6750)", true, text(), json!(challenge)),
         "ScopeChallenge": header("For `forbidden`: the scope that is needed", false, text(), json!(scope)),
-        "EntityTag": header("Stands for everything but the time", true, text(), json!("W/\"0d3f51a86f4b2c19\"")),
+        "EntityTag": header("Covers everything except the time", true, text(), json!("W/\"0d3f51a86f4b2c19\"")),
         "NextPage": header("The next page, if there is one (RFC 8288)", false, text(), json!(next)),
-        "Replayed": header("`true` where this answers a request that was made before", false,
+        "Replayed": header("`true` if this repeats the answer to an earlier request", false,
             json!({"const": "true"}), json!("true")),
-        "OwnCaching": header("Only the caller's own cache may keep it, and asks each time whether it is current", true,
+        "OwnCaching": header("Only the caller's own cache may keep it, and must revalidate it each time", true,
             text(), json!(OWN_CACHING)),
         "Caching": header("How long caches may keep it", true, text(), json!("public, max-age=1, s-maxage=1")),
     })
@@ -301,7 +301,7 @@ fn headers_of(path: &str, operation: &Value, status: StatusCode, kinds: &[Proble
             add("Location", "PlaceLocation");
             add("Retry-After", "RetryAfter");
         }
-        // What is signed is nowhere but in the answer.
+        // Signed texts exist only in the answer.
         StatusCode::CREATED if !path.ends_with("/tickets") && !path.ends_with("/invitations") => {
             add("Location", "Created");
         }

@@ -1,4 +1,4 @@
-//! Schemas: words as enums of their own, forms of texts, bounds of numbers.
+//! Schemas: words as enums, forms of strings, bounds of numbers.
 
 use qiang_core::{
     book::PaymentOutcome,
@@ -25,34 +25,34 @@ use crate::{
 
 /// Visible ASCII characters.
 pub(super) const VISIBLE: &str = "^[!-~]+$";
-/// An idempotency key: plain, or as a quoted string (RFC 9651) with its escapes; 1 to 128 characters of its own.
+/// Idempotency key: plain, or a quoted string (RFC 9651) with escapes; 1 to 128 characters of content.
 pub(super) const KEY: &str = r#"^([!#-~][!-~]{0,127}|"([!#-\[\]-~]|\\["\\]){1,128}")$"#;
 pub(super) const CAMPAIGN_ID: &str =
     "^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$";
 pub(super) const ORDER_ID: &str =
     "^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}-[1-9][0-9]{0,9}$";
-/// The same in requests, where capitals do not matter.
+/// The same in requests, where upper case is allowed.
 pub(super) const ASKED_CAMPAIGN_ID: &str =
     "^[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-7[0-9A-Fa-f]{3}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}$";
 pub(super) const ASKED_ORDER_ID: &str = "^[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-7[0-9A-Fa-f]{3}-[0-9A-Fa-f]{4}-\
                                          [0-9A-Fa-f]{12}-[1-9][0-9]{0,9}$";
-/// Where a page of a user's orders, or postings, begins.
+/// Start of a page of a user's orders, or postings.
 const ORDER_PLACE: &str = concat!(
     r"^(0|[1-9][0-9]{0,14})\.",
     "[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-7[0-9A-Fa-f]{3}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}-[1-9][0-9]{0,8}$"
 );
 const POSTING_PLACE: &str =
     r"^(0|[1-9][0-9]{0,14})\.(-1|0|[1-9][0-9]{0,4})\.(0|[1-9][0-9]{0,14})\.(in|out)$";
-/// An entry of a partition's log.
+/// Entry of a partition's log.
 pub(super) const ENTRY_PLACE: &str = concat!(
     "^(0|[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])",
     "-[1-9][0-9]{0,17}$"
 );
-/// What stands for a schema where a parameter is meant.
+/// Placeholder for a schema if a parameter is meant.
 pub(super) const QUERY: &str = "?";
 const HASH: &str = "^[0-9a-f]{64}$";
 
-/// Which texts are words of which enum, by schema (empty: any) and property; the first that fits.
+/// Enums of string properties: schema (empty: any), property, enum. The first match applies.
 const WORDS: [(&str, &str, &str); 24] = [
     ("Action", "action", "ActionKind"),
     ("Place", "state", "PlaceState"),
@@ -80,7 +80,7 @@ const WORDS: [(&str, &str, &str); 24] = [
     ("Audit", "status", "AuditStatus"),
 ];
 
-/// The enums: their names, what they are, and their words.
+/// Enums: name, description, words.
 fn enums() -> [(&'static str, &'static str, Vec<&'static str>); 19] {
     fn all<T: Copy>(of: &[T], name: fn(T) -> &'static str) -> Vec<&'static str> {
         of.iter().copied().map(name).collect()
@@ -95,93 +95,97 @@ fn enums() -> [(&'static str, &'static str, Vec<&'static str>); 19] {
     [
         (
             "Phase",
-            "Where a campaign is in its life.",
+            "Phase of a campaign.",
             all(Phase::ALL, Phase::name),
         ),
         (
             "AckLevel",
-            "What a grant survives before it is acknowledged.",
+            "Failures that a grant survives before it is acknowledged.",
             all(AckLevel::ALL, AckLevel::name),
         ),
         (
             "PaymentPolicy",
-            "Which payments pay an order of a sale, beside its price.",
+            "Payments other than the price that pay an order of a sale.",
             all(PaymentPolicyKind::ALL, PaymentPolicyKind::name),
         ),
         (
             "SplitRuleName",
-            "How a total becomes shares.",
+            "Rule that splits a total into shares.",
             all(RuleName::ALL, RuleName::name),
         ),
         (
             "OrderState",
-            "Where an order is in its life.",
+            "State of an order.",
             all(OrderState::ALL, OrderState::name),
         ),
         (
             "Requirement",
-            "What a claim needs beside a token.",
+            "Requirement of a claim in addition to a token.",
             all(Requirement::ALL, Requirement::name),
         ),
         (
             "AudienceKind",
-            "Who may take part.",
+            "Kind of an audience.",
             Audience::KINDS.to_vec(),
         ),
         (
             "ActionKind",
-            "What somebody did to money, to a campaign or to the service.",
+            "Kind of a change to money, to a campaign or to the service.",
             all(ActionKind::ALL, ActionKind::name),
         ),
         (
             "PostingKind",
-            "Why money moved.",
+            "Reason of a posting.",
             all(PostingKind::ALL, PostingKind::name),
         ),
         (
             "UserAccount",
-            "Which of a user's two accounts in a currency: what can be spent, or what is owed back.",
+            "One of a user's two accounts in a currency: the available balance, or refunds due.",
             all(UserAccount::ALL, UserAccount::name),
         ),
         (
             "PlaceState",
-            "What became of a place in line. All but `waiting` and `granted` are said in streams alone.",
+            "State of a queue entry. Only streams have states other than `waiting` and `granted`.",
             queue_entries::STATES.to_vec(),
         ),
         (
             "PaymentOutcome",
-            "What became of a payment.",
+            "Outcome of a payment.",
             all(PaymentOutcome::ALL, PaymentOutcome::name),
         ),
         (
             "RefusedOutcome",
-            "What a claim that was not granted ended in.",
+            "Outcome of a claim that was not granted.",
             refused,
         ),
         (
             "ReadinessStatus",
-            "How ready a service or a partition is.",
+            "Readiness of a service or a partition.",
             all(&ready, PartitionState::name),
         ),
         (
             "WebhookEventType",
-            "What an event is about.",
+            "Type of an event.",
             EventType::settled().map(EventType::name).collect(),
         ),
         (
             "WebhookStatus",
-            "How an endpoint stands.",
+            "Status of an endpoint.",
             Progress::STATUSES.to_vec(),
         ),
         (
             "RepairResult",
-            "What a repair came to.",
+            "Result of a repair.",
             partitions::RESULTS.to_vec(),
         ),
-        ("AuditStatus", "How an audit is.", audits::STATUSES.to_vec()),
+        (
+            "AuditStatus",
+            "Status of an audit.",
+            audits::STATUSES.to_vec(),
+        ),
         (
             "ProblemType",
-            "Which problem it is. Stable: switch on it.",
+            "Type of the problem. It is stable, so clients may match on it.",
             all(ProblemKind::ALL, ProblemKind::path),
         ),
     ]
@@ -198,7 +202,7 @@ pub(super) fn complete(schemas: &mut Map<String, Value>) {
     for (name, description, words) in enums() {
         let mut schema = json!({"type": "string", "description": description, "enum": words});
         if name == "ProblemType" {
-            // For generators of clients: a path makes no name.
+            // Names for client generators, because a path is not a valid name.
             let slugs = ProblemKind::ALL.iter().map(|kind| kind.slug());
             let names = slugs.map(|slug| slug.to_uppercase().replace('-', "_"));
             schema["x-enum-varnames"] = names.collect();
@@ -223,7 +227,7 @@ fn complete_properties(schema: &str, value: &mut Value) {
     }
 }
 
-/// A property of a schema, or a parameter: then the schema is [`QUERY`].
+/// Completes a property of a schema, or a parameter; then the schema is [`QUERY`].
 pub(super) fn complete_property(schema: &str, property: &str, value: &mut Value) {
     complete_number(value);
     if let Some(words) = words_of(schema, property) {
@@ -240,7 +244,7 @@ fn words_of(schema: &str, property: &str) -> Option<&'static str> {
     WORDS.iter().find(fits).map(|row| row.2)
 }
 
-/// Puts a reference to an enum in place of a text, or of the texts of a list.
+/// Replaces a string, or the strings of a list, by a reference to an enum.
 fn name_words(value: &mut Value, words: &str) {
     let reference = json!({"$ref": format!("#/components/schemas/{words}")});
     if value.get("items").is_some() {
@@ -254,7 +258,7 @@ fn name_words(value: &mut Value, words: &str) {
     }
 }
 
-/// Whether it is a text, or a text or null, and not one of some words.
+/// Whether it is a string or a nullable string, and not an enum.
 fn is_text(value: &Value) -> bool {
     let is_text = value["type"] == "string" || value["type"] == json!(["string", "null"]);
     is_text && value["enum"].is_null()
@@ -298,7 +302,7 @@ fn complete_text(property: &str, text: &mut Map<String, Value>) {
     }
 }
 
-/// What is not negative has 32 bits in Rust, for which the document's own 32 bits are too few.
+/// Non-negative numbers have 32 bits in Rust, which exceed the signed 32 bits of the format.
 fn complete_number(value: &mut Value) {
     if value["format"] == "int32" && value.get("minimum").is_some() {
         value["format"] = json!("int64");

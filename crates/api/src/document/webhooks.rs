@@ -1,11 +1,11 @@
-//! What endpoints of webhooks are sent, as the document describes it.
+//! Webhook events in the OpenAPI document.
 
 use qiang_core::webhook::EventType;
 use serde_json::{Map, Value, json};
 
 use super::{examples, schemas};
 
-/// The part `webhooks` of the document: one for each type of event.
+/// Part `webhooks` of the document: one entry per type of event.
 pub(super) fn webhooks() -> Value {
     let types = EventType::ALL.iter();
     let described = types.map(|kind| (kind.name().to_owned(), json!({"post": operation(*kind)})));
@@ -18,7 +18,7 @@ fn operation(kind: EventType) -> Value {
             "schema": {"type": "string"}})
     };
     let description =
-        "Signed as Standard Webhooks has it. It may come again, always with the same `webhook-id`.";
+        "Signed as Standard Webhooks specifies. A repeated delivery has the same `webhook-id`.";
     json!({
         "operationId": operation_id(kind),
         "summary": summary(kind),
@@ -26,8 +26,8 @@ fn operation(kind: EventType) -> Value {
         "tags": ["webhooks"],
         "security": [],
         "parameters": [
-            header("webhook-id", "The event's id: the same however often it comes"),
-            header("webhook-timestamp", "When this attempt was made, in seconds since 1970"),
+            header("webhook-id", "Id of the event, the same for each delivery"),
+            header("webhook-timestamp", "Time of this attempt, in seconds since 1970"),
             header("webhook-signature", "One for each secret: `v1,` and HMAC-SHA256 of id, timestamp and body"),
         ],
         "requestBody": {"required": true, "content": {"application/json": {
@@ -35,13 +35,13 @@ fn operation(kind: EventType) -> Value {
             "example": example(kind),
         }}},
         "responses": {
-            "2XX": {"description": "It was taken. Anything else, and no answer in time, has it sent again."},
-            "410": {"description": "The endpoint wants no more, and is disabled."},
+            "2XX": {"description": "Accepted. After any other answer, or none in time, the event is sent again."},
+            "410": {"description": "The endpoint wants no further events, and is disabled."},
         },
     })
 }
 
-/// `onOrderHeld` of `order.held`.
+/// `onOrderHeld` for `order.held`.
 fn operation_id(kind: EventType) -> String {
     let words = kind.name().split(['.', '_']);
     let capital = |word: &str| {
@@ -61,14 +61,14 @@ fn summary(kind: EventType) -> &'static str {
         EventType::OrderCancelled => "An order was cancelled",
         EventType::OrderExpired => "An order was not paid in time",
         EventType::OrderReturned => {
-            "Units of a paid order were returned, all of them or some: what paid them is owed to the buyer"
+            "Units of a paid order were returned, all of them or some. A refund of what paid them is due to the buyer"
         }
         EventType::OrderRefundDue => {
-            "A payment arrived that does not pay the order: what arrived is owed to the buyer"
+            "A payment arrived that does not pay the order. A refund of it is due to the buyer"
         }
-        EventType::OrderRefunded => "What was owed for an order was paid back, all of it or a part",
-        EventType::CampaignClosed => "A campaign was closed: what was left went back to its owner",
-        EventType::Test => "An operator tries whether the endpoint answers",
+        EventType::OrderRefunded => "A refund due for an order was paid, in whole or in part",
+        EventType::CampaignClosed => "A campaign was closed. The rest returned to its owner",
+        EventType::Test => "An operator tests whether the endpoint answers",
     }
 }
 
@@ -96,21 +96,21 @@ fn example(kind: EventType) -> Value {
     json!({"type": kind.name(), "timestamp": "2026-11-21T12:00:00.000Z", "data": data})
 }
 
-/// The schema of what is sent.
+/// Schema of an event.
 pub(super) fn event() -> Value {
     let money = json!({"$ref": "#/components/schemas/Money"});
     let text = json!({"type": "string"});
     let number = json!({"type": "integer", "format": "int64", "minimum": 0});
     json!({
         "type": "object",
-        "description": "Something that was settled.",
+        "description": "A settled change.",
         "required": ["type", "timestamp", "data"],
         "properties": {
             "type": text,
-            "timestamp": {"type": "string", "format": "date-time", "description": "When it was decided."},
+            "timestamp": {"type": "string", "format": "date-time", "description": "Time of the decision."},
             "data": {
                 "type": "object",
-                "description": "What it is about. Fields may be added.",
+                "description": "Details of the event. Fields may be added.",
                 "properties": {
                     "campaign": {"type": "string", "format": "uuid", "pattern": schemas::CAMPAIGN_ID},
                     "kind": {"type": "string", "enum": ["red_packet", "sale"]},

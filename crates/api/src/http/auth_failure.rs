@@ -1,13 +1,13 @@
-//! What authentication fails for, as metrics and logs name it.
+//! Reasons of failed authentication, as metrics and logs name them.
 
 macro_rules! failures {
     ($($(#[$doc:meta])* $name:ident = $word:literal;)*) => {
-        /// Why a request is not known to be anybody's.
+        /// Reason why the user of a request is unknown.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub(crate) enum AuthFailure { $($(#[$doc])* $name,)* }
 
         impl AuthFailure {
-            /// The words, in the order of the variants: [`Self::index`] is a place among them.
+            /// Names in the order of the variants; [`Self::index`] is an index into them.
             pub(crate) const NAMES: &'static [&'static str] = &[$($word,)*];
             pub(crate) const ALL: &'static [Self] = &[$(Self::$name,)*];
 
@@ -25,19 +25,19 @@ macro_rules! failures {
 failures! {
     /// No token.
     Missing = "missing";
-    /// No JWT, or one without what it needs.
+    /// Not a JWT, or one without required claims.
     Malformed = "malformed";
-    /// The header asks for another key, algorithm or type, or for an extension.
+    /// The header names another key, algorithm or type, or an extension.
     Header = "header";
-    /// The signature does not hold.
+    /// The signature is not valid.
     Signature = "signature";
     /// It has expired.
     Expired = "expired";
     /// It is not valid yet.
     Early = "early";
-    /// It lasts too long, or does not say since when.
+    /// Its lifetime is too long, or has no start.
     Lifetime = "lifetime";
-    /// It was issued by somebody else.
+    /// It was issued by another issuer.
     Issuer = "issuer";
     /// It is for another service.
     Audience = "audience";

@@ -1,4 +1,4 @@
-//! Where a request comes from: the peer of its connection, or whom a trusted proxy names.
+//! Origin of a request: the peer of its connection, or the client that a trusted proxy names.
 
 use std::{
     convert::Infallible,
@@ -12,10 +12,10 @@ use axum::{
 use ipnet::IpNet;
 use serde::Deserialize;
 
-/// Proxies in a row that are followed back.
+/// Maximum number of proxies in a row that are followed.
 const HOPS_MAX: usize = 16;
 
-/// What counts as one address: an IPv4 address; of IPv6 the first 64 bits, which one host has for itself.
+/// Unit of address limits: an IPv4 address, or the first 64 bits of an IPv6 address, which one host owns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum AddressKey {
     V4(u32),
@@ -35,7 +35,7 @@ impl AddressKey {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct LimitedOrigin {
     pub(crate) address: Option<AddressKey>,
-    /// Number of the connection; none for a proxy's, which carries the requests of many users.
+    /// Number of the connection; `None` for a proxy's, which carries requests of many users.
     pub(crate) connection: Option<u64>,
 }
 
@@ -46,11 +46,11 @@ impl<S: Send + Sync> FromRequestParts<S> for LimitedOrigin {
     }
 }
 
-/// Where trusted proxies write whom they ask for.
+/// Header in which trusted proxies name the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ForwardedHeader {
-    /// `X-Forwarded-For`: addresses with commas between.
+    /// `X-Forwarded-For`: addresses separated by commas.
     XForwardedFor,
     /// `Forwarded` (RFC 7239).
     Forwarded,
@@ -65,16 +65,16 @@ impl ForwardedHeader {
     }
 }
 
-/// A text that is no address and no network.
+/// A text that is neither an address nor a network.
 #[derive(Debug, thiserror::Error)]
-#[error("`{0}` is no address or network such as 10.0.0.0/8")]
+#[error("`{0}` is not an address or network such as 10.0.0.0/8")]
 pub(crate) struct BadNetwork(String);
 
-/// The proxies whose word is taken for where requests come from.
+/// Proxies that are trusted to name the client of a request.
 #[derive(Debug)]
 pub(crate) struct TrustedProxies {
     pub(crate) networks: Vec<IpNet>,
-    /// The one header that they write.
+    /// The only header that they write.
     pub(crate) header: ForwardedHeader,
 }
 
@@ -83,9 +83,9 @@ impl TrustedProxies {
         contain(&self.networks, address)
     }
 
-    /// Who has sent a request that came from `peer`. Each proxy adds the address that it was asked from, so the last
-    /// one that is no trusted proxy's is the client; what stands before it, the client may have written. Where a proxy
-    /// names nobody that can be read, it is the proxy itself.
+    /// Client of a request from `peer`. Each proxy appends the address of its own peer, so the last address that is
+    /// not a trusted proxy's is the client. The client may have invented the values before it. If a proxy names no
+    /// readable address, the proxy itself is the client.
     pub(crate) fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let mut client = peer;
         if !self.contain(peer) {
@@ -115,7 +115,7 @@ pub(crate) fn contain(networks: &[IpNet], address: IpAddr) -> bool {
     networks.iter().any(|network| network.contains(&address))
 }
 
-/// Networks, or addresses, with commas between.
+/// Networks or addresses, separated by commas.
 pub(crate) fn networks(text: &str) -> Result<Vec<IpNet>, BadNetwork> {
     let parts = text.split(',').map(str::trim);
     let network = |part: &str| {
@@ -184,7 +184,7 @@ mod tests {
         check("10.0.0.1", &["198.51.100.1:4711"], "198.51.100.1");
         check("fd00::1", &["[2001:db8::7]:80"], "2001:db8::7");
         check("fd00::1", &["2001:db8::7"], "2001:db8::7");
-        // What cannot be read, or is not there.
+        // Unreadable and missing values.
         check("10.0.0.1", &[], "10.0.0.1");
         check("10.0.0.1", &["1.1.1.1, nobody, 10.0.0.2"], "10.0.0.2");
         check("10.0.0.1", &["1.1.1.1,"], "10.0.0.1");

@@ -1,4 +1,4 @@
-//! Pages of other origins that may call this API from a browser (CORS, the Fetch standard).
+//! Access from pages of other origins in a browser (CORS, the Fetch standard).
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use tower_http::cors::CorsLayer;
 
 use crate::http::request_id::REQUEST_ID;
 
-/// What pages may send besides what they always may.
+/// Headers that pages may send, in addition to the standard ones.
 const REQUEST_HEADERS: [HeaderName; 8] = [
     AUTHORIZATION,
     CONTENT_TYPE,
@@ -28,7 +28,7 @@ const REQUEST_HEADERS: [HeaderName; 8] = [
     HeaderName::from_static(TRACEPARENT),
     HeaderName::from_static(TRACESTATE),
 ];
-/// What pages may read besides what they always may.
+/// Headers that pages may read, in addition to the standard ones.
 const RESPONSE_HEADERS: [HeaderName; 9] = [
     ETAG,
     LINK,
@@ -40,13 +40,13 @@ const RESPONSE_HEADERS: [HeaderName; 9] = [
     HeaderName::from_static("ratelimit"),
     HeaderName::from_static("ratelimit-policy"),
 ];
-/// How long a browser keeps what it was told, so that it does not ask before each call.
+/// Time for which a browser caches a preflight answer.
 const KEPT: Duration = Duration::from_secs(600);
 
-/// The layer that answers browsers; none where no other origin may call.
+/// CORS layer; `None` if no other origin is allowed.
 ///
-/// Credentials of browsers (cookies) are not allowed: a page sends its token itself, so another page cannot make calls
-/// in a user's name.
+/// Credentials of browsers (cookies) are not allowed. A page sends its token explicitly, so another page cannot make
+/// calls as the user.
 pub(crate) fn layer(origins: Vec<HeaderValue>) -> Option<CorsLayer> {
     if origins.is_empty() {
         return None;
@@ -60,7 +60,7 @@ pub(crate) fn layer(origins: Vec<HeaderValue>) -> Option<CorsLayer> {
     Some(layer)
 }
 
-/// Origins with commas between; or the first text that is none.
+/// Origins of a list separated by commas; the first text that is not an origin as the error.
 pub(crate) fn origins(list: &str) -> Result<Vec<HeaderValue>, &str> {
     let texts = list
         .split(',')
@@ -69,7 +69,7 @@ pub(crate) fn origins(list: &str) -> Result<Vec<HeaderValue>, &str> {
     texts.map(|text| origin(text).ok_or(text)).collect()
 }
 
-/// An origin as browsers send it: a scheme and a host, perhaps a port, and nothing behind them (RFC 6454, 6.1).
+/// Origin as browsers send it: scheme, host, optional port, and nothing after them (RFC 6454, 6.1).
 fn origin(text: &str) -> Option<HeaderValue> {
     let host = text
         .strip_prefix("https://")

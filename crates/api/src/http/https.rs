@@ -1,17 +1,17 @@
-//! Connections to servers of others, by URLs of the configuration.
+//! HTTP connector to other servers, by URLs of the configuration.
 
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
 use tokio_rustls::rustls::crypto::aws_lc_rs;
 
-/// What connects over TLS, and without it to a URL of the scheme `http`.
+/// Connector over TLS. A URL of the scheme `http` is used without TLS.
 ///
 /// # Errors
-/// When there are no authorities to trust.
+/// If there are no certificate authorities to trust.
 pub(crate) fn connector(scheme: Option<&str>) -> anyhow::Result<HttpsConnector<HttpConnector>> {
     let mut http = HttpConnector::new();
     http.enforce_http(false);
-    // The authorities that this system trusts, or where it lists none, Mozilla's.
+    // The authorities that the system trusts; if it has none, Mozilla's.
     let provider = aws_lc_rs::default_provider;
     let builder = match HttpsConnectorBuilder::new().with_provider_and_native_roots(provider()) {
         Ok(builder) => builder,

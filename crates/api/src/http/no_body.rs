@@ -1,6 +1,6 @@
-//! Refuses the body of a request to an operation whose description declares none.
+//! Middleware that refuses a body for operations whose description declares none.
 //!
-//! The rule holds for every route of a router: a route that is added without a body has it without a line of its own.
+//! It applies to all routes of a router, so new routes need no code for it.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -21,12 +21,12 @@ use crate::http::{
     strict,
 };
 
-/// Longest body, in bytes, that is read to see that it says nothing.
+/// Maximum size in bytes of a body that is read to check that it is empty.
 const BYTES_MAX: usize = 1_024;
-/// Longest time for such a body to arrive.
+/// Time limit for such a body.
 const ARRIVES_WITHIN: Duration = Duration::from_secs(5);
 
-/// The router of these routes, where an operation takes a body only if its description declares one.
+/// Router of these routes, with the check of bodies.
 pub(crate) fn router_of<S: Clone + Send + Sync + 'static>(routes: OpenApiRouter<S>) -> Router<S> {
     let (router, document) = routes.split_for_parts();
     let declared = Arc::new(with_body(&document));
@@ -36,12 +36,12 @@ pub(crate) fn router_of<S: Clone + Send + Sync + 'static>(routes: OpenApiRouter<
     }))
 }
 
-/// Path templates, and the methods of their operations that declare a body, in small letters.
+/// Path templates, with the methods in lower case that declare a body.
 type WithBody = HashMap<String, Vec<String>>;
 
 /// Operations of the document that declare a body.
 fn with_body(document: &OpenApi) -> WithBody {
-    // Maps with texts as keys always serialise.
+    // Maps with strings as keys always serialise.
     let document = serde_json::to_value(document).unwrap_or_default();
     let mut declared = WithBody::new();
     for (path, item) in document["paths"].as_object().into_iter().flatten() {
@@ -62,7 +62,7 @@ async fn checked(declared: &WithBody, request: Request, next: Next) -> Response 
         return next.run(request).await;
     }
     let path = request.extensions().get::<MatchedPath>();
-    // Every claim with a body comes by here: nothing is copied.
+    // Each claim with a body passes here, so nothing is copied.
     let methods = path.and_then(|path| declared.get(path.as_str()));
     let method = request.method().as_str();
     if methods.is_some_and(|methods| methods.iter().any(|it| method.eq_ignore_ascii_case(it))) {
@@ -80,7 +80,7 @@ async fn checked(declared: &WithBody, request: Request, next: Next) -> Response 
 #[serde(deny_unknown_fields)]
 struct Nothing {}
 
-/// Passes an empty body, blanks and `{}`; refuses any other.
+/// Accepts an empty body, blanks and `{}`; refuses any other.
 async fn says_nothing(body: Body) -> Result<(), Problem> {
     let refused = || {
         let detail = "this operation takes no body: send none, or an empty object";

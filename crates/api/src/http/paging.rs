@@ -1,4 +1,4 @@
-//! Pages of lists: how long they are, and where the next one is.
+//! Pages of lists: their size, and the link to the next page.
 
 use std::fmt;
 
@@ -12,16 +12,16 @@ use utoipa::IntoParams;
 
 use crate::http::{problem::Problem, wire::Text};
 
-/// Items on a page of what is not large.
+/// Page size of small items: the default, and the maximum.
 pub(crate) const PAGE_DEFAULT: u32 = 100;
 pub(crate) const PAGE_MAX: u32 = 1_000;
 
-/// Which page of the grants of a campaign.
+/// Page of a campaign's grants.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct NumberPage {
-    /// Those with numbers above this: `next` of the page before.
+    /// Grants with numbers above this: `next` of the page before.
     #[serde(default)]
     pub(crate) after: u32,
     /// At most this many; default 100, at most 1000.
@@ -29,7 +29,7 @@ pub(crate) struct NumberPage {
     pub(crate) limit: Option<u32>,
 }
 
-/// How many items a page has: what was asked for, or the default.
+/// Page size: the requested one, or the default.
 pub(crate) fn limit(asked: Option<u32>, default: u32, max: u32) -> Result<u32, Problem> {
     let limit = asked.unwrap_or(default);
     match (1..=max).contains(&limit) {
@@ -38,15 +38,15 @@ pub(crate) fn limit(asked: Option<u32>, default: u32, max: u32) -> Result<u32, P
     }
 }
 
-/// Cuts what was read, one item more than the page has, to the page; returns where the next one begins, if there is
-/// another.
+/// Truncates what was read, one item more than the page has, to the page. Returns the start of the next page, if
+/// there is one.
 pub(crate) fn cut<T, C>(items: &mut Vec<T>, limit: u32, place: impl Fn(&T) -> C) -> Option<C> {
     let is_last = items.len() <= limit as usize;
     items.truncate(limit as usize);
     items.last().filter(|_| !is_last).map(place)
 }
 
-/// Adds where the next page is: the same request, from there on (RFC 8288).
+/// Adds a link to the next page: the same request with another `after` (RFC 8288).
 pub(crate) fn with_link<T: fmt::Display>(
     uri: &Uri,
     next: Option<Text<T>>,
@@ -64,7 +64,7 @@ fn link(uri: &Uri, after: impl fmt::Display) -> String {
     let asked = uri.query().unwrap_or_default().split('&');
     let kept = asked.filter(|one| !one.is_empty() && !one.starts_with("after="));
     let query: String = kept.map(|one| format!("{one}&")).collect();
-    // What would end the reference is in no query: `Uri` takes neither `<` nor `>`.
+    // No query can end the reference early: `Uri` accepts neither `<` nor `>`.
     format!("<{}?{query}after={after}>; rel=\"next\"", uri.path())
 }
 

@@ -32,33 +32,33 @@ use crate::http::{
     auth_failure::AuthFailure, request_id::RequestId, request_log::Cause, wire::When,
 };
 
-/// Whoever is answered 503 may come again after this long.
+/// Seconds after which a client may retry a 503.
 const RETRY_AFTER_S: u32 = 1;
 
 /// Problem details (RFC 9457).
 #[derive(Debug, Default, Serialize, ToSchema)]
 #[schema(as = Problem)]
 pub(crate) struct ProblemBody {
-    /// Which problem; stable. It is also the path of a page of the service that says what to do.
+    /// Type of the problem; stable. It is also the path of a page of the service with the remedy.
     #[serde(rename = "type")]
     #[schema(example = "/problems/sold-out")]
     kind: &'static str,
-    /// The problem in words, the same for all of its type.
+    /// Title of the type, the same for each occurrence.
     title: &'static str,
     /// The HTTP status.
     status: u16,
-    /// This occurrence.
+    /// Description of this occurrence.
     #[serde(skip_serializing_if = "str::is_empty")]
     #[schema(value_type = Option<String>)]
     detail: Cow<'static, str>,
     /// For claims: the outcome.
     #[serde(skip_serializing_if = "Option::is_none")]
     outcome: Option<&'static str>,
-    /// For `not-started`: when it starts.
+    /// For `not-started`: time of the start.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     starts_at: Option<When>,
-    /// For `sold-out`: units left, fewer than were asked for.
+    /// For `sold-out`: units left, fewer than were claimed.
     #[serde(skip_serializing_if = "Option::is_none")]
     remaining: Option<u64>,
     /// For `limit-reached`: units that a user may have.
@@ -67,18 +67,18 @@ pub(crate) struct ProblemBody {
     /// For `limit-reached`: units that this user has.
     #[serde(skip_serializing_if = "Option::is_none")]
     held: Option<u32>,
-    /// For `ack-unavailable`: the levels that are offered.
+    /// For `ack-unavailable`: the levels that the engine offers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Option<Vec<String>>)]
     offered: Vec<&'static str>,
     /// For `forbidden`: the scope that the token must have.
     #[serde(skip_serializing_if = "Option::is_none")]
     scope: Option<&'static str>,
-    /// For `bad-request` and `invalid`: which fields and parameters are wrong, as far as is known.
+    /// For `bad-request` and `invalid`: the wrong fields and parameters, as far as they are known.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Option<Vec<FieldError>>)]
     errors: Vec<FieldError>,
-    /// For 429: the limits that it is above, by their names in `RateLimit-Policy`.
+    /// For 429: names of the exceeded limits, as in `RateLimit-Policy`.
     #[serde(rename = "violated-policies", skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Option<Vec<String>>)]
     violated_policies: Vec<&'static str>,
@@ -88,14 +88,14 @@ pub(crate) struct ProblemBody {
 }
 
 impl ProblemBody {
-    /// With the id of the request that is being answered.
+    /// Adds the id of the current request.
     fn of_request(mut self) -> Self {
         self.request_id = RequestId::current().map(|id| id.as_str().to_owned());
         self
     }
 
     fn into_json(self) -> Vec<u8> {
-        // A struct of texts and numbers always serialises.
+        // A struct of strings and numbers always serialises.
         serde_json::to_vec(&self.of_request()).unwrap_or_default()
     }
 }
@@ -103,21 +103,21 @@ impl ProblemBody {
 /// no answer of the engine or the ledger, or `ledger-incomplete`
 #[derive(IntoResponses)]
 #[response(status = 503)]
-#[expect(dead_code, reason = "it stands in the OpenAPI document alone")]
+#[expect(dead_code, reason = "only the OpenAPI document uses it")]
 pub(crate) struct NoAnswer(ProblemBody);
 
-/// An error on its way to the client.
+/// An error that becomes an answer.
 #[derive(Debug)]
 pub(crate) struct Problem(Box<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     body: ProblemBody,
-    /// Beside the content type.
+    /// Headers in addition to the content type.
     headers: HeaderMap,
-    /// Why, for the log alone.
+    /// Cause, for the log only.
     cause: Option<String>,
-    /// Why it is not known who asks.
+    /// Reason why the caller is unknown.
     auth_failure: Option<AuthFailure>,
 }
 
@@ -142,30 +142,32 @@ impl Problem {
         }
     }
 
-    /// Something is wrong on the server. `cause` is for the log.
+    /// Problem of a server error. `cause` is for the log.
     pub(crate) fn internal(cause: impl Into<String>) -> Self {
         Self::from(ProblemKind::Internal).caused_by(cause)
     }
 
-    /// The engine has a campaign, and the ledger does not: it was restored to an earlier moment, or is another one.
+    /// The engine has a campaign that the ledger lacks: the ledger was restored to an earlier moment, or is another
+    /// one.
     pub(crate) fn ledger_incomplete(campaign: CampaignId) -> Self {
-        let detail = "what was granted stays granted; repeat the request once the ledger has the campaign again";
+        let detail =
+            "each grant stays granted; repeat the request once the ledger has the campaign again";
         Self::new(ProblemKind::LedgerIncomplete, detail).caused_by(format!(
             "the engine has campaign {campaign}, and the ledger does not"
         ))
     }
 
-    /// Something that a claim needs does not answer, or is not configured. `cause` is for the log.
+    /// A component that a claim needs does not answer, or is not configured. `cause` is for the log.
     pub(crate) fn unavailable(cause: impl Into<String>) -> Self {
         Self::from(ProblemKind::Unavailable).caused_by(cause)
     }
 
-    /// The shop does not say whether it allows an order. Its state is in the metrics and, when it changes, in the log.
+    /// The shop's order check gave no answer. Its state is in the metrics; changes of it are in the log.
     pub(crate) fn order_check_unavailable() -> Self {
         ProblemKind::OrderCheckUnavailable.into()
     }
 
-    /// The service waits for something that it cannot start without.
+    /// The service waits for a component that it needs to start.
     pub(crate) fn starting() -> Self {
         let detail = "the service has not started yet";
         Self::new(ProblemKind::Unavailable, detail)
@@ -173,26 +175,26 @@ impl Problem {
 
     /// The engine answered a command with the reply to another one.
     pub(crate) fn unexpected_reply() -> Self {
-        Self::internal("the engine gave the reply to another command")
+        Self::internal("the engine replied to another command")
     }
 
-    /// Says in the log why.
+    /// Adds a cause for the log.
     pub(crate) fn caused_by(mut self, cause: impl Into<String>) -> Self {
         self.0.cause = Some(cause.into());
         self
     }
 
-    /// A request that is not well formed.
+    /// Problem of a malformed request.
     pub(crate) fn bad_request(detail: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ProblemKind::BadRequest, detail)
     }
 
-    /// A request that asks for something impossible.
+    /// Problem of a request with impossible values.
     pub(crate) fn invalid(detail: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ProblemKind::Invalid, detail)
     }
 
-    /// Nobody is let into the line at the moment.
+    /// Problem of a full queue.
     pub(crate) fn line_full() -> Self {
         Self::from(ProblemKind::LineFull).retry_after(RETRY_AFTER_S)
     }
@@ -214,29 +216,29 @@ impl Problem {
         problem
     }
 
-    /// Its body alone.
+    /// JSON of the body only.
     pub(crate) fn into_json(self) -> Vec<u8> {
         self.0.body.into_json()
     }
 
-    /// Its body as a part of an answer that is none, and its cause for the log.
+    /// Body as part of a larger answer, and the cause for the log.
     pub(crate) fn into_part(self) -> (ProblemBody, Option<String>) {
         (self.0.body.of_request(), self.0.cause)
     }
 
-    /// Its body as it is kept with an idempotency key: without the id of this request.
+    /// Body as stored with an idempotency key: without the id of this request.
     pub(crate) fn to_keep(&self) -> serde_json::Value {
         // A struct of texts and numbers always serialises.
         serde_json::to_value(&self.0.body).unwrap_or_default()
     }
 
-    /// The same once a command may have been carried out: it is not known what the caller would find.
+    /// Replaces the problem by `uncertain`, for failures after a command may have been carried out.
     pub(crate) fn after_the_command(self) -> Self {
         let cause = self.0.cause.unwrap_or_else(|| self.0.body.title.to_owned());
         Self::from(ProblemKind::Uncertain).caused_by(cause)
     }
 
-    /// Whether nothing was decided, so that the same request may be tried as if it had never been made.
+    /// Whether nothing was decided, so that the same request may be tried as if it were new.
     pub(crate) fn has_changed_nothing(&self) -> bool {
         [
             ProblemKind::Overloaded,
@@ -248,7 +250,7 @@ impl Problem {
         .any(|kind| self.is(kind))
     }
 
-    /// The last word of its type.
+    /// Last word of its type.
     pub(crate) fn slug(&self) -> &'static str {
         let kind = self.0.body.kind;
         kind.rsplit('/').next().unwrap_or(kind)
@@ -263,7 +265,7 @@ impl Problem {
     }
 }
 
-/// The answer to a claim that was not granted. `ms_to_start` is how long a `not_started` has to wait.
+/// Answer to a claim that was not granted. `ms_to_start` is the time until the start, for `not_started`.
 pub(crate) fn outcome(outcome: &Outcome, ms_to_start: i64) -> Response {
     let mut problem = match outcome {
         Outcome::SoldOut { remaining: 0 } => return sold_out(),
@@ -280,7 +282,7 @@ pub(crate) fn outcome(outcome: &Outcome, ms_to_start: i64) -> Response {
             Problem::new(ProblemKind::LimitReached, detail)
         }
         Outcome::SoldOut { .. } => {
-            let detail = "fewer units are left than were asked for";
+            let detail = "fewer units are left than were claimed";
             Problem::new(ProblemKind::SoldOut, detail)
         }
         Outcome::AlreadyGranted(_) | Outcome::Granted(_) => {
@@ -300,7 +302,7 @@ pub(crate) fn outcome(outcome: &Outcome, ms_to_start: i64) -> Response {
     problem.into_response()
 }
 
-/// The most frequent answer under peak load; written once.
+/// The most frequent answer under peak load, so it is built from constant text.
 fn sold_out() -> Response {
     const FIELDS: &str = concat!(
         r#"{"type":"/problems/sold-out","title":"Sold out","status":409,"#,
@@ -349,12 +351,12 @@ impl From<ProblemKind> for Problem {
 impl From<EngineError> for Problem {
     fn from(error: EngineError) -> Self {
         let problem = |kind| Self::new(kind, "");
-        // The reason is for the operator: the log and /readyz show it.
+        // The reason is for operators: the log and /readyz have it.
         match &error {
             EngineError::Overloaded => problem(ProblemKind::Overloaded),
             EngineError::LedgerShareFull => Self::new(
                 ProblemKind::Overloaded,
-                "this campaign's requests that wait for the ledger fill their share; nothing was decided, come again",
+                "too many requests of this campaign wait for the ledger; nothing was decided, retry",
             ),
             EngineError::Unavailable { .. } => {
                 problem(ProblemKind::Unavailable).caused_by(chain(&error))
@@ -365,7 +367,8 @@ impl From<EngineError> for Problem {
             EngineError::Stopping => problem(ProblemKind::Stopping),
             EngineError::Refused(refusal) => (*refusal).into(),
             EngineError::NotAdmitted => {
-                let detail = "more users wait than are admitted for what is left; nothing was decided, come again";
+                let detail =
+                    "pending claims already cover the remaining stock; nothing was decided, retry";
                 Self::new(ProblemKind::NotAdmitted, detail).retry_after(RETRY_AFTER_S)
             }
         }
@@ -380,7 +383,7 @@ impl From<Refusal> for Problem {
             Refusal::NothingAsked => ProblemKind::Invalid,
             Refusal::KeyReused => ProblemKind::KeyReused,
             Refusal::WaitsWithAnother => ProblemKind::AlreadyWaiting,
-            // Only reconciliation corrects a sale, and no request does.
+            // Reconciliation corrects sales, and no request does.
             Refusal::Phase(_) | Refusal::Rules(CampaignError::HasOpened) | Refusal::Changed => {
                 ProblemKind::PhaseConflict
             }

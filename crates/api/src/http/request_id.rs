@@ -1,5 +1,5 @@
-//! Every request has an id: the client's own, or a fresh one. The response, problem details and log lines name it. A
-//! request may belong to a trace as well: log lines name it, and what is asked of others on its way belongs to it.
+//! Ids of requests: the client's own, or a fresh one. The response, problem details and log lines have it. A request
+//! may also belong to a trace: log lines name it, and calls to other services for the request belong to it.
 
 use std::sync::{
     Arc,
@@ -11,25 +11,25 @@ use qiang_core::trace_context::{TRACEPARENT, TRACESTATE, TraceContext};
 
 use crate::http::auth_failure::AuthFailure;
 
-/// The header that carries it, both ways.
+/// Header of the id, in requests and responses.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-/// Says that the answer is that of an earlier request, which this one repeats.
+/// Header that marks the replay of an earlier answer.
 pub(crate) const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
-/// The longest id that a client may give, in bytes.
+/// Maximum length in bytes of a client's id.
 const BYTES_MAX: usize = 128;
 
 tokio::task_local! {
     static CURRENT: RequestId;
 }
 
-/// The id of a request: letters, digits and `-_.:/+=@`, so that headers, JSON and logs hold it as it stands; the trace
-/// that it named; and whether its answer replays that of an earlier one.
+/// Id of a request, with its trace, and whether its answer is a replay. The id has letters, digits and `-_.:/+=@`, so
+/// that headers, JSON and logs need no escapes.
 #[derive(Debug)]
 pub(crate) struct RequestId {
     id: HeaderValue,
     trace: Option<Arc<TraceContext>>,
     replays: AtomicBool,
-    /// Why a token of the request did not hold: the place of an [`AuthFailure`] among all, from 1; 0 for none.
+    /// Reason why a token of the request is not valid: index of an [`AuthFailure`] plus 1; 0 for none.
     auth_failure: AtomicUsize,
 }
 
@@ -45,7 +45,7 @@ impl Clone for RequestId {
 }
 
 impl RequestId {
-    /// The id that the client gave, or a fresh one where it gave none that can be used; and the trace that it named.
+    /// The client's id, or a fresh one if there is no usable one; and the trace that the request names.
     pub(crate) fn of(headers: &HeaderMap) -> Self {
         let given = headers.get(REQUEST_ID);
         let given = given.filter(|value| is_usable(value.as_bytes()));
@@ -55,7 +55,7 @@ impl RequestId {
         }
     }
 
-    /// What this task answers repeats an earlier request: the answer is a replay, if it is a success.
+    /// Marks the answer of this task as a replay, if it is a success.
     pub(crate) fn mark_replay() {
         // Outside of a request there is no answer to mark.
         let _outside = CURRENT.try_with(|id| id.replays.store(true, Ordering::Relaxed));
@@ -66,49 +66,49 @@ impl RequestId {
         self.replays.load(Ordering::Relaxed)
     }
 
-    /// A token of the request that this task answers does not hold.
+    /// Records that a token of this task's request is not valid.
     pub(crate) fn mark_auth_failure(why: AuthFailure) {
         let mark = |id: &Self| id.auth_failure.store(why.index() + 1, Ordering::Relaxed);
         // Outside of a request there is no answer to mark.
         let _outside = CURRENT.try_with(mark);
     }
 
-    /// Why a token of the request that this task answers does not hold, if there was one.
+    /// Reason why a token of this task's request is not valid, if there is one.
     pub(crate) fn auth_failure() -> Option<AuthFailure> {
         let marked = CURRENT.try_with(|id| id.auth_failure.load(Ordering::Relaxed));
         AuthFailure::ALL.get(marked.ok()?.checked_sub(1)?).copied()
     }
 
-    /// The id of the request that this task answers, if it answers one.
+    /// Id of the request that this task answers, if any.
     pub(crate) fn current() -> Option<Self> {
         CURRENT.try_with(Clone::clone).ok()
     }
 
-    /// Answers the request of this id, and gives the id back.
+    /// Runs `answer` as the request of this id, and returns the id.
     pub(crate) async fn scope<F: Future>(self, answer: F) -> (F::Output, Self) {
         let mut scoped = std::pin::pin!(CURRENT.scope(self, answer));
         let answered = scoped.as_mut().await;
-        // It is there until it is taken.
+        // The value is there until it is taken.
         let id = scoped.take_value().unwrap_or_else(|| fresh().into());
         (answered, id)
     }
 
-    /// Makes something about the request of this id.
+    /// Runs `make` as the request of this id.
     pub(crate) fn scope_now<T>(&self, make: impl FnOnce() -> T) -> T {
         CURRENT.sync_scope(self.clone(), make)
     }
 
     pub(crate) fn as_str(&self) -> &str {
-        // It has visible characters of ASCII alone.
+        // It has visible ASCII characters only.
         self.id.to_str().unwrap_or_default()
     }
 
-    /// The trace that the request belongs to, if it named one.
+    /// Trace of the request, if it named one.
     pub(crate) fn trace(&self) -> Option<&TraceContext> {
         self.trace.as_deref()
     }
 
-    /// From here on the request happens there.
+    /// Makes the request part of this trace.
     #[cfg(feature = "traces")]
     pub(crate) fn belongs_to(&mut self, trace: Arc<TraceContext>) {
         self.trace = Some(trace);
@@ -130,12 +130,12 @@ impl From<HeaderValue> for RequestId {
     }
 }
 
-/// The trace of the request that this task answers. Its `headers()` belong to whatever is asked of others for it.
+/// Trace of the request that this task answers. Send its `headers()` with calls to other services for the request.
 pub fn current_trace() -> Option<Arc<TraceContext>> {
     CURRENT.try_with(|current| current.trace.clone()).ok()?
 }
 
-/// None where it names none, or more than one.
+/// `None` if the headers name no trace, or several.
 fn trace_of(headers: &HeaderMap) -> Option<TraceContext> {
     let mut parents = headers.get_all(TRACEPARENT).iter();
     let (parent, more) = (parents.next()?, parents.next());
@@ -155,7 +155,7 @@ fn fresh() -> HeaderValue {
     let random = uuid::Uuid::from_bytes(rand::random());
     let mut digits = [0; uuid::fmt::Simple::LENGTH];
     let digits = random.simple().encode_lower(&mut digits);
-    // Hexadecimal digits are always a header's value.
+    // Hexadecimal digits are always a valid header value.
     HeaderValue::from_str(digits).unwrap_or_else(|_| HeaderValue::from_static("none"))
 }
 

@@ -1,5 +1,5 @@
-//! Log lines about requests that failed: one a request, with its id, its route and the chain of errors; and about those
-//! that are nobody's.
+//! Log lines about failed requests: one per request, with its id, its route and the chain of errors. Also lines about
+//! unauthenticated requests.
 
 use std::{
     net::IpAddr,
@@ -11,11 +11,11 @@ use parking_lot::Mutex;
 
 use crate::http::{auth_failure::AuthFailure, request_id::RequestId};
 
-/// Lines a second about what does not answer, such as a ledger that is down. Under peak load every claim would be one;
-/// those beyond are counted. An error of the server (500) always has its line.
+/// Maximum number of lines per second about components that do not answer, such as a ledger that is down. Under peak
+/// load each claim would be one; further ones are counted. A server error (500) always has its line.
 const LINES_A_SECOND_MAX: u32 = 100;
 
-/// Why a request failed, for the log alone: an extension of the response.
+/// Cause of a failed request, for the log only: an extension of the response.
 #[derive(Debug, Clone)]
 pub(crate) struct Cause(pub(crate) String);
 
@@ -28,7 +28,7 @@ pub(crate) struct Failure<'a> {
     pub(crate) cause: Option<&'a Cause>,
 }
 
-/// One line about parts of a request that failed where the request did not.
+/// Logs one line about parts that failed in a request that did not.
 pub(crate) fn log_of_batch(failed: usize, cause: &str) {
     let id = RequestId::current();
     tracing::error!(
@@ -39,7 +39,7 @@ pub(crate) fn log_of_batch(failed: usize, cause: &str) {
     );
 }
 
-/// Writes the lines, and counts those that are left out.
+/// Writes the lines, and counts the omitted ones.
 #[derive(Debug, Default)]
 pub(crate) struct FailureLog(Mutex<Option<Second>>);
 
@@ -51,7 +51,7 @@ struct Second {
 }
 
 impl FailureLog {
-    /// One line, if the server is at fault, or if the request met something that does not answer.
+    /// Logs one line, if the server is at fault, or if a component did not answer.
     pub(crate) fn log(&self, failure: &Failure<'_>) {
         let internal = failure.status == StatusCode::INTERNAL_SERVER_ERROR;
         if !internal && (failure.cause.is_none() || !self.has_room(Instant::now())) {
@@ -63,12 +63,12 @@ impl FailureLog {
             method = failure.method.as_str(),
             route = failure.route,
             status = failure.status.as_u16(),
-            cause = failure.cause.map_or("not known", |cause| &cause.0),
+            cause = failure.cause.map_or("unknown", |cause| &cause.0),
             "a request failed"
         );
     }
 
-    /// One line about a request of nobody, if there is room.
+    /// Logs one line about an unauthenticated request, within the limit.
     pub(crate) fn log_unauthenticated(&self, why: AuthFailure, address: Option<IpAddr>) {
         if self.has_room(Instant::now()) {
             let id = RequestId::current();
@@ -83,7 +83,7 @@ impl FailureLog {
         }
     }
 
-    /// Whether this second has room for one more line. The first line of a second says how many were left out before.
+    /// Whether this second allows one more line. The first line of a second reports how many were left out before.
     fn has_room(&self, now: Instant) -> bool {
         let mut current = self.0.lock();
         let over = |second: &Second| now - second.began >= Duration::from_secs(1);
@@ -95,7 +95,7 @@ impl FailureLog {
             };
             let left_out = current.replace(fresh).map_or(0, |second| second.left_out);
             if left_out > 0 {
-                tracing::error!(left_out, "further requests failed, without a line each");
+                tracing::error!(left_out, "further requests failed without a log line");
             }
         }
         let Some(second) = current.as_mut() else {

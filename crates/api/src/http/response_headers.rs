@@ -1,4 +1,4 @@
-//! Headers that answers have whatever they are about: for browsers, and for caches on the way.
+//! Headers of all answers: for browsers, and for caches on the path.
 
 use axum::http::{
     HeaderMap, HeaderName, HeaderValue,
@@ -8,20 +8,20 @@ use axum::http::{
     },
 };
 
-/// What a proxy says that has taken a request over TLS.
+/// Header of a proxy that received the request over TLS.
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
-/// What browsers may not do: take a body for something else than it says, and tell other sites what was looked at.
+/// Browsers must not guess content types, and must not send referrers to other sites.
 pub(crate) const FOR_BROWSERS: [(HeaderName, HeaderValue); 2] = [
     (X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
     (REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
 ];
 
-/// For a page that brings no policy of its own: it has text and links, and no other site may frame it.
+/// Policy for a page without its own: text and links only, and no other site may frame it.
 const TEXT_ALONE: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 );
 
-/// What decides about these headers in a request.
+/// Parts of a request that decide on these headers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asked {
     with_token: bool,
@@ -29,7 +29,7 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// `over_tls`: on a connection that the node itself has taken over TLS.
+    /// `over_tls`: whether the node itself accepted the connection over TLS.
     pub(crate) fn of(headers: &HeaderMap, over_tls: bool) -> Self {
         Self {
             with_token: headers.contains_key(AUTHORIZATION) || headers.contains_key(COOKIE),
@@ -38,16 +38,16 @@ impl Asked {
     }
 }
 
-/// Whether a client's request came over TLS, to the node or to a proxy before it.
+/// Whether a client's request came over TLS, to the node or to a proxy in front of it.
 pub(crate) fn came_over_tls(headers: &HeaderMap, to_node: bool) -> bool {
     let proto = headers.get(FORWARDED_PROTO);
     let proto = proto.and_then(|value| value.to_str().ok()).unwrap_or("");
-    // Of several proxies the first is the client's.
+    // With several proxies, the first value is the client's.
     let first = proto.split(',').next().unwrap_or("").trim();
     to_node || first.eq_ignore_ascii_case("https")
 }
 
-/// What is configured of them.
+/// Configured header values.
 #[derive(Debug)]
 pub(crate) struct ResponseHeaders {
     transport_security: Option<HeaderValue>,
@@ -63,7 +63,7 @@ impl ResponseHeaders {
         }
     }
 
-    /// Adds them to an answer. What somebody asked for with a token is nobody else's, unless its handler says so.
+    /// Adds the headers to an answer. Answers to a request with a token are private, unless the handler sets caching.
     pub(crate) fn add(&self, asked: Asked, headers: &mut HeaderMap) {
         for (name, value) in FOR_BROWSERS {
             headers.insert(name, value);
@@ -77,7 +77,7 @@ impl ResponseHeaders {
         if asked.with_token && !headers.contains_key(CACHE_CONTROL) {
             headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         }
-        // RFC 6797, 7.2: never over a connection that is not secure.
+        // RFC 6797, 7.2: never over an insecure connection.
         if asked.over_tls
             && let Some(value) = &self.transport_security
         {

@@ -1,5 +1,5 @@
-//! Reads JSON as the document describes it. serde would also take an object's values in a row, as an array; here an
-//! object is an object, at any depth. Messages do not name types of Rust, and say which field they are about.
+//! Strict parser of JSON, as the OpenAPI document describes it. serde would also accept an array of a struct's
+//! values. Here a struct must be an object, at any depth. Messages name fields, and no Rust types.
 
 use std::fmt;
 
@@ -9,15 +9,15 @@ use serde::de::{
 };
 use serde_path_to_error::Segment;
 
-/// Why a body cannot be read.
+/// Reason why a body cannot be parsed.
 #[derive(Debug)]
 pub(crate) struct Fault {
     pub(crate) error: serde_json::Error,
-    /// The field that is wrong: a JSON pointer (RFC 6901) behind `#`.
+    /// Wrong field: a JSON pointer (RFC 6901) after `#`.
     pub(crate) pointer: String,
 }
 
-/// Reads one value that is all of `body`.
+/// Parses one value that covers all of `body`.
 pub(crate) fn from_slice<T: DeserializeOwned>(body: &[u8]) -> Result<T, Fault> {
     let mut json = serde_json::Deserializer::from_slice(body);
     let value = serde_path_to_error::deserialize(Strict(&mut json)).map_err(located)?;
@@ -42,21 +42,21 @@ fn located(error: serde_path_to_error::Error<serde_json::Error>) -> Fault {
         }
     }
     let error = error.into_inner();
-    // They are found beside the field.
+    // These errors belong to the parent of the field.
     if let Some(name) = beside(&error.to_string()) {
         add(name);
     }
     Fault { error, pointer }
 }
 
-/// The field that an error names and that is not in its path.
+/// Field that an error names and that its path lacks.
 fn beside(text: &str) -> Option<&str> {
     let beside = ["missing field `", "duplicate field `"];
     let rest = beside.iter().find_map(|it| text.strip_prefix(it))?;
     rest.split_once('`').map(|(name, _)| name)
 }
 
-/// The parameter of a query that an error of its extractor is about.
+/// Query parameter that an error of the extractor is about.
 pub(crate) fn parameter(error: &dyn std::error::Error) -> Option<String> {
     type OfQuery = serde_path_to_error::Error<serde::de::value::Error>;
     let mut causes = std::iter::successors(error.source(), |cause| cause.source());
@@ -68,10 +68,10 @@ pub(crate) fn parameter(error: &dyn std::error::Error) -> Option<String> {
     in_path.or_else(|| beside(&found.inner().to_string()).map(str::to_owned))
 }
 
-/// A part of reading that hands strictness on to the parts within.
+/// Wrapper that makes nested values strict too.
 struct Strict<T>(T);
 
-/// Takes the fields of a struct from an object alone.
+/// Accepts the fields of a struct from an object only.
 struct Object<V>(V);
 
 impl<'de, V: Visitor<'de>> Visitor<'de> for Object<V> {
@@ -86,11 +86,11 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Object<V> {
     }
 }
 
-/// Largest whole number that is read from a double: 2^43. Up to it a double tells hundredths apart, also where its last
-/// digits are wrong, so that no fraction is lost. Larger numbers are written as integers.
+/// Largest whole number that is read from a double: 2^43. Up to it, a double separates hundredths even if its last
+/// digits are wrong, so no fraction is lost. Larger numbers must be written as integers.
 const EXACT_MAX: f64 = 8_796_093_022_208.0;
 
-/// Takes a whole number of a range.
+/// Accepts a whole number in a range.
 struct Whole<V> {
     visitor: V,
     min: i128,
@@ -118,7 +118,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Whole<V> {
         }
     }
 
-    /// A number without a fraction is a whole number, however it is written (JSON Schema, 6.1.1).
+    /// Accepts a number without a fraction as a whole number, however it is written (JSON Schema, 6.1.1).
     fn visit_f64<E: Error>(self, value: f64) -> Result<V::Value, E> {
         if value.fract() != 0.0 || value.abs() > EXACT_MAX {
             return Err(E::invalid_type(Unexpected::Float(value), &self));
@@ -355,7 +355,7 @@ mod tests {
         check("8796093022208.0", "1", Some((8_796_093_022_208, 1)));
         check("8796093022207.99", "1", None);
         check("8796093022209.0", "1", None);
-        // Doubles do not have these fractions.
+        // Doubles cannot represent these fractions.
         check("4503599627370497.5", "1", None);
         check("9007199254740990.5", "1", None);
         check("9007199254740991", "1", Some((9_007_199_254_740_991, 1)));

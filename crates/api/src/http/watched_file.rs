@@ -1,21 +1,21 @@
-//! Files of the configuration that are read again when they change, without a signal.
+//! Files of the configuration that are reloaded after a change, without a signal.
 
 use std::{os::unix::fs::MetadataExt as _, path::Path};
 
-/// A file that is read again when it changes.
+/// A file that is reloaded after a change.
 #[derive(Debug)]
 pub(crate) struct WatchedFile {
-    /// What was read last; none where there was no file.
+    /// Version that was read last; `None` if there was no file.
     version: Option<Version>,
-    /// Whether that cannot be used.
+    /// Whether that version cannot be used.
     pub(crate) failing: bool,
 }
 
-/// What tells a file from what stood there before: device, inode, length, and the times of its last changes.
+/// Version of a file: device, inode, length, and the times of its last changes.
 type Version = [u64; 7];
 
 impl WatchedFile {
-    /// As it is now.
+    /// The file in its present version.
     pub(crate) fn of(file: &Path) -> Self {
         Self {
             version: version_of(file),
@@ -23,7 +23,7 @@ impl WatchedFile {
         }
     }
 
-    /// What is read from it, if it is another one than before and can be used. `key` names it in the log.
+    /// Value read from the file, if the file has changed and is valid. `key` names it in the log.
     pub(crate) fn if_changed<T>(
         &mut self,
         key: &'static str,
@@ -39,7 +39,7 @@ impl WatchedFile {
         self.failing = read.is_err();
         match read {
             Ok(read) => {
-                tracing::warn!(key, "a file has changed, and was read again");
+                tracing::warn!(key, "a file has changed and was reloaded");
                 Some(read)
             }
             Err(error) => {
@@ -54,7 +54,7 @@ impl WatchedFile {
     }
 }
 
-/// None where there is no such file.
+/// `None` if there is no such file.
 fn version_of(file: &Path) -> Option<Version> {
     let found = std::fs::metadata(file).ok()?;
     let times = [

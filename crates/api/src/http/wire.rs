@@ -1,5 +1,5 @@
-//! The JSON of the API. Types of the core are wrapped here and never serialise themselves, so that a change inside
-//! cannot change the wire by accident.
+//! JSON types of the API. They wrap types of the core, which never serialise themselves, so that a change of the core
+//! cannot change the API by accident.
 
 use std::{fmt, io::Write as _, str::FromStr};
 
@@ -33,10 +33,10 @@ use uuid::Uuid;
 
 use crate::http::request_id::RequestId;
 
-/// Room for an id, a time, or a code of a few letters.
+/// Buffer size for an id, a time or a code.
 const TEXT_BYTES: usize = 64;
 
-/// The status of what was created just now, or before and is the same: then the answer is a replay.
+/// Status of an object that was created now, or earlier; the latter answer is a replay.
 pub(crate) fn created(fresh: bool) -> StatusCode {
     if fresh {
         return StatusCode::CREATED;
@@ -45,22 +45,21 @@ pub(crate) fn created(fresh: bool) -> StatusCode {
     StatusCode::OK
 }
 
-/// Where that is which was created just now, as a header; nothing for what was created before.
+/// Header `Location` of an object that was created now; none for an earlier one.
 pub(crate) type Location = Option<[(HeaderName, String); 1]>;
 
-/// Where that is which an answer of this status is about.
+/// Header `Location` for this status.
 pub(crate) fn location(status: StatusCode, path: impl FnOnce() -> String) -> Location {
     (status == StatusCode::CREATED).then(|| [(header::LOCATION, path())])
 }
 
-/// What caches may do with what depends on who asks: the caller's own keeps it, and asks each time whether it is still
-/// so.
+/// Caching of answers that depend on the caller: the caller's own cache keeps them, and revalidates them each time.
 pub(crate) const OWN_CACHING: &str = "private, no-cache";
 
-/// A body with its entity tag; 304 and no body where the request names that tag.
+/// A body with its entity tag; 304 without a body if the request names that tag.
 pub(crate) fn tagged(asked: &HeaderMap, caching: &str, body: &impl Serialize) -> Response {
     let Ok(json) = serde_json::to_string(body) else {
-        return Json(body).into_response(); // which fails as well, and says so
+        return Json(body).into_response(); // fails as well, with the error
     };
     let etag = etag(&json);
     let kept = [
@@ -73,9 +72,9 @@ pub(crate) fn tagged(asked: &HeaderMap, caching: &str, body: &impl Serialize) ->
     }
 }
 
-/// A weak entity tag of a body, of everything but the fields `now`. It is the same on every node.
+/// Weak entity tag of a body without the fields `now`. It is the same on each node.
 pub(crate) fn etag(json: &str) -> String {
-    // No text within has this: its quotation marks are escaped there.
+    // No string inside can contain this, because quotation marks are escaped there.
     let mut parts = json.split("\"now\":\"");
     let mut hash = Sha256::new();
     hash.update(parts.next().unwrap_or_default());
@@ -89,8 +88,7 @@ pub(crate) fn etag(json: &str) -> String {
     format!("W/\"{hex}\"")
 }
 
-/// Whether a request names an entity tag, or any, as one that the caller has (RFC 9110, 13.1.2). Tags are compared
-/// without regard to whether they are weak.
+/// Whether `If-None-Match` has this entity tag or `*` (RFC 9110, 13.1.2). The comparison is weak.
 fn has_tag(headers: &HeaderMap, etag: &str) -> bool {
     let opaque = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
     let wanted = opaque(etag);
@@ -101,7 +99,7 @@ fn has_tag(headers: &HeaderMap, etag: &str) -> bool {
         .any(|tag| tag.trim() == "*" || opaque(tag) == wanted)
 }
 
-/// A type of the core that is written as its text.
+/// Wrapper that writes a type of the core as its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Text<T>(pub(crate) T);
 
@@ -118,7 +116,7 @@ impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for Text<T> {
     }
 }
 
-/// An id that the service has made: a UUID of version 7, read as a campaign's is.
+/// Id made by the service: a UUID of version 7, parsed like a campaign's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Id(pub(crate) Uuid);
 
@@ -137,8 +135,8 @@ impl FromStr for Id {
     }
 }
 
-/// Serialises what is printed. It is mostly short, so it is gathered first: the serialiser looks for characters to
-/// escape once, not once for each piece that is printed.
+/// Serialises the printed form. It is buffered, because most are short: the serialiser then looks for characters to
+/// escape once, instead of once per printed piece.
 fn serialize_text<S: Serializer>(
     text: &impl fmt::Display,
     serializer: S,
@@ -155,21 +153,22 @@ fn serialize_text<S: Serializer>(
     }
 }
 
-/// Reads a field that may be absent, null or a value, which are three different things.
+/// Reads a field with three different cases: absent, null or a value.
 pub(crate) fn nullable<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Option<T>>, D::Error> {
     Option::deserialize(deserializer).map(Some)
 }
 
-/// An instant: RFC 3339 with milliseconds, in UTC.
+/// A time: RFC 3339 with milliseconds, in UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct When(pub(crate) Timestamp);
 
 impl fmt::Display for When {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const PRINTER: DateTimePrinter = DateTimePrinter::new().precision(Some(3));
-        // A token may end beyond the calendar. It is shown to end with it: `to_string` panics if this fails.
+        // A token may expire after the calendar's end. Its expiry is shown as that end, because `to_string` panics on
+        // an error.
         let last = match self.0.as_millis() < 0 {
             true => Calendar::MIN,
             false => Calendar::MAX,
@@ -213,9 +212,9 @@ impl Visitor<'_> for WhenVisitor {
     }
 }
 
-/// Why a text cannot be read as a time.
+/// Reason why a text is not a time.
 fn what_is_no_time(text: &str) -> &'static str {
-    // The calendar ends some hours before the year 9999 does.
+    // The calendar ends some hours before the year 9999.
     let in_time = text.strip_prefix("9999").map(|rest| format!("9998{rest}"));
     let is_late = in_time.is_some_and(|it| TIME_PARSER.parse_timestamp(it.as_bytes()).is_ok());
     if is_late {
@@ -260,38 +259,39 @@ impl MoneyBody {
     }
 }
 
-/// A grant, and for a sale its order. A repeated claim gets the same one.
+/// A grant and, for a sale, its order. A repeated claim gets the same one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(as = Grant)]
 pub(crate) struct GrantBody {
-    /// The campaign that granted.
+    /// Campaign of the grant.
     #[schema(value_type = String, format = Uuid)]
     pub(crate) campaign: Text<CampaignId>,
-    /// The grant's number in its campaign, from 1.
+    /// Number of the grant in its campaign, from 1.
     pub(crate) number: u32,
-    /// The order's id; sales only.
+    /// Id of the order; sales only.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub(crate) order: Option<Text<OrderId>>,
     /// Units; 1 for a share.
     pub(crate) quantity: u32,
-    /// The share's money, or the order's price.
+    /// Amount of the share, or price of the order.
     pub(crate) amount: MoneyBody,
-    /// When it was decided.
+    /// Time of the decision.
     #[schema(value_type = String, format = DateTime)]
     pub(crate) granted_at: When,
-    /// The state of the order: held, paid, cancelled, expired or returned; sales only. An order that costs nothing is
+    /// State of the order: held, paid, cancelled, expired or returned; sales only. An order that costs nothing is
     /// paid when it is granted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) state: Option<&'static str>,
-    /// Units that were returned after the order was paid; sales only. An order is paid until all of them are.
+    /// Units that were returned after the order was paid; sales only. The order stays paid until all of them are
+    /// returned.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) returned_quantity: Option<u32>,
-    /// When the hold of an unpaid order ends; sales only.
+    /// Time at which the hold of an unpaid order ends; sales only.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub(crate) hold_until: Option<When>,
-    /// What the grant survives: memory, replica, fsync or ledger.
+    /// Failures that the grant survives: memory, replica, fsync or ledger.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) ack: Option<&'static str>,
 }
@@ -313,35 +313,36 @@ impl GrantBody {
     }
 }
 
-/// A campaign's numbers. Always supply = granted + remaining + returned + withheld.
+/// A campaign's numbers. Supply always equals granted + remaining + returned + withheld.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(as = State)]
 pub(crate) struct StateBody {
     /// draft, scheduled, live, paused, ended or closed.
     pub(crate) phase: &'static str,
-    /// Shares or units there ever were.
+    /// Total number of shares or units.
     pub(crate) supply: u64,
     /// Shares or units that users have.
     pub(crate) granted: u64,
-    /// Shares or units that can still be had.
+    /// Shares or units that can still be claimed.
     pub(crate) remaining: u64,
-    /// Shares or units that went back at the close.
+    /// Shares or units that were returned at the close.
     pub(crate) returned: u64,
-    /// Shares or units that repairs withhold, because a user may have been granted them. They go back at the close.
+    /// Shares or units that repairs withhold, because a user may have been granted them. They are returned at the
+    /// close.
     pub(crate) withheld: u64,
-    /// The first instant at which claims are accepted.
+    /// Time from which claims are accepted.
     #[schema(value_type = String, format = DateTime)]
     pub(crate) starts_at: When,
-    /// The first instant at which they no longer are.
+    /// Time from which claims are no longer accepted.
     #[schema(value_type = String, format = DateTime)]
     pub(crate) ends_at: When,
-    /// The server's time, for countdowns.
+    /// Server time, for countdowns.
     #[schema(value_type = String, format = DateTime)]
     pub(crate) now: When,
 }
 
 impl StateBody {
-    /// The window is what the engine says, where it does: it may have been changed after `window` was read.
+    /// Uses the engine's window if there is one, because it may be newer than `window`.
     pub(crate) fn new(tally: &Tally, window: Window, now: Timestamp) -> Self {
         let window = tally.terms.map_or(window, |terms| terms.window);
         Self {

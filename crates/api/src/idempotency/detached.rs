@@ -83,7 +83,7 @@ impl Detached {
                 Ok(turn) => return Ok(turn),
                 Err(earlier) => earlier,
             };
-            // It ends with an error, which says that the sender is gone.
+            // The wait ends with an error, because the sender was dropped.
             if timeout_at(until, earlier.changed()).await.is_err() {
                 let detail = "an earlier request with this key is being carried out";
                 return Err(Problem::new(ProblemKind::Uncertain, detail));
@@ -108,18 +108,20 @@ impl Detached {
         }))
     }
 
-    /// Waits until no request runs, until this instant at the latest. None starts from here on.
+    /// Waits until no request runs, at most until this time. No request starts from then on.
     pub(crate) async fn finish(&self, until: Instant) {
         let ended = timeout_at(until, self.room.acquire_many(RUNS_MAX)).await;
-        // While all of the room is taken: none starts in between.
+        // No request starts in between, because all permits are in use.
         self.room.close();
         if ended.is_err() {
-            tracing::warn!("keyed requests run at the stop, their retries look for the effect");
+            tracing::warn!(
+                "keyed requests still run at the stop; their retries look for the effect"
+            );
         }
     }
 }
 
-/// The right to run the request of a key. It ends when it is dropped, also by a panic.
+/// Permit to run the request of a key. It ends when it is dropped, also after a panic.
 struct Turn {
     under_way: Arc<Mutex<HashMap<Name, watch::Receiver<()>>>>,
     name: Name,
@@ -163,7 +165,7 @@ mod tests {
             did.send(()).unwrap();
             Ok(().into_response())
         });
-        // Polled once, then dropped as a connection drops it.
+        // Polled once, then dropped as a closed connection drops it.
         assert!(timeout(Duration::ZERO, first).await.is_err());
         let again = {
             let detached = Arc::clone(&detached);

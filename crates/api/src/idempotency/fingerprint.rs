@@ -1,9 +1,9 @@
-//! What stands for a request in an idempotency key: the path's parameter and the body as understood.
+//! Fingerprint of a request for its idempotency key: the path's parameter and the parsed body.
 //!
-//! It must not change from one version of the program to the next, or a retry across an update would be refused. So it
-//! is made of a canonical text: fields are sorted by their names, what is null or not given is left out, and there are
-//! no blanks. Fields may be added to a body as long as they may be left out. The first byte is the form's version, the
-//! others are those of a SHA-256 behind its first.
+//! It must not change between versions of the program, or retries across an update would be refused. So it is
+//! computed from a canonical text: fields are sorted by name, null and absent fields are left out, and there are no
+//! blanks. New fields of a body must be optional. The first byte is the version of the form; the others are bytes 2
+//! to 32 of a SHA-256.
 
 use qiang_core::{
     id::{IdempotencyKey, UserId},
@@ -18,7 +18,7 @@ use crate::http::problem::Problem;
 /// The version of the form. A new form gets a new number.
 const VERSION: u8 = 1;
 
-/// A key for a request of this caller: the route, the path's parameter and the body.
+/// Use of a key for a request of this caller: the route, the path's parameter and the body.
 pub(crate) fn key_use(
     caller: &UserId,
     route: &str,
@@ -30,14 +30,14 @@ pub(crate) fn key_use(
     KeyUse::new(scope, key.clone(), fingerprint(parameter, body))
 }
 
-/// The key that is kept with an effect, and that outlives the table of idempotency keys: 32 hexadecimal digits. It
-/// follows from the caller, the route and the request's key. It must never change.
+/// Key that is stored with an effect and outlives the table of idempotency keys: 32 hexadecimal digits. It depends on
+/// the caller, the route and the request's key. It must never change.
 ///
 /// # Errors
 /// `bad-request` if the request has no key.
 pub(crate) fn effect_key(used: Option<&KeyUse>) -> Result<IdempotencyKey, Problem> {
     let missing = || {
-        let detail = "a request for a part needs an `Idempotency-Key`: without one, a retry would be another part";
+        let detail = "a request for a part needs an `Idempotency-Key`: without one, a retry would be a second part";
         Problem::bad_request(detail).of("Idempotency-Key")
     };
     let KeyUse { scope, key, .. } = used.ok_or_else(missing)?;
@@ -49,10 +49,10 @@ pub(crate) fn effect_key(used: Option<&KeyUse>) -> Result<IdempotencyKey, Proble
     IdempotencyKey::new(&hex).map_err(|error| Problem::internal(error.to_string()))
 }
 
-/// The fingerprint of a request: of the path's parameter and the body.
+/// Fingerprint of the path's parameter and the body.
 pub(crate) fn fingerprint(parameter: &str, body: &impl Serialize) -> [u8; 32] {
     let mut text = String::new();
-    // Bodies are structs of texts and numbers, which always serialise.
+    // Bodies are structs of strings and numbers, which always serialise.
     write(&serde_json::to_value(body).unwrap_or_default(), &mut text);
     let mut fingerprint: [u8; 32] = hash(parameter, text.as_bytes());
     fingerprint[0] = VERSION;
@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(now[0], VERSION);
     }
 
-    /// Effects that are in ledgers have such keys.
+    /// Ledgers contain effects with such keys.
     #[test]
     fn the_key_of_an_effect_never_changes() {
         let key = |text| IdempotencyKey::new(text).expect("a key");
@@ -149,13 +149,13 @@ mod tests {
             effect_key(Some(&used)).expect("it has a key").to_string()
         };
         assert_eq!(effect("k", "1", 1), "ae1f50576f7fb3a0632467b1f96d186b");
-        // The table of keys compares the rest; the effect is of one order or one deposit.
+        // The table of keys compares the rest; an effect belongs to one order or one deposit.
         assert_eq!(effect("k", "2", 2), effect("k", "1", 1));
         assert_ne!(effect("l", "1", 1), effect("k", "1", 1));
         assert!(effect_key(None).is_err());
     }
 
-    /// What is in ledgers. Who changes the form makes a new version of it.
+    /// Ledgers contain such fingerprints. A change of the form needs a new version.
     #[test]
     fn the_form_of_a_version_never_changes() {
         let body = json!({

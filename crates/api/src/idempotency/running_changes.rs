@@ -8,7 +8,7 @@ use tokio::sync::{
     OwnedRwLockReadGuard, OwnedRwLockWriteGuard, OwnedSemaphorePermit, RwLock, Semaphore,
 };
 
-/// Actions that may wait at once for a ledger that did not take them.
+/// Actions that may wait at once for a ledger that refused them.
 const LATE_RECORDS_MAX: usize = 64;
 
 /// Running changes of this process.
@@ -20,7 +20,7 @@ pub(crate) struct Changes {
 /// Lane of each campaign, and the number of its users.
 type Lanes = Arc<Mutex<HashMap<CampaignId, (Arc<Lane>, u32)>>>;
 
-/// Changes of one campaign: any number at once, or one retry that looks for the effect of its first try.
+/// Changes of one campaign: any number at once, or one retry that checks for the effect of its first try.
 #[derive(Default)]
 struct Lane {
     turn: Arc<RwLock<()>>,
@@ -37,7 +37,7 @@ impl Default for Changes {
 }
 
 impl Changes {
-    /// Begins a change at this instant. It waits for a retry that decides.
+    /// Begins a change at time `now`. It waits for a retry that decides.
     pub(crate) async fn begin(&self, campaign: CampaignId, now: Timestamp) -> UnderWay {
         let entered = self.enter_lane(campaign);
         let turn = Arc::clone(&entered.lane.turn).read_owned().await;
@@ -51,7 +51,7 @@ impl Changes {
         Some(UnderWay::new(entered, turn, now))
     }
 
-    /// The right to decide while nothing else changes the campaign here; `None` if something does.
+    /// Exclusive right to decide on a campaign in this process; `None` if a change is running.
     pub(crate) fn alone(&self, campaign: CampaignId) -> Option<Alone> {
         let entered = self.enter_lane(campaign);
         let turn = Arc::clone(&entered.lane.turn).try_write_owned().ok()?;
@@ -61,7 +61,7 @@ impl Changes {
         })
     }
 
-    /// Room for an action that is recorded later; `None` if too many are.
+    /// Permit for an action that is recorded later; `None` if there are too many.
     pub(crate) fn late_record(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.late_records).try_acquire_owned().ok()
     }
@@ -129,7 +129,7 @@ impl Drop for UnderWay {
     }
 }
 
-/// The right to decide. It ends when it is dropped.
+/// Exclusive right to decide, until it is dropped.
 pub(crate) struct Alone {
     _turn: OwnedRwLockWriteGuard<()>,
     _entered: Entered,

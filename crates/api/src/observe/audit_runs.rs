@@ -1,4 +1,4 @@
-//! The audits that a node has run, and the one that runs.
+//! Audits of a node: the last ones, and the one that is running.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -6,14 +6,14 @@ use parking_lot::Mutex;
 use qiang_core::{id::UserId, ports::AuditReport, time::Timestamp};
 use uuid::Uuid;
 
-/// Audits that a node remembers.
+/// Maximum number of audits that a node keeps.
 const KEPT: usize = 8;
 
-/// The audits of this node: the newest ones, of which one runs at most.
+/// Audits of this node: the newest ones, at most one of them running.
 #[derive(Default)]
 pub(crate) struct Audits(Mutex<VecDeque<Audit>>);
 
-/// An audit, and how it ended.
+/// An audit and its result.
 #[derive(Debug, Clone)]
 pub(crate) struct Audit {
     pub(crate) id: Uuid,
@@ -23,7 +23,7 @@ pub(crate) struct Audit {
 }
 
 impl Audits {
-    /// The one that runs, or this one, from now on; whether it is this one.
+    /// Starts this audit, unless one is running. Returns the running one, and whether it is this one.
     pub(crate) fn begin(&self, audit: Audit) -> (Audit, bool) {
         let mut all = self.0.lock();
         if let Some(running) = all.iter().find(|it| it.ended.is_none()) {
@@ -42,12 +42,12 @@ impl Audits {
         }
     }
 
-    /// The one that was never begun.
+    /// Removes an audit that could not start.
     pub(crate) fn forget(&self, id: Uuid) {
         self.0.lock().retain(|it| it.id != id);
     }
 
-    /// All, newest first.
+    /// All audits, newest first.
     pub(crate) fn list(&self) -> Vec<Audit> {
         self.0.lock().iter().rev().cloned().collect()
     }

@@ -1,4 +1,4 @@
-//! What operators observe of a node: the node implements it, `/readyz` and `/metrics` show it.
+//! Figures of a node for operators. The node implements them; `/readyz` and `/metrics` show them.
 
 use qiang_core::{
     event::{PartitionId, Seq},
@@ -6,80 +6,80 @@ use qiang_core::{
     reconcile::PartitionFindings,
 };
 
-/// What operators observe of an engine and of settlement, beside the ports.
+/// Figures of the engine and of settlement, in addition to the ports.
 pub trait Gauges: Send + Sync + 'static {
     /// Claims and commands that wait for the engine.
     fn queued(&self) -> usize;
 
-    /// Campaigns that an engine has in memory; none where it has them elsewhere.
+    /// Campaigns in the engine's memory; `None` if the engine keeps them elsewhere.
     fn campaigns_in_memory(&self) -> Option<usize> {
         None
     }
 
-    /// Log entries there are, and how many of them are settled, over all partitions.
+    /// Log entries, and settled ones, over all partitions.
     fn positions(&self) -> (Seq, Seq);
 
-    /// Log entries of a partition that are not settled yet; none where that is not known by partition.
+    /// Log entries of a partition that are not settled; `None` if the lag is not known per partition.
     fn lag_in(&self, partition: PartitionId) -> Option<u64> {
         let _ = partition;
         None
     }
 
-    /// Why settlement is stuck, if it is.
+    /// Reason why settlement is stuck; `None` if it is not.
     fn stuck(&self) -> Option<String>;
 
-    /// Whether and why settlement of a partition is stuck.
+    /// Reason why settlement of a partition is stuck; `None` if it is not.
     fn stuck_in(&self, partition: PartitionId) -> Option<String> {
         let _ = partition;
         self.stuck()
     }
 
-    /// How many entries of each partition the ledger has quarantined, as counted a while ago.
+    /// Quarantined entries of each partition, as of the last count.
     fn quarantine(&self) -> Vec<(PartitionId, QuarantineCount)>;
 
-    /// How claims were answered that were submitted to the engine of this process.
+    /// Answers of the gate and of the engine to claims of this process.
     fn gate_answers(&self) -> GateAnswers {
         GateAnswers::default()
     }
 
-    /// Why this process serves nothing at all, if that is so.
+    /// Reason why this process serves no request; `None` if it serves.
     fn stopped(&self) -> Option<String> {
         None
     }
 
-    /// Every partition, and why nothing is granted there at the moment, if that is so.
+    /// Each partition, with the reason why it grants nothing at present, if it does not.
     fn partitions(&self) -> Vec<(PartitionId, Option<String>)>;
 
-    /// Every partition whose grants may wait for replicas, and how many of these replicas its primary does not have.
+    /// Each partition whose grants may wait for replicas, with the number of replicas that its primary lacks.
     fn replicas_missing(&self) -> Vec<(PartitionId, u32)> {
         Vec::new()
     }
 
-    /// By how many seconds the clock that decides is ahead of the one that it is held against: Redis' ahead of this
-    /// machine's, on the server where it is furthest off; the system's ahead of one that nobody can set, since the
-    /// start. None while it is not known.
+    /// Seconds by which the clock that decides is ahead of its reference; `None` while it is unknown. With Redis: the
+    /// server with the largest difference, compared with this machine. Otherwise: the system clock, compared since
+    /// the start with a clock that cannot be set.
     fn clock_offset_seconds(&self) -> Option<f64> {
         None
     }
 
-    /// The disk of the file that this process writes, if it writes one.
+    /// Disk of the file that this process writes; `None` if it writes none.
     fn disk(&self) -> Option<Disk> {
         None
     }
 
-    /// What this process should have done by now and tries again, if there is anything: drafts that are not open, lines
-    /// that are not decided, packets that are not closed.
+    /// Overdue work that this process retries, if there is any: drafts that are not open, queues that are not
+    /// decided, packets that are not closed.
     fn upkeep_stuck(&self) -> Option<String> {
         None
     }
 
-    /// What was found where engine and ledger were held against each other, in the partitions that this process
-    /// reconciles; none where it reconciles nothing.
+    /// Differences found between engine and ledger in the partitions that this process reconciles; `None` if it
+    /// reconciles none.
     fn reconciliation(&self) -> Option<Vec<PartitionFindings>> {
         None
     }
 
-    /// The transport of entries to the ledger, where this process runs one.
+    /// Transport of entries to the ledger; `None` if this process runs none.
     fn transport_report(&self) -> Option<TransportReport> {
         None
     }
@@ -88,18 +88,18 @@ pub trait Gauges: Send + Sync + 'static {
 /// A disk, in bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct Disk {
-    /// What this process may still write.
+    /// Bytes that this process can still write.
     pub available: u64,
-    /// All of it.
+    /// Size of the whole disk.
     pub size: u64,
 }
 
 /// The state of the transport of entries to the ledger.
 #[derive(Debug, Clone)]
 pub struct TransportReport {
-    /// Which transport, as it is configured.
+    /// Configured name of the transport.
     pub transport: &'static str,
-    /// Each partition.
+    /// State per partition.
     pub partitions: Vec<PartitionReport>,
 }
 
@@ -110,6 +110,6 @@ pub struct PartitionReport {
     pub partition: PartitionId,
     /// Log entries that are not settled yet.
     pub lag: u64,
-    /// What the transport says.
+    /// Status that the transport reports.
     pub status: TransportStatus,
 }

@@ -1,4 +1,4 @@
-//! What this node did in each of the last seconds, taken once for all who look.
+//! Figures of this node for each of the last seconds, sampled once for all readers.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -19,39 +19,38 @@ use crate::{
     },
 };
 
-/// Seconds that are kept.
+/// Maximum number of figures kept.
 const KEPT: usize = 300;
 
-/// What the node did in a second or so. Of claims that were answered, rates are in claims a second.
+/// Figures of the node for about one second. Rates cover answered claims, in claims per second.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[schema(as = Figure)]
 pub(crate) struct FigureBody {
-    /// Its number: each has one more than the one before.
+    /// Number of the figure; each is one more than the figure before.
     number: u64,
-    /// Its end.
+    /// End of the interval.
     #[schema(value_type = String, format = DateTime)]
     at: When,
-    /// Claims that were answered.
+    /// Answered claims.
     claims_per_s: f64,
-    /// The same by what they ended in, without those that no claim ended in.
+    /// Answered claims by outcome; outcomes without a claim are left out.
     #[schema(value_type = BTreeMap<String, f64>)]
     outcomes_per_s: BTreeMap<&'static str, f64>,
-    /// How long claims took; absent where there were none.
+    /// Latency of the claims; absent if there were none.
     #[serde(skip_serializing_if = "Option::is_none")]
     latency_ms: Option<LatencyBody>,
-    /// The part of the claims that reached whoever decides; absent where there were none.
+    /// Ratio of the claims that passed the gate to the engine; absent if there were none.
     #[serde(skip_serializing_if = "Option::is_none")]
     admitted_share: Option<f64>,
     /// Log entries that are not yet in the ledger.
     settlement_lag_entries: u64,
     /// Claims and commands that wait for the engine.
     queue_length: u64,
-    /// Places in the lines that the node decides.
+    /// Entries of the queues that the node decides.
     waiting_places: u64,
 }
 
-/// How long half of the claims took at most, nine tenths, and all but a hundredth, in milliseconds: as near as the
-/// bounds of the measurement allow.
+/// Percentiles of the claims' latency in milliseconds, interpolated between the bounds of the histogram.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, ToSchema)]
 #[schema(as = Latency)]
 pub(crate) struct LatencyBody {
@@ -60,13 +59,13 @@ pub(crate) struct LatencyBody {
     p99: f64,
 }
 
-/// The last minutes of a node, or what came behind an earlier answer.
+/// The last minutes of a node, or the figures after an earlier answer.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Figures)]
 pub(crate) struct FiguresBody {
-    /// Drawn at random when the process started that has taken them. Numbers of another one mean nothing here.
+    /// Random id of the process that sampled them, drawn at its start. Numbers of another process do not apply.
     process: String,
-    /// The earliest first.
+    /// Earliest first.
     figures: Vec<FigureBody>,
 }
 
@@ -76,18 +75,18 @@ impl FiguresBody {
     }
 }
 
-/// The last minutes of this node, for all who look.
+/// The last minutes of this node, for all readers.
 #[derive(Debug)]
 pub(crate) struct LastMinutes {
     process: String,
     taken: Mutex<Taken>,
-    /// The number of the newest.
+    /// Number of the newest figure.
     newest: watch::Sender<u64>,
 }
 
 #[derive(Debug, Default)]
 struct Taken {
-    /// What was counted up to the newest, and when that was.
+    /// Counts at the newest figure, and its time.
     before: Option<(ClaimCounts, Instant)>,
     figures: VecDeque<FigureBody>,
 }
@@ -103,7 +102,7 @@ impl Default for LastMinutes {
 }
 
 impl LastMinutes {
-    /// Takes the figures since it was called last.
+    /// Samples the figures since the last call.
     pub(crate) fn take(
         &self,
         metrics: &Metrics,
@@ -133,8 +132,8 @@ impl LastMinutes {
         self.newest.send_replace(number);
     }
 
-    /// Those behind a number, and the number of the last one; all of them behind a number that was not taken yet,
-    /// because another process has given it.
+    /// Figures after `number`, and the newest number. If `number` is above it, another process gave it, and all
+    /// figures are returned.
     pub(crate) fn after(&self, number: u64) -> (FiguresBody, u64) {
         let taken = self.taken.lock();
         let newest = taken.figures.back().map_or(0, |it| it.number);
@@ -149,13 +148,13 @@ impl LastMinutes {
         (body, newest)
     }
 
-    /// Changes with each that is taken.
+    /// Receiver that changes with each new figure.
     pub(crate) fn taken(&self) -> watch::Receiver<u64> {
         self.newest.subscribe()
     }
 }
 
-/// What became of claims from one moment to another.
+/// Figures of the claims between two counts.
 fn between(before: &ClaimCounts, now: &ClaimCounts, passed: Duration) -> FigureBody {
     let seconds = passed.as_secs_f64().max(0.001);
     let rate = |count: u64| (count as f64 / seconds * 10.0).round() / 10.0;
@@ -185,7 +184,7 @@ fn between(before: &ClaimCounts, now: &ClaimCounts, passed: Duration) -> FigureB
     }
 }
 
-/// From how many claims took at most each bound, and no less than the one before; none where there were none.
+/// Percentiles from the number of claims in each bucket of the histogram; `None` if there were no claims.
 fn latency(took: &[u64]) -> Option<LatencyBody> {
     let all: u64 = took.iter().sum();
     let quantile = |part: f64| {
@@ -198,7 +197,7 @@ fn latency(took: &[u64]) -> Option<LatencyBody> {
             }
             (below, from) = (upto, bound);
         }
-        // They took longer than the last bound, and nobody knows how long.
+        // They took longer than the last bound, and by how much is unknown.
         from
     };
     let millis = |part| (quantile(part) * 1e6).round() / 1e3;

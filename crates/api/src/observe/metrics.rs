@@ -1,4 +1,4 @@
-//! What the API counts and measures, for Prometheus. Handles are made once: a claim looks nothing up.
+//! Metrics of the API for Prometheus. Handles are created once, so a claim needs no lookup.
 
 mod claims;
 mod gate;
@@ -35,66 +35,63 @@ const METADATA: Metadata<'static> = Metadata::new(module_path!(), Level::INFO, N
 const LATENCY_BUCKETS: [f64; 14] = [
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0,
 ];
-/// A gauge or counter that is looked up by its labels: its name, and what it says.
+/// Name and help of a metric that is looked up by its labels.
 type Labelled = (&'static str, &'static str);
 
 const SET_ASIDE: Labelled = (
     "qiang_settlement_set_aside",
-    "Entries that the ledger refused and quarantined, or that wait for these, by partition",
+    "Quarantined entries, refused or waiting for a refused one, by partition and state",
 );
 const PARTITION_READY: Labelled = (
     "qiang_partition_ready",
-    "1 while a partition grants, 0 while it does not; /readyz says why",
+    "1 while the partition grants; /readyz has the reason if it does not",
 );
 const REPLICAS_MISSING: Labelled = (
     "qiang_redis_replicas_missing",
-    "Replicas that a partition's primary lacks of redis.replicas, by partition",
+    "Replicas of redis.replicas that the primary lacks, by partition",
 );
 const CLOCK_OFFSET: Labelled = (
     "qiang_clock_offset_seconds",
-    "How far ahead the clock is that decides: Redis' of this machine's; the system's of what has passed",
+    "Seconds by which the deciding clock is ahead: Redis' of this machine's, or the system's of elapsed time",
 );
 const DISK_AVAILABLE: Labelled = (
     "qiang_disk_available_bytes",
-    "What is left of the disk that has the data file",
+    "Free bytes on the disk of the data file",
 );
-const DISK_SIZE: Labelled = (
-    "qiang_disk_size_bytes",
-    "The size of the disk that has the data file",
-);
+const DISK_SIZE: Labelled = ("qiang_disk_size_bytes", "Size of the disk of the data file");
 const WAITING: Labelled = (
     "qiang_waiting_places",
-    "Places in the lines that this node decides",
+    "Entries of the queues that this node decides",
 );
 const WAITING_OLDEST: Labelled = (
     "qiang_waiting_oldest_seconds",
-    "For how long the first place of these lines has waited whose campaign is neither paused nor yet to start",
+    "Age of the first queue entry whose campaign is neither paused nor yet to start",
 );
 const WAITING_DECIDED: Labelled = (
     "qiang_waiting_decided_total",
-    "Places that this node has decided, by what became of them",
+    "Queue entries that this node has decided, by outcome",
 );
 const TOKEN_FILE_FAILING: Labelled = (
     "qiang_token_file_failing",
-    "1 while keys or revoked tokens cannot be read or fetched again, and those from before count",
+    "1 while keys or revoked tokens cannot be reloaded, and the previous ones stay in use",
 );
 const CERTIFICATE_FAILING: Labelled = (
     "qiang_certificate_failing",
-    "1 while the files of the certificate and its key cannot be used, and the certificate that was read before counts",
+    "1 while the files of certificate and key cannot be used, and the previous certificate stays in use",
 );
 const WAITING_LEASES_LOST: Labelled = (
     "qiang_waiting_leases_lost_total",
-    "Times that this node had the lease of a partition's lines and did not renew it in time",
+    "Leases of a partition's queues that this node did not renew in time",
 );
 const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
-/// A route, as an index into the known templates. 0 stands for paths that no template fits.
+/// A route, as an index into the known templates. 0 is for paths without a template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Route(usize);
 
 #[cfg(feature = "traces")]
 impl Route {
-    /// Whether a template fits.
+    /// Whether the path has a template.
     pub(crate) fn is_known(self) -> bool {
         self.0 != 0
     }
@@ -122,16 +119,16 @@ pub(crate) struct Metrics {
 struct Template {
     method: Method,
     path: String,
-    /// Whether it is answered by the engine, however long that takes.
+    /// Whether the engine decides the request, without a time limit.
     claim: bool,
     latency: Histogram,
 }
 
 impl Metrics {
-    /// For the routes of the OpenAPI document.
+    /// Metrics for the routes of the OpenAPI document.
     pub(crate) fn new(document: &OpenApi) -> Self {
         let builder = PrometheusBuilder::new().set_buckets(&LATENCY_BUCKETS);
-        // Only an empty list of buckets is refused.
+        // Only an empty list of buckets is invalid.
         let recorder = builder
             .unwrap_or_else(|_| PrometheusBuilder::new())
             .build_recorder();
@@ -140,7 +137,7 @@ impl Metrics {
             recorder.register_gauge(&Key::from_name(name), &METADATA)
         };
         let routes = templates(&recorder, document);
-        // A process that takes no claims counts none.
+        // A process without claims counts none.
         let takes_claims = document
             .paths
             .paths
@@ -182,11 +179,11 @@ impl Metrics {
             ),
             stopped: gauge(
                 "qiang_engine_stopped",
-                "1 while nothing is granted, on one partition at least; /readyz says why",
+                "1 while at least one partition grants nothing; /readyz has the reason",
             ),
             stuck: gauge(
                 "qiang_settlement_stuck",
-                "1 while settlement does not go on, on one partition at least; /readyz says why",
+                "1 while settlement of at least one partition is stuck; /readyz has the reason",
             ),
             connections: gauge("qiang_http_connections", "Open connections"),
             process: ProcessMetrics::new(&recorder),
@@ -226,7 +223,7 @@ impl Metrics {
         self.claims.claimed(outcome);
     }
 
-    /// A claim was answered by the gate before it was submitted.
+    /// Counts a claim that the gate answered before it was submitted.
     pub(crate) fn answered_by_gate(&self, outcome: &Outcome) {
         self.claimed(outcome);
         if let Some(gate) = &self.gate {
@@ -242,17 +239,17 @@ impl Metrics {
         self.claims.undecided(1);
     }
 
-    /// A claim without what its campaign asks for.
+    /// Counts a claim that does not meet a requirement of its campaign.
     pub(crate) fn unmet(&self) {
         self.claims.undecided(2);
     }
 
-    /// A claim waits in line.
+    /// Counts a claim that entered a queue.
     pub(crate) fn entered(&self) {
         self.claims.undecided(3);
     }
 
-    /// What was counted up to now.
+    /// Counts up to now.
     pub(crate) fn claim_counts(&self, gauges: &dyn Gauges) -> ClaimCounts {
         let by_gate = self.gate.as_ref();
         ClaimCounts {
@@ -310,7 +307,7 @@ impl Metrics {
         self.handle.render()
     }
 
-    /// Shows those who wait, in a process that decides them.
+    /// Shows the figures of queues, in a process that decides them.
     pub(crate) fn show_waiting(&self, waiting: &WaitingMonitor, now: Timestamp) {
         let (count, oldest) = waiting.waiting();
         let oldest_ms = oldest.map_or(0, |at| now.millis_since(at).max(0));
@@ -378,7 +375,7 @@ fn counters(
 /// The routes of the OpenAPI document, those of claims first.
 fn templates(recorder: &impl Recorder, document: &OpenApi) -> Vec<Template> {
     let name = "qiang_http_request_duration_seconds";
-    let text = "From a request's head to its response, by route";
+    let text = "Seconds from a request's head to its response, by route";
     recorder.describe_histogram(name.into(), Some(Unit::Seconds), text.into());
     let mut routes = vec![(Method::POST, "/v1/noop/{id}/claims".to_owned())];
     for (path, item) in &document.paths.paths {
@@ -407,7 +404,7 @@ fn is_claim(method: &Method, path: &str) -> bool {
     *method == Method::POST && (path.ends_with("/{id}/claims") || path == "/v1/sales/{id}/orders")
 }
 
-/// Whether a path is the template with something in place of `{…}`.
+/// Whether a path matches the template, with any text for `{…}`.
 fn fits(template: &str, path: &str) -> bool {
     let (mut template, mut path) = (template.split('/'), path.split('/'));
     loop {

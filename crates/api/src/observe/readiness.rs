@@ -1,4 +1,4 @@
-//! Whether claims can be granted, found out by trying it in every partition.
+//! Readiness: whether claims can be granted, tested by a write to each partition.
 
 use std::{
     collections::BTreeMap,
@@ -14,30 +14,31 @@ use tokio::{sync::Mutex, time::timeout_at};
 
 use crate::observe::gauges::Gauges;
 
-/// A probe costs a commit: its result serves for this long.
+/// Lifetime of a probe's result, because a probe costs a commit.
 const PROBE_KEPT: Duration = Duration::from_secs(1);
-/// A partition that takes longer is not ready, if another one is. Whoever asks for readiness waits a second or so.
+/// A partition without an answer in this time is not ready, if another one is ready. Callers wait about a second for
+/// readiness.
 const PROBE_USUAL: Duration = Duration::from_millis(750);
-/// A partition that takes longer is not ready.
+/// A partition without an answer in this time is not ready.
 const PROBE_MAX: Duration = Duration::from_secs(3);
 
-/// How one partition is.
+/// Readiness of one partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PartitionReadiness {
     pub(crate) partition: PartitionId,
     pub(crate) state: PartitionState,
-    /// Why it is no better.
+    /// Reason for a state other than ready.
     pub(crate) reason: Option<String>,
 }
 
-/// How a partition is, from bad to good.
+/// State of a partition, ordered from worst to best.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum PartitionState {
-    /// Nothing is granted.
+    /// No claims are granted.
     NotReady,
     /// It serves, and some or all claims are refused for a while.
     Degraded,
-    /// Grants are made.
+    /// Claims are granted.
     Ready,
 }
 
@@ -51,30 +52,30 @@ impl PartitionState {
     }
 }
 
-/// Whether this process is ready.
+/// Readiness of this process.
 #[derive(Debug, Default)]
 pub(crate) struct Readiness {
     draining: AtomicBool,
-    /// The last probe, and when it was made. The lock is held while probing, so that callers share one probe.
+    /// Time and result of the last probe. The lock is held while probing, so that callers share one probe.
     last: Mutex<Option<(Instant, Vec<PartitionReadiness>)>>,
 }
 
 impl Readiness {
-    /// Is not ready from here on: whoever balances load is to send nothing more.
+    /// Makes the process not ready from now on, so that load balancers send no further requests.
     pub(crate) fn drain(&self) {
         self.draining.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the process is going down.
+    /// Whether the process is stopping.
     pub(crate) fn is_draining(&self) -> bool {
         self.draining.load(Ordering::Relaxed)
     }
 
-    /// Probes all partitions at once, unless that was done a moment ago. Without an engine the process settles, and a
-    /// partition is ready while its settlement is not stuck.
+    /// Probes all partitions at once, unless a recent result exists. Without an engine, the process only settles, and
+    /// a partition is ready while its settlement is not stuck.
     ///
     /// # Errors
-    /// Why no partition is ready, whatever it says itself.
+    /// The reason why the whole process is not ready.
     pub(crate) async fn check(
         &self,
         gauges: &dyn Gauges,
@@ -107,7 +108,7 @@ impl Readiness {
     }
 }
 
-/// What is known without a probe.
+/// Readiness without a probe.
 fn unprobed(gauges: &dyn Gauges) -> Vec<PartitionReadiness> {
     let state = |(partition, stopped): (PartitionId, Option<String>)| {
         let reason = gauges.stuck_in(partition).or(stopped);
@@ -123,7 +124,7 @@ async fn probe(gauges: &dyn Gauges, engine: &dyn Engine) -> Vec<PartitionReadine
     for (partition, stopped) in gauges.partitions() {
         match stopped {
             Some(reason) => found.push(of(partition, Err(reason))),
-            // All of them are under way from here on.
+            // All probes are in flight from here on.
             None => tickets.push((partition, engine.probe(partition))),
         }
     }
@@ -159,7 +160,7 @@ fn of(partition: PartitionId, probed: Result<Probed, String>) -> PartitionReadin
     }
 }
 
-/// The reason alone where there is one: that nothing is granted is said by the state.
+/// The reason alone, if there is one: the state already says that nothing is granted.
 fn said(error: &EngineError) -> String {
     match error {
         EngineError::Unavailable { reason } | EngineError::Uncertain { reason } => reason.clone(),
@@ -180,7 +181,7 @@ mod tests {
 
     use super::*;
 
-    /// Partitions by number: those that are listed here never answer a probe, others at once.
+    /// Engine whose listed partitions never answer a probe; others answer at once.
     struct Silent(Vec<u16>, parking_lot::Mutex<Vec<Answer<Probed>>>);
 
     impl Engine for Silent {
@@ -230,7 +231,7 @@ mod tests {
         }
     }
 
-    /// Whoever asks has not given up by then.
+    /// The result arrives before callers give up.
     #[tokio::test(start_paused = true)]
     async fn partitions_that_do_not_answer_are_waited_for_briefly_where_another_one_is_ready() {
         let cases = [

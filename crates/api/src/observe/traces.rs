@@ -1,8 +1,9 @@
 //! Spans of requests, for a collector of traces that speaks OTLP over HTTP.
 //!
-//! A request whose `traceparent` says that its trace is kept has a span, and a share of those that name no trace. A
-//! span waits in a queue of fixed size; a task sends what is there once a second. Nothing that is answered waits for
-//! either. What a span has is bounded and nobody's: the route and not the path, because paths name users.
+//! A request has a span if its `traceparent` marks the trace as sampled; so has a share of the requests without a
+//! trace. A span waits in a queue of fixed size, and a task sends the queue once a second. No answer waits for
+//! either. Spans are of limited size and name no user: they have the route instead of the path, because paths name
+//! users.
 
 #[cfg(feature = "traces")]
 mod collector;
@@ -17,7 +18,7 @@ mod tracer;
 
 #[cfg(not(feature = "traces"))]
 mod tracer {
-    //! A program that is built without spans has none.
+    //! Placeholder for a program that is built without spans.
 
     use std::{sync::Arc, time::Instant};
 

@@ -1,5 +1,5 @@
-//! A circuit breaker: after some failures in a row nobody is made to wait any more, but one call at a time that finds
-//! out whether the other side is back.
+//! Circuit breaker: after some failures in a row, calls fail at once. One probe at a time tests whether the other
+//! side works again.
 
 use std::time::{Duration, Instant};
 
@@ -12,23 +12,23 @@ pub(crate) struct Breaker {
 
 #[derive(Debug, Clone, Copy)]
 enum State {
-    /// Calls are made. So many have failed since the last success.
+    /// Calls are made. `failures` have failed since the last success.
     Closed { failures: u32 },
-    /// No calls are made, but a probe after this moment.
+    /// No calls are made, except a probe after this time.
     Open { until: Instant },
 }
 
-/// A call that may be made.
+/// A permitted call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Call {
-    /// As usual.
+    /// An ordinary call.
     Ordinary,
-    /// The one that finds out.
+    /// The call that tests the other side.
     Probe,
 }
 
 impl Breaker {
-    /// Opens after `failures_max` failures in a row, and lets a call through every `open_for` from then on.
+    /// Breaker that opens after `failures_max` failures in a row, and then permits one call per `open_for`.
     pub(crate) fn new(failures_max: u32, open_for: Duration) -> Self {
         Self {
             failures_max,
@@ -37,7 +37,7 @@ impl Breaker {
         }
     }
 
-    /// Whether a call may be made. A probe that never ends keeps the next one waiting for `open_for` only.
+    /// Permission for a call, if there is one. A probe that never ends delays the next one by `open_for` only.
     pub(crate) fn begin(&mut self, now: Instant) -> Option<Call> {
         match self.state {
             State::Closed { .. } => Some(Call::Ordinary),
@@ -49,8 +49,8 @@ impl Breaker {
         }
     }
 
-    /// Takes down how a call ended. What began before the breaker opened says nothing about now. Returns whether the
-    /// breaker opened or closed by it.
+    /// Records the result of a call. A call that began before the breaker opened has no effect. Returns whether the
+    /// breaker opened or closed.
     pub(crate) fn end(&mut self, call: Call, succeeded: bool, now: Instant) -> bool {
         match (self.state, call, succeeded) {
             (State::Open { .. }, Call::Probe, true) => {
@@ -94,7 +94,7 @@ mod tests {
 
     const OPEN_FOR: Duration = Duration::from_secs(5);
 
-    /// A breaker that has opened at the moment that is returned.
+    /// Breaker that opened at the returned time.
     fn opened() -> (Breaker, Instant) {
         let (mut breaker, now) = (Breaker::new(3, OPEN_FOR), Instant::now());
         for n in 1..=3 {
@@ -122,7 +122,7 @@ mod tests {
         let then = opened_at + OPEN_FOR;
         assert_eq!(breaker.begin(then), Some(Call::Probe));
         assert_eq!(breaker.begin(then), None);
-        // It fails: the time begins anew.
+        // It fails, so the time starts again.
         assert!(!breaker.end(Call::Probe, false, then + Duration::from_secs(1)));
         assert_eq!(breaker.begin(then + OPEN_FOR), None);
         let then = then + OPEN_FOR + Duration::from_secs(1);

@@ -1,6 +1,6 @@
-//! How much a user and an address may ask for, all of it: `[limits]` of the configuration.
+//! Rate limits per user and per address: `[limits]` of the configuration.
 //!
-//! Addresses are looked at before anything else of a request, users once their tokens were checked.
+//! Addresses are checked before anything else of a request, users after their tokens.
 
 use std::{net::IpAddr, num::NonZeroU32, sync::Arc, time::Duration};
 
@@ -27,7 +27,7 @@ use crate::{
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Every limit of a service.
+/// Limits of a service.
 pub(crate) struct Limits {
     metrics: Arc<Metrics>,
     proxies: TrustedProxies,
@@ -63,7 +63,7 @@ impl Limits {
         let creations = limits.creations_per_user_per_minute;
         let shares = limits.shares_per_user_per_minute;
         let changes = limits.changes_per_campaign_per_minute;
-        // The largest packet can be sent by whoever has not sent any for long enough.
+        // The burst allows one packet of the maximum size.
         let shares_burst = shares.max(limits.shares_max.min(SHARES_MAX));
         let shares_policy = Policy {
             name: "shares-of-user",
@@ -120,7 +120,8 @@ impl Limits {
         })
     }
 
-    /// How many connections an address may have, where that is limited. Those of a proxy are many users'.
+    /// Maximum number of connections of an address; `None` without a limit. A proxy has none, because its connections
+    /// carry many users.
     pub(crate) fn connections_of_address(&self, peer: IpAddr) -> Option<u32> {
         let limited = self.connections_per_address_max > 0
             && !self.proxies.contain(peer)
@@ -128,7 +129,7 @@ impl Limits {
         limited.then_some(self.connections_per_address_max)
     }
 
-    /// Origin of a request of an address that is limited.
+    /// Origin of a request from a limited address.
     pub(crate) fn limited_origin(
         &self,
         client: IpAddr,
@@ -141,7 +142,7 @@ impl Limits {
         }
     }
 
-    /// Refuses a request of an address that asks too much. Returns the address, if it is limited.
+    /// Refuses a request of an address above its limit. Returns the address, if it is limited.
     pub(crate) fn check_address(
         &self,
         traffic: Option<Traffic>,
@@ -163,14 +164,14 @@ impl Limits {
         Ok(Some(client))
     }
 
-    /// Refuses an address that asks too often without a token that holds.
+    /// Refuses an address with too many requests that lack a valid token.
     pub(crate) fn check_unauthenticated(&self, client: IpAddr) -> Result<(), Problem> {
         self.unauthenticated_of_address
             .check(&AddressKey::of(client))
     }
 
-    /// Refuses a campaign of a user who makes too many. Drawing its shares and giving them to the engine holds up
-    /// everybody's claims, so a packet costs its sender as many as it has; also one that is sent again under its key.
+    /// Refuses a campaign of a user above the creation limits. Drawing shares and passing them to the engine delays
+    /// all claims, so a packet costs its number of shares. A repetition under its key costs the same.
     pub(crate) fn check_creation(&self, user: &UserId, shares: u32) -> Result<(), Problem> {
         self.creations_of_user.check(user)?;
         match NonZeroU32::new(shares) {
@@ -179,12 +180,13 @@ impl Limits {
         }
     }
 
-    /// Refuses a change of a campaign that is changed too often: each is an entry, an action and a key that are kept.
+    /// Refuses a change of a campaign above its limit: each change stores an entry, an action and a key.
     pub(crate) fn check_change(&self, campaign: CampaignId) -> Result<(), Problem> {
         self.changes_of_campaign.check(&campaign)
     }
 
-    /// Refuses a request of a user who asks too much. Programs ask for many.
+    /// Refuses a request of a user above the limit. Reads of services are not limited, because they act for many
+    /// users.
     pub(crate) fn check_user(
         &self,
         traffic: Option<Traffic>,
@@ -197,7 +199,7 @@ impl Limits {
         }
     }
 
-    /// Counts a claim that ends here.
+    /// Counts a claim that ends at a limit.
     fn claim(&self, checked: Result<(), Problem>) -> Result<(), Problem> {
         checked.inspect_err(|_| self.metrics.throttled())
     }

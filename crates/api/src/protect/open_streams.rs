@@ -1,6 +1,6 @@
-//! Live streams that one connection, one user and one address have open: of campaigns, figures and places.
+//! Limits on live streams per connection, user and address: of campaigns, figures and queue entries.
 //!
-//! Without these bounds one client takes every stream of a node: HTTP/2 has up to 100 on a connection.
+//! Without these limits, one client could use all streams of a node: HTTP/2 has up to 100 per connection.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -27,23 +27,23 @@ enum Holder {
     Address(AddressKey),
 }
 
-/// Streams that each holder of a kind may have open; 0: without limit.
+/// Limit of one kind of holder; 0 for none.
 struct Bound {
     name: &'static str,
     max: u32,
     refused: Counter,
 }
 
-/// Bounds of live streams, and the streams that are open.
+/// Limits of live streams, and the open streams.
 pub(crate) struct StreamLimits {
     of_connection: Bound,
     of_user: Bound,
     of_address: Bound,
-    /// Open streams of each holder that has any and is limited.
+    /// Number of open streams per limited holder.
     open: Mutex<HashMap<Holder, u32>>,
 }
 
-/// A stream that may be open while this is kept.
+/// Permit of an open stream.
 pub(crate) struct StreamPermit {
     limits: Arc<StreamLimits>,
     holders: Vec<Holder>,
@@ -65,11 +65,10 @@ impl StreamLimits {
         }
     }
 
-    /// Opens one of all the streams of a kind (`all`).
+    /// Opens a stream; `all` has the permits for all streams of its kind.
     ///
     /// # Errors
-    /// `too-many-streams` if the connection, the user or the address has as many as it may have; `overloaded` if all
-    /// are taken.
+    /// `too-many-streams` if the connection, the user or the address is at its limit; `overloaded` if the node is.
     pub(crate) fn open(
         self: &Arc<Self>,
         all: &Arc<Semaphore>,

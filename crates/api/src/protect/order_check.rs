@@ -1,4 +1,4 @@
-//! The order check: the shop is asked whether it allows an order, before anything is deducted.
+//! Order check: requests the shop's approval of an order before stock is deducted.
 
 mod shop;
 
@@ -25,10 +25,10 @@ use crate::{
     protect::breaker::Breaker,
 };
 
-/// Of a shop's reason so much is passed on.
+/// Maximum length of a shop's reason in an answer.
 const REASON_CHARS_MAX: usize = 200;
 
-/// What the shop is told, in the form of Standard Webhooks.
+/// Body of a request to the shop, in the form of Standard Webhooks.
 #[derive(Serialize)]
 struct QuestionBody<'a> {
     r#type: &'static str,
@@ -46,7 +46,7 @@ struct Order<'a> {
     request_id: Option<&'a str>,
 }
 
-/// What the shop says.
+/// Answer of the shop.
 #[derive(Deserialize)]
 struct Answer {
     ok: bool,
@@ -54,7 +54,7 @@ struct Answer {
     reason: Option<String>,
 }
 
-/// Asks the shop.
+/// Client of the shop's order check.
 pub(crate) struct OrderCheck {
     shop: Shop,
     timeout: Duration,
@@ -65,10 +65,10 @@ pub(crate) struct OrderCheck {
 }
 
 impl OrderCheck {
-    /// As configured; none where there is no URL.
+    /// Client of the configured shop; `None` if there is no URL.
     ///
     /// # Errors
-    /// [`UsageError`] that names the key; others when a file cannot be read.
+    /// [`UsageError`] that names the key; other errors if a file cannot be read.
     pub(crate) fn new(
         config: &OrderCheckConfig,
         metrics: impl FnOnce() -> OrderCheckMetrics,
@@ -91,7 +91,7 @@ impl OrderCheck {
         })))
     }
 
-    /// Whether the shop allows what is claimed. A claim waits for its turn no longer than the shop has for its answer.
+    /// Checks whether the shop allows a claim. The wait for a turn has the same time limit as the shop's answer.
     pub(crate) async fn check(
         self: &Arc<Self>,
         claim: &Claim,
@@ -103,7 +103,7 @@ impl OrderCheck {
             // The semaphore is never closed.
             Ok(Err(_)) | Err(_) => Err(Outcome::Busy),
             Ok(Ok(turn)) => {
-                // Goes on when the user has gone: the answer says how the shop is, and the connection is kept.
+                // Continues after the user disconnects: the answer informs the breaker, and the connection is kept.
                 let this = Arc::clone(self);
                 let asked = tokio::spawn(async move {
                     let asked = this.ask(&question).await;
@@ -125,14 +125,14 @@ impl OrderCheck {
                 let reason = reason.as_deref().map(shown).unwrap_or_default();
                 Err(Problem::new(ProblemKind::OrderCheckRefused, reason))
             }
-            // Too many ask, and the shop may be well.
+            // Too many claims wait, which says nothing about the shop.
             Err(Outcome::Busy) => Err(Problem::order_check_unavailable()),
             Err(_) if self.policy == OrderCheckPolicy::Allow => Ok(()),
             Err(_) => Err(Problem::order_check_unavailable()),
         }
     }
 
-    /// Asks, if the breaker lets the question through; takes down how that went.
+    /// Sends the question if the breaker allows it, and reports the result to the breaker.
     async fn ask(&self, question: &Question) -> Result<Answer, Outcome> {
         let call = self.breaker.lock().begin(Instant::now());
         let call = call.ok_or(Outcome::NotAsked)?;
@@ -155,7 +155,7 @@ impl OrderCheck {
             Err((_, reason)) if changed => {
                 tracing::error!(
                     reason,
-                    "the shop does not check orders: it is not asked for now"
+                    "the shop does not check orders; requests to it pause"
                 );
             }
             Ok(_) if changed => tracing::info!("the shop checks orders again"),
@@ -165,12 +165,12 @@ impl OrderCheck {
     }
 }
 
-/// What the shop said, if it is an answer.
+/// Parsed answer of the shop; the fault if it is not one.
 fn understood(status: StatusCode, body: &[u8]) -> Result<Answer, String> {
     if status != StatusCode::OK {
         return Err(format!("status {status}"));
     }
-    serde_json::from_slice(body).map_err(|error| format!("no answer: {error}"))
+    serde_json::from_slice(body).map_err(|error| format!("not an answer: {error}"))
 }
 
 fn question(claim: &Claim, now: Timestamp) -> Result<Question, Problem> {
@@ -196,7 +196,7 @@ fn question(claim: &Claim, now: Timestamp) -> Result<Question, Problem> {
     })
 }
 
-/// A reason as it is passed on: of bounded length, without what breaks lines or terminals.
+/// Reason in a form for users: of limited length, without control characters.
 fn shown(reason: &str) -> String {
     let plain = |c: char| if c.is_control() { ' ' } else { c };
     reason.chars().take(REASON_CHARS_MAX).map(plain).collect()
@@ -210,7 +210,7 @@ mod tests {
     use super::*;
     use crate::{config::Secret, observe::metrics::Metrics};
 
-    /// All turns are taken, and stay so: the shop hears nothing, and nobody is let through, whatever the policy is.
+    /// All turns are taken: no request reaches the shop, and no claim is allowed, for either policy.
     #[tokio::test]
     async fn who_gets_no_turn_is_neither_asked_about_nor_let_through() {
         let shop = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -243,7 +243,7 @@ mod tests {
             drop(turns);
         }
         let asked = timeout(Duration::from_millis(100), shop.accept()).await;
-        assert!(asked.is_err(), "the shop was asked");
+        assert!(asked.is_err(), "the shop received a request");
     }
 
     #[test]

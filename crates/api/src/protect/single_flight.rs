@@ -1,11 +1,11 @@
-//! Work that many ask for at once, and that is done once for all of them.
+//! Single flight: concurrent callers of the same work share one run of it.
 
 use std::{collections::HashMap, hash::Hash, sync::Arc};
 
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
-/// What is being worked out, by what it is for. What nobody waits for any more is forgotten.
+/// Running work by key. An entry without waiting callers is removed.
 #[derive(Debug)]
 pub(crate) struct SingleFlight<K, V>(Mutex<HashMap<K, Arc<OnceCell<V>>>>);
 
@@ -16,13 +16,13 @@ impl<K, V> Default for SingleFlight<K, V> {
 }
 
 impl<K: Copy + Eq + Hash, V: Clone> SingleFlight<K, V> {
-    /// Whether it is being worked out at this moment.
+    /// Whether the work is running.
     pub(crate) fn has(&self, key: &K) -> bool {
         self.0.lock().contains_key(key)
     }
 
-    /// The result of `work`, or of that of somebody who asked for the same and has not been answered yet. If that one
-    /// goes away half way, somebody else who waits begins anew.
+    /// Result of `work`, or of a run by another caller with the same key that has not finished. If that caller is
+    /// cancelled, another waiting caller starts again.
     pub(crate) async fn run(&self, key: K, work: impl Future<Output = V>) -> V {
         let flight = Waiting {
             cell: Arc::clone(self.0.lock().entry(key).or_default()),
@@ -43,8 +43,8 @@ impl<K: Copy + Eq + Hash, V> Drop for Waiting<'_, K, V> {
     fn drop(&mut self) {
         let mut all = self.all.0.lock();
         let is_mine = |cell: &Arc<OnceCell<V>>| Arc::ptr_eq(cell, &self.cell);
-        // What is worked out is forgotten: whoever comes from here on asks anew. What is not, is so by the last who
-        // waits for it.
+        // Finished work is removed, so later callers start again. Unfinished work is removed by its last waiting
+        // caller.
         let over = self.cell.initialized() || Arc::strong_count(&self.cell) <= 2;
         if over && all.get(&self.key).is_some_and(is_mine) {
             all.remove(&self.key);

@@ -1,7 +1,7 @@
-//! One limit: how often each of many may do something. It is metered by governor (GCRA) in a table of fixed size. A
-//! check of somebody who is known allocates nothing.
+//! Rate limit per key, metered by governor (GCRA) in a table of fixed size. The check of a known key allocates
+//! nothing.
 //!
-//! Limits keep a node useful to everybody. The engine protects the supply, not this file.
+//! Limits keep a node usable for all clients. The engine protects the stock, not this file.
 
 mod table;
 
@@ -32,7 +32,7 @@ struct Metered {
 }
 
 impl Throttle {
-    /// No limit without a quota. Of so many it is remembered what they have used; `refused` counts who is refused.
+    /// Without a quota there is no limit. The table tracks `keys_max` keys; `refused` counts refusals.
     pub(crate) fn new(
         policy: Policy,
         quota: Option<Quota>,
@@ -48,7 +48,7 @@ impl Throttle {
         }))
     }
 
-    /// Uses one of what somebody may do.
+    /// Uses one unit of a key's quota.
     pub(crate) fn check(&self, who: &impl Hash) -> Result<(), Problem> {
         let Some(metered) = &self.0 else {
             return Ok(());
@@ -58,7 +58,7 @@ impl Throttle {
         checked.map_err(|not_until| metered.refuse(&not_until, NonZeroU32::MIN))
     }
 
-    /// Uses so many at once, or none of them. More than there can be are all that there can be.
+    /// Uses `cost` units, or none. A cost above the burst uses the whole burst.
     pub(crate) fn check_cost(&self, who: &impl Hash, cost: NonZeroU32) -> Result<(), Problem> {
         let Some(metered) = &self.0 else {
             return Ok(());
@@ -67,7 +67,7 @@ impl Throttle {
         let cost = cost.min(metered.quota.burst_size());
         match metered.limiter.check_key_n(&key, cost) {
             Ok(Err(not_until)) => Err(metered.refuse(&not_until, cost)),
-            // A cost above the burst would never pass: there is none.
+            // A cost above the burst cannot occur, because it was capped.
             Ok(Ok(())) | Err(_) => Ok(()),
         }
     }
@@ -82,7 +82,7 @@ impl Metered {
             policy: self.policy,
             quota: self.quota.burst_size().get(),
             window_s: seconds(self.quota.burst_size_replenished_in()),
-            // What is missing grows again one by one while it waits.
+            // Missing units return one at a time during the wait.
             remaining: cost
                 .get()
                 .saturating_sub(periods(wait, self.quota.replenish_interval())),
@@ -102,7 +102,7 @@ fn periods(duration: Duration, period: Duration) -> u32 {
     u32::try_from(periods).unwrap_or(u32::MAX)
 }
 
-/// So many a time of this length, and so many at once; none where the rate is 0.
+/// Quota of `rate` per period with a burst of `at_once`; `None` if the rate is 0.
 pub(crate) fn quota(rate: u32, per: Duration, at_once: u32) -> Option<Quota> {
     let period = per.checked_div(rate)?;
     let at_once = NonZeroU32::new(at_once).unwrap_or(NonZeroU32::MIN);
@@ -162,7 +162,7 @@ mod tests {
         for n in 0..100_000 {
             assert!(throttle.check(&user(&format!("u{n}"))).is_ok());
         }
-        // 100 times as many as there are places have come once; two uses are kept before one.
+        // 100 times as many keys as the table has come once; a key with two uses outlives one with one.
         assert!(throttle.check(&greedy).is_err());
     }
 

@@ -24,7 +24,7 @@ use crate::{
     resources::{actions, new_money},
 };
 
-/// Money that comes from outside.
+/// Money from outside.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = NewDeposit)]
@@ -35,9 +35,9 @@ pub(crate) struct DepositRequest {
     /// ISO 4217 code.
     #[schema(value_type = String, example = "CNY")]
     currency: Text<Currency>,
-    /// The payment service's name for it, kept for good. The same one again is a replay, at any time and from any
-    /// caller; for another deposit it is refused. If two services number alike, prefix their names. Without a name a
-    /// repetition is a replay only while its idempotency key is kept.
+    /// The payment service's reference of the deposit, kept forever. The same deposit with it is a replay, at any
+    /// time and from any caller; another deposit with it is refused. If two services may use the same references,
+    /// prefix them. Without a reference, a repetition is a replay only while its idempotency key is kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     reference: Option<Text<PaymentRef>>,
@@ -49,44 +49,44 @@ pub(crate) struct DepositRequest {
 pub(crate) struct DepositBody {
     #[schema(value_type = String, format = Uuid)]
     id: Text<Uuid>,
-    /// Whose account it went to.
+    /// Owner of the account.
     user: String,
     amount: MoneyBody,
-    /// The payment service's name for it, if one was given.
+    /// The payment service's reference, if one was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     reference: Option<Text<PaymentRef>>,
 }
 
-/// What a user has.
+/// Balances of a user.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Account)]
 pub(crate) struct AccountBody {
     user: String,
-    /// One for each currency.
+    /// One per currency.
     balances: Vec<BalanceBody>,
-    /// Whether everything granted before this request is in the balances. If not, ask again.
+    /// Whether everything granted before this request is in the balances. If not, repeat the request later.
     settled: bool,
 }
 
-/// What a user has in one currency.
+/// A user's balance in one currency.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Balance)]
 pub(crate) struct BalanceBody {
-    /// What can be spent.
+    /// Amount that can be spent.
     available: MoneyBody,
-    /// Payments owed back, and not refunded yet.
+    /// Refunds that are due and not yet paid.
     refunds_due: MoneyBody,
 }
 
-/// Puts money from outside into a user's account.
+/// Records a deposit: money from outside for a user's account.
 #[utoipa::path(post, path = "/v1/accounts/{user}/deposits", tag = "accounts", request_body = DepositRequest,
     operation_id = "makeDeposit", security(("bearer" = ["deposit"])),
-    params(("user" = String, Path, description = "Whose account"),
+    params(("user" = String, Path, description = "The owner of the account"),
         ("Idempotency-Key" = Option<String>, Header, description = "Makes repetition safe")),
-    responses((status = 201, body = DepositBody), (status = 200, description = "Made before", body = DepositBody),
+    responses((status = 201, body = DepositBody), (status = 200, description = "Created before", body = DepositBody),
         (status = 403, body = ProblemBody),
-        (status = 409, description = "`reference-used`: it is another deposit's", body = ProblemBody),
+        (status = 409, description = "`reference-used`: another deposit has it", body = ProblemBody),
         (status = 422, body = ProblemBody)))]
 pub(crate) async fn deposit(
     call: Call<UserId>,
@@ -138,10 +138,12 @@ pub(crate) async fn deposit(
     Ok((status, location, Json(body)))
 }
 
-/// What a user has. Users see their own account; others' are seen with the scope `read:any`.
+/// Balances of a user.
+///
+/// Users see their own account. Other accounts need the scope `read:any`.
 #[utoipa::path(get, path = "/v1/accounts/{user}", tag = "accounts",
     operation_id = "getAccount", security(("bearer" = []), ("bearer" = ["read:any"])),
-    params(("user" = String, Path, description = "Whose account")),
+    params(("user" = String, Path, description = "The owner of the account")),
     responses((status = 200, body = AccountBody), (status = 401, body = ProblemBody),
         (status = 403, body = ProblemBody)))]
 pub(crate) async fn account(

@@ -1,4 +1,5 @@
-//! Who changed what: written down in the ledger and in the log, and read by whoever may see everybody's.
+//! Operation log: each change with its actor, recorded in the ledger and logged. Reading it needs the scope
+//! `read:any`.
 
 use std::{fmt::Display, sync::Arc};
 
@@ -27,7 +28,7 @@ use crate::{
 };
 
 impl App {
-    /// What a caller asks for in the request that is being answered. `detail` is an object.
+    /// Action of a caller in the current request. `detail` is an object.
     pub(crate) fn action(
         &self,
         actor: &UserId,
@@ -49,7 +50,7 @@ impl App {
 }
 
 impl App {
-    /// Has an engine do what was recorded. If the engine refuses it or decides nothing, the record is struck.
+    /// Submits a recorded action to the engine. If the engine refuses it or decides nothing, the record is removed.
     pub(crate) async fn submit_recorded(
         &self,
         action: &Action,
@@ -61,19 +62,19 @@ impl App {
             .is_err_and(|error| !matches!(error, EngineError::Uncertain { .. }))
             && let Err(error) = self.ports.ledger.strike(action.id).await
         {
-            tracing::warn!(%error, "cannot strike an action that was refused, the list still has it");
+            tracing::warn!(%error, "cannot remove the record of a refused action; the list still has it");
         }
         Ok(answered?)
     }
 }
 
 impl<T: Display> Call<T> {
-    /// What is asked for about this thing.
+    /// Action on the object of this call.
     pub(crate) fn action(&self, kind: ActionKind, detail: &Value) -> Action {
         self.app.action(&self.caller.user, kind, &self.id, detail)
     }
 
-    /// The same for a change that has begun: the action has its id.
+    /// Like [`action`](Self::action), for a change that has begun: the action has the change's id.
     pub(crate) fn action_begun(&self, begun: &Begun, kind: ActionKind, detail: &Value) -> Action {
         Action {
             id: begun.id,
@@ -81,7 +82,7 @@ impl<T: Display> Call<T> {
         }
     }
 
-    /// What is asked for about this thing, recorded before an engine is asked.
+    /// Action on the object of this call, recorded before the engine is called.
     pub(crate) async fn record(&self, kind: ActionKind, detail: &Value) -> Result<Action, Problem> {
         let action = self.action(kind, detail);
         self.app.ports.ledger.record(&action).await?;
@@ -89,7 +90,7 @@ impl<T: Display> Call<T> {
     }
 }
 
-/// Says in the log what was done, and by whom.
+/// Logs an action with its actor.
 pub(crate) fn log(action: &Action) {
     let trace = current_trace();
     tracing::info!(
@@ -102,15 +103,15 @@ pub(crate) fn log(action: &Action) {
     );
 }
 
-/// Whose actions, and which page of them.
+/// Filter and page of actions.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct List {
-    /// What was changed: a campaign's id, an order's, a webhook's, the user whose account it is, or `the service` for
-    /// partitions, quarantine and audits.
+    /// Object of the change: the id of a campaign, order or webhook, or the user who owns the account. `the service`
+    /// stands for partitions, quarantine and audits.
     subject: String,
-    /// Those behind this id: `next` of the page before.
+    /// Actions after this id: `next` of the page before.
     #[param(value_type = Option<String>)]
     after: Option<Text<Id>>,
     /// At most this many; default 100, at most 1000.
@@ -118,19 +119,19 @@ pub(crate) struct List {
     limit: Option<u32>,
 }
 
-/// What was asked for about something, in the order of time.
+/// Actions on one subject, in order of time.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Actions)]
 pub(crate) struct ActionsBody {
     actions: Vec<ActionBody>,
-    /// Where the next page begins: its `after`. Absent on the last page.
+    /// Value of `after` for the next page. Absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = Uuid)]
     next: Option<Text<Uuid>>,
 }
 
-/// A change that was made. One whose outcome is not known, because the node died or the engine did not answer, is
-/// listed too.
+/// A change that was made. It is also listed if its outcome is unknown, because the node died or the engine did not
+/// answer.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Action)]
 struct ActionBody {
@@ -138,15 +139,15 @@ struct ActionBody {
     id: Text<Uuid>,
     #[schema(value_type = String, format = DateTime)]
     at: When,
-    /// Who did it: the user whose token it was, or whom a command on the machine named.
+    /// User of the token, or the name that a command on the machine gave.
     actor: String,
-    /// What was done.
+    /// Kind of the change.
     action: &'static str,
-    /// What it was done to.
+    /// Object of the change.
     subject: String,
-    /// The id of the request; empty where a command did it.
+    /// Id of the request; empty if a command made the change.
     request_id: String,
-    /// What was asked for.
+    /// Parameters of the change.
     #[schema(value_type = Object)]
     detail: Value,
 }
@@ -165,7 +166,7 @@ impl ActionBody {
     }
 }
 
-/// Who changed something, and how.
+/// Changes of one subject, with their actors.
 #[utoipa::path(get, path = "/v1/actions", tag = "actions", params(List),
     operation_id = "listActions", security(("bearer" = ["read:any"])),
     responses((status = 200, body = ActionsBody), (status = 403, body = ProblemBody), NoAnswer))]
@@ -191,7 +192,7 @@ pub(crate) async fn list(
     Ok(with_link(&uri, next, Json(ActionsBody { actions, next })))
 }
 
-/// An id of a campaign, a webhook or an order in the form in which it is printed, if that is another one.
+/// Printed form of a campaign's, webhook's or order's id, if it differs from the text.
 fn as_printed(subject: &str) -> Option<String> {
     let order = subject.parse::<OrderId>().map(|id| id.to_string());
     let id = order.or_else(|_| subject.parse::<CampaignId>().map(|id| id.to_string()));

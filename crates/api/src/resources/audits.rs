@@ -1,4 +1,4 @@
-//! Audits that operators ask for: every invariant proved again from the rows, while the service goes on.
+//! Audits that operators start: they prove each invariant again from the rows, while the service runs.
 
 use std::sync::Arc;
 
@@ -21,66 +21,66 @@ use crate::{
     resources::actions,
 };
 
-/// How an audit may be.
+/// Values of an audit's status.
 pub(crate) const STATUSES: [&str; 4] = ["running", "ok", "broken", "failed"];
 
-/// An audit that somebody asked for.
+/// An audit that an operator started.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Audit)]
 pub(crate) struct AuditBody {
     #[schema(value_type = String, format = Uuid)]
     id: Text<Uuid>,
-    /// running; ok, where everything holds; broken, where something does not; failed, where the rows could not be read
-    /// to the end.
+    /// running; ok: each invariant holds; broken: an invariant does not hold; failed: the rows could not be read to
+    /// the end.
     status: &'static str,
-    /// Who asked for it.
+    /// User who started it.
     actor: String,
     #[schema(value_type = String, format = DateTime)]
     started_at: When,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     ended_at: Option<When>,
-    /// Why it has failed.
+    /// Reason of the failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
-    /// What it has found.
+    /// Findings of the audit.
     #[serde(skip_serializing_if = "Option::is_none")]
     report: Option<ReportBody>,
 }
 
-/// What an audit has found.
+/// Findings of an audit.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = AuditReport)]
 struct ReportBody {
-    /// What was audited.
+    /// Description of the audited ledger or engine.
     subject: String,
-    /// Entries in the engine's log that are not settled yet; absent where no engine was looked at.
+    /// Entries in the engine's log that are not settled; absent if no engine was read.
     #[serde(skip_serializing_if = "Option::is_none")]
     in_flight: Option<u64>,
     /// Entries that the ledger refused.
     refused: u64,
-    /// Entries that wait for these.
+    /// Entries that wait for refused ones.
     waiting: u64,
-    /// All checks, in the order in which they were made.
+    /// All checks, in the order in which they ran.
     checks: Vec<CheckBody>,
 }
 
-/// What one check has found.
+/// Findings of one check.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = AuditCheck)]
 struct CheckBody {
     name: &'static str,
-    /// Whether nothing offends; absent for a check that cannot be made here.
+    /// Whether no row violates it; absent for a check that does not apply here.
     #[serde(skip_serializing_if = "Option::is_none")]
     ok: Option<bool>,
-    /// Why it cannot be made.
+    /// Reason why it does not apply.
     #[serde(skip_serializing_if = "Option::is_none")]
     not_applicable: Option<&'static str>,
-    /// How many rows it looked at.
+    /// Number of rows that it read.
     examined: u64,
-    /// What offends, a line each: the first of them.
+    /// The first violations, one per line.
     offending: Vec<String>,
-    /// How many offend.
+    /// Number of violations.
     offending_total: u64,
 }
 
@@ -139,13 +139,13 @@ impl CheckBody {
     }
 }
 
-/// Has this node audit everything that it works on: every invariant, proved again from the rows.
+/// Audits everything that this node works on: proves each invariant again from the rows.
 ///
-/// The rows are read as of one moment, while everything goes on. One audit runs at a time: while it does, it is the
-/// answer. The node that was asked remembers its last eight audits until it stops; other nodes do not know of them.
+/// The rows are read as of one moment, while the service runs. One audit runs at a time; during it, this returns the
+/// running one. This node keeps its last eight audits until it stops; other nodes do not have them.
 #[utoipa::path(post, path = "/v1/audits", tag = "operation",
     operation_id = "startAudit", security(("bearer" = ["admin"])),
-    responses((status = 201, body = AuditBody), (status = 200, description = "It runs already", body = AuditBody),
+    responses((status = 201, body = AuditBody), (status = 200, description = "An audit is running", body = AuditBody),
         (status = 403, body = ProblemBody), (status = 409, description = "`not-for-engine`", body = ProblemBody),
         NoAnswer))]
 pub(crate) async fn start(
@@ -153,12 +153,10 @@ pub(crate) async fn start(
     caller: Caller,
 ) -> Result<(StatusCode, Location, Json<AuditBody>), Problem> {
     caller.require(Scope::Admin)?;
-    let auditor = app.ports.auditor.clone().ok_or_else(|| {
-        Problem::new(
-            ProblemKind::NotForEngine,
-            "nothing can be audited from here",
-        )
-    })?;
+    let auditor =
+        app.ports.auditor.clone().ok_or_else(|| {
+            Problem::new(ProblemKind::NotForEngine, "this node cannot run an audit")
+        })?;
     let (audit, fresh) = app.audits.begin(Audit {
         id: app.fresh_id(),
         by: caller.user.clone(),
@@ -190,7 +188,7 @@ pub(crate) async fn start(
     Ok((status, location, Json(AuditBody::new(audit, true))))
 }
 
-/// The last audits of this node, without what they have found.
+/// The last audits of this node, without their findings.
 #[utoipa::path(get, path = "/v1/audits", tag = "operation",
     operation_id = "listAudits", security(("bearer" = ["admin"])),
     responses((status = 200, body = AuditsBody), (status = 403, body = ProblemBody)))]
@@ -204,7 +202,7 @@ pub(crate) async fn list(
     Ok(Json(AuditsBody { audits }))
 }
 
-/// An audit of this node: whether it runs, and what it has found, with the rows that offend.
+/// An audit of this node: its status and its findings, with the first violations.
 #[utoipa::path(get, path = "/v1/audits/{id}", tag = "operation",
     operation_id = "getAudit", security(("bearer" = ["admin"])),
     params(("id" = String, Path, description = "The audit's id")),
@@ -214,7 +212,7 @@ pub(crate) async fn get(call: Call<Id>) -> Result<Json<AuditBody>, Problem> {
     call.caller.require(Scope::Admin)?;
     let mut all = call.app.audits.list().into_iter();
     let found = all.find(|it| it.id == call.id.0).ok_or_else(|| {
-        let detail = "this node has no such audit; another one may have it";
+        let detail = "this node has no such audit; another node may have it";
         Problem::new(ProblemKind::NotFound, detail)
     })?;
     Ok(Json(AuditBody::new(found, true)))

@@ -1,4 +1,4 @@
-//! Campaigns of either kind: their state, and what those who lead them do to them.
+//! Campaigns of both kinds: their state, and the operations of their owners.
 
 use std::sync::Arc;
 
@@ -25,17 +25,17 @@ use crate::{
     },
 };
 
-/// What caches may do with a campaign's numbers: keep them for a second.
+/// Caching of a campaign's numbers: one second.
 const STATE_CACHING: &str = "public, max-age=1, s-maxage=1";
 
-/// A campaign's present numbers; may be asked by anybody, and kept for a second by caches.
+/// A campaign's present numbers. No token is needed, and caches may keep them for a second.
 ///
-/// The entity tag stands for everything but `now`; an answer 304 has the server's time in `Date`.
+/// The entity tag covers everything except `now`. An answer 304 has the server's time in `Date`.
 #[utoipa::path(get, path = "/v1/campaigns/{id}/state", tag = "campaigns", security(()),
     operation_id = "getCampaignState",
     params(("id" = String, Path, description = "The campaign's id"),
         ("If-None-Match" = Option<String>, Header, description = "Entity tags that the caller has")),
-    responses((status = 200, body = StateBody), (status = 304, description = "The numbers are those of the tag"),
+    responses((status = 200, body = StateBody), (status = 304, description = "Unchanged since the tag"),
         (status = 404, body = ProblemBody), NoAnswer))]
 pub(crate) async fn state(
     State(app): State<Arc<App>>,
@@ -52,8 +52,8 @@ pub(crate) async fn state(
 }
 
 impl App {
-    /// Refuses whoever may not lead a campaign. Its owner may, by the scope that its kind is made with; others may by
-    /// the scope for everybody's.
+    /// Refuses a caller who may not operate a campaign. Its owner needs the scope that creates its kind; other users
+    /// need the scope for all campaigns.
     pub(crate) async fn check_leads(&self, caller: &Caller, id: CampaignId) -> Result<(), Problem> {
         if caller.may(Scope::CampaignsWriteAny) {
             return Ok(());
@@ -69,7 +69,7 @@ impl App {
     }
 }
 
-/// Stops granting for now. Again changes nothing.
+/// Pauses a campaign, which stops its grants. Idempotent.
 #[utoipa::path(post, path = "/v1/campaigns/{id}/pause", tag = "campaigns",
     operation_id = "pauseCampaign", security(("bearer" = ["send"]), ("bearer" = ["campaigns:write:any"]),
         ("bearer" = ["campaigns:write"])),
@@ -85,7 +85,7 @@ pub(crate) async fn pause(call: Call<CampaignId>) -> Result<Response, Problem> {
     app.change(used, true, Act { call, action }).await
 }
 
-/// Lets a paused campaign go on. Again changes nothing.
+/// Resumes a paused campaign. Idempotent.
 #[utoipa::path(post, path = "/v1/campaigns/{id}/resume", tag = "campaigns",
     operation_id = "resumeCampaign", security(("bearer" = ["send"]), ("bearer" = ["campaigns:write:any"]),
         ("bearer" = ["campaigns:write"])),
@@ -101,7 +101,7 @@ pub(crate) async fn resume(call: Call<CampaignId>) -> Result<Response, Problem> 
     app.change(used, false, Act { call, action }).await
 }
 
-/// Ends a campaign now and gives back what is left. Again changes nothing.
+/// Ends a campaign now and returns what is left. Idempotent.
 #[utoipa::path(post, path = "/v1/campaigns/{id}/close", tag = "campaigns",
     operation_id = "closeCampaign", security(("bearer" = ["send"]), ("bearer" = ["campaigns:write:any"]),
         ("bearer" = ["campaigns:write"])),
@@ -119,7 +119,7 @@ pub(crate) async fn close(call: Call<CampaignId>) -> Result<Response, Problem> {
     app.once_for_good(used, so, make).await
 }
 
-/// Archives a campaign that is closed: lists do not show it any more unless asked. Again changes nothing.
+/// Archives a closed campaign: lists leave it out, unless a filter includes it. Idempotent.
 #[utoipa::path(post, path = "/v1/campaigns/{id}/archive", tag = "campaigns",
     operation_id = "archiveCampaign", security(("bearer" = ["send"]), ("bearer" = ["campaigns:write:any"]),
         ("bearer" = ["campaigns:write"])),
@@ -136,7 +136,7 @@ pub(crate) async fn archive(call: Call<CampaignId>) -> Result<Response, Problem>
     app.once_for_good(used, so, archive).await
 }
 
-/// The state of a campaign that is archived.
+/// State of a campaign that is archived.
 async fn archived(app: &App, id: CampaignId) -> Result<Option<StateBody>, Problem> {
     let record = app.ports.ledger.campaign(id).await?;
     let record = record.filter(|record| record.archived_at.is_some());
@@ -155,7 +155,7 @@ async fn archive_once(call: &Call<CampaignId>) -> Result<StateBody, Problem> {
         .as_ref()
         .is_some_and(|record| record.phase != Phase::Closed)
     {
-        // Closed a moment ago: the ledger is about to know.
+        // It was closed a moment ago, so the ledger may not have it yet.
         app.settled().await?;
         record = ledger.campaign(id).await?;
     }
@@ -170,13 +170,13 @@ async fn archive_once(call: &Call<CampaignId>) -> Result<StateBody, Problem> {
         .map_err(Refusal::from)?;
     let action = call.action(ActionKind::Archive, &json!({}));
     if !ledger.archive(id, Some(&action)).await? {
-        return Err(Problem::internal("a closed campaign could not be archived"));
+        return Err(Problem::internal("cannot archive a closed campaign"));
     }
     actions::log(&action);
     Ok(StateBody::new(&tally, window, now))
 }
 
-/// Pauses, resumes or closes a campaign.
+/// A requested pause, resumption or close.
 struct Act {
     call: Call<CampaignId>,
     action: CampaignAction,
@@ -213,7 +213,7 @@ impl Change for Act {
             return Ok(None);
         };
         let so = match self.action {
-            // A pause that stopped half-way is completed.
+            // A pause that was interrupted is completed.
             CampaignAction::Pause => {
                 tally.phase == Phase::Paused && engine.is_paused_throughout(self.call.id).await?
             }
@@ -238,7 +238,7 @@ impl Change for Act {
         let (app, campaign) = (&self.call.app, self.call.id);
         let action = self.call.action_begun(begun, self.kind(), &json!({}));
         let is_recorded = match app.record_begun(begun, &action).await {
-            // A user who watches a rush must be able to stop it while the ledger does not answer. The log names them.
+            // A user must be able to pause a rush while the ledger does not answer. The log names the user.
             Err(problem) if self.action == CampaignAction::Pause && !begun.is_late() => {
                 tracing::error!(%campaign, ?problem, "the ledger did not record who pauses");
                 false

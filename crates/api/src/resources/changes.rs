@@ -1,9 +1,9 @@
 //! Changes that another change may undo: stock, terms and details of a sale, pause and resumption.
 //!
-//! A retry under a key without an answer must not undo what was changed since. It reads the campaign: if what it asks
-//! for is so, that is the answer. Otherwise the recorded actions tell whether anything was changed since the key was
-//! bound. If nothing was, carrying it out is what the first try would have done. If something was, it is not known
-//! which came last, and the key stays pending.
+//! A retry under a key without an answer must not undo later changes. It reads the campaign. If the campaign already
+//! has the requested values, that is the answer. Otherwise it reads the actions recorded since the key was bound. If
+//! none changed the same, carrying out the change equals the first try. If one did, their order is unknown, and the
+//! key stays pending.
 
 use std::{
     sync::Arc,
@@ -29,27 +29,28 @@ use crate::{
     resources::once::{answer, replay},
 };
 
-/// Later actions on one campaign that a retry reads. If there are more, one of them is taken to be in the way.
+/// Maximum number of later actions on one campaign that a retry reads. If there are more, one of them is assumed to
+/// conflict.
 const LATER_MAX: u32 = 1_000;
-/// Time from the begin of a change until it is submitted to the engine. A change that takes longer is refused, because
-/// a retry may have acted since.
+/// Longest time from the start of a change until it is submitted to the engine. A slower change is refused, because a
+/// retry may have acted since.
 const BEGINS_WITHIN: Duration = Duration::from_secs(5);
-/// Attempts to record an action that the ledger did not take, and the pause between them.
+/// Attempts to record an action that the ledger refused, and the pause between them.
 const RECORD_TRIES: (u32, Duration) = (600, Duration::from_secs(1));
 
-/// A change of a campaign that a later one may undo. Made twice in a row, it has the effect of once.
+/// A change of a campaign that a later one may undo. Making it twice in a row has the same effect as once.
 pub(crate) trait Change: Send + Sync + 'static {
     type Body: Serialize + Send + 'static;
 
     fn campaign(&self) -> CampaignId;
 
-    /// The answer if what is asked for is so already.
+    /// Answer if the campaign already has the requested values.
     fn already(&self) -> impl Future<Output = Result<Option<Self::Body>, Problem>> + Send;
 
-    /// Whether this action may have changed the same to something else.
+    /// Whether this action may have changed the same values to others.
     fn is_undone_by(&self, action: &Action) -> bool;
 
-    /// Whether a repair may have changed the same since.
+    /// Whether a repair may have changed the same values since.
     fn is_repaired_since(
         &self,
         _since: Timestamp,
@@ -57,13 +58,13 @@ pub(crate) trait Change: Send + Sync + 'static {
         async { Ok(false) }
     }
 
-    /// Carries it out.
+    /// Carries out the change.
     fn make(&self, begun: &Begun) -> impl Future<Output = Result<Self::Body, Problem>> + Send;
 }
 
 /// A change that has begun.
 pub(crate) struct Begun {
-    /// The id of its action.
+    /// Id of its action.
     pub(crate) id: Uuid,
     /// Whether the action is recorded.
     pub(crate) is_recorded: bool,
@@ -72,7 +73,7 @@ pub(crate) struct Begun {
 }
 
 impl Begun {
-    /// One without a key, or one that nothing undoes.
+    /// A change without a key, or one that nothing undoes.
     pub(crate) fn free(id: Uuid) -> Self {
         Self {
             id,
@@ -89,7 +90,7 @@ impl Begun {
         }
     }
 
-    /// The same, and its action is recorded.
+    /// The same change with its action recorded.
     pub(crate) fn recorded(&self) -> Self {
         Self {
             is_recorded: true,
@@ -97,12 +98,12 @@ impl Begun {
         }
     }
 
-    /// Whether it has taken so long that a retry may have acted.
+    /// Whether it is late: a retry may have acted since.
     pub(crate) fn is_late(&self) -> bool {
         self.until.is_some_and(|until| Instant::now() >= until)
     }
 
-    /// Refuses a change that is late. Nothing was changed.
+    /// Refuses a change that is late. Nothing was changed then.
     pub(crate) fn check_in_time(&self) -> Result<(), Problem> {
         match self.is_late() {
             true => Err(Problem::unavailable(
@@ -114,8 +115,8 @@ impl Begun {
 }
 
 impl App {
-    /// Carries out a change, under its key if it has one. How many a campaign takes is bounded; `is_urgent` ones are
-    /// refused only if they change nothing.
+    /// Carries out a change, under its key if it has one. The number of changes per campaign is limited; `is_urgent`
+    /// ones are refused only if they change nothing.
     pub(crate) async fn change<C: Change>(
         self: &Arc<Self>,
         used: Option<KeyUse>,
@@ -150,7 +151,7 @@ impl App {
         let mut so = None;
         if ledger.bound_key(&used).await?.is_none() {
             so = self.so(&change).await.ok().flatten();
-            // Each key is a row, also where nothing changes.
+            // Each key is a row, even if nothing changes.
             if so.is_some() || !is_urgent {
                 self.limits.check_change(campaign)?;
             }
@@ -175,7 +176,7 @@ impl App {
         }
     }
 
-    /// Decides a change whose key was bound before, to this id, and has no answer.
+    /// Decides a change whose key was bound before, to id `bound`, and has no answer.
     async fn resolve<C: Change>(
         &self,
         used: &KeyUse,
@@ -184,20 +185,20 @@ impl App {
     ) -> Result<Response, Problem> {
         let alone = self.changes.alone(change.campaign());
         let _alone = alone.ok_or_else(not_yet)?;
-        // Other changes wait for it.
+        // With a time limit, because other changes wait for it.
         let looked = timeout(BEGINS_WITHIN, self.look(bound, &change)).await;
         let decided = match looked.map_err(|_| not_yet())?? {
             Found::So(so) => Ok(so),
             Found::NotMade { is_recorded } => change.make(&Begun::keyed(bound, is_recorded)).await,
         };
         match decided {
-            // The key stays bound: the next retry looks again.
+            // The key stays bound, and the next retry checks again.
             Err(problem) if problem.has_changed_nothing() => Err(problem),
             decided => self.keep(used, bound, decided).await,
         }
     }
 
-    /// Looks whether a change was made whose key was bound to this id.
+    /// Checks whether the change whose key was bound to this id was made.
     async fn look<C: Change>(&self, bound: Uuid, change: &C) -> Result<Found<C::Body>, Problem> {
         if let Some(so) = self.so(change).await? {
             return Ok(Found::So(so));
@@ -207,7 +208,7 @@ impl App {
         if self.ports.clock.now().millis_since(begun_at) < late_for_ms {
             return Err(not_yet());
         }
-        // The engine may have carried out an action later that another node recorded just before.
+        // The engine may have carried out, later, an action that another node recorded just before.
         let since = begun_at.plus_millis(-late_for_ms);
         let (subject, ledger) = (change.campaign().to_string(), &self.ports.ledger);
         let later = ledger
@@ -224,7 +225,8 @@ impl App {
         Ok(Found::NotMade { is_recorded })
     }
 
-    /// The answer to a change that is so already, once the ledger has it: at any level that the campaign asks for.
+    /// Answer if the campaign already has the requested values, once they are in the ledger: that satisfies each
+    /// acknowledgement level.
     async fn so<C: Change>(&self, change: &C) -> Result<Option<C::Body>, Problem> {
         let Some(so) = change.already().await? else {
             return Ok(None);
@@ -232,35 +234,35 @@ impl App {
         match self.settled().await? {
             true => Ok(Some(so)),
             false => {
-                let detail = "the change was made, and the ledger does not have it yet";
+                let detail = "the change was made, but the ledger does not have it yet";
                 Err(Problem::new(ProblemKind::Uncertain, detail))
             }
         }
     }
 
-    /// Records the action of a change that has begun, before an engine is asked.
+    /// Records the action of a change that has begun, before the engine is called.
     pub(crate) async fn record_begun(&self, begun: &Begun, action: &Action) -> Result<(), Problem> {
         let ledger = &self.ports.ledger;
         if !begun.is_recorded {
             ledger.record(action).await?;
         }
         let in_time = begun.check_in_time();
-        // An earlier try recorded the other ones, and may have been carried out.
+        // If it was recorded, an earlier try recorded it and may have been carried out.
         if in_time.is_err()
             && !begun.is_recorded
             && let Err(error) = ledger.strike(action.id).await
         {
-            tracing::warn!(%error, "cannot strike an action that was not made, the list still has it");
+            tracing::warn!(%error, "cannot remove the record of an action that was not made; the list still has it");
         }
         in_time
     }
 
-    /// Records an action of a campaign as soon as the ledger takes it. Until then no retry acts there, unless the
-    /// action is itself that of a retry.
+    /// Records an action of a campaign as soon as the ledger accepts it. Until then no retry acts on the campaign,
+    /// unless the action is itself that of a retry.
     pub(crate) fn record_later(self: &Arc<Self>, campaign: CampaignId, action: Action) {
         let app = Arc::clone(self);
         let Some(room) = self.changes.late_record() else {
-            tracing::error!(%campaign, "too many actions wait for the ledger, this one is not recorded");
+            tracing::error!(%campaign, "too many actions wait for the ledger; this one is not recorded");
             return;
         };
         let under_way = self.changes.try_begin(campaign, action.at);
@@ -279,26 +281,26 @@ impl App {
                     return;
                 }
             }
-            tracing::error!(%campaign, "the ledger did not take an action, which is not recorded");
+            tracing::error!(%campaign, "the ledger did not accept an action; it is not recorded");
         });
     }
 }
 
-/// Result of looking for a change whose key has no answer.
+/// Result of checking a change whose key has no answer.
 enum Found<B> {
-    /// The campaign is as the change asks.
+    /// The campaign has the requested values.
     So(B),
-    /// It was not made, and nothing is in its way. Its action may be recorded.
+    /// It was not made, and no later change conflicts. Its action may be recorded.
     NotMade { is_recorded: bool },
 }
 
-/// The answer to a retry that comes too early to tell.
+/// Answer to a retry that comes too early to decide.
 fn not_yet() -> Problem {
     let detail = "an earlier request with this key may still be carried out";
     Problem::new(ProblemKind::Uncertain, detail)
 }
 
-/// When a key was bound, by its id; before all others if the id has no time.
+/// Time at which a key was bound, from its id; the earliest time if the id has none.
 fn timestamp_of(id: Uuid) -> Timestamp {
     let millis = id.get_timestamp().map_or(0, |at| {
         let (seconds, nanos) = at.to_unix();
@@ -309,7 +311,7 @@ fn timestamp_of(id: Uuid) -> Timestamp {
     Timestamp::from_millis(i64::try_from(millis).unwrap_or(i64::MAX))
 }
 
-/// An id before all that are made from this instant on.
+/// An id before all ids that are made from this time on.
 fn first_of(at: Timestamp) -> Uuid {
     let millis = u64::try_from(at.as_millis()).unwrap_or(0);
     uuid::Builder::from_unix_timestamp_millis(millis, &[0; 10]).into_uuid()

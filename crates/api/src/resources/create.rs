@@ -1,8 +1,8 @@
-//! What creating a red packet and creating a sale have in common.
+//! Creation of campaigns, common to red packets and sales.
 //!
-//! With an idempotency key the id is bound to the key in the transaction that enters the campaign: what is refused
-//! spends no key. A repetition finishes what an earlier attempt began, wherever that one broke off; and the stored
-//! campaign, with its times and its seed, is what is opened and answered, not what the repetition would have made.
+//! With an idempotency key, the transaction that records the campaign also binds its id to the key, so a refusal does
+//! not use the key. A repetition completes an earlier attempt at any point. It opens and answers the stored campaign,
+//! with its times and its seed, not a new one.
 
 use std::sync::Arc;
 
@@ -31,36 +31,36 @@ use crate::{
     resources::actions,
 };
 
-/// How long a sale lasts when nothing else is said: 24 hours.
+/// Default lifetime of a sale: 24 hours.
 pub(crate) const SALE_LASTS_MS: i64 = 24 * 3_600_000;
 
-/// How far the time in an id that a creator chose may be from now: 24 hours.
+/// Largest difference between the time in a chosen id and now: 24 hours.
 const CHOSEN_ID_WITHIN_MS: i64 = 24 * 3_600_000;
 
-/// Shares that are drawn where the request is served: some microseconds.
+/// Maximum number of shares that are computed on the request's thread, within microseconds.
 const DRAWN_AT_ONCE: u64 = 100;
 
-/// Campaigns that are opened at the same time: all of a batch, so that an engine can take them up together.
+/// Campaigns that are opened at the same time: a whole batch, so that an engine can commit them together.
 const OPENED_AT_ONCE: usize = 100;
 
-/// A campaign to be made, as far as it does not depend on the kind.
+/// Kind-independent part of a campaign to create.
 pub(crate) struct Draft {
-    /// The id that its creator chose; none: the node makes one.
+    /// Id chosen by the creator; `None` if the node makes one.
     pub(crate) id: Option<CampaignId>,
     pub(crate) owner: UserId,
     pub(crate) title: String,
     pub(crate) details: Details,
     pub(crate) starts_at: Option<When>,
     pub(crate) ends_at: Option<When>,
-    /// Milliseconds from its start to its end where no end is named.
+    /// Milliseconds from start to end, if the end is absent.
     pub(crate) lasts_ms: i64,
     pub(crate) ack: Option<Text<AckLevel>>,
     pub(crate) requirements: Requirements,
-    /// Why there are none does not concern who repeats what was created before.
+    /// The error applies only to a new campaign, not to the repetition of an earlier creation.
     pub(crate) rules: Result<Rules, Problem>,
-    /// Which amounts beside its price pay an order of a sale.
+    /// Amounts other than the price that pay an order of a sale.
     pub(crate) payment_policy: PaymentPolicy,
-    /// Who may take part and see the draws.
+    /// Users who may take part and see the draws; `None` for all users.
     pub(crate) audience: Option<NewAudience>,
     pub(crate) waiting_room: bool,
 }
@@ -100,7 +100,7 @@ impl Draft {
 }
 
 impl App {
-    /// The level of a campaign that asks for none: the strongest that the engine reaches without the ledger.
+    /// Default acknowledgement level: the strongest that the engine reaches without the ledger.
     fn usual_ack(&self) -> AckLevel {
         let offered = self.ports.engine.ack_levels().iter().copied();
         let own = offered.filter(|level| *level != AckLevel::Ledger);
@@ -139,8 +139,8 @@ impl App {
         self.finish(*new, binding).await
     }
 
-    /// Creates what is to be created under these keys, in one transaction of the ledger, and opens it. What was refused
-    /// before stays as it is.
+    /// Creates the campaigns under these keys in one transaction of the ledger, and opens them. Earlier refusals are
+    /// returned unchanged.
     pub(crate) async fn create_all(
         &self,
         prepared: Vec<Result<(KeyUse, Prepared), Problem>>,
@@ -181,7 +181,7 @@ impl App {
             .await
     }
 
-    /// Opens a campaign, which was entered now if there is a binding.
+    /// Opens a campaign. With a binding, it was recorded just now.
     async fn open_prepared(
         &self,
         prepared: Result<Prepared, Problem>,
@@ -194,17 +194,18 @@ impl App {
                 Ok(Created::before(id))
             }
             Prepared::New(new) => {
-                let lost = || Problem::internal("the ledger does not say what it has entered");
+                let lost =
+                    || Problem::internal("the ledger returned no result for a recorded campaign");
                 let binding = binding.ok_or_else(lost)??;
                 self.finish(*new, binding).await
             }
         }
     }
 
-    /// Checks what can be checked before anything is written, and draws the shares.
+    /// Checks everything that does not need a write, and draws the shares.
     ///
-    /// Entering says what a key is bound to. Only where a repetition would not come so far, or where much is drawn for
-    /// it, that is asked before.
+    /// Recording the campaign reports the binding of a key. The key is read before only if a repetition would fail
+    /// these checks, or if many shares would be drawn for it.
     pub(crate) async fn prepare(
         &self,
         caller: &Caller,
@@ -215,7 +216,7 @@ impl App {
         let (audience, details) = (draft.audience.clone(), draft.details.clone());
         let waiting_room = draft.waiting_room;
         let mut campaign = self.campaign_of(draft, now);
-        // A repetition may come after the window that the first attempt was in time for.
+        // A repetition may arrive after the window in which the first attempt was valid.
         let ask = campaign.as_ref().map_or(true, is_drawn_apart);
         if let Some(used) = used.filter(|_| ask)
             && let Some(bound) = ledger.bound_key(used).await?
@@ -250,7 +251,7 @@ impl App {
         draft.campaign(id, (now, self.ports.engine_clock.now()), self.usual_ack())
     }
 
-    /// Opens what was entered under a key, or what the key has stood for.
+    /// Opens the campaign that was recorded now, or the one that the key is bound to.
     async fn finish(&self, new: NewCampaign, binding: KeyBinding) -> Result<Created, Problem> {
         let id = CampaignId::new(binding.id).map_err(internal)?;
         let created = if binding.fresh {
@@ -263,9 +264,10 @@ impl App {
                 fresh: Some(Box::new(record)),
             }
         } else {
-            // It was created before: open what is stored.
+            // It was created before, so the stored campaign is opened.
             let stored = self.ports.ledger.campaign(id).await?;
-            let lost = || Problem::internal("the ledger does not have what it has just entered");
+            let lost =
+                || Problem::internal("the ledger lacks the campaign that its key is bound to");
             self.open(setup_of(stored.ok_or_else(lost)?.campaign).await?)
                 .await?;
             Created::before(id)
@@ -274,7 +276,7 @@ impl App {
         Ok(created)
     }
 
-    /// What whoever claims next would have to read.
+    /// Caches what the next claim would have to read.
     fn remember(&self, record: &CampaignRecord, new: &NewCampaign) -> Result<(), Problem> {
         let (id, read_at) = (record.campaign.id, record.campaign.created_at);
         let audience = new.audience.as_ref();
@@ -284,7 +286,7 @@ impl App {
         Ok(())
     }
 
-    /// A campaign that was asked for, and its numbers. What was entered just now is not read again.
+    /// A created campaign and its numbers. One that was recorded just now is not read again.
     pub(crate) async fn created(
         &self,
         created: Created,
@@ -304,18 +306,18 @@ fn internal(error: IdError) -> Problem {
     Problem::internal(error.to_string())
 }
 
-/// A request for a campaign that was checked.
+/// A checked request for a campaign.
 pub(crate) enum Prepared {
-    /// It is a repetition: the campaign is in the ledger.
+    /// A repetition: the campaign is in the ledger.
     Stored(Box<Campaign>),
-    /// It is to be entered.
+    /// A campaign to record.
     New(Box<NewCampaign>),
 }
 
-/// A campaign that was asked for, and is there.
+/// A campaign that was created, now or before.
 pub(crate) struct Created {
     pub(crate) id: CampaignId,
-    /// It was entered just now, and is known without a read.
+    /// The record, if it was recorded just now.
     fresh: Option<Box<CampaignRecord>>,
 }
 
@@ -329,7 +331,7 @@ impl Created {
     }
 }
 
-/// A campaign that is to be entered.
+/// A campaign to record.
 pub(crate) struct NewCampaign {
     setup: Setup,
     details: Details,
@@ -343,7 +345,7 @@ impl NewCampaign {
         CampaignRecord::created(self.setup.campaign.clone(), self.details.clone())
     }
 
-    /// What is entered, under its key if it has one.
+    /// Creation to record, under its key if it has one.
     fn creation(&self, used: Option<KeyUse>) -> Creation {
         Creation {
             used,
@@ -357,8 +359,8 @@ impl NewCampaign {
     }
 }
 
-/// The key of a creation: the one that was sent, or else the id that the creator chose, so that a repetition of either
-/// is the same campaign.
+/// Key of a creation: the one that was sent, otherwise the id that the creator chose. So a repetition of either finds
+/// the same campaign.
 pub(crate) fn creation_key(
     sent: Option<IdempotencyKey>,
     id: Option<Text<CampaignId>>,
@@ -366,8 +368,8 @@ pub(crate) fn creation_key(
     sent.or_else(|| IdempotencyKey::new(&id?.0.to_string()).ok())
 }
 
-/// The start of a campaign that opens at once: the engine's time, or this node's where the engine is ahead by a step.
-/// A node learns up to 250 ms late that the engine's clock was set back: until then the engine's time is in the future.
+/// Start of a campaign that opens at once: the engine's time, or this node's if the engine is ahead by a step. A node
+/// learns up to 250 ms late that the engine's clock was set back. Until then, it believes a future engine time.
 fn start_at_once(now: Timestamp, engine_now: Timestamp) -> Timestamp {
     let ahead_ms = engine_now.millis_since(now);
     match (0..=JUMP_MS_MAX).contains(&ahead_ms) {
@@ -376,21 +378,21 @@ fn start_at_once(now: Timestamp, engine_now: Timestamp) -> Timestamp {
     }
 }
 
-/// An id says when its campaign was made: one that a creator chooses is about right.
+/// Checks that a chosen id has about the present time, because an id contains its creation time.
 fn check_made_lately(id: CampaignId, now: Timestamp) -> Result<(), Problem> {
     if (id.made_at().as_millis() - now.as_millis()).abs() <= CHOSEN_ID_WITHIN_MS {
         return Ok(());
     }
-    let detail = "the time in an id, which is a UUID of version 7, is at most a day from now";
+    let detail = "the time in the id, a UUID of version 7, must be within a day of now";
     Err(Problem::invalid_at("#/id", detail))
 }
 
-/// Whether its shares are drawn off the threads that serve others.
+/// Whether its shares are drawn on a blocking thread.
 fn is_drawn_apart(campaign: &Campaign) -> bool {
     campaign.supply() > DRAWN_AT_ONCE
 }
 
-/// Draws the shares, many of them off the threads that serve others.
+/// Draws the shares; many of them on a blocking thread.
 async fn setup_of(campaign: Campaign) -> Result<Setup, Problem> {
     if !is_drawn_apart(&campaign) {
         let shares = campaign.shares();
@@ -400,7 +402,7 @@ async fn setup_of(campaign: Campaign) -> Result<Setup, Problem> {
         let shares = campaign.shares();
         Setup { campaign, shares }
     });
-    let failed = |error| Problem::internal(format!("the shares could not be drawn: {error}"));
+    let failed = |error| Problem::internal(format!("cannot draw the shares: {error}"));
     drawn.await.map_err(failed)
 }
 
@@ -417,7 +419,7 @@ mod tests {
         assert_eq!(
             start(30_000),
             1_000_000,
-            "the engine's clock was set back, this node does not know it yet"
+            "the engine's clock was set back, which this node has not learned"
         );
         assert_eq!(start(-30_000), 970_000, "this node's clock is ahead");
         assert_eq!(start(300_000), 1_300_000, "this node's clock is behind");

@@ -1,7 +1,7 @@
-//! What those who watch a campaign see: its numbers, and of a red packet its draws, as they happen.
+//! Events of a campaign for watchers: its numbers and, for a red packet, its draws, as they change.
 //!
-//! A node looks at a watched campaign twice a second, once for all who watch it. Each of them has the newest view and
-//! no queue: who reads slowly skips what lies between. Where many watch, each is told less often.
+//! A node reads a watched campaign twice a second, once for all its watchers. Each watcher gets the newest view and
+//! has no queue: a slow reader skips the views between. With many watchers, each gets events less often.
 
 use std::{
     collections::VecDeque,
@@ -45,38 +45,38 @@ use crate::{
     resources::red_packets::ShareBody,
 };
 
-/// Who does not ask for a stream waits at most so long for what is so now.
+/// Longest wait in milliseconds of a client that requests the present state only, without a stream.
 const NOW_MAX_MS: u64 = 2_000;
-/// Draws that a view has: the newest.
+/// Newest draws that a view has.
 const DRAWS_SHOWN: usize = 100;
-/// Draws that are read at a time, and how often in one look.
+/// Draws per read, and the maximum number of reads per view.
 const DRAWS_PAGE: u32 = 1_000;
 const PAGES_PER_LOOK: usize = 5;
 
-/// An event, as clients of server-sent events take it apart.
+/// An event, in the fields of server-sent events.
 #[derive(ToSchema)]
 #[schema(as = CampaignEvent)]
-#[expect(dead_code, reason = "it stands in the OpenAPI document alone")]
+#[expect(dead_code, reason = "only the OpenAPI document uses it")]
 struct EventBody {
     /// state or draws.
     event: &'static str,
-    /// JSON: for `state` a State; for `draws` an object with `claims`, shares in the order of their numbers, and `gap`,
-    /// which is true where there are others between these and what was told before. The list has them.
+    /// JSON. For `state` a State. For `draws` an object with `claims`, shares ordered by number, and `gap`, which is
+    /// true if shares are missing between these and the last event. The list of claims has them.
     data: String,
     /// With `draws`: the number of the newest draw.
     id: Option<String>,
 }
 
-/// Looks at one campaign for all who watch it.
+/// Reads one campaign for all its watchers.
 struct Watcher {
     app: Arc<App>,
     id: CampaignId,
     meta: Arc<CampaignMeta>,
-    /// The number of the newest draw that was read.
+    /// Number of the newest draw that was read.
     newest: u32,
-    /// The newest draws, in their order: numbers and JSON.
+    /// Newest draws in order: numbers and JSON.
     draws: VecDeque<(u32, String)>,
-    /// How the campaign was when it was looked at last.
+    /// Numbers of the campaign at the last read.
     before: Option<Tally>,
 }
 
@@ -84,14 +84,14 @@ impl Watcher {
     async fn run(mut self, views: Views) {
         loop {
             if self.app.readiness.is_draining() {
-                // Without a sender the streams end.
+                // Without a sender, the streams end.
                 self.app.watched.forget(self.id);
                 return;
             }
             if self.app.watched.forget_unwatched(self.id, &views) {
                 return;
             }
-            // Where engine or ledger does not answer, those who watch keep what they have.
+            // If the engine or the ledger does not answer, watchers keep the last view.
             if let Ok(Some((view, is_turn))) = self.look(&views).await {
                 views.show(view, is_turn);
             }
@@ -99,7 +99,7 @@ impl Watcher {
         }
     }
 
-    /// The next view, if it differs from the one before, and whether nobody should wait for it.
+    /// The next view, if it differs from the last one, and whether it is a turn.
     async fn look(&mut self, views: &Views) -> Result<Option<(View, bool)>, Problem> {
         let Some(tally) = self.app.shared_tally(self.id).await? else {
             return Ok(None);
@@ -126,11 +126,11 @@ impl Watcher {
         Ok(Some((view, is_turn)))
     }
 
-    /// Reads what was drawn since the last look. Returns whether there is anything.
+    /// Reads the draws since the last read. Returns whether there are any.
     async fn read_draws(&mut self, tally: &Tally) -> Result<bool, Problem> {
         let ports = &self.app.ports;
-        // Where more was drawn than is shown, the earlier of it is not read: as many as the ledger lags behind may be
-        // of this campaign.
+        // If there are more draws than a view shows, older ones are skipped. All entries that are not settled may
+        // belong to this campaign, so that many more are read.
         let (entries, settled) = ports.gauges.positions();
         let unread = entries.saturating_sub(settled) + DRAWS_SHOWN as u64;
         let skipped = u32::try_from(tally.granted.saturating_sub(unread)).unwrap_or(u32::MAX);
@@ -156,8 +156,8 @@ impl Watcher {
     }
 }
 
-/// Whether a campaign turned over: another phase, supply or number of withheld units, the last unit went, or some are
-/// back.
+/// Whether a change is a turn: another phase, supply or number of withheld units, the last unit claimed, or units
+/// available again.
 fn is_turn(before: &Tally, now: &Tally) -> bool {
     before.phase != now.phase
         || before.supply != now.supply
@@ -165,39 +165,40 @@ fn is_turn(before: &Tally, now: &Tally) -> bool {
         || (before.remaining == 0) != (now.remaining == 0)
 }
 
-/// Structs of texts and numbers always serialise.
+/// Structs of strings and numbers always serialise.
 fn json(body: &impl Serialize) -> String {
     serde_json::to_string(body).unwrap_or_default()
 }
 
-/// Which draws a stream begins with.
+/// First draw of a stream.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct From {
-    /// The number of the newest draw that the caller has; `Last-Event-ID` counts more.
+    /// Number of the newest draw that the caller has; `Last-Event-ID` takes precedence.
     #[serde(default)]
     after: u32,
 }
 
-/// A campaign as it happens: a stream of events, for whoever watches.
+/// Stream of a campaign's events.
 ///
-/// An event `state` has the campaign's numbers, at once and when they have changed, at most twice a second, and the
-/// less often the more watch the node: each of 1,000 every two seconds or so, and of however many within five seconds.
-/// A new phase, a new supply, the last unit that goes and the first that is back do not wait for that. To those who may
-/// see the draws of a red packet an event `draws` has those that were settled since the one before. A stream ends after
-/// a while, or because the service is going down: connect again, as browsers do by themselves. For a request that does
-/// not accept `text/event-stream` by name it ends behind what is so now.
+/// An event `state` has the campaign's numbers. It is sent at once and after changes, at most twice a second. With
+/// more watchers on the node it is sent less often: with 1,000 about every two seconds, with more at least every five
+/// seconds. A new phase, a new supply, the last unit claimed and units available again do not wait.
+///
+/// An event `draws` has the draws of a red packet that were settled since the last one. Only callers who may see the
+/// draws receive it. A stream ends after a while, or because the service stops: connect again, as browsers do
+/// automatically. For a request whose `Accept` does not name `text/event-stream`, it ends after the present state.
 #[utoipa::path(get, path = "/v1/campaigns/{id}/events", tag = "campaigns", security(()),
     operation_id = "watchCampaign",
     params(("id" = String, Path, description = "The campaign's id"), From,
         ("Last-Event-ID" = Option<u32>, Header, description = "The number of the newest draw that the caller has")),
     responses((status = 200, description = "Events `state` and `draws`", body = EventBody,
             content_type = "text/event-stream"),
-        (status = 401, description = "A token was sent, and does not hold", body = ProblemBody),
+        (status = 401, description = "A token was sent, but it is not valid", body = ProblemBody),
         (status = 404, body = ProblemBody),
         (status = 429, description = "`too-many-streams`", body = ProblemBody),
-        (status = 503, description = "`overloaded`: too many watch already", body = ProblemBody)))]
+        (status = 503, description = "`overloaded`: too many clients watch already", body = ProblemBody)))]
 pub(crate) async fn watch(
     State(app): State<Arc<App>>,
     Param(id): Param<CampaignId>,
@@ -228,7 +229,7 @@ pub(crate) async fn watch(
             app: Arc::clone(&app),
             id,
             meta,
-            // One watcher's number says nothing about what the others have.
+            // Starts at 0, because other watchers may need earlier draws than the first one.
             newest: 0,
             draws: VecDeque::new(),
             before: None,
@@ -237,7 +238,7 @@ pub(crate) async fn watch(
     });
     let wanted = with_draws.then(|| Wanted::new(&watch.draws_wanted));
     let once = !accepts_stream(&headers);
-    // A connection on which nothing is asked is closed after `server.idle_timeout_ms`.
+    // The server closes a connection without requests after `server.idle_timeout_ms`.
     let lasts_ms = match once {
         true => NOW_MAX_MS,
         false => app.config.server.idle_timeout_ms / 2,
@@ -258,7 +259,7 @@ pub(crate) async fn watch(
     Ok((headers, Body::from_stream(events)).into_response())
 }
 
-/// One more who watches the draws.
+/// Counts one watcher of the draws.
 struct Wanted(Arc<AtomicUsize>);
 
 impl Wanted {

@@ -1,4 +1,4 @@
-//! What this node does, second by second, for charts.
+//! Figures of this node per second, for charts.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -26,32 +26,32 @@ use crate::{
     observe::last_minutes::FiguresBody,
 };
 
-/// Which figures an answer begins with.
+/// First figure of an answer.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct After {
-    /// The number of the newest figure that the caller has; `Last-Event-ID` counts more. One that this process has not
-    /// come to yet counts as 0.
+    /// Number of the newest figure that the caller has; `Last-Event-ID` takes precedence. A number that this process
+    /// has not reached counts as 0.
     #[serde(default)]
     after: u32,
 }
 
-/// What this node did in each of the last 300 seconds: claims by what they ended in, latency, settlement's lag.
+/// Figures of this node for each of the last 300 seconds: claims by outcome, latency, and settlement lag.
 ///
-/// The node that answers takes them once a second, whoever looks. With `Accept: text/event-stream` it is a stream: an
-/// event `figures` with such a body at once and once a second. A stream ends after a while, or because the service is
-/// going down: connect again, as browsers do by themselves. `/metrics` has the same counters, since the start.
+/// The node samples them once a second, for all readers. With `Accept: text/event-stream` it is a stream: an event
+/// `figures` with such a body at once and then once a second. A stream ends after a while, or because the service
+/// stops: connect again, as browsers do automatically. `/metrics` has the same counters, since the start.
 #[utoipa::path(get, path = "/v1/figures", tag = "operation",
     operation_id = "readFigures", security(("bearer" = ["read:any"])),
     params(After,
         ("Last-Event-ID" = Option<u32>, Header, description = "The number of the newest figure that the caller has")),
     responses(
-        (status = 200, description = "They are here", content(
+        (status = 200, description = "The figures, or a stream of them", content(
             (FiguresBody = "application/json"), (String = "text/event-stream"))),
         (status = 403, body = ProblemBody),
         (status = 429, description = "`too-many-streams`", body = ProblemBody),
-        (status = 503, description = "`overloaded`: too many watch already", body = ProblemBody)))]
+        (status = 503, description = "`overloaded`: too many clients watch already", body = ProblemBody)))]
 pub(crate) async fn read(
     State(app): State<Arc<App>>,
     Params(from): Params<After>,
@@ -69,7 +69,7 @@ pub(crate) async fn read(
     let permit = app
         .stream_limits
         .open(&app.watching.watchers, origin, Some(&caller))?;
-    // A connection on which nothing is asked is closed after `server.idle_timeout_ms`.
+    // The server closes a connection without requests after `server.idle_timeout_ms`.
     let lasts = Duration::from_millis(app.config.server.idle_timeout_ms / 2);
     let until = Instant::now() + lasts;
     let taken = app.last_minutes.taken();
@@ -83,7 +83,7 @@ pub(crate) async fn read(
             }
             if !figures.is_empty() {
                 *told = last;
-                // A struct of texts and numbers always serialises.
+                // A struct of strings and numbers always serialises.
                 let data = serde_json::to_string(&figures).ok()?;
                 let text = format!("event: figures\nid: {told}\ndata: {data}\n\n");
                 return Some((Ok::<_, Infallible>(text), stream));

@@ -1,4 +1,4 @@
-//! Whether the service lives, whether it can grant, and what it measures.
+//! Health, readiness and metrics of the service.
 
 use std::sync::Arc;
 
@@ -23,17 +23,17 @@ use crate::{
     },
 };
 
-/// What these routes work on, in a service and in a process that only settles.
+/// State of these routes, in a service and in a process that only settles.
 #[derive(Clone)]
 pub(crate) struct Operation {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) readiness: Arc<Readiness>,
     pub(crate) gauges: Arc<dyn Gauges>,
-    /// What grants, in a service.
+    /// Engine, in a service.
     pub(crate) engine: Option<Arc<dyn Engine>>,
-    /// Those who wait in line, in a service; and the time.
+    /// Figures of the queues, in a service; and the clock.
     pub(crate) waiting: Option<(Arc<WaitingMonitor>, Arc<dyn Clock>)>,
-    /// What is known of webhooks, in a process that tells them.
+    /// Figures of webhooks, in a process that sends their events.
     pub(crate) webhooks: Option<Arc<WebhookMonitor>>,
 }
 
@@ -50,16 +50,16 @@ impl FromRef<Arc<App>> for Operation {
     }
 }
 
-/// Whether grants can be made.
+/// Readiness to grant.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Readiness)]
 pub(crate) struct ReadyBody {
-    /// ready; degraded, where something is missing or a partition grants nothing; not_ready, where nothing is granted.
+    /// ready; degraded: something is missing or a partition grants nothing; not_ready: no partition grants.
     status: &'static str,
-    /// Why it is not ready.
+    /// Reason for a status other than ready.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
-    /// The partitions that are not ready.
+    /// Partitions that are not ready.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Option<Vec<PartitionBody>>)]
     partitions: Vec<PartitionBody>,
@@ -67,35 +67,35 @@ pub(crate) struct ReadyBody {
     queue_length: usize,
     /// Log entries that are not yet in the ledger.
     settlement_lag: u64,
-    /// Why settlement is stuck, while it is. Granting goes on meanwhile, up to a bound.
+    /// Reason why settlement is stuck. Absent if it is not. Grants continue during that time, up to a limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     settlement_stuck: Option<String>,
-    /// What the ledger has quarantined, if anything: it lacks these entries until they are settled.
+    /// Quarantined entries, if any. The ledger lacks them until they are settled.
     #[serde(skip_serializing_if = "Option::is_none")]
     settlement_set_aside: Option<QuarantineBody>,
-    /// What should be done by now and is tried again, if anything: campaigns that are not open yet, lines that are not
-    /// decided, packets that are claimed and not closed.
+    /// Overdue work that is retried, if any: campaigns that are not open, queues that are not decided, packets that
+    /// are claimed but not closed.
     #[serde(skip_serializing_if = "Option::is_none")]
     upkeep_stuck: Option<String>,
-    /// By how many seconds the clock that opens and ends campaigns is ahead of this machine's, if they differ by more
-    /// than a second.
+    /// Seconds by which the clock that opens and ends campaigns is ahead of this machine's. Absent if they differ by
+    /// one second or less.
     #[serde(skip_serializing_if = "Option::is_none")]
     clock_offset_seconds: Option<f64>,
 }
 
-/// Clocks that differ by more are named. An alarm is raised then, too: `QiangClock`.
+/// A larger clock difference is reported. The alert `QiangClock` uses the same limit.
 const CLOCK_OFFSET_SECONDS_MAX: f64 = 1.0;
 
 /// A partition that is not ready.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = PartitionReadiness)]
 pub(crate) struct PartitionBody {
-    /// Its number.
+    /// Number of the partition.
     partition: u16,
-    /// degraded, where something is missing that some grants need, or memory for new ones: everything else goes on;
-    /// not_ready, where nothing is served.
+    /// degraded: something that some grants need is missing, or memory for new ones, while all else works; not_ready:
+    /// nothing is served.
     status: &'static str,
-    /// Why.
+    /// Reason of the status.
     reason: String,
 }
 
@@ -109,23 +109,23 @@ impl PartitionBody {
     }
 }
 
-/// What readiness is asked for.
+/// Filter of readiness.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct ReadyQuery {
-    /// A partition's number: the answer is about it alone.
+    /// Number of the only partition to report.
     #[param(maximum = 65535)]
     partition: Option<u16>,
 }
 
-/// How many entries are quarantined, over all partitions.
+/// Quarantined entries of all partitions.
 #[derive(Debug, Default, Serialize, ToSchema)]
 #[schema(as = SetAside)]
 pub(crate) struct QuarantineBody {
     /// Entries that the ledger refused.
     refused: u64,
-    /// Entries that wait for these.
+    /// Entries that wait for refused ones.
     waiting: u64,
 }
 
@@ -140,7 +140,7 @@ impl QuarantineBody {
     }
 }
 
-/// The process answers.
+/// Reports that the process answers.
 #[utoipa::path(get, path = "/healthz", tag = "operation", security(()),
     operation_id = "checkHealth",
     responses((status = 200, body = String, content_type = "text/plain")))]
@@ -148,9 +148,10 @@ pub(crate) async fn healthz() -> &'static str {
     "ok\n"
 }
 
-/// Test-writes every partition, at most once a second: 200 while any of them grants, or the one that is asked for.
+/// Test-writes each partition, at most once a second. The status is 200 while any partition, or the requested one,
+/// grants.
 ///
-/// It lists the partitions that are not ready, and why. It is served where operators are, at `admin.listen`.
+/// The answer lists the partitions that are not ready, with reasons. It is also served at `admin.listen`.
 #[utoipa::path(get, path = "/readyz", tag = "operation", security(()), params(ReadyQuery),
     operation_id = "checkReadiness",
     responses((status = 200, body = ReadyBody), (status = 503, body = ReadyBody),
@@ -199,7 +200,7 @@ fn clock_offset_seconds(gauges: &dyn Gauges) -> Option<f64> {
     offset.filter(|offset| offset.abs() > CLOCK_OFFSET_SECONDS_MAX)
 }
 
-/// How all of them together are: ready while any is. None for no partition.
+/// State of all partitions together: ready or degraded while any grants; `None` without partitions.
 fn overall(partitions: &[PartitionReadiness]) -> Option<PartitionState> {
     let states = || partitions.iter().map(|it| it.state);
     Some(match (states().max()?, states().min()?) {
@@ -213,9 +214,9 @@ fn unknown() -> Problem {
     Problem::new(ProblemKind::NotFound, "there is no such partition")
 }
 
-/// Counters and measurements, for Prometheus.
+/// Metrics for Prometheus.
 ///
-/// They are served where operators are, at `admin.listen`.
+/// They are served at `admin.listen`.
 #[utoipa::path(get, path = "/metrics", tag = "operation", security(()),
     operation_id = "readMetrics",
     responses((status = 200, body = String, content_type = "text/plain")))]

@@ -1,5 +1,5 @@
-//! What a user has done, newest first: shares that were claimed, orders, and what moved in the accounts. A deposit and
-//! a payment by the names that they have. All of it is read from the ledger, which follows what is decided.
+//! A user's history, newest first: claimed shares, orders and postings of accounts. Also a deposit and a payment by
+//! id. All of it comes from the ledger, which follows the engine.
 
 use std::sync::Arc;
 
@@ -24,12 +24,12 @@ use crate::{
     },
 };
 
-/// Which page of a user's claims.
+/// Page of a user's claims.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct ClaimList {
-    /// Those older than this: `next` of the page before.
+    /// Claims older than this one: `next` of the page before.
     #[param(value_type = Option<String>, format = "posting-place")]
     after: Option<Text<PostingPlace>>,
     /// At most this many; default 100, at most 1000.
@@ -37,14 +37,14 @@ pub(crate) struct ClaimList {
     limit: Option<u32>,
 }
 
-/// Which of a user's orders, and which page of them.
+/// Filter and page of a user's orders.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct OrderList {
-    /// Those in this state.
+    /// Orders in this state.
     state: Option<String>,
-    /// Those older than this: `next` of the page before.
+    /// Orders older than this one: `next` of the page before.
     #[param(value_type = Option<String>, format = "order-place")]
     after: Option<Text<OrderPlace>>,
     /// At most this many; default 100, at most 1000.
@@ -52,14 +52,14 @@ pub(crate) struct OrderList {
     limit: Option<u32>,
 }
 
-/// Which of a user's postings, and which page of them.
+/// Filter and page of a user's postings.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct PostingList {
-    /// Those of this kind.
+    /// Postings of this kind.
     kind: Option<String>,
-    /// Those older than this: `next` of the page before.
+    /// Postings older than this one: `next` of the page before.
     #[param(value_type = Option<String>, format = "posting-place")]
     after: Option<Text<PostingPlace>>,
     /// At most this many; default 100, at most 1000.
@@ -76,14 +76,14 @@ pub(crate) struct ClaimsBody {
     page: PlaceBody,
 }
 
-/// Where a page of what users did ends.
+/// End of a page of a user's history.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = OlderPage)]
 struct PlaceBody {
-    /// Where the next page begins: its `after`. Absent on the last page.
+    /// Value of `after` for the next page. Absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<String>,
-    /// Whether everything decided before this request is in the list. If not, ask again.
+    /// Whether everything decided before this request is in the list. If not, repeat the request later.
     settled: bool,
 }
 
@@ -118,7 +118,7 @@ struct UserOrderBody {
     /// The sale.
     #[schema(value_type = String, format = Uuid)]
     campaign: Text<CampaignId>,
-    /// What people see of the sale.
+    /// Title of the sale.
     title: String,
     quantity: u32,
     /// Units that were returned after the order was paid.
@@ -145,7 +145,7 @@ impl UserOrderBody {
     }
 }
 
-/// What moved in a user's accounts, newest first.
+/// Postings of a user's accounts, newest first.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Postings)]
 pub(crate) struct PostingsBody {
@@ -154,25 +154,25 @@ pub(crate) struct PostingsBody {
     page: PlaceBody,
 }
 
-/// Money that came into one of a user's accounts, or went out of it.
+/// Money that entered or left one of a user's accounts.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Posting)]
 struct PostingBody {
-    /// Why it moved.
+    /// Reason of the posting.
     kind: &'static str,
-    /// In which of the two accounts.
+    /// Account of the two that it changed.
     account: &'static str,
-    /// What came. What went is below 0.
+    /// Amount that entered the account; below 0 if it left.
     amount: MoneyBody,
-    /// The campaign that it was for.
+    /// Campaign of the posting.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = Uuid)]
     campaign: Option<Text<CampaignId>>,
-    /// The order that it was for.
+    /// Order of the posting.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     order: Option<Text<OrderId>>,
-    /// What the payment service calls the payment; of a deposit and its reversal the deposit's id.
+    /// The payment service's reference; for a deposit and its reversal, the deposit's id.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     reference: Option<String>,
@@ -196,24 +196,24 @@ impl PostingBody {
     }
 }
 
-/// A deposit, and how much of it was taken back.
+/// A deposit, and the amount of it that was reversed.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = DepositRecord)]
 pub(crate) struct DepositRecordBody {
     #[schema(value_type = String, format = Uuid)]
     id: Text<Uuid>,
-    /// Whose account it went to.
+    /// Owner of the account.
     user: String,
     amount: MoneyBody,
     #[schema(value_type = String, format = DateTime)]
     at: When,
-    /// Whether all of it was taken back.
+    /// Whether all of it was reversed.
     reversed: bool,
-    /// How much of it was taken back.
+    /// Amount that was reversed.
     reversed_amount: MoneyBody,
 }
 
-/// A payment that arrived, and what became of it.
+/// A payment that arrived, and its outcome.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = PaymentRecord)]
 pub(crate) struct PaymentRecordBody {
@@ -223,15 +223,15 @@ pub(crate) struct PaymentRecordBody {
     order: Text<OrderId>,
     /// The buyer.
     user: String,
-    /// paid; reinstated: the order had expired and could be reserved again; refund_due: it did not pay the order and is
-    /// owed back.
+    /// paid; reinstated: the order had expired and could be reserved again; refund_due: it did not pay the order, so
+    /// a refund is due.
     outcome: &'static str,
     amount: MoneyBody,
     #[schema(value_type = String, format = DateTime)]
     at: When,
 }
 
-/// The word that a filter names.
+/// Value of a filter. Any other text is a problem that lists the valid names.
 fn word<T>(
     parameter: &'static str,
     text: Option<&str>,
@@ -248,7 +248,7 @@ fn word<T>(
 }
 
 impl App {
-    /// Whether everything is settled, for a caller who may see what this user has.
+    /// Whether everything is settled. Refuses a caller who may not see this user's history.
     async fn settled_for(&self, caller: &Caller, user: &UserId) -> Result<bool, Problem> {
         if caller.user != *user {
             caller.require(Scope::ReadAny)?;
@@ -257,11 +257,12 @@ impl App {
     }
 }
 
-/// The shares of red packets that a user has, newest first. Users see their own; others' are seen with the scope
-/// `read:any`.
+/// Shares of red packets that a user has, newest first.
+///
+/// Users see their own. Other users' shares need the scope `read:any`.
 #[utoipa::path(get, path = "/v1/accounts/{user}/claims", tag = "accounts",
     operation_id = "listClaims", security(("bearer" = []), ("bearer" = ["read:any"])),
-    params(("user" = String, Path, description = "Whose"), ClaimList),
+    params(("user" = String, Path, description = "The user"), ClaimList),
     responses((status = 200, body = ClaimsBody), (status = 403, body = ProblemBody)))]
 pub(crate) async fn claims(
     State(app): State<Arc<App>>,
@@ -274,7 +275,7 @@ pub(crate) async fn claims(
     let settled = app.settled_for(&caller, &user).await?;
     let query = PostingQuery {
         user,
-        // A share is never of nothing: each of them is a posting.
+        // Each share is above 0, so each has a posting.
         kind: Some(PostingKind::Grant),
         after: list.after.map(|after| after.0),
         limit: limit + 1,
@@ -300,10 +301,12 @@ pub(crate) async fn claims(
     Ok(with_link(&uri, next.map(Text), Json(body)))
 }
 
-/// The orders of a user, newest first. Users see their own; others' are seen with the scope `read:any`.
+/// Orders of a user, newest first.
+///
+/// Users see their own. Other users' orders need the scope `read:any`.
 #[utoipa::path(get, path = "/v1/accounts/{user}/orders", tag = "accounts",
     operation_id = "listUserOrders", security(("bearer" = []), ("bearer" = ["read:any"])),
-    params(("user" = String, Path, description = "Whose"), OrderList),
+    params(("user" = String, Path, description = "The user"), OrderList),
     responses((status = 200, body = OrdersBody), (status = 403, body = ProblemBody)))]
 pub(crate) async fn orders(
     State(app): State<Arc<App>>,
@@ -340,10 +343,12 @@ pub(crate) async fn orders(
     Ok(with_link(&uri, next.map(Text), Json(body)))
 }
 
-/// What moved in a user's accounts, newest first. Users see their own; others' are seen with the scope `read:any`.
+/// Postings of a user's accounts, newest first.
+///
+/// Users see their own. Other users' postings need the scope `read:any`.
 #[utoipa::path(get, path = "/v1/accounts/{user}/postings", tag = "accounts",
     operation_id = "listPostings", security(("bearer" = []), ("bearer" = ["read:any"])),
-    params(("user" = String, Path, description = "Whose"), PostingList),
+    params(("user" = String, Path, description = "The user"), PostingList),
     responses((status = 200, body = PostingsBody), (status = 403, body = ProblemBody)))]
 pub(crate) async fn postings(
     State(app): State<Arc<App>>,
@@ -380,10 +385,12 @@ pub(crate) async fn postings(
     Ok(with_link(&uri, next.map(Text), Json(body)))
 }
 
-/// A deposit that was made. Users see their own; others' are seen with the scope `deposit` or `read:any`.
+/// A deposit.
+///
+/// Users see their own. Other users' deposits need the scope `deposit` or `read:any`.
 #[utoipa::path(get, path = "/v1/accounts/{user}/deposits/{id}", tag = "accounts",
     operation_id = "getDeposit", security(("bearer" = []), ("bearer" = ["read:any"]), ("bearer" = ["deposit"])),
-    params(("user" = String, Path, description = "Whose account it went to"),
+    params(("user" = String, Path, description = "The owner of the account"),
         ("id" = String, Path, description = "The deposit's id")),
     responses((status = 200, body = DepositRecordBody), (status = 403, body = ProblemBody),
         (status = 404, description = "`not-found`: the user has no such deposit", body = ProblemBody)))]
@@ -409,13 +416,14 @@ pub(crate) async fn deposit(
     }))
 }
 
-/// What became of a payment. Buyers see those of their orders, sellers those of their sales; others' are seen with the
-/// scope `read:any`.
+/// Outcome of a payment.
+///
+/// Buyers see those of their orders, sellers those of their sales. Other payments need the scope `read:any`.
 #[utoipa::path(get, path = "/v1/payments/{reference}", tag = "orders",
     operation_id = "getPayment", security(("bearer" = []), ("bearer" = ["read:any"])),
-    params(("reference" = String, Path, description = "The payment service's name for it")),
+    params(("reference" = String, Path, description = "The payment service's reference")),
     responses((status = 200, body = PaymentRecordBody),
-        (status = 404, description = "`not-found`: no such payment has arrived, or been settled", body = ProblemBody),
+        (status = 404, description = "`not-found`: no such payment, or it is not settled", body = ProblemBody),
         NoAnswer))]
 pub(crate) async fn payment(
     State(app): State<Arc<App>>,

@@ -1,4 +1,4 @@
-//! Lists of campaigns: a page at a time, by what the ledger has settled.
+//! Lists of campaigns: one page at a time, with settled numbers.
 
 use std::sync::Arc;
 
@@ -23,33 +23,33 @@ use crate::{
     resources::{red_packets::ListedRedPacket, sales::SaleBody},
 };
 
-/// Campaigns on a page.
+/// Page size of campaigns: the default, and the maximum.
 const PAGE_DEFAULT: u32 = 50;
 const PAGE_MAX: u32 = 100;
 
-/// Which campaigns, and which page of them.
+/// Filter and page of campaigns.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct List {
-    /// Those of this sender or seller. Default: the caller's; of others only with the scope `read:any`.
+    /// Campaigns of this sender or seller. Default: the caller; another user needs the scope `read:any`.
     #[param(value_type = Option<String>)]
     owner: Option<Text<UserId>>,
-    /// Those of everybody, with the scope `read:any`.
+    /// Campaigns of all users; needs the scope `read:any`.
     #[serde(default)]
     all: bool,
-    /// Sales of this product: its rounds, in the order in which they start. Without it the order is that of the ids.
+    /// Sales of this product, which are its rounds, ordered by start. Without it, the order is by id.
     #[param(value_type = Option<String>)]
     product_id: Option<Text<ProductId>>,
     /// draft, scheduled, live, paused, ended or closed.
     phase: Option<String>,
-    /// Archived ones as well.
+    /// Includes archived campaigns.
     #[serde(default)]
     archived: bool,
-    /// `oldest` (the default) or `newest` first, by their ids; rounds of a product have the order of their start.
+    /// `oldest` (the default) or `newest` first, by id; rounds of a product are ordered by start.
     #[param(inline)]
     order: Option<Order>,
-    /// Those behind this id: `next` of the page before.
+    /// Campaigns after this id: `next` of the page before.
     #[param(value_type = Option<String>)]
     after: Option<Text<CampaignId>>,
     /// At most this many; default 50, at most 100.
@@ -57,17 +57,17 @@ pub(crate) struct List {
     limit: Option<u32>,
 }
 
-/// In which order campaigns are listed.
+/// Order of a list of campaigns.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Order {
-    /// By their ids.
+    /// By id, ascending.
     Oldest,
-    /// By their ids backwards.
+    /// By id, descending.
     Newest,
 }
 
-/// Sales, with their numbers as settled.
+/// Sales with settled numbers.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Sales)]
 pub(crate) struct SalesBody {
@@ -76,7 +76,7 @@ pub(crate) struct SalesBody {
     page: PageBody,
 }
 
-/// Red packets, with their numbers as settled.
+/// Red packets with settled numbers.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = RedPackets)]
 pub(crate) struct RedPacketsBody {
@@ -85,19 +85,21 @@ pub(crate) struct RedPacketsBody {
     page: PageBody,
 }
 
-/// Where a page ends.
+/// End of a page.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Page)]
 struct PageBody {
-    /// Where the next page begins: its `after`. Absent on the last page.
+    /// Value of `after` for the next page. Absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = Uuid)]
     next: Option<Text<CampaignId>>,
-    /// Whether everything that happened before this request is in the ledger. If not, ask again.
+    /// Whether everything before this request is in the ledger. If not, repeat the request later.
     settled: bool,
 }
 
-/// Sales: the caller's own; others' with the scope `read:any`.
+/// Sales of the caller.
+///
+/// Sales of other sellers need the scope `read:any`.
 #[utoipa::path(get, path = "/v1/sales", tag = "sales", params(List),
     operation_id = "listSales", security(("bearer" = []), ("bearer" = ["read:any"])),
     responses((status = 200, body = SalesBody), (status = 403, body = ProblemBody),
@@ -118,7 +120,9 @@ pub(crate) async fn sales(
     Ok(with_link(&uri, next, Json(SalesBody { sales, page })))
 }
 
-/// Red packets: the caller's own; others' with the scope `read:any`.
+/// Red packets of the caller.
+///
+/// Red packets of other senders need the scope `read:any`.
 #[utoipa::path(get, path = "/v1/red-packets", tag = "red packets", params(List),
     operation_id = "listRedPackets", security(("bearer" = []), ("bearer" = ["read:any"])),
     responses((status = 200, body = RedPacketsBody), (status = 403, body = ProblemBody),
@@ -141,7 +145,7 @@ pub(crate) async fn red_packets(
 }
 
 impl Caller {
-    /// Whose campaigns are listed: the caller's own unless others' are asked for, or everybody's (none).
+    /// Owner of the listed campaigns: the caller unless another is requested; `None` for all owners.
     pub(crate) fn lists(
         &self,
         owner: Option<Text<UserId>>,
@@ -149,7 +153,7 @@ impl Caller {
     ) -> Result<Option<UserId>, Problem> {
         let owner = match (owner, all) {
             (Some(_), true) => {
-                return Err(Problem::invalid("either `owner` or `all`")
+                return Err(Problem::invalid("use either `owner` or `all`")
                     .of("owner")
                     .of("all"));
             }
@@ -163,7 +167,7 @@ impl Caller {
     }
 }
 
-/// Refuses a place in another list: `after` is a campaign of this kind and of this owner, where there is one.
+/// Refuses an `after` of another list: it must be a campaign of this kind and, if given, of this owner.
 pub(crate) async fn check_place(
     app: &App,
     after: Option<CampaignId>,
@@ -177,7 +181,7 @@ pub(crate) async fn check_place(
     match is_listed {
         true => Ok(()),
         false => {
-            let detail = "it is no place in this list: take `next` of the page before";
+            let detail = "it is not a campaign of this list: use `next` of the page before";
             Err(Problem::bad_request(detail).of("after"))
         }
     }
@@ -196,7 +200,7 @@ async fn records(
     });
     let owner = caller.lists(list.owner, list.all)?;
     if list.order.is_some() && list.product_id.is_some() {
-        let detail = "rounds of a product come in the order in which they start";
+        let detail = "rounds of a product are always ordered by their start";
         return Err(Problem::invalid(detail));
     }
     let after = list.after.map(|after| after.0);

@@ -1,8 +1,8 @@
-//! Room for money. The ledger cannot refuse what an engine has decided, so whatever would bring an account out of its
-//! range is refused before.
+//! Range checks of accounts. The ledger cannot refuse what an engine has decided, so a change that would exceed an
+//! account's range is refused before.
 //!
-//! An account's range is half of 64 bits. The other half is for what is decided and not settled yet. Small amounts
-//! never come to that much in a log; large ones come one by one, each once all before it are settled.
+//! An account's range is half of 64 bits. The other half is for decisions that are not settled yet. Small amounts in
+//! a log never sum up to that; large ones are decided one at a time, each after all before it are settled.
 
 use std::time::Duration;
 
@@ -20,24 +20,24 @@ use crate::{
     http::problem::{Problem, ProblemKind},
 };
 
-/// From here on amounts are large. Forty million smaller ones fit into the half of the range that is not the ledger's.
+/// Minimum of large amounts. Forty million smaller ones fit into the half of the range that the ledger does not use.
 const LARGE_MINOR: i64 = 100_000_000_000;
-/// How long a large amount waits for its turn.
+/// Longest wait of a large amount for its turn.
 const TURN_WAIT_MAX: Duration = Duration::from_secs(2);
 
-/// Between whom the price of an order moves.
+/// Seller and buyer of an order, between whom its price moves.
 pub(crate) struct Parties {
     pub(crate) currency: Currency,
     pub(crate) seller: UserId,
     pub(crate) buyer: UserId,
 }
 
-/// Held until an amount is decided: large ones come one by one.
+/// Lock that is held until an amount is decided; `None` for small amounts.
 pub(crate) type Room<'a> = Option<MutexGuard<'a, ()>>;
 
 impl App {
-    /// Refuses a payment for which accounts have no room, to whomever it may go. One that the ledger has is not
-    /// refused: it is answered as before.
+    /// Refuses a payment that would exceed an account's range, whether it pays the order or is refunded. A payment
+    /// that the ledger already has is not refused, so that its report is answered as before.
     pub(crate) async fn room_for_payment(
         &self,
         parties: &Parties,
@@ -60,11 +60,11 @@ impl App {
         (Money { minor, currency }, received): (Money, Received),
     ) -> Result<Room<'_>, Problem> {
         let turn = self.turn_of(minor).await?;
-        // The outside owes what all others have together.
+        // The outside account owes the sum of all others.
         fits(self.ports.ledger.money_in(currency).await?, minor)?;
         if turn.is_some() {
             match received {
-                // What a return owes back is what was paid, whether it is the price or not.
+                // A return refunds what was paid, whether it was the price or another amount.
                 Received::Price | Received::Accepted(_) => {
                     self.fit(parties, (minor, minor)).await?
                 }
@@ -77,7 +77,7 @@ impl App {
         Ok(turn)
     }
 
-    /// Largest amount that may have paid an order of this price, and that its return owes back.
+    /// Largest amount that may have paid an order of this price, and that its return refunds.
     pub(crate) async fn paid_minor_max(
         &self,
         order: OrderId,
@@ -97,13 +97,14 @@ impl App {
         let payments = payments.await?;
         let mut payments = payments.into_iter();
         let paid = payments.find(|payment| payment.outcome != PaymentOutcome::RefundDue);
-        // A payment that the ledger does not have yet may be of any amount.
+        // A payment that the ledger does not have yet may have any amount.
         Ok(paid.map_or(STOCK_PRICE_MINOR_MAX, |paid| {
             paid.received.money(price).minor
         }))
     }
 
-    /// Refuses the return of an order for which accounts have no room: the seller pays for it, with money or without.
+    /// Refuses the return of an order that would exceed an account's range. The seller pays for it, even with a
+    /// negative balance.
     pub(crate) async fn room_for_return(
         &self,
         parties: &Parties,
@@ -116,7 +117,7 @@ impl App {
         Ok(turn)
     }
 
-    /// Whether the seller has room for one amount, and what the buyer is owed for another.
+    /// Checks the range of the seller's balance for one amount, and of the buyer's refunds due for another.
     async fn fit(&self, parties: &Parties, (sold, due): (i64, i64)) -> Result<(), Problem> {
         let (has, _) = self.balance(&parties.seller, parties.currency).await?;
         fits(has, sold)?;
@@ -124,7 +125,7 @@ impl App {
         fits(is_owed, due)
     }
 
-    /// What a user has, and is owed.
+    /// Available balance of a user, and refunds due.
     async fn balance(&self, user: &UserId, currency: Currency) -> Result<(i64, i64), Problem> {
         let balances = self.ports.ledger.balances(user).await?;
         let mut balances = balances.iter();
@@ -132,14 +133,14 @@ impl App {
         Ok(own.map_or((0, 0), |it| (it.available.minor, it.refunds_due_minor)))
     }
 
-    /// Waits until it is the turn of a large amount, and everything before it is settled.
+    /// Waits for the turn of a large amount, and until everything before it is settled.
     async fn turn_of(&self, minor: i64) -> Result<Room<'_>, Problem> {
         if minor < LARGE_MINOR {
             return Ok(None);
         }
         let late = || {
-            let why = "the ledger does not have yet what was paid and returned before, and this is a large amount: \
-                       nothing was decided, come again";
+            let why = "the amount is large, and earlier payments and returns are not in the ledger yet: nothing was \
+             decided, retry";
             Problem::new(ProblemKind::Unavailable, why)
         };
         let turn = timeout(TURN_WAIT_MAX, self.large_amounts.lock()).await;
@@ -151,7 +152,7 @@ impl App {
     }
 }
 
-/// Whether an account that has so much has room for an amount.
+/// Whether an account with this balance has room for an amount.
 fn fits(held: i64, minor: i64) -> Result<(), Problem> {
     let room = -MONEY_MINOR_MAX..=MONEY_MINOR_MAX;
     match held

@@ -1,9 +1,9 @@
 //! Commands under idempotency keys: each is carried out at most once, and a retry gets the first answer.
 //!
-//! The key is bound before the engine is asked, and the answer is kept with it afterwards. Both happen apart from the
-//! request: a client that disconnects cuts nothing off. If the node dies in between, or the answer is uncertain, the
-//! key is pending. A retry then acts again where that has the effect of once;
-//! [`crate::resources::changes`] has the commands where it does not.
+//! The key is bound before the engine is called, and the answer is stored with it afterwards. Both happen apart from
+//! the request, so a client that disconnects interrupts nothing. If the node dies in between, or the answer is
+//! uncertain, the key is pending. A retry then acts again, if a second run has no further effect; [`crate::resources::changes`]
+//! has the other commands.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use crate::{
     },
 };
 
-/// An answer as it is kept.
+/// Stored form of an answer.
 #[derive(Serialize, Deserialize)]
 struct Kept {
     status: u16,
@@ -34,8 +34,8 @@ struct Kept {
 }
 
 impl App {
-    /// Carries out a command under its key, and keeps the answer. A key that has an answer gets it again. Made twice,
-    /// the command must have the effect of once, and nothing may undo that effect.
+    /// Carries out a command under its key, and stores the answer. A key with an answer gets it again. A second run
+    /// of the command must have no further effect, and nothing may undo its effect.
     pub(crate) async fn once<B: Serialize + Send + 'static>(
         self: &Arc<Self>,
         used: Option<KeyUse>,
@@ -57,8 +57,8 @@ impl App {
         self.detached.run(used, run).await
     }
 
-    /// The same for a command whose effect stays for good. `so` is the answer if it has the effect already: then no key
-    /// is bound, so that repetition under new keys writes nothing.
+    /// Like [`once`](Self::once), for a command with a permanent effect. `so` is the answer if the effect already
+    /// exists: then no key is bound, so that repetitions under new keys write nothing.
     pub(crate) async fn once_for_good<B: Serialize + Send + 'static>(
         self: &Arc<Self>,
         used: Option<KeyUse>,
@@ -72,14 +72,14 @@ impl App {
             Some(used) => self.ports.ledger.bound_key(used).await?,
             None => None,
         };
-        // What was decided at a lower level than the campaign asks for is decided again.
+        // A decision at a lower acknowledgement level than the campaign's is made again.
         if bound.is_none() && self.settled().await? {
             return Ok(answer(so));
         }
         self.once(used, act).await
     }
 
-    /// Keeps the answer to a command with its key, and frees the key of one that has changed nothing.
+    /// Stores the answer to a command with its key, and releases the key of a command that changed nothing.
     pub(crate) async fn keep<B: Serialize>(
         &self,
         used: &KeyUse,
@@ -108,29 +108,29 @@ impl App {
                 if problem.has_changed_nothing()
                     && let Err(error) = ledger.release_key(used, id).await
                 {
-                    tracing::warn!(%error, "cannot release an idempotency key, its retry looks for the effect");
+                    tracing::warn!(%error, "cannot release an idempotency key; its retry checks for the effect");
                 }
                 return Err(problem);
             }
         };
         let text = serde_json::to_string(&kept).unwrap_or_default();
-        // The command has been decided: its answer is true, kept or not.
+        // The command has been decided, so its answer is true even if it is not stored.
         if let Err(error) = ledger.answer_key(used, id, &text).await {
-            tracing::warn!(%error, "cannot keep an answer with its idempotency key");
+            tracing::warn!(%error, "cannot store an answer with its idempotency key");
         }
         answer
     }
 }
 
-/// The answer to a command that was carried out.
+/// Answer to a command that was carried out.
 pub(crate) fn answer(body: impl Serialize) -> Response {
     Json(body).into_response()
 }
 
-/// An answer that was kept, as a response that says that it is a replay.
+/// Response from a stored answer, marked as a replay.
 pub(crate) fn replay(kept: &str) -> Result<Response, Problem> {
     RequestId::mark_replay();
-    let damaged = |why: String| Problem::internal(format!("a kept answer cannot be read: {why}"));
+    let damaged = |why: String| Problem::internal(format!("cannot read a stored answer: {why}"));
     let Kept { status, mut body } =
         serde_json::from_str(kept).map_err(|error| damaged(error.to_string()))?;
     let status = StatusCode::from_u16(status).map_err(|error| damaged(error.to_string()))?;

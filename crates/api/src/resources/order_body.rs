@@ -1,4 +1,4 @@
-//! Orders and payments as answers show them.
+//! Wire types of orders and payments.
 
 use qiang_core::{book::OrderView, money::Currency};
 use serde::Serialize;
@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 
 use crate::http::wire::GrantBody;
 
-/// An order: whose it is, and the grant.
+/// An order: its buyer and the grant.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Order)]
 pub(crate) struct OrderBody {
@@ -14,8 +14,8 @@ pub(crate) struct OrderBody {
     user: String,
     #[serde(flatten)]
     grant: GrantBody,
-    /// Payments that are owed back, refunded or not: each one that did not pay the order, and the one that paid it once
-    /// units were returned.
+    /// Number of payments with a refund due, paid or not: each one that did not pay the order, and the one that paid
+    /// it once units were returned.
     refunds_due: u32,
 }
 
@@ -29,12 +29,12 @@ impl OrderBody {
     }
 }
 
-/// What became of a payment.
+/// Outcome of a payment.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Payment)]
 pub(crate) struct PaymentBody {
-    /// paid; reinstated: the hold was over and the units could be had again; refund_due: it did not pay the order and
-    /// is owed back.
+    /// paid; reinstated: the hold was over, but the units were still available; refund_due: it did not pay the order,
+    /// so a refund is due.
     pub(crate) outcome: &'static str,
     pub(crate) order: OrderBody,
 }

@@ -1,4 +1,4 @@
-//! Orders: reading, paying, cancelling, returning.
+//! Orders: reading, paying, cancelling and returning them.
 
 use std::sync::Arc;
 
@@ -41,49 +41,53 @@ use crate::{
 #[serde(deny_unknown_fields)]
 #[schema(as = NewPayment)]
 pub(crate) struct PaymentRequest {
-    /// The payment service's name for it. The same one again is a replay: the money of the first report counts, and
-    /// nothing of other money is kept. Another one is owed back. It pays one order: for another order it is refused.
+    /// The payment service's reference of the payment. A report with the same reference is a replay: the money of the
+    /// first report counts, and other money is not recorded. A further payment of the order is refunded. A reference
+    /// pays one order: for another order it is refused.
     #[schema(value_type = String)]
     reference: Text<PaymentRef>,
-    /// What was paid, at least 1 minor unit and at most 2^53-1. The order's price, and an amount that the sale's
-    /// `payment_policy` accepts, pay the order. Another amount or currency is owed back, and the order stays as it is.
+    /// Paid amount, at least 1 minor unit and at most 2^53-1. The order's price, and an amount that the sale's
+    /// `payment_policy` accepts, pay the order. Another amount or currency is refunded, and the order does not
+    /// change.
     amount: MoneyBody,
-    /// When it was paid, by the payment service's clock: what was paid in time for the hold pays the order, also when
-    /// it is reported a little later. Without it the payment was made just now.
+    /// Time of the payment, by the payment service's clock. A payment within the hold pays the order, even if it is
+    /// reported a little later. Default: now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     paid_at: Option<When>,
-    /// Who paid. If the order is another user's, the report is refused and nothing is recorded.
+    /// User who paid. If the order is another user's, the report is refused and nothing is recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     user: Option<Text<UserId>>,
 }
 
-/// How many units of an order are returned.
+/// Units of an order to return.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = NewReturn)]
 pub(crate) struct ReturnRequest {
-    /// At least 1, at most what was not returned yet. Default: all of that. A request with a quantity needs an
+    /// At least 1, at most what is not returned yet. Default: all of that. A request with a quantity needs an
     /// `Idempotency-Key`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     quantity: Option<u32>,
 }
 
-/// How many units of an order are cancelled: all of them.
+/// Cancellation of all units of an order.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = NewCancellation)]
 pub(crate) struct CancelRequest {
-    /// The order's quantity: a held order is cancelled whole. Another one is refused. Default: the order's.
+    /// The order's quantity, because a held order is cancelled as a whole. Another quantity is refused. Default: the
+    /// order's.
     #[serde(default)]
     #[schema(minimum = 1)]
     quantity: Option<u32>,
 }
 
 impl App {
-    /// An order that the caller may see, as its buyer, as the seller, or with this scope; to others it does not exist.
+    /// Order that the caller may see as its buyer, as the seller, or with this scope. For other callers it does not
+    /// exist.
     async fn visible_order(
         &self,
         caller: &Caller,
@@ -103,8 +107,7 @@ impl App {
 }
 
 impl App {
-    /// Whether the buyer may return an order now. One that is returned already may be returned again: it changes
-    /// nothing.
+    /// Whether the buyer may return an order now. A returned order may be returned again, which changes nothing.
     fn buyer_may_return(&self, view: &OrderView) -> bool {
         let returned = |order: qiang_core::outcome::Order| order.state == OrderState::Returned;
         let since_ms = self.ports.clock.now().millis_since(view.grant.granted_at);
@@ -115,7 +118,7 @@ impl App {
 }
 
 impl App {
-    /// Whether the ledger has a return of a part: a late retry of it is answered.
+    /// Whether the ledger has a return of a part, so that a late retry of it is answered.
     async fn has_returned(
         &self,
         order: OrderId,
@@ -131,7 +134,7 @@ impl App {
     }
 }
 
-/// What is done to an order, written down unless its buyer does it: then the order itself names who did.
+/// Action on an order. It is recorded unless the buyer acts, whom the order itself names.
 async fn recorded(
     call: &Call<OrderId>,
     view: &OrderView,
@@ -143,7 +146,7 @@ async fn recorded(
     }
 }
 
-/// Has the engine change an order. Nothing is recorded of what its buyer does, so a refusal strikes nothing.
+/// Submits a command on an order. The buyer's actions are not recorded, so a refusal removes no record.
 async fn submit(
     call: &Call<OrderId>,
     view: &OrderView,
@@ -156,13 +159,15 @@ async fn submit(
     }
 }
 
-/// An order that is in this state already.
+/// The order, if it is in this state already.
 fn so(view: &OrderView, state: OrderState, currency: Currency) -> Option<OrderBody> {
     let is_so = view.grant.order.is_some_and(|order| order.state == state);
     is_so.then(|| OrderBody::new(view, currency))
 }
 
-/// An order. Buyers see their own, sellers those of their sales; others' are seen with the scope `read:any`.
+/// An order.
+///
+/// Buyers see their own orders, sellers those of their sales. Other orders need the scope `read:any`.
 #[utoipa::path(get, path = "/v1/orders/{id}", tag = "orders",
     operation_id = "getOrder", security(("bearer" = []), ("bearer" = ["read:any"])),
     params(("id" = String, Path, description = "The order's id")),
@@ -178,26 +183,26 @@ pub(crate) async fn get(
 
 /// Records a payment that arrived. The payment service calls this.
 ///
-/// The order's price, and an amount that the sale's `payment_policy` accepts, pay the order. Another amount or currency
-/// is answered `refund_due`: it is owed back, and the order stays as it is. An order that costs nothing is
-/// paid when it is granted and needs no report; one of nothing is answered `paid` and changes nothing.
+/// The order's price, and an amount that the sale's `payment_policy` accepts, pay the order. Another amount or
+/// currency is answered `refund_due`: it is refunded, and the order does not change. An order that costs nothing is
+/// paid when it is granted and needs no report; a report of 0 is answered `paid` and changes nothing.
 ///
-/// The service keeps nothing of a refused report and logs it. It refuses an unknown order and one of another user
-/// than `user`. It refuses a reference that came for another order. It refuses an amount below 1 or above 2^53-1
-/// minor units, a code that is no currency, and a `paid_at` that is ahead of now or before the order. It refuses
-/// money that it would owe back if as many payments of the order are owed back as may be.
+/// The service records nothing of a refused report, and logs it. It refuses an unknown order, and an order of another
+/// user than `user`. It refuses a reference that was reported for another order. It refuses an amount below 1 or
+/// above 2^53-1 minor units, an invalid currency, and a `paid_at` in the future or before the order. It refuses money
+/// that it would refund if the order has reached its limit of payments with a refund due.
 #[utoipa::path(post, path = "/v1/orders/{id}/payment", tag = "orders", request_body = PaymentRequest,
     operation_id = "payOrder", security(("bearer" = ["pay"])),
     params(("id" = String, Path, description = "The order's id"),
         ("Idempotency-Key" = Option<String>, Header, description = "Names this request")),
     responses((status = 200, body = PaymentBody), (status = 403, body = ProblemBody),
         (status = 404, body = ProblemBody),
-        (status = 409, description = "`payment-used`: it came for another order before; `user-mismatch`: the order is \
-            not of the user who paid; `order-conflict`: it would be owed back, and as many payments of the order are \
-            as may be",
+        (status = 409, description = "`payment-used`: it was reported for another order before; `user-mismatch`: the \
+         order is not of the user who paid; `order-conflict`: a refund would be due, and the order has reached its \
+         limit of these",
             body = ProblemBody),
-        (status = 422, description = "`invalid`: no money, more than 2^53-1 minor units, no currency, a `paid_at` that \
-            cannot be, or the account cannot hold that much; `key-reused`",
+        (status = 422, description = "`invalid`: no money, more than 2^53-1 minor units, an invalid currency or \
+         `paid_at`, or the account cannot hold that much; `key-reused`",
             body = ProblemBody), NoAnswer))]
 pub(crate) async fn pay(call: Call<OrderId>, request: Request) -> Result<Response, Problem> {
     call.caller.require(Scope::Pay)?;
@@ -214,8 +219,10 @@ pub(crate) async fn pay(call: Call<OrderId>, request: Request) -> Result<Respons
     call.app.take_payment(call.caller.user, report, used).await
 }
 
-/// Gives an order's units back, all of them. Buyers may for their own; the scope `admin` is for all. Again changes
-/// nothing. An order that costs nothing is paid from the start: it is returned, and nothing is owed.
+/// Cancels an order and restocks all its units. Idempotent.
+///
+/// Buyers may cancel their own orders; other orders need the scope `admin`. An order that costs nothing is paid from
+/// the start: it is returned, and no refund is due.
 #[utoipa::path(post, path = "/v1/orders/{id}/cancellation", tag = "orders", request_body = Option<CancelRequest>,
     operation_id = "cancelOrder", security(("bearer" = []), ("bearer" = ["admin"])),
     params(("id" = String, Path, description = "The order's id"),
@@ -236,7 +243,7 @@ pub(crate) async fn cancel(
     }
     let quantity = view.grant.quantity;
     if request.quantity.is_some_and(|asked| asked != quantity) {
-        let why = format!("the order has {quantity} units, and is cancelled whole");
+        let why = format!("the order has {quantity} units, and can only be cancelled as a whole");
         return Err(Problem::new(ProblemKind::PartialCancellation, why));
     }
     let used = call.key_use("POST /v1/orders/{id}/cancellation", &());
@@ -261,12 +268,12 @@ pub(crate) async fn cancel(
 
 /// Returns a paid order: some of its units, or all that are left.
 ///
-/// The units are for sale again, and what paid them is owed to the buyer: the same part of what paid the order, rounded
-/// down over all returns so far, so that all returns together owe what paid it. The seller may at any time with the
-/// scope `campaigns:write`, and others with `admin`; buyers may without, for as long as the service allows after the
-/// order was granted.
+/// The units are for sale again, and a refund is due to the buyer. It is the returned fraction of what paid the
+/// order, rounded down over all returns so far. So all returns together refund what paid it. The seller may return an
+/// order at any time with the scope `campaigns:write`, and other users with `admin`. Buyers need no scope within the
+/// return period, which starts at the grant.
 ///
-/// A request without a quantity returns what is left, and again changes nothing. One with a quantity needs an
+/// A request without a quantity returns what is left, and a repetition changes nothing. One with a quantity needs an
 /// `Idempotency-Key`: the same key again changes nothing, and another key returns as many units again.
 #[utoipa::path(post, path = "/v1/orders/{id}/return", tag = "orders", request_body = Option<ReturnRequest>,
     operation_id = "returnOrder",
@@ -292,7 +299,7 @@ pub(crate) async fn return_order(
     let (app, order) = (&call.app, call.id);
     let caller = &call.caller;
     let (view, meta) = app.visible_order(caller, order, Scope::ReadAny).await?;
-    // Without a quantity the fingerprint is that of earlier versions, whose keys are replayed.
+    // Without a quantity, the fingerprint equals that of earlier versions, so their keys are replayed.
     let route = "POST /v1/orders/{id}/return";
     let (used, part) = match request.quantity {
         None => (call.key_use(route, &()), None),
@@ -320,11 +327,11 @@ pub(crate) async fn return_order(
         buyer: view.user.clone(),
     };
     let is_paid = self::so(&view, OrderState::Paid, meta.currency).is_some();
-    // Again it changes nothing. Whether a part was returned before, its key says.
+    // A repetition changes nothing. For a part, its key decides whether it was returned before.
     let so = so(&view, OrderState::Returned, meta.currency).filter(|_| part.is_none());
     let minor = match so {
         Some(_) => 0,
-        // The engine refuses it, unless it is paid in this moment.
+        // The engine refuses it, unless it is paid at this moment.
         None if !is_paid => view.grant.amount_minor,
         None => {
             let price = Money::new(view.grant.amount_minor, meta.currency);

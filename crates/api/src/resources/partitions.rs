@@ -1,4 +1,4 @@
-//! Partitions as operators see them, and what operators do to one that has stopped.
+//! Partitions as operators see them, and operators' commands for a partition that has halted.
 
 use std::{collections::BTreeMap, fmt, str::FromStr, sync::Arc};
 
@@ -28,9 +28,9 @@ use crate::{
     resources::actions,
 };
 
-/// Repairs that are shown, the newest ones.
+/// Number of repairs shown, newest first.
 const REPAIRS_SHOWN: u32 = 20;
-/// What is said of an engine that has nothing to repair.
+/// Detail for an engine without repairs.
 const NOTHING_TO_REPAIR: &str =
     "the embedded engine loses nothing that could be repaired: it refuses to start instead";
 
@@ -54,7 +54,7 @@ impl fmt::Display for PartitionNumber {
     }
 }
 
-/// A partition's number in the form that it is printed in.
+/// Parses a partition's number; only the canonical decimal form is valid.
 pub(crate) fn number(text: &str) -> Option<PartitionId> {
     let number: u16 = text.parse().ok()?;
     (number.to_string() == text).then_some(PartitionId(number))
@@ -69,9 +69,9 @@ pub(crate) struct PartitionsBody {
     queue_length: usize,
     /// Log entries that are not yet in the ledger.
     settlement_lag: u64,
-    /// Whether partitions of this engine may lose something, and can be repaired and resumed.
+    /// Whether partitions of this engine may lose data, and can be repaired and resumed.
     repairable: bool,
-    /// What this node should have done by now and tries again, if there is anything.
+    /// Overdue work that this node retries, if there is any.
     #[serde(skip_serializing_if = "Option::is_none")]
     upkeep_stuck: Option<String>,
 }
@@ -80,40 +80,39 @@ pub(crate) struct PartitionsBody {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Partition)]
 struct PartitionBody {
-    /// Its number.
+    /// Number of the partition.
     partition: u16,
-    /// How ready it is.
+    /// Readiness of the partition.
     status: &'static str,
-    /// Why it is no better.
+    /// Reason for a status other than ready.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
-    /// Its log entries that are not yet in the ledger; absent where that is not known by partition.
+    /// Log entries of the partition that are not yet in the ledger. Absent if the lag is not known per partition.
     #[serde(skip_serializing_if = "Option::is_none")]
     settlement_lag: Option<u64>,
-    /// Why its settlement is stuck, while it is.
+    /// Reason why its settlement is stuck. Absent if it is not.
     #[serde(skip_serializing_if = "Option::is_none")]
     settlement_stuck: Option<String>,
-    /// Its entries that the ledger refused, as counted a moment ago.
+    /// Entries of the partition that the ledger refused, as of the last count.
     refused: u64,
-    /// Its entries that wait for these.
+    /// Entries of the partition that wait for refused ones.
     waiting: u64,
-    /// What was found where engine and ledger were held against each other; absent where another process does that, or
-    /// none.
+    /// Differences found between engine and ledger. Absent if another process reconciles, or none does.
     #[serde(skip_serializing_if = "Option::is_none")]
     reconciliation: Option<ReconciliationBody>,
 }
 
-/// Engine and ledger, held against each other.
+/// Result of comparing engine and ledger.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = PartitionReconciliation)]
 struct ReconciliationBody {
-    /// How many differences there are, by kind.
+    /// Number of differences by kind.
     differences: BTreeMap<&'static str, u64>,
-    /// When rows were compared last. Absent: nothing was, for example because no campaign is live.
+    /// Time of the last comparison of rows. Absent if there was none, for example because no campaign is live.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     ran_at: Option<When>,
-    /// When everything that is live had been compared.
+    /// Time at which all live campaigns had been compared.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     passed_at: Option<When>,
@@ -125,15 +124,15 @@ struct ReconciliationBody {
 pub(crate) struct DetailBody {
     #[serde(flatten)]
     partition: PartitionBody,
-    /// The last entry that is in the ledger.
+    /// Position of the last entry in the ledger.
     settled: Seq,
-    /// What the engine keeps of its state, as texts; empty where the engine keeps none.
+    /// Engine state of the partition, as texts. Empty if the engine has none.
     engine: BTreeMap<String, String>,
-    /// The nodes that it has seen; empty where the engine is in one process.
+    /// Nodes that the partition has seen. Empty if the engine runs in one process.
     nodes: Vec<NodeBody>,
-    /// The last repairs, newest first, as the ledger has them.
+    /// Last repairs, newest first, from the ledger.
     repairs: Vec<RepairRecordBody>,
-    /// What repairs have withheld, as the ledger has it.
+    /// Units that repairs have withheld, from the ledger.
     withheld: Vec<WithheldBody>,
 }
 
@@ -142,12 +141,12 @@ pub(crate) struct DetailBody {
 #[schema(as = NodeSighting)]
 struct NodeBody {
     node: String,
-    /// When it was heard of last, by the engine's clock.
+    /// Time of its last report, by the engine's clock.
     #[schema(value_type = String, format = DateTime)]
     seen_at: When,
-    /// The term in which it has reported.
+    /// Leadership term of its last report.
     term: u64,
-    /// The last entry that it has observed.
+    /// Position of the last entry that it observed.
     observed: Seq,
 }
 
@@ -155,74 +154,74 @@ struct NodeBody {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = RepairRecord)]
 struct RepairRecordBody {
-    /// Under which the partition goes on.
+    /// Epoch that the repair began.
     epoch: String,
-    /// When it began.
+    /// Time at which it began.
     #[schema(value_type = String, format = DateTime)]
     at: When,
-    /// How many entries were lost, as far as somebody had observed them.
+    /// Number of lost entries, as far as any node had observed them.
     lost: u64,
-    /// How many of them nobody can name.
+    /// Number of lost entries without known content.
     unnamed: u64,
-    /// Why the partition had halted.
+    /// Reason of the halt.
     reason: String,
-    /// The last entry of the log after it; absent while it is not finished.
+    /// Position of the last log entry after the repair. Absent until it is finished.
     #[serde(skip_serializing_if = "Option::is_none")]
     upto: Option<Seq>,
 }
 
-/// What a repair has withheld of a campaign.
+/// Units of a campaign that a repair has withheld.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Withheld)]
 struct WithheldBody {
-    /// The repair's epoch.
+    /// Epoch of the repair.
     epoch: String,
     #[schema(value_type = String, format = Uuid)]
     campaign: Text<CampaignId>,
     units: u64,
-    /// What they are worth in minor units, where they are shares.
+    /// Value of the units in minor units, if they are shares.
     amount_minor: i64,
-    /// Since when they can be had again, or have been returned.
+    /// Time at which they were restocked or returned.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     released_at: Option<When>,
 }
 
-/// What a repair came to.
+/// Result of a repair.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Repair)]
 pub(crate) struct RepairBody {
-    /// whole, where nothing was lost; waiting, where another process repairs it; repaired.
+    /// whole: no data was lost; waiting: another process repairs it; repaired.
     result: &'static str,
-    /// Campaigns that were looked at.
+    /// Campaigns that were checked.
     campaigns: u64,
     /// Rows that the engine had lost and has again.
     restored: u64,
-    /// Entries that were appended: neither the log nor the ledger had them.
+    /// Entries that were appended because neither the log nor the ledger had them.
     appended: u64,
-    /// Entries that nobody can name.
+    /// Lost entries without known content.
     unnamed: u64,
     /// Units that are withheld.
     withheld: u64,
-    /// Campaigns that were taken out of service, because the ledger cannot read them.
+    /// Campaigns that were taken out of service because the ledger cannot read them.
     out_of_service: u64,
-    /// What cannot be kept beside what the ledger has, a line each.
+    /// Entries that conflict with the ledger, one per line.
     conflicts: Vec<String>,
 }
 
-/// Whether a halt was ended.
+/// Result of resuming a partition.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Resumed)]
 pub(crate) struct ResumeBody {
-    /// False where it was not halted.
+    /// Whether a halt was ended; false if the partition was not halted.
     resumed: bool,
 }
 
-/// What was given back.
+/// Result of releasing withheld units.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Released)]
 pub(crate) struct ReleaseBody {
-    /// Units that can be had again.
+    /// Units that are available again.
     units: u64,
 }
 
@@ -317,10 +316,10 @@ impl RepairBody {
     }
 }
 
-/// What a repair may come to.
+/// Results of a repair.
 pub(crate) const RESULTS: [&str; 3] = ["whole", "waiting", "repaired"];
 
-/// How each partition is. Where that is not found out by trying, none is ready.
+/// Readiness of each partition. If it cannot be checked, none is ready.
 async fn readiness(app: &App) -> Vec<PartitionReadiness> {
     let (gauges, engine) = (&*app.ports.gauges, &*app.ports.engine);
     match app.readiness.check(gauges, Some(engine)).await {
@@ -338,7 +337,7 @@ async fn readiness(app: &App) -> Vec<PartitionReadiness> {
 }
 
 impl Call<PartitionNumber> {
-    /// How it is; a problem where there is no such partition.
+    /// Readiness of the partition; a problem if it does not exist.
     async fn found(&self) -> Result<PartitionReadiness, Problem> {
         self.caller.require(Scope::Admin)?;
         let mut all = readiness(&self.app).await.into_iter();
@@ -346,7 +345,7 @@ impl Call<PartitionNumber> {
             .ok_or_else(|| Problem::new(ProblemKind::NotFound, "there is no such partition"))
     }
 
-    /// Has the engine do something to it, which somebody has asked for. It is done to the end, whoever hangs up.
+    /// Records the action and runs an operator's command to its end, even if the client disconnects.
     pub(crate) async fn operate<T: Send + 'static, F>(
         &self,
         kind: ActionKind,
@@ -373,7 +372,7 @@ impl Call<PartitionNumber> {
     }
 }
 
-/// An engine's error with its reason: whoever repairs has to know it.
+/// Problem for an engine's error, with its reason: an operator who repairs needs it.
 fn told(error: EngineError) -> Problem {
     match &error {
         EngineError::Unavailable { reason } => {
@@ -383,9 +382,9 @@ fn told(error: EngineError) -> Problem {
     }
 }
 
-/// All partitions, how they are, and what waits for the ledger, as this node sees them.
+/// All partitions with their readiness and lag, as this node sees them.
 ///
-/// Every partition is test-written, at most once a second.
+/// Each partition is test-written at most once a second.
 #[utoipa::path(get, path = "/v1/partitions", tag = "operation",
     operation_id = "listPartitions", security(("bearer" = ["admin"])),
     responses((status = 200, body = PartitionsBody), (status = 403, body = ProblemBody)))]
@@ -407,7 +406,7 @@ pub(crate) async fn list(
     }))
 }
 
-/// A partition, with the nodes that it has seen, its repairs, and what they withhold.
+/// A partition with its nodes, repairs and withheld units.
 #[utoipa::path(get, path = "/v1/partitions/{partition}", tag = "operation",
     operation_id = "getPartition", security(("bearer" = ["admin"])),
     params(("partition" = u16, Path, description = "The partition's number")),
@@ -433,9 +432,9 @@ pub(crate) async fn get(call: Call<PartitionNumber>) -> Result<Json<DetailBody>,
     }))
 }
 
-/// Repairs a partition that has lost something, at once: what nodes have not said yet counts as unknown.
+/// Repairs a partition after data loss, without waiting for missing node reports.
 ///
-/// Where nothing is lost, nothing is done. Nodes repair by themselves, unless they are configured not to.
+/// If nothing was lost, nothing is done. Nodes repair automatically, unless they are configured not to.
 #[utoipa::path(post, path = "/v1/partitions/{partition}/repair", tag = "operation",
     operation_id = "repairPartition", security(("bearer" = ["admin"])),
     params(("partition" = u16, Path, description = "The partition's number")),
@@ -452,8 +451,8 @@ pub(crate) async fn repair(call: Call<PartitionNumber>) -> Result<Json<RepairBod
 
 /// Ends the halt of a partition without a repair.
 ///
-/// A loss is taken as it is: whoever was answered with something that is lost does not get it back. Repair it instead,
-/// wherever the ledger is there.
+/// This accepts the loss: a user whose answer was lost does not get it back. Repair the partition instead if the
+/// ledger is available.
 #[utoipa::path(post, path = "/v1/partitions/{partition}/resume", tag = "operation",
     operation_id = "resumePartition", security(("bearer" = ["admin"])),
     params(("partition" = u16, Path, description = "The partition's number")),
@@ -468,9 +467,9 @@ pub(crate) async fn resume(call: Call<PartitionNumber>) -> Result<Json<ResumeBod
     Ok(Json(ResumeBody { resumed }))
 }
 
-/// Gives back the units that repairs have withheld in a partition.
+/// Releases the units that repairs have withheld in a partition.
 ///
-/// Nobody who was told of them is to get them any more.
+/// Use it only if the users who had received them shall not get them.
 #[utoipa::path(post, path = "/v1/partitions/{partition}/release", tag = "operation",
     operation_id = "releaseWithheld", security(("bearer" = ["admin"])),
     params(("partition" = u16, Path, description = "The partition's number")),

@@ -38,7 +38,7 @@ const SHOWN_CHARS_MAX: usize = 160;
 const REPORTS_PAGE: u32 = 100;
 const REPORT_PAGES_MAX: usize = 10;
 
-/// A payment as it is reported, for an order that the path or the body names.
+/// A reported payment for an order that the path or the body names.
 pub(crate) struct Paid {
     pub(crate) reference: PaymentRef,
     pub(crate) amount: MoneyBody,
@@ -55,7 +55,7 @@ struct Named {
 }
 
 impl Named {
-    /// Logs that a payment was reported with other money before the ledger has it.
+    /// Logs a payment that was reported again with other money before it was settled.
     fn log_unsettled(&self, earlier: Money) -> ReportedAmount {
         tracing::warn!(
             order = %self.order,
@@ -64,12 +64,12 @@ impl Named {
             currency = self.money.currency.code(),
             earlier_amount = earlier.minor,
             earlier_currency = earlier.currency.code(),
-            "a payment was reported again with other money before settlement, the money of one report is kept"
+            "a payment was reported again with other money before settlement; one report counts"
         );
         ReportedAmount::Differs
     }
 
-    /// Logs that nothing of a report is kept. A failure of the service is logged elsewhere, and the report is repeated.
+    /// Logs that a report was refused. A failure of the service is logged elsewhere, and the report is repeated.
     fn log_refusal(&self, problem: &Problem) {
         if problem.kind_status().is_client_error() {
             tracing::warn!(
@@ -84,7 +84,7 @@ impl Named {
     }
 }
 
-/// The money in the record of a report, if it is one of this payment.
+/// Money of a recorded report, if it is one of this payment.
 fn money_of_report(detail: &str, payment: &PaymentRef) -> Option<Money> {
     let detail: Value = serde_json::from_str(detail).ok()?;
     let is_same = detail["reference"] == payment.as_str();
@@ -95,7 +95,7 @@ fn money_of_report(detail: &str, payment: &PaymentRef) -> Option<Money> {
     ))
 }
 
-/// Parses the body of a report. Logs one that cannot be read, with its fields as they are written.
+/// Parses the body of a report. Logs an invalid one with its fields as written.
 pub(crate) fn parse<T: DeserializeOwned>(
     body: &[u8],
     order: Option<OrderId>,
@@ -118,7 +118,7 @@ pub(crate) fn parse<T: DeserializeOwned>(
 }
 
 impl App {
-    /// Takes a report: checks it, and records the payment once under its key. Logs a report that is refused.
+    /// Handles a report: checks it, and records the payment once under its key. Logs a report that is refused.
     pub(crate) async fn take_payment(
         self: &Arc<Self>,
         actor: UserId,
@@ -147,8 +147,8 @@ impl App {
         })
     }
 
-    /// Refuses what can be no payment of this order: by another user, of no money, or made at another time. Compares
-    /// the money with the price, which does not change after the grant.
+    /// Refuses a payment that cannot be one of this order: by another user, of no money, or made at another time.
+    /// Compares the money with the price, which does not change after the grant.
     async fn check_payment(
         &self,
         order: OrderId,
@@ -179,14 +179,14 @@ impl App {
                 return Err(Problem::invalid_at("#/amount/amount", why));
             }
             if !currency.is_money() {
-                let why = "this code is no currency";
+                let why = "this code is not a currency";
                 return Err(Problem::invalid_at("#/amount/currency", why));
             }
         }
         if let Some(When(paid_at)) = paid.paid_at {
             let (now, granted_at) = (self.ports.clock.now(), view.grant.granted_at);
             let why = if paid_at.millis_since(now) > CLOCKS_DIFFER_MS_MAX {
-                format!("it lies ahead: here it is {}", When(now))
+                format!("it lies ahead of the time here, which is {}", When(now))
             } else if granted_at.millis_since(paid_at) > CLOCKS_DIFFER_MS_MAX {
                 format!(
                     "it is before the order, which was granted at {}",
@@ -257,8 +257,8 @@ impl App {
         }
     }
 
-    /// Compares a report of a known reference with the recorded payment. Logs money that differs from it: the answer is
-    /// that of the first report, and nothing of the other money is kept.
+    /// Compares a report of a known reference with the recorded payment. Logs money that differs: the answer is that
+    /// of the first report, and the other money is not recorded.
     async fn compare_repeated(
         &self,
         named: &Named,
@@ -278,10 +278,10 @@ impl App {
                 order = %named.order,
                 payment = %named.payment,
                 problem = problem.slug(),
-                "cannot read a recorded payment, its repeated report is not compared with it"
+                "cannot read a recorded payment; its repeated report is not compared with it"
             );
         });
-        // A payment that the ledger does not have yet counts as it is reported: no report had other money.
+        // A payment that the ledger does not have yet counts as reported: no report had other money.
         let recorded = recorded.ok().flatten().unwrap_or(named.money);
         if recorded == named.money {
             let received = match recorded == price {
@@ -302,8 +302,8 @@ impl App {
         ReportedAmount::Differs
     }
 
-    /// Other money of an earlier report of the same payment, by the operation log: it has each report before the engine
-    /// does. `None` if all had the same money.
+    /// Other money of an earlier report of the same payment, from the operation log, which has each report before the
+    /// engine does. `None` if all had the same money.
     async fn money_reported_before(
         &self,
         named: &Named,
@@ -331,8 +331,8 @@ impl App {
         Ok(None)
     }
 
-    /// The money of a recorded payment; `None` if the ledger does not have the payment yet. A payment that paid the
-    /// order of a sale without another policy was the price.
+    /// Money of a recorded payment; `None` if the ledger does not have the payment yet. Under the policy `owed`, a
+    /// payment that paid the order was the price.
     async fn recorded_money(
         &self,
         named: &Named,

@@ -1,4 +1,4 @@
-//! Payments as payment services report them: all to one place, and signed where no token is at hand.
+//! Reports of payment services for any order, with a token or a signature.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use crate::{
     },
 };
 
-/// The actor of a report that was signed, in the record of actions.
+/// Actor of a signed report, in the operation log.
 const SIGNED: &str = "signed:payments";
 
 /// A payment that arrived for an order.
@@ -34,49 +34,51 @@ const SIGNED: &str = "signed:payments";
 #[serde(deny_unknown_fields)]
 #[schema(as = PaymentReport)]
 pub(crate) struct PaymentReport {
-    /// What it pays.
+    /// Order that it pays.
     #[schema(value_type = String)]
     order: Text<OrderId>,
-    /// The payment service's name for it. The same one again is a replay: the money of the first report counts, and
-    /// nothing of other money is kept. Another one is owed back. It pays one order: for another order it is refused.
+    /// The payment service's reference of the payment. A report with the same reference is a replay: the money of the
+    /// first report counts, and other money is not recorded. A further payment of the order is refunded. A reference
+    /// pays one order: for another order it is refused.
     #[schema(value_type = String)]
     reference: Text<PaymentRef>,
-    /// What was paid, at least 1 minor unit and at most 2^53-1. The order's price, and an amount that the sale's
-    /// `payment_policy` accepts, pay the order. Another amount or currency is owed back, and the order stays as it is.
+    /// Paid amount, at least 1 minor unit and at most 2^53-1. The order's price, and an amount that the sale's
+    /// `payment_policy` accepts, pay the order. Another amount or currency is refunded, and the order does not
+    /// change.
     amount: MoneyBody,
-    /// When it was paid, by the payment service's clock: what was paid in time for the hold pays the order, also when
-    /// it is reported a little later. Without it the payment was made just now.
+    /// Time of the payment, by the payment service's clock. A payment within the hold pays the order, even if it is
+    /// reported a little later. Default: now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     paid_at: Option<When>,
-    /// Who paid. If the order is another user's, the report is refused and nothing is recorded.
+    /// User who paid. If the order is another user's, the report is refused and nothing is recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     user: Option<Text<UserId>>,
 }
 
-/// Records a payment that arrived: with a token, or signed as Standard Webhooks has it.
+/// Records a payment that arrived: with a token, or signed as Standard Webhooks specifies.
 ///
-/// The order's price, and an amount that the sale's `payment_policy` accepts, pay the order. Another amount or currency
-/// is answered `refund_due`: it is owed back, and the order stays as it is.
+/// The order's price, and an amount that the sale's `payment_policy` accepts, pay the order. Another amount or
+/// currency is answered `refund_due`: it is refunded, and the order does not change.
 ///
-/// The service keeps nothing of a refused report and logs it. It refuses an unknown order and one of another user
-/// than `user`. It refuses a reference that came for another order. It refuses an amount below 1 or above 2^53-1
-/// minor units, a code that is no currency, and a `paid_at` that is ahead of now or before the order. It refuses
-/// money that it would owe back if as many payments of the order are owed back as may be.
+/// The service records nothing of a refused report, and logs it. It refuses an unknown order, and an order of another
+/// user than `user`. It refuses a reference that was reported for another order. It refuses an amount below 1 or
+/// above 2^53-1 minor units, an invalid currency, and a `paid_at` in the future or before the order. It refuses money
+/// that it would refund if the order has reached its limit of payments with a refund due.
 ///
-/// Signed is `webhook-id`, `webhook-timestamp` (seconds) and the body, with a dot between each, by HMAC-SHA256 with a
-/// secret that the installation and the payment service share. What was signed too long ago is refused.
+/// The signature covers `webhook-id`, `webhook-timestamp` (seconds) and the body, joined by dots. It is HMAC-SHA256
+/// with a secret that the installation and the payment service share. A signature that is too old is refused.
 #[utoipa::path(post, path = "/v1/payments", tag = "orders", request_body = PaymentReport,
     operation_id = "reportPayment", security(("bearer" = ["pay"]), ("signature" = [])),
     responses((status = 200, body = PaymentBody), (status = 403, body = ProblemBody),
         (status = 404, body = ProblemBody),
-        (status = 409, description = "`payment-used`: it came for another order before; `user-mismatch`: the order is \
-            not of the user who paid; `order-conflict`: it would be owed back, and as many payments of the order are \
-            as may be",
+        (status = 409, description = "`payment-used`: it was reported for another order before; `user-mismatch`: the \
+         order is not of the user who paid; `order-conflict`: a refund would be due, and the order has reached its \
+         limit of these",
             body = ProblemBody),
-        (status = 422, description = "`invalid`: no money, more than 2^53-1 minor units, no currency, a `paid_at` that \
-            cannot be, or the account cannot hold that much",
+        (status = 422, description = "`invalid`: no money, more than 2^53-1 minor units, an invalid currency or \
+         `paid_at`, or the account cannot hold that much",
             body = ProblemBody), NoAnswer))]
 pub(crate) async fn report(
     State(app): State<Arc<App>>,

@@ -1,4 +1,4 @@
-//! Money that leaves: refunds of orders, withdrawals, deposits that are reversed.
+//! Money that leaves: refunds of orders, withdrawals and reversals of deposits.
 
 use std::sync::Arc;
 
@@ -35,15 +35,16 @@ use crate::{
     resources::{actions, lists},
 };
 
-/// What was paid back to the buyer of an order.
+/// A refund that was paid to the buyer of an order.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = NewRefund)]
 pub(crate) struct RefundRequest {
-    /// The payment service's name for it. The same one again is a replay; for another refund it is refused.
+    /// The payment service's reference of the refund. The same refund with it is a replay; another refund with it is
+    /// refused.
     #[schema(value_type = String)]
     reference: Text<PaymentRef>,
-    /// At least 1 minor unit, at most what is still owed for the order in this currency.
+    /// Amount: at least 1 minor unit, at most what is still due for the order in this currency.
     amount: MoneyBody,
 }
 
@@ -58,31 +59,31 @@ pub(crate) struct RefundBody {
     amount: MoneyBody,
 }
 
-/// What the buyer of an order is owed, and what of it was paid back.
+/// Refunds due to the buyer of an order, and refunds paid.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Refunds)]
 pub(crate) struct RefundsBody {
     #[schema(value_type = String)]
     order: Text<OrderId>,
-    /// All that ever was owed in the sale's currency: payments that did not pay the order, and what paid the units that
-    /// were returned.
+    /// All refunds that ever were due in the sale's currency: payments that did not pay the order, and the payment
+    /// for returned units.
     due: MoneyBody,
-    /// What of it was paid back.
+    /// Amount that was refunded.
     refunded: MoneyBody,
-    /// The same in other currencies that payments came in.
+    /// Amounts in other currencies of payments.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     other_currencies: Vec<OwedBody>,
-    /// Whether everything decided before this request is in it. If not, ask again.
+    /// Whether everything decided before this request is included. If not, repeat the request later.
     settled: bool,
 }
 
-/// What the buyer of an order is owed in one currency, and what of it was paid back.
+/// Refunds due to the buyer of an order in one currency, and refunds paid.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = OwedMoney)]
 struct OwedBody {
-    /// All that ever was owed: payments that did not pay the order.
+    /// All refunds that ever were due: payments that did not pay the order.
     due: MoneyBody,
-    /// What of it was paid back.
+    /// Amount that was refunded.
     refunded: MoneyBody,
 }
 
@@ -95,18 +96,18 @@ impl OwedBody {
     }
 }
 
-/// Which of the orders that something is still owed for, and which page of them.
+/// Filter and page of orders with a refund due.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct OwedList {
-    /// Of sales of this seller. Default: the caller's; of others only with the scope `read:any`.
+    /// Orders of sales of this seller. Default: the caller; another seller needs the scope `read:any`.
     #[param(value_type = Option<String>)]
     owner: Option<Text<UserId>>,
-    /// Of everybody's sales, with the scope `read:any`.
+    /// Orders of all sellers' sales; needs the scope `read:any`.
     #[serde(default)]
     all: bool,
-    /// Those behind this order: `next` of the page before.
+    /// Orders after this one: `next` of the page before.
     #[param(value_type = Option<String>, format = "order-id")]
     after: Option<Text<OrderId>>,
     /// At most this many orders, each with all its currencies; default 100, at most 1000.
@@ -114,21 +115,21 @@ pub(crate) struct OwedList {
     limit: Option<u32>,
 }
 
-/// Orders that something is still owed for.
+/// Orders with a refund due.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = OwedOrders)]
 pub(crate) struct OwedOrdersBody {
-    /// An order is in it once per currency that something is owed in; all of them are on one page.
+    /// Each order has one row per currency with a refund due, all on one page.
     orders: Vec<OwedOrderBody>,
-    /// Where the next page begins: its `after`. Absent on the last page.
+    /// Value of `after` for the next page. Absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     next: Option<Text<OrderId>>,
-    /// Whether everything decided before this request is in the list. If not, ask again.
+    /// Whether everything decided before this request is in the list. If not, repeat the request later.
     settled: bool,
 }
 
-/// An order that something is still owed for in one currency.
+/// An order with a refund due in one currency.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = OwedOrder)]
 struct OwedOrderBody {
@@ -136,11 +137,11 @@ struct OwedOrderBody {
     order: Text<OrderId>,
     /// The buyer.
     user: String,
-    /// All that ever was owed in this currency.
+    /// All refunds that ever were due in this currency.
     due: MoneyBody,
-    /// What of it was paid back.
+    /// Amount that was refunded.
     refunded: MoneyBody,
-    /// What is still owed.
+    /// Amount that is still due.
     left: MoneyBody,
 }
 
@@ -156,15 +157,16 @@ impl OwedOrderBody {
     }
 }
 
-/// What a user was paid out.
+/// A withdrawal from a user's account.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = NewWithdrawal)]
 pub(crate) struct WithdrawalRequest {
-    /// The payment service's name for it. The same one again is a replay; for another withdrawal it is refused.
+    /// The payment service's reference of the withdrawal. The same withdrawal with it is a replay; another one with
+    /// it is refused.
     #[schema(value_type = String)]
     reference: Text<PaymentRef>,
-    /// Whole minor units, at least 1, at most what the user can spend.
+    /// Whole minor units, at least 1, at most the user's available balance.
     #[schema(minimum = 1)]
     amount: i64,
     /// ISO 4217 code.
@@ -178,37 +180,38 @@ pub(crate) struct WithdrawalRequest {
 pub(crate) struct WithdrawalBody {
     #[schema(value_type = String)]
     reference: Text<PaymentRef>,
-    /// Whose account it came from.
+    /// Owner of the account.
     user: String,
     amount: MoneyBody,
 }
 
-/// How much of a deposit goes back.
+/// Amount of a deposit to reverse.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = NewReversal)]
 pub(crate) struct ReversalRequest {
-    /// At least 1 minor unit, at most what was not taken back yet, in the deposit's currency. Default: all of that. A
+    /// At least 1 minor unit, at most what is not reversed yet, in the deposit's currency. Default: all of that. A
     /// request with an amount needs an `Idempotency-Key`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     amount: Option<MoneyBody>,
 }
 
-/// A deposit that went back to where it came from, all of it or a part.
+/// A deposit that was reversed, in whole or in part.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Reversal)]
 pub(crate) struct ReversalBody {
     /// The deposit.
     #[schema(value_type = String, format = Uuid)]
     deposit: Text<Uuid>,
-    /// Whose account it was taken from.
+    /// Owner of the account.
     user: String,
-    /// How much this request took.
+    /// Amount that this request reversed.
     amount: MoneyBody,
 }
 
 impl App {
-    /// Posts a payout. What it takes may have been decided a moment ago and not be in the ledger yet.
+    /// Posts a payout. If the ledger refuses it, waits for settlement and retries once: the money may come from a
+    /// recent decision.
     async fn pay_out(
         &self,
         used: Option<KeyUse>,
@@ -266,16 +269,16 @@ impl App {
     }
 }
 
-/// Records that what is owed for an order was paid back to its buyer, all of it or a part.
+/// Records that a refund due for an order was paid to its buyer, in whole or in part.
 ///
-/// Owed are payments that did not pay the order, as they arrived, and what paid units that were returned. The
-/// payer calls this after the money was paid back outside. The reference makes repetition safe.
+/// Refunds are due for payments that did not pay the order, as they arrived, and for what paid units that were
+/// returned. The caller posts a refund after the money was paid back outside. The reference makes repetition safe.
 #[utoipa::path(post, path = "/v1/orders/{id}/refunds", tag = "orders", request_body = RefundRequest,
     operation_id = "refundOrder", security(("bearer" = ["pay"])),
     params(("id" = String, Path, description = "The order's id")),
     responses((status = 201, body = RefundBody), (status = 200, description = "Posted before", body = RefundBody),
         (status = 403, body = ProblemBody), (status = 404, body = ProblemBody),
-        (status = 409, description = "`not-owed`: less is owed; `reference-used`: it is another refund's",
+        (status = 409, description = "`not-owed`: less is due; `reference-used`: another refund has it",
             body = ProblemBody),
         (status = 422, body = ProblemBody), NoAnswer))]
 pub(crate) async fn refund(
@@ -309,8 +312,9 @@ pub(crate) async fn refund(
     Ok((status, location, Json(body)))
 }
 
-/// What the buyer of an order is owed, and what of it was paid back. Buyers see their own, and sellers those of their
-/// sales; others' are seen with the scope `read:any`.
+/// Refunds due to the buyer of an order, and refunds paid.
+///
+/// Buyers see their own, and sellers those of their sales. Other users need the scope `read:any`.
 #[utoipa::path(get, path = "/v1/orders/{id}/refunds", tag = "orders",
     operation_id = "getRefunds", security(("bearer" = []), ("bearer" = ["read:any"])),
     params(("id" = String, Path, description = "The order's id")),
@@ -337,8 +341,9 @@ pub(crate) async fn refunds(
     }))
 }
 
-/// Orders that something is still owed for, in the order of their sales: those of the caller's own sales; others' with
-/// the scope `read:any`.
+/// Orders with a refund due, ordered by sale.
+///
+/// Callers see those of their own sales. Those of other sellers need the scope `read:any`.
 #[utoipa::path(get, path = "/v1/refunds", tag = "orders", params(OwedList),
     operation_id = "listOwedOrders", security(("bearer" = []), ("bearer" = ["read:any"])),
     responses((status = 200, body = OwedOrdersBody), (status = 403, body = ProblemBody),
@@ -370,16 +375,16 @@ pub(crate) async fn owed(
     Ok(with_link(&uri, next, Json(body)))
 }
 
-/// Records that a user was paid out. The account must hold it.
+/// Records a withdrawal. The account's balance must cover it.
 ///
-/// Whoever pays the money out calls this first, and pays when it is posted. The reference makes repetition safe.
+/// Post the withdrawal first, and pay the money out once it is posted. The reference makes repetition safe.
 #[utoipa::path(post, path = "/v1/accounts/{user}/withdrawals", tag = "accounts", request_body = WithdrawalRequest,
     operation_id = "makeWithdrawal", security(("bearer" = ["withdraw"])),
-    params(("user" = String, Path, description = "Whose account")),
+    params(("user" = String, Path, description = "The owner of the account")),
     responses((status = 201, body = WithdrawalBody),
         (status = 200, description = "Posted before", body = WithdrawalBody), (status = 403, body = ProblemBody),
-        (status = 409, description = "`insufficient-funds`: the account holds less; `reference-used`: it is another \
-            withdrawal's", body = ProblemBody),
+        (status = 409, description = "`insufficient-funds`: the account holds less; `reference-used`: another \
+         withdrawal has it", body = ProblemBody),
         (status = 422, body = ProblemBody)))]
 pub(crate) async fn withdraw(
     call: Call<UserId>,
@@ -406,13 +411,13 @@ pub(crate) async fn withdraw(
     Ok((status, location, Json(body)))
 }
 
-/// Takes a deposit back out of the user's account, which must hold it: an amount of it, or all that is left of it.
+/// Reverses a deposit out of the user's account, which must hold the money: an amount, or all that is left of it.
 ///
-/// A request without an amount takes what is left, and again changes nothing. One with an amount needs an
-/// `Idempotency-Key`: the same key again changes nothing, and another key takes as much again.
+/// A request without an amount reverses what is left, and a repetition changes nothing. One with an amount needs an
+/// `Idempotency-Key`: the same key again changes nothing, and another key reverses the amount once more.
 #[utoipa::path(post, path = "/v1/accounts/{user}/deposits/{id}/reversal", tag = "accounts",
     request_body = Option<ReversalRequest>, operation_id = "reverseDeposit", security(("bearer" = ["deposit"])),
-    params(("user" = String, Path, description = "Whose account"),
+    params(("user" = String, Path, description = "The owner of the account"),
         ("id" = String, Path, description = "The deposit's id")),
     responses((status = 201, body = ReversalBody),
         (status = 200, description = "Reversed before", body = ReversalBody),
@@ -435,7 +440,7 @@ pub(crate) async fn reverse(
     }
     let route = "POST /v1/accounts/{user}/deposits/{id}/reversal";
     let subject = format!("{user} {deposit}");
-    // Without an amount the fingerprint is that of earlier versions, whose keys are replayed.
+    // Without an amount, the fingerprint equals that of earlier versions, so their keys are replayed.
     let used = key.map(|key| match &request.amount {
         None => key_use(&caller.user, route, &key, &subject, &()),
         Some(_) => key_use(&caller.user, route, &key, &subject, &request),
@@ -468,7 +473,7 @@ fn check_amount(minor: i64, pointer: &'static str) -> Result<(), Problem> {
     (minor >= 1).then_some(()).ok_or_else(too_small)
 }
 
-/// Keeps the rows of `limit` orders; returns the last order if there are more. Rows of one order follow each other.
+/// Truncates to the rows of `limit` orders; returns the last order if there are more. Rows of one order are adjacent.
 fn cut_orders(rows: &mut Vec<OwedOrder>, limit: u32) -> Option<Text<OrderId>> {
     let mut ids: Vec<OrderId> = rows.iter().map(|row| row.order).collect();
     ids.dedup();

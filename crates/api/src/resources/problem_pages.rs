@@ -1,4 +1,4 @@
-//! What the types of problems lead to: a page for each, which explains it and says what to do.
+//! Pages that the `type` of a problem links to: each explains one type and its remedy.
 
 use axum::{
     http::header,
@@ -10,13 +10,13 @@ use crate::{
     http::problem::{Problem, ProblemBody, ProblemKind},
 };
 
-/// Pages change with releases alone.
+/// The pages change only with releases.
 const CACHING: (header::HeaderName, &str) = (header::CACHE_CONTROL, "public, max-age=3600");
 
 /// All types of problems.
 #[utoipa::path(get, path = "/problems", tag = "problems", security(()),
     operation_id = "listProblems",
-    responses((status = 200, description = "A page that names each", body = String, content_type = "text/html")))]
+    responses((status = 200, description = "A page with all types", body = String, content_type = "text/html")))]
 pub(crate) async fn list() -> Response {
     let rows = ProblemKind::ALL.iter().map(|kind| {
         let (path, slug, title) = (kind.path(), kind.slug(), kind.title());
@@ -27,7 +27,7 @@ pub(crate) async fn list() -> Response {
     page("Problems", &format!("<ul>\n{rows}</ul>\n"))
 }
 
-/// What a type of problems means, and what to do: where `type` leads.
+/// Meaning and remedy of a problem type: the page that `type` links to.
 #[utoipa::path(get, path = "/problems/{slug}", tag = "problems", security(()),
     operation_id = "explainProblem",
     params(("slug" = String, Path, description = "The last part of the type")),
@@ -46,7 +46,7 @@ pub(crate) async fn one(Param(slug): Param<String>) -> Result<Response, Problem>
     Ok(page(kind.title(), &body))
 }
 
-/// All texts are ours: there is nothing to escape.
+/// Escapes nothing: all texts are constants of this program.
 fn page(title: &str, body: &str) -> Response {
     let html = format!(
         "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>{title}</title>\n\
@@ -55,28 +55,28 @@ fn page(title: &str, body: &str) -> Response {
     ([CACHING], Html(html)).into_response()
 }
 
-/// What it means, and what whoever is answered it can do.
+/// Meaning of a problem, and the remedy for its receiver.
 fn advice(kind: ProblemKind) -> &'static str {
     use ProblemKind as Kind;
     match kind {
         Kind::BadRequest => {
-            "The path, the query, a header or the JSON has not the form that the document describes. Repeating it \
-             does not help; <code>detail</code> says what is wrong."
+            "The path, the query, a header or the JSON is malformed. A repetition does not help; <code>detail</code> \
+             says what is wrong."
         }
         Kind::Unauthenticated => {
             "Send <code>Authorization: Bearer</code> and a token that is signed with one of the installation's \
              keys, has not expired and is not revoked; <code>detail</code> says what is wrong."
         }
         Kind::Forbidden => {
-            "The token has not the scope that <code>WWW-Authenticate</code> names, or the thing belongs to \
-             somebody else. Ask for a token with that scope."
+            "The token lacks the scope in <code>WWW-Authenticate</code>, or the object is another user's. Get a token \
+             with that scope."
         }
         Kind::CrossSite => {
-            "A browser's session is taken from pages of the service's own origin alone. Pages of other sites send a \
-             token; a proxy before the service must leave <code>Host</code> and <code>Origin</code> as they are."
+            "A browser session works from pages of the service's own origin only. Pages of other sites send a token. A \
+             proxy in front of the service must keep <code>Host</code> and <code>Origin</code> unchanged."
         }
         Kind::NotFound => {
-            "The path or the thing is not there, or is not the caller's to see. Check the id."
+            "The path or the object does not exist, or the caller may not see it. Check the id."
         }
         Kind::MethodNotAllowed => "Use a method that the header <code>Allow</code> names.",
         Kind::BodyTimeout => "The body came too slowly. Send the request again; nothing was done.",
@@ -87,32 +87,32 @@ fn advice(kind: ProblemKind) -> &'static str {
             "Send JSON in UTF-8 with <code>Content-Type: application/json</code>, without compression."
         }
         Kind::Invalid => {
-            "The request is well formed and asks for something impossible. <code>errors</code> names the fields \
-             and says their limits. Change them; repeating it does not help."
+            "The request is well formed, but a value is impossible. <code>errors</code> names the fields and their \
+             limits. Change them; a repetition does not help."
         }
         Kind::AckUnavailable => {
             "The installation does not offer this acknowledgement level. Choose one of <code>offered</code>, or \
              none."
         }
         Kind::KeyReused => {
-            "An idempotency key stands for one request. Use a fresh key for another request, and the same key \
-             only to repeat the same one."
+            "An idempotency key identifies one request. Use a fresh key for another request, and the same key only to \
+             repeat the same one."
         }
         Kind::KeyPending => {
-            "An earlier request with this idempotency key broke off before its answer was kept, and the same was \
-             changed to something else about that time. The request is not repeated, because it could undo that \
-             change. Read the campaign. If the change is not there, send it with a fresh key."
+            "An earlier request with this idempotency key broke off before its answer was stored, and the value was \
+             changed by another request at about that time. The request is not repeated, because it could undo that \
+             change. Read the campaign. If your change is missing, send it with a fresh key."
         }
         Kind::UserMismatch => {
-            "The report names a user, and the order is another's. An order id may be of a service that was lost: look \
-             the payment up at the payment service. Nothing was recorded."
+            "The report names a user, but the order is another user's. The order id may come from a service that was \
+             lost. Look the payment up at the payment service. Nothing was recorded."
         }
         Kind::PaymentUsed => {
-            "A payment pays one order. Its reference was reported for another one before: look the payment up at the \
+            "A payment pays one order. Its reference was reported for another order before. Look the payment up at the \
              payment service. Nothing was recorded."
         }
         Kind::NotOwed => {
-            "A refund is at most what is still owed for the order, in its currency: see <code>GET \
+            "A refund cannot exceed what is still due for the order, in its currency. See <code>GET \
              /v1/orders/{id}/refunds</code>. Nothing was posted."
         }
         Kind::PartialCancellation => {
@@ -128,21 +128,22 @@ fn advice(kind: ProblemKind) -> &'static str {
              /v1/accounts/{user}/deposits/{id}</code>. Nothing was posted."
         }
         Kind::ReferenceUsed => {
-            "A reference stands for one payment out. It was posted before for another order, user or amount: look the \
+            "A reference identifies one payout. It was posted before for another order, user or amount. Look the \
              payment up at the payment service. Nothing was posted."
         }
         Kind::InsufficientFunds => {
             "Put money into the account first, or ask for less. Nothing was moved."
         }
         Kind::IdUsed => {
-            "Ids of campaigns are used once. Was it you, with another request or more than a day ago? See <code>GET \
-             /v1/campaigns/{id}/state</code>. Otherwise make a fresh UUID of version 7. Nothing was created."
+            "A campaign's id can be used once. You may have used it for another request, or more than a day ago: see \
+             <code>GET /v1/campaigns/{id}/state</code>. Otherwise make a fresh UUID of version 7. Nothing was \
+             created."
         }
         Kind::PhaseConflict => {
-            "A campaign that is over cannot be paused, resumed or changed. Look at its state first."
+            "A campaign that is over cannot be paused, resumed or changed. Read its state first."
         }
         Kind::OrderConflict => {
-            "A paid order is returned and not cancelled, and only a paid one is returned. Look at the order \
+            "A paid order can be returned but not cancelled, and only a paid order can be returned. Read the order \
              first."
         }
         Kind::UnknownCampaign => {
@@ -150,135 +151,133 @@ fn advice(kind: ProblemKind) -> &'static str {
              their own paths."
         }
         Kind::Paused => {
-            "An operator has paused the campaign. Come again after <code>Retry-After</code> seconds."
+            "An operator paused the campaign. Retry after <code>Retry-After</code> seconds."
         }
         Kind::NotStarted => {
-            "Come again at <code>starts_at</code>, which is in <code>Retry-After</code> seconds."
+            "Retry at <code>starts_at</code>, which is in <code>Retry-After</code> seconds."
         }
         Kind::Ended => {
-            "The campaign is over. Nothing is granted any more; who has a grant still gets it again."
+            "The campaign is over and grants nothing. A user with a grant still gets it."
         }
         Kind::LimitReached => {
-            "A user may have <code>limit</code>, and this one has <code>held</code>. Ask for no more than the \
-             difference. To hear of an order again, repeat its request with its idempotency key."
+            "A user may have <code>limit</code>, and this user has <code>held</code>. Claim at most the difference. To \
+             get an earlier order again, repeat its request with its idempotency key."
         }
         Kind::SoldOut => {
-            "Fewer are left than were asked for: <code>remaining</code>. In a sale some may come back when orders \
+            "Fewer units are left than were claimed: <code>remaining</code>. In a sale, more may return when orders \
              expire or are cancelled."
         }
         Kind::Throttled => {
-            "This user asks too often. Nothing was done. Wait for <code>Retry-After</code> seconds, then go on more \
-             slowly. <code>RateLimit-Policy</code> says how much is allowed: <code>q</code> at once, and as many again \
-             in <code>w</code> seconds."
+            "This user sends too many requests. Nothing was done. Wait <code>Retry-After</code> seconds, then send \
+             requests more slowly. <code>RateLimit-Policy</code> has the limit: <code>q</code> at once, and as many \
+             again in <code>w</code> seconds."
         }
         Kind::AddressThrottled => {
-            "Too many requests come from this address, maybe of several users behind it. Nothing was done. Wait for \
-             <code>Retry-After</code> seconds. Operators: behind a proxy set <code>server.trusted_proxies</code>; a \
-             backend of the installation's own belongs in <code>limits.unlimited_addresses</code>."
+            "Too many requests come from this address, which several users may share. Nothing was done. Wait \
+             <code>Retry-After</code> seconds. Operators: behind a proxy, set <code>server.trusted_proxies</code>; add \
+             a backend of the installation to <code>limits.unlimited_addresses</code>."
         }
         Kind::CreationsThrottled => {
-            "This user has made too many campaigns in a short time, or packets of too many shares together; \
-             <code>violated-policies</code> says which. Nothing was made, and the idempotency key is not spent. Send \
-             it again after <code>Retry-After</code> seconds, or send a packet of at most as many shares as \
-             <code>RateLimit</code> has as <code>r</code>."
+            "This user created too many campaigns in a short time, or red packets with too many shares together; \
+             <code>violated-policies</code> names the limit. Nothing was created, and the idempotency key stays \
+             unused. Send it again after <code>Retry-After</code> seconds, or send a red packet with at most as many \
+             shares as <code>RateLimit</code> has as <code>r</code>."
         }
         Kind::TooManyConnections => {
-            "This address has as many connections open as it may have. Use those that are open for several requests, \
-             close those that are idle, and come again after <code>Retry-After</code> seconds. Operators: a proxy in \
-             front belongs in <code>server.trusted_proxies</code>."
+            "This address has reached its limit of open connections. Send several requests over one connection, close \
+             idle ones, and retry after <code>Retry-After</code> seconds. Operators: add a proxy in front to \
+             <code>server.trusted_proxies</code>."
         }
         Kind::TooManyStreams => {
-            "This connection, user or address has as many live streams open as it may have; \
-             <code>violated-policies</code> says which. Close streams that are not needed, or read the state now and \
-             then in place of a stream. Operators: see <code>limits.streams_per_address_max</code>."
+            "This connection, user or address has reached its limit of live streams; <code>violated-policies</code> \
+             names it. Close unneeded streams, or read the state at intervals instead of a stream. Operators: see \
+             <code>limits.streams_per_address_max</code>."
         }
-        Kind::LineFull => "The line is as long as it may be. Nothing was decided; come again.",
+        Kind::LineFull => "The queue is full. Nothing was decided: retry.",
         Kind::AlreadyWaiting => {
-            "A user waits in a line with one order at a time. Repeat that order with its own idempotency key and \
-             quantity to see its place. Send another one when it is decided."
+            "A user waits in a queue with one order at a time. Repeat that order with its own idempotency key and \
+             quantity to read its queue entry. Send another order after it is decided."
         }
         Kind::NoPlace => {
-            "The caller has no place in this line, or it was decided too long ago. Claim again to take a place at \
-             the end."
+            "The caller has no entry in this queue, or the entry was decided too long ago. Claim again to join at the \
+             end."
         }
         Kind::Overloaded => {
-            "More requests wait than can be answered in time. Nothing was decided; come again after <code>Retry- \
-             After</code> seconds, more slowly each time."
+            "More requests wait than can be answered in time. Nothing was decided: retry after \
+             <code>Retry-After</code> seconds, more slowly each time."
         }
         Kind::Unavailable => {
-            "What is needed for a decision cannot be reached. Nothing was decided; come again. Operators: see \
+            "The engine or the ledger cannot be reached. Nothing was decided: retry. Operators: see \
              <code>/readyz</code> and the log."
         }
         Kind::Uncertain => {
-            "The request may have had its effect. Repeat it with the same idempotency key: it has its effect \
-             once."
+            "The request may have had its effect. Repeat it with the same idempotency key; it has its effect once."
         }
         Kind::LedgerIncomplete => {
-            "The ledger was restored to an earlier moment, or is another one. What was granted stays granted; \
-             repeat the request later. Operators: run <code>qiang reconcile</code>."
+            "The ledger was restored to an earlier moment, or is another one. Grants stay granted: retry later. \
+             Operators: run <code>qiang reconcile</code>."
         }
-        Kind::Stopping => "This node goes down. Send the request again; another node answers it.",
+        Kind::Stopping => "This node stops. Retry: another node answers.",
         Kind::NotAdmitted => {
-            "More users ask than are admitted for the units that are left. Nothing was decided, and it is not \
-             sold out: come again."
+            "Pending claims already cover the remaining stock. Nothing was decided, and the sale is not sold out: \
+             retry."
         }
-        Kind::StockGranted => "A sale's stock cannot be less than users have of it already.",
+        Kind::StockGranted => "A sale's stock cannot be less than the units that users have.",
         Kind::Internal => {
             "This is a fault of the service. Operators find the cause in the log by <code>request_id</code>."
         }
         Kind::TicketMissing => {
-            "Get a ticket with <code>POST …/tickets</code> once the campaign has started, and send it as \
+            "Get a ticket from <code>POST …/tickets</code> after the campaign has started, and send it as \
              <code>Grab-Ticket</code>."
         }
         Kind::TicketInvalid => {
-            "The ticket was changed, or made by another installation. Get one here."
+            "The ticket was changed, or is of another installation. Get one here."
         }
-        Kind::TicketExpired => "Tickets last a short time. Get another one.",
-        Kind::TicketOfAnotherUser => "Tickets cannot be handed on. Get one with your own token.",
-        Kind::TicketOfAnotherCampaign => "Get a ticket of this campaign.",
+        Kind::TicketExpired => "A ticket is valid for a short time. Get another one.",
+        Kind::TicketOfAnotherUser => "A ticket is valid for one user. Get one with your own token.",
+        Kind::TicketOfAnotherCampaign => "Get a ticket for this campaign.",
         Kind::TicketNotNeeded => "Claim without a ticket.",
         Kind::ChallengeFailed => {
-            "The solution is wrong or too late. Ask for another challenge, and solve it in time."
+            "The solution is wrong or late. Get another challenge, and solve it in time."
         }
         Kind::OrderCheckRefused => {
-            "The shop was asked, and refused the order. <code>detail</code> has its reason."
+            "The shop refused the order. <code>detail</code> has its reason."
         }
         Kind::OrderCheckUnavailable => {
-            "The shop did not answer in time. Nothing was decided; come again."
+            "The shop did not answer in time. Nothing was decided: retry."
         }
         Kind::NotNamed => {
-            "The campaign is for users that its owner has named, and the caller is none of them."
+            "The campaign is for users that its owner has named, and the caller is not one of them."
         }
         Kind::InvitationInvalid => {
-            "Send <code>invitation</code> as it was given, before it expires. It is for one campaign."
+            "Send <code>invitation</code> unchanged, before it expires. It is valid for one campaign."
         }
         Kind::PassphraseWrong => {
-            "Send the campaign's <code>passphrase</code>. Guesses are limited."
+            "Send the campaign's <code>passphrase</code>. The number of guesses is limited."
         }
         Kind::PassphrasesThrottled => {
-            "Too many wrong passphrases of this campaign were tried, by all users together. Nothing was judged. Send \
-             the passphrase again after <code>Retry-After</code> seconds. Once one user has said it rightly on a node, \
-             the right one is taken at once."
+            "All users together tried too many wrong passphrases of this campaign. Nothing was checked. Send the \
+             passphrase again after <code>Retry-After</code> seconds. Once one user has sent the right one to a node, \
+             that node accepts it at once."
         }
-        Kind::DrawsHidden => "The sender shows the draws to those who have a share, or to nobody.",
+        Kind::DrawsHidden => "The sender shows the draws only to users with a share, or to none.",
         Kind::NotByInvitation => {
-            "Invitations can only be signed for campaigns that were created with \
-             <code>audience.invitation</code>."
+            "Invitations can only be signed for campaigns that were created with <code>audience.invitation</code>."
         }
         Kind::NotForEngine => {
-            "What was asked for is for an engine on Redis, whose partitions may lose entries and are repaired; an \
-             embedded engine refuses to start instead. Nothing was done."
+            "This operation needs an engine on Redis, whose partitions may lose entries and are repaired. An embedded \
+             engine refuses to start instead. Nothing was done."
         }
         Kind::NotQuarantined => {
-            "The entry is settled, or its partition has none of that place. <code>GET /v1/quarantine</code> lists \
-             those that wait."
+            "The entry is settled, or its partition has no entry at this position. <code>GET /v1/quarantine</code> \
+             lists quarantined entries."
         }
         Kind::StillRefused => {
-            "The ledger refused the entry again, or it waits for another one; <code>detail</code> says why. It stays \
-             in quarantine. Correct the cause, and redrive it."
+            "The ledger refused the entry again, or it waits for another one; <code>detail</code> has the reason. It \
+             stays in quarantine. Remove the cause, then redrive it."
         }
         Kind::ReturnPeriodOver => {
-            "The buyer is too late. The seller can still take the order back."
+            "The return period for buyers is over. The seller can still return the order at any time."
         }
     }
 }

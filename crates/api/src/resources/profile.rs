@@ -1,4 +1,4 @@
-//! A profile of the process: where its processor time goes, by samples of its threads' stacks.
+//! CPU profile of the process, from samples of its threads' stacks.
 
 use axum::{
     http::header,
@@ -20,14 +20,14 @@ mod stacks {
     use super::{Problem, ProblemKind};
 
     pub(crate) async fn sample(_seconds: u64) -> Result<String, Problem> {
-        let detail = "this program takes no profiles: build it with `--features profiles`";
+        let detail = "this program was built without profiles: build it with `--features profiles`";
         Err(Problem::new(ProblemKind::NotFound, detail))
     }
 }
 
 const SECONDS: u64 = 10;
 const SECONDS_MAX: u64 = 60;
-/// Sampling, and naming what was found.
+/// Longest duration of a profile: sampling, and resolving symbols.
 pub(crate) const TAKES_MS_MAX: u64 = (SECONDS_MAX + 30) * 1_000;
 
 /// A process has one timer for samples.
@@ -39,16 +39,16 @@ pub(crate) struct ProfileQuery {
     seconds: Option<u64>,
 }
 
-/// Samples the process for `seconds` (1 up to 60; 10 unless given). A line for each stack: the thread and the
-/// functions from the outermost on with `;` between, a blank, and how often it was met.
+/// Samples the process for `seconds` (1 to 60; default 10). Each line has one stack: the thread and its functions
+/// from the outermost inwards, separated by `;`, a space, and the number of samples.
 pub(crate) async fn take(Params(query): Params<ProfileQuery>) -> Result<Response, Problem> {
     let seconds = query.seconds.unwrap_or(SECONDS);
     if !(1..=SECONDS_MAX).contains(&seconds) {
-        let detail = format!("`seconds` is 1 up to {SECONDS_MAX}");
+        let detail = format!("`seconds` must be 1 to {SECONDS_MAX}");
         return Err(Problem::new(ProblemKind::BadRequest, detail));
     }
     let Ok(_turn) = TURN.try_acquire() else {
-        let detail = "another profile is being taken";
+        let detail = "another profile is running";
         return Err(Problem::new(ProblemKind::Overloaded, detail));
     };
     let text = stacks::sample(seconds).await?;

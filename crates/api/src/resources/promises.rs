@@ -1,7 +1,7 @@
-//! What a sender adds to the seed of a red packet, and what the service has promised before.
+//! Promises of the service about the seed of a red packet, made before the sender adds entropy.
 //!
-//! The service's part of the seed follows from the packet's id and a secret that all nodes have: a promise needs no
-//! place to be kept, and holds for as long as that secret and the time within which an id is taken.
+//! The service's part of the seed is derived from the packet's id and a secret of all nodes. So promises need no
+//! storage. They hold as long as that secret, and as long as an id is accepted.
 
 use std::sync::Arc;
 
@@ -22,22 +22,22 @@ use crate::{
     },
 };
 
-/// What the service promises of a red packet that is to be sent.
+/// Promise of the service about a red packet that will be sent.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Promise)]
 pub(crate) struct PromiseBody {
-    /// The `id` to send the packet with, within a day.
+    /// Value of `id` to send the packet with, within a day.
     #[schema(value_type = String, format = Uuid)]
     id: Text<CampaignId>,
-    /// The SHA-256 over the id and the service's part of the seed, which is shown with the seed.
+    /// SHA-256 over the id and the service's part of the seed, which is shown with the seed.
     promise: String,
 }
 
-/// Binds the service to its part of the seed of a red packet, before the sender adds entropy of their own.
+/// Commits the service to its part of the seed of a red packet, before the sender adds entropy.
 #[utoipa::path(post, path = "/v1/red-packets/promises", tag = "red packets",
     operation_id = "promiseRedPacket", security(("bearer" = ["send"])),
     responses((status = 200, body = PromiseBody),
-        (status = 503, description = "`unavailable`: this service has no secret to make promises with",
+        (status = 503, description = "`unavailable`: this service has no secret for promises",
             body = ProblemBody)))]
 pub(crate) async fn create(
     State(app): State<Arc<App>>,
@@ -55,11 +55,11 @@ pub(crate) async fn create(
 
 fn secret_of(app: &App, id: CampaignId) -> Result<Secret, Problem> {
     let verifier = app.verifier.load();
-    let none = || Problem::unavailable("promises need a secret, and auth.ticket_secret is not set");
+    let none = || Problem::unavailable("promises need a secret, but auth.ticket_secret is not set");
     Ok(verifier.sealer.as_ref().ok_or_else(none)?.secret_of(id))
 }
 
-/// What service and sender add to the seed; none where the sender adds nothing.
+/// Parts of service and sender in the seed; `None` if the sender adds nothing.
 pub(crate) fn parts_of(
     app: &App,
     id: Option<CampaignId>,
@@ -70,23 +70,22 @@ pub(crate) fn parts_of(
         (None, None) => return Ok(None),
         (Some(promise), Some(entropy)) => (promise, entropy),
         (None, Some(_)) => {
-            let detail = "entropy shows nothing without a promise: POST /v1/red-packets/promises";
+            let detail = "entropy needs a promise: POST /v1/red-packets/promises";
             return Err(Problem::invalid_at("#/promise", detail));
         }
         (Some(_), None) => {
-            let detail =
-                "a promise is there for entropy: 32 random bytes, as 64 hexadecimal digits";
+            let detail = "a promise needs entropy: 32 random bytes, as 64 hexadecimal digits";
             return Err(Problem::invalid_at("#/entropy", detail));
         }
     };
     let Some(id) = id else {
-        let detail = "a promise is for the id that came with it: send that too";
+        let detail = "a promise needs the id that came with it";
         return Err(Problem::invalid_at("#/id", detail));
     };
     let secret = secret_of(app, id)?;
     if split::promise(id, &secret) != promise {
         let detail =
-            "this service does not make this promise for this id, or not any more: ask for another";
+            "this is not a promise of the service for this id, or no longer: request another";
         return Err(Problem::invalid_at("#/promise", detail));
     }
     Ok(Some(Parts { secret, entropy }))

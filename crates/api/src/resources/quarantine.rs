@@ -1,4 +1,4 @@
-//! Entries that the ledger refused, with those that wait for them.
+//! Quarantine: entries that the ledger refused, and entries that wait for them.
 
 use std::{fmt, str::FromStr, sync::Arc};
 
@@ -24,10 +24,10 @@ use crate::{
     resources::{actions, partitions::number},
 };
 
-/// No log gets that far. It has 18 digits, and databases can hold it.
+/// Above any log's length. It has 18 digits, which databases can store.
 const SEQ_MAX: Seq = 999_999_999_999_999_999;
 
-/// Where an entry is: its partition, and its place in that partition's log.
+/// Place of an entry: its partition, and its position in that partition's log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EntryPlace(PartitionId, Seq);
 
@@ -40,7 +40,7 @@ impl FromStr for EntryPlace {
             let place = Self(number(partition)?, seq.parse().ok()?);
             ((1..=SEQ_MAX).contains(&place.1) && place.to_string() == text).then_some(place)
         };
-        place().ok_or("an entry is its partition and its place in the log, such as 0-17")
+        place().ok_or("an entry is its partition and its position in the log, such as 0-17")
     }
 }
 
@@ -50,15 +50,15 @@ impl fmt::Display for EntryPlace {
     }
 }
 
-/// Which page of the quarantine.
+/// Filter and page of the quarantine.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct List {
-    /// Entries of this partition alone.
+    /// Entries of this partition only.
     #[param(maximum = 65535)]
     partition: Option<u16>,
-    /// Those behind this entry: `next` of the page before.
+    /// Entries after this one: `next` of the page before.
     #[param(value_type = Option<String>, format = "entry-place")]
     after: Option<Text<EntryPlace>>,
     /// At most this many; default 100, at most 1000.
@@ -66,12 +66,12 @@ pub(crate) struct List {
     limit: Option<u32>,
 }
 
-/// What is in quarantine, by partition and place.
+/// Quarantined entries, by partition and position.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Quarantine)]
 pub(crate) struct QuarantineBody {
     entries: Vec<EntryBody>,
-    /// Where the next page begins: its `after`. Absent on the last page.
+    /// Value of `after` for the next page. Absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = "entry-place")]
     next: Option<Text<EntryPlace>>,
@@ -81,28 +81,28 @@ pub(crate) struct QuarantineBody {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = QuarantinedEntry)]
 pub(crate) struct EntryBody {
-    /// Its partition and its place.
+    /// Partition and position of the entry.
     #[schema(value_type = String, format = "entry-place", example = "0-17")]
     entry: Text<EntryPlace>,
     partition: u16,
     seq: Seq,
     #[schema(value_type = String, format = Uuid)]
     campaign: Text<CampaignId>,
-    /// What it says, as it stands in the log.
+    /// Event of the entry, as in the log.
     event: String,
-    /// When it was refused, or when it was decided if it waits.
+    /// Time of the refusal, or of the decision if it waits.
     #[schema(value_type = String, format = DateTime)]
     at: When,
-    /// Why it could not be settled.
+    /// Reason why it could not be settled.
     reason: String,
-    /// The place of the entry that it waits for, if it was not refused itself.
+    /// Position of the entry that it waits for. Absent if it was refused itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     waits_for: Option<Seq>,
     /// Whether it is a grant that is being discarded.
     discarding: bool,
 }
 
-/// What came of trying an entry again.
+/// Result of redriving an entry.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Redriven)]
 pub(crate) struct RedrivenBody {
@@ -136,7 +136,7 @@ impl EntryBody {
 fn missing() -> Problem {
     Problem::new(
         ProblemKind::NotQuarantined,
-        "it is settled, or there is no such entry",
+        "the entry is settled, or does not exist",
     )
 }
 
@@ -153,7 +153,7 @@ impl Call<EntryPlace> {
     }
 }
 
-/// What is in quarantine: entries that the ledger refused, and those that wait for them.
+/// Quarantined entries: refused by the ledger, or waiting for a refused one.
 #[utoipa::path(get, path = "/v1/quarantine", tag = "operation", params(List),
     operation_id = "listQuarantine", security(("bearer" = ["admin"])),
     responses((status = 200, body = QuarantineBody), (status = 403, body = ProblemBody), NoAnswer))]
@@ -187,19 +187,19 @@ pub(crate) async fn list(
 /// An entry in quarantine, with the reason why the ledger refused it.
 #[utoipa::path(get, path = "/v1/quarantine/{entry}", tag = "operation",
     operation_id = "getQuarantinedEntry", security(("bearer" = ["admin"])),
-    params(("entry" = String, Path, description = "Its partition and its place, such as 0-17")),
+    params(("entry" = String, Path, description = "Partition and position of the entry, such as 0-17")),
     responses((status = 200, body = EntryBody), (status = 403, body = ProblemBody),
         (status = 404, description = "`not-quarantined`", body = ProblemBody), NoAnswer))]
 pub(crate) async fn get(call: Call<EntryPlace>) -> Result<Json<EntryBody>, Problem> {
     Ok(Json(EntryBody::new(call.found().await?)))
 }
 
-/// Settles an entry in quarantine, once the cause is repaired.
+/// Settles a quarantined entry after its cause was removed.
 ///
-/// What is refused again, or waits for another entry, stays where it is.
+/// If it is refused again, or waits for another entry, it stays in quarantine.
 #[utoipa::path(post, path = "/v1/quarantine/{entry}/redrive", tag = "operation",
     operation_id = "redriveEntry", security(("bearer" = ["admin"])),
-    params(("entry" = String, Path, description = "Its partition and its place, such as 0-17")),
+    params(("entry" = String, Path, description = "Partition and position of the entry, such as 0-17")),
     responses((status = 200, body = RedrivenBody), (status = 403, body = ProblemBody),
         (status = 404, description = "`not-quarantined`", body = ProblemBody),
         (status = 409, description = "`still-refused`", body = ProblemBody), NoAnswer))]

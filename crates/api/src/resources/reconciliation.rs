@@ -1,4 +1,4 @@
-//! A partition is held against the ledger because somebody asks.
+//! Comparison of a partition with the ledger, at an operator's request.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -20,28 +20,28 @@ use crate::{
     resources::partitions::PartitionNumber,
 };
 
-/// How long it compares at most: less than clients wait for an answer.
+/// Time limit of the comparison, below the timeout of clients.
 const TIME_MAX: Duration = Duration::from_secs(5);
-/// Differences that are told.
+/// Maximum number of differences in an answer.
 const EXAMPLES: usize = 100;
 
-/// What was found where a partition was held against the ledger.
+/// Result of comparing a partition with the ledger.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Reconciled)]
 pub(crate) struct ReconciledBody {
-    /// When it began.
+    /// Time at which it began.
     #[schema(value_type = String, format = DateTime)]
     ran_at: When,
-    /// Whether everything that is live was compared. Where that takes longer than five seconds it is not: nodes compare
-    /// all of it by and by.
+    /// Whether all live campaigns were compared. False if that takes longer than five seconds: nodes compare all of
+    /// them over time.
     complete: bool,
-    /// Campaigns that were compared to their end.
+    /// Campaigns that were compared completely.
     campaigns: u64,
     /// Rows that were compared.
     rows: u64,
-    /// How many differences there are, by kind. They were there twice, with a moment between.
+    /// Number of differences by kind. Each was found twice, with a pause between.
     differences: BTreeMap<&'static str, u64>,
-    /// The first hundred of them, a line each.
+    /// The first hundred of them, one per line.
     examples: Vec<String>,
 }
 
@@ -66,9 +66,10 @@ impl ReconciledBody {
     }
 }
 
-/// Holds what is live of a partition against the ledger, at once, and says where they differ. Nothing is changed.
+/// Compares the live campaigns of a partition with the ledger at once, and reports the differences. Nothing is
+/// changed.
 ///
-/// Nodes on Redis do so all the time, by and by: `reconciliation` of a partition says what that has found.
+/// Nodes on Redis do this continuously: `reconciliation` of a partition has their findings.
 #[utoipa::path(post, path = "/v1/partitions/{partition}/reconcile", tag = "operation",
     operation_id = "reconcilePartition", security(("bearer" = ["admin"])),
     params(("partition" = u16, Path, description = "The partition's number")),

@@ -1,4 +1,4 @@
-//! Red packets, many in one request: each under a key of its own, and answered by itself as if it were sent alone.
+//! Batches of red packets: many in one request, each under its own key and with its own result.
 
 use std::sync::Arc;
 
@@ -23,12 +23,12 @@ use crate::{
     },
 };
 
-/// Red packets in one request.
+/// Maximum number of red packets in one request.
 const PACKETS_MAX: usize = 100;
-/// Packets that are read back at the same time.
+/// Number of packets that are read at the same time for the answer.
 const READ_AT_ONCE: usize = 16;
 
-/// Red packets to send: 1 to 100, of no more shares in all than one packet may have (`limits.shares_max`).
+/// Red packets to send: 1 to 100, with at most as many shares together as one packet may have (`limits.shares_max`).
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = NewRedPackets)]
@@ -42,52 +42,53 @@ pub(crate) struct BatchRequest {
 #[serde(deny_unknown_fields)]
 #[schema(as = KeyedRedPacket)]
 struct KeyedRequest {
-    /// What the header `Idempotency-Key` is to a packet that is sent alone: the same key is the same packet, in
-    /// whichever way it is sent.
+    /// Idempotency key, with the meaning of the header `Idempotency-Key` of a single packet. The same key identifies
+    /// the same packet on both routes.
     #[schema(value_type = String)]
     idempotency_key: Text<IdempotencyKey>,
     red_packet: RedPacketRequest,
 }
 
-/// What became of the red packets, in their order.
+/// Results of the red packets, in their order.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = RedPacketResults)]
 pub(crate) struct BatchBody {
     results: Vec<ResultBody>,
 }
 
-/// What became of one red packet.
+/// Result of one red packet.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = RedPacketResult)]
 struct ResultBody {
     #[schema(value_type = String)]
     idempotency_key: Text<IdempotencyKey>,
     result: CreationResult,
-    /// Unless it was refused: as `createRedPacket` answers it.
+    /// Answer of `createRedPacket`, unless it was refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     red_packet: Option<RedPacketBody>,
-    /// Where it was refused: why.
+    /// Reason, if it was refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<ProblemBody>,
 }
 
-/// What became of one thing of several that were to be made.
+/// Result of creating one of several objects.
 #[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 enum CreationResult {
-    /// It was made now.
+    /// It was created now.
     Created,
-    /// It was made before, under the same key.
+    /// It was created before, under the same key.
     Replayed,
-    /// The problem says why. Nothing of it was made, unless the problem is `uncertain`, `unavailable` or `overloaded`:
-    /// then it is made in a moment, or not at all, and the same key finds it.
+    /// The problem has the reason. Nothing was created, unless the problem is `uncertain`, `unavailable` or
+    /// `overloaded`: then it may be created shortly, and the same key finds it.
     Refused,
 }
 
-/// Sends red packets from the caller's account, each as `createRedPacket` does and counted as one. They are entered in
-/// their order and kept together. What is refused for its own sake, such as for want of money, leaves the others as
-/// they are. A field that is wrong refuses the whole request, before anything is done. Send the request again after a
-/// broken one: what was made is replayed, and the rest is made.
+/// Sends red packets from the caller's account, each as `createRedPacket` does.
+///
+/// Each counts as one creation. They are recorded in their order and committed together. If one is refused, for
+/// example for lack of money, the others are not affected. An invalid field refuses the whole request before anything
+/// is done. Repeat the request after a lost answer: created packets are replayed, and the others are created.
 #[utoipa::path(post, path = "/v1/red-packets/batch", tag = "red packets", request_body = BatchRequest,
     operation_id = "createRedPackets", security(("bearer" = ["send"])),
     responses((status = 200, body = BatchBody), (status = 403, body = ProblemBody)))]
@@ -105,7 +106,7 @@ pub(crate) async fn create(
     refuse_if_invalid(&mut prepared)?;
     let mut created = app.create_all(prepared).await;
     let failed = |it: &Result<_, Problem>| matches!(it, Err(problem) if problem.kind_status().is_server_error());
-    // Nothing answers: so is the request, and whoever sends it comes again.
+    // If all fail on the server, the request fails as a whole, and its client repeats it.
     if created.iter().all(failed) {
         return Err(created
             .swap_remove(0)
@@ -122,7 +123,7 @@ pub(crate) async fn create(
     Ok(Json(BatchBody { results }))
 }
 
-/// How each packet is split, if there are not too many of them.
+/// Split of each packet; a problem if there are too many packets or shares.
 fn splits(app: &App, asked: &[KeyedRequest]) -> Result<Vec<Split>, Problem> {
     let at = "#/red_packets";
     if !(1..=PACKETS_MAX).contains(&asked.len()) {
@@ -135,13 +136,13 @@ fn splits(app: &App, asked: &[KeyedRequest]) -> Result<Vec<Split>, Problem> {
     let shares: u64 = splits.iter().map(|split| u64::from(split.count())).sum();
     let shares_max = app.config.limits.shares_max;
     if shares > u64::from(shares_max) {
-        let detail = format!("the packets of a batch have at most {shares_max} shares in all here");
+        let detail = format!("the packets of a batch have at most {shares_max} shares together");
         return Err(Problem::invalid_at(at, detail));
     }
     Ok(splits)
 }
 
-/// Refuses the whole request where fields of packets are wrong, and names all of them.
+/// Refuses the whole request if a packet has invalid fields, and names all of them.
 fn refuse_if_invalid<T>(checked: &mut [Result<T, Problem>]) -> Result<(), Problem> {
     let is_invalid =
         |it: &Result<T, Problem>| matches!(it, Err(problem) if problem.is(ProblemKind::Invalid));
@@ -156,7 +157,7 @@ fn refuse_if_invalid<T>(checked: &mut [Result<T, Problem>]) -> Result<(), Proble
     Problem::of_parts(faults).map_or(Ok(()), Err)
 }
 
-/// Checks a packet that counts against what its sender may make.
+/// Checks a packet, which then counts towards the sender's creation limits.
 async fn prepare(
     app: &App,
     caller: &Caller,
@@ -173,7 +174,7 @@ async fn prepare(
     Ok((used, prepared))
 }
 
-/// What is answered of a packet; and why the server is at fault, if it is.
+/// Result of one packet, and the cause if the server is at fault.
 async fn result(
     app: &App,
     caller: &Caller,

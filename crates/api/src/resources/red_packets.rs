@@ -36,7 +36,7 @@ use crate::{
     },
 };
 
-/// What idempotency keys of red packets are used for.
+/// Route name for idempotency keys of red packets.
 pub(crate) const ROUTE: &str = "POST /v1/red-packets";
 
 /// A red packet to send.
@@ -44,56 +44,57 @@ pub(crate) const ROUTE: &str = "POST /v1/red-packets";
 #[serde(deny_unknown_fields)]
 #[schema(as = NewRedPacket)]
 pub(crate) struct RedPacketRequest {
-    /// The campaign's id: a UUID of version 7 that the caller has made within a day, at random: who guesses it finds
-    /// the campaign. Without an `Idempotency-Key` it is one, too. Default: the service makes one.
+    /// The campaign's id: a random UUID of version 7 that the caller made within the last day. A user who guesses it
+    /// finds the campaign. Without an `Idempotency-Key`, it also serves as the key. Default: the service makes one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = Uuid)]
     pub(crate) id: Option<Text<CampaignId>>,
-    /// What people see.
+    /// Title that users see.
     #[schema(max_length = 1024)]
     title: String,
-    /// What the service has promised for this `id`, with `entropy`: then neither of you chooses how it is split.
+    /// The service's promise for this `id`; needs `entropy`. With both, neither side alone chooses the split.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub(crate) promise: Option<Text<Promise>>,
-    /// 32 random bytes of the sender's, as 64 hexadecimal digits. Everybody will see them.
+    /// 32 random bytes of the sender, as 64 hexadecimal digits. All users will see them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub(crate) entropy: Option<Text<Entropy>>,
-    /// What is taken from the sender's account and shared out.
+    /// Amount that is taken from the sender's account and split.
     total: MoneyBody,
-    /// How many get a share.
+    /// Number of shares. A user gets at most one.
     #[schema(minimum = 1)]
     shares: u32,
     split: SplitBody,
     /// Default: now.
     #[schema(value_type = Option<String>, format = DateTime)]
     starts_at: Option<When>,
-    /// When what nobody took goes back to the sender. Default: `packets.refund_after_ms` of the configuration after the
-    /// start, 24 hours unless it says otherwise.
+    /// Time at which unclaimed money returns to the sender. Default: `packets.refund_after_ms` of the configuration
+    /// after the start, which is 24 hours unless configured otherwise.
     #[schema(value_type = Option<String>, format = DateTime)]
     ends_at: Option<When>,
-    /// What a grant survives before it is acknowledged; default: fsync (embedded), memory or replica (Redis).
+    /// Failures that a grant survives before it is acknowledged; default: fsync (embedded), memory or replica
+    /// (Redis).
     #[schema(value_type = Option<String>)]
     ack: Option<Text<AckLevel>>,
-    /// What a claim needs before it is decided: `ticket`, a grab ticket; `order_check`, that the shop allows it.
-    /// Default: nothing.
+    /// Requirements of a claim before it is decided: `ticket`, a grab ticket; `order_check`, approval by the shop.
+    /// Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<String>)]
     requirements: RequirementList,
-    /// Who may take part; default: everybody.
+    /// Users who may take part; default: all users.
     #[serde(skip_serializing_if = "Option::is_none")]
     audience: Option<AudienceRequest>,
-    /// Who may see the draws; default: everybody.
+    /// Users who may see the draws; default: all users.
     #[serde(default, skip_serializing_if = "Draws::is_everybody")]
     draws: Draws,
-    /// Whether claims wait in line and are decided in the order in which they came; default: no.
+    /// Whether claims wait in a queue and are decided in order of arrival; default: no.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     waiting_room: Option<bool>,
 }
 
 impl RedPacketRequest {
-    /// The split, which this node can draw.
+    /// Split of the request, checked against the limits of this node.
     pub(crate) fn split(&self, app: &App) -> Result<Split, Problem> {
         let shares_max = app.config.limits.shares_max;
         if self.shares > shares_max {
@@ -102,14 +103,14 @@ impl RedPacketRequest {
         }
         let rule = self.split.rule();
         let split = rule.and_then(|rule| Ok(Split::new(self.total.amount, self.shares, rule)?));
-        // A title alone is found with the rest: so a batch hears of all of that at once.
+        // Checks the title here as well, so that a batch reports both faults at once.
         split.map_err(|problem| match check_title(&self.title) {
             Err(title) => problem.and(title.into()),
             Ok(()) => problem,
         })
     }
 
-    /// The campaign to be made, which counts against what its sender may make.
+    /// Campaign to create. It counts towards the sender's creation limits.
     pub(crate) async fn draft(
         &self,
         app: &App,
@@ -142,7 +143,7 @@ impl RedPacketRequest {
         })
     }
 
-    /// Checks what only a new packet must fulfil: a repetition is answered before.
+    /// Checks that apply to a new packet only. A repetition is answered before them.
     fn check_new(&self) -> Result<(), Problem> {
         new_money::check(self.total.currency.0, "#/total/currency")?;
         AudienceRequest::check_new(self.audience.as_ref())?;
@@ -158,7 +159,7 @@ impl RedPacketRequest {
         }
     }
 
-    /// What is answered once the packet is there.
+    /// Answer after the packet was created.
     pub(crate) async fn answer(
         &self,
         app: &App,
@@ -174,7 +175,7 @@ impl RedPacketRequest {
     }
 }
 
-/// How the total becomes shares.
+/// Rule that splits the total into shares.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = SplitRule)]
@@ -216,55 +217,55 @@ pub(crate) struct RedPacketBody {
     total: MoneyBody,
     shares: u32,
     split: SplitBody,
-    /// What binds the service: the SHA-256 over split, id, currency and seed.
+    /// Commitment of the service: the SHA-256 over split, id, currency and seed.
     commitment: String,
-    /// 32 random bytes that the sender has added to the seed. Without them the service has chosen the seed alone.
+    /// 32 random bytes that the sender has added to the seed. Without them, the service alone has chosen the seed.
     #[serde(skip_serializing_if = "Option::is_none")]
     entropy: Option<String>,
-    /// What the service had promised before it knew the entropy: the SHA-256 over the id and the secret.
+    /// Promise that the service made before it knew the entropy: the SHA-256 over the id and the secret.
     #[serde(skip_serializing_if = "Option::is_none")]
     promise: Option<String>,
-    /// The service's part of the seed; shown with it.
+    /// The service's part of the seed; shown with the seed.
     #[serde(skip_serializing_if = "Option::is_none")]
     secret: Option<String>,
-    /// What the shares are drawn from; shown once all shares are claimed or the packet is closed.
+    /// Seed of the shares; shown once all shares are claimed or the packet is closed.
     seed: Option<String>,
     ack: &'static str,
-    /// What a claim needs before it is decided.
+    /// Requirements of a claim before it is decided.
     #[schema(value_type = Vec<String>)]
     requirements: RequirementList,
-    /// Who may take part: users, invitation or passphrase. Absent: everybody.
+    /// Users who may take part: users, invitation or passphrase. Absent: all users.
     #[serde(skip_serializing_if = "Option::is_none")]
     audience: Option<&'static str>,
-    /// Who may see the draws.
+    /// Users who may see the draws.
     draws: Draws,
-    /// The largest share, the earliest if there are several; shown with the seed, to those who may see the draws.
+    /// The largest share, the earliest if there are several. Shown with the seed, to users who may see the draws.
     #[serde(skip_serializing_if = "Option::is_none")]
     luckiest: Option<ShareBody>,
-    /// Whether claims wait in line.
+    /// Whether claims wait in a queue.
     waiting_room: bool,
     #[schema(value_type = String, format = DateTime)]
     created_at: When,
-    /// When phase, stock, terms or details last changed, as settled. Grants do not move it.
+    /// Time of the last settled change of phase, stock, terms or details. Grants do not change it.
     #[schema(value_type = String, format = DateTime)]
     updated_at: When,
-    /// Since when lists do not show it unless asked.
+    /// Time since which lists leave it out, unless a filter includes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     archived_at: Option<When>,
     state: StateBody,
-    /// What users have.
+    /// Amount that users have claimed.
     claimed: MoneyBody,
-    /// What can still be had.
+    /// Amount that can still be claimed.
     remaining: MoneyBody,
-    /// What went back to the sender.
+    /// Amount that was returned to the sender.
     refunded: MoneyBody,
-    /// What repairs withhold. It goes back to the sender at the close.
+    /// Amount that repairs withhold. It returns to the sender at the close.
     withheld: MoneyBody,
 }
 
 impl RedPacketBody {
-    /// The packet as a caller may see it.
+    /// Packet as the caller may see it.
     async fn new(
         record: CampaignRecord,
         tally: &Tally,
@@ -288,7 +289,7 @@ impl RedPacketBody {
         };
         let mut state = StateBody::new(tally, campaign.window, app.ports.engine_clock.now());
         if is_over && tally.phase != Phase::Closed {
-            state.phase = Phase::Ended.name(); // it is closed in a moment
+            state.phase = Phase::Ended.name(); // the engine closes it shortly
         }
         let money = |minor| MoneyBody::new(minor, packet.currency);
         let parts = packet.origin.parts();
@@ -365,19 +366,19 @@ impl ListedRedPacket {
     }
 }
 
-/// Who got what, in the order of the grants.
+/// Shares that were granted, in the order of the grants.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Shares)]
 pub(crate) struct SharesBody {
     claims: Vec<ShareBody>,
-    /// Where the next page begins: its `after`. Absent on the last page.
+    /// Value of `after` for the next page. Absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<u32>,
-    /// Whether everything granted before this request is in the ledger. If not, ask again.
+    /// Whether everything granted before this request is in the ledger. If not, repeat the request later.
     settled: bool,
 }
 
-/// One share that was claimed.
+/// One claimed share.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Share)]
 pub(crate) struct ShareBody {
@@ -431,13 +432,13 @@ pub(crate) async fn create(
 
 /// A red packet: its commitment and its state.
 ///
-/// The entity tag stands for what the caller may see of it, but for `now`; an answer 304 has the server's time in
+/// The entity tag covers everything that the caller may see, except `now`. An answer 304 has the server's time in
 /// `Date`.
 #[utoipa::path(get, path = "/v1/red-packets/{id}", tag = "red packets",
     operation_id = "getRedPacket",
     params(("id" = String, Path, description = "The red packet's id"),
         ("If-None-Match" = Option<String>, Header, description = "Entity tags that the caller has")),
-    responses((status = 200, body = RedPacketBody), (status = 304, description = "It is as it was with the tag"),
+    responses((status = 200, body = RedPacketBody), (status = 304, description = "Unchanged since the tag"),
         (status = 404, body = ProblemBody), NoAnswer))]
 pub(crate) async fn get(
     State(app): State<Arc<App>>,
@@ -449,7 +450,7 @@ pub(crate) async fn get(
     let closed = tally.phase == Phase::Closed && record.phase != Phase::Closed;
     let claimed = tally.granted == record.campaign.supply() && record.granted != tally.granted;
     if closed || claimed {
-        // Over since a moment ago: the ledger is about to know.
+        // It ended a moment ago, so the ledger may not have it yet.
         app.settled().await?;
         (record, tally) = app.record(id, CampaignKind::RedPacket).await?;
     }
@@ -457,7 +458,7 @@ pub(crate) async fn get(
     Ok(wire::tagged(&headers, OWN_CACHING, &body))
 }
 
-/// Who got what.
+/// Shares that were granted.
 #[utoipa::path(get, path = "/v1/red-packets/{id}/claims", tag = "red packets",
     operation_id = "listShares", security(("bearer" = []), ("bearer" = ["read:any"])),
     params(("id" = String, Path, description = "The red packet's id"), NumberPage),
@@ -483,7 +484,7 @@ pub(crate) async fn list(
     if !app.may_see_draws(id, &meta.owner, draws, &caller).await? {
         return Err(ProblemKind::DrawsHidden.into());
     }
-    // One more than the page has tells whether there is another page.
+    // One more than the page size shows whether there is another page.
     let ledger = &app.ports.ledger;
     let mut grants = ledger.grants(id, page.after, limit + 1).await?;
     let next = cut(&mut grants, limit, |last| last.number);

@@ -1,4 +1,4 @@
-//! Changes of a sale: its stock, its terms, and what people see of it.
+//! Changes of a sale: its stock, its terms and its description.
 
 use std::sync::Arc;
 
@@ -33,42 +33,41 @@ use crate::{
     },
 };
 
-/// What to change about a sale: its stock, or its terms; and what people see of it. What is absent stays.
+/// Changes of a sale: its stock or its terms, and its description. Absent fields do not change.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = SaleChange)]
 pub(crate) struct SaleChange {
-    /// Units for sale in all, those that users have included. Not less than users have, and not less than the limit.
+    /// Total units for sale, units of users included. At least the units that users have, and at least the limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 9_007_199_254_740_991_i64)]
     stock: Option<u64>,
-    /// When it opens: not in the past, and only while it has not opened.
+    /// New start: not in the past, and only before the sale opens.
     #[schema(value_type = Option<String>, format = DateTime)]
     #[serde(skip_serializing_if = "Option::is_none")]
     starts_at: Option<When>,
-    /// When it ends: not in the past, and only while it has not ended.
+    /// New end: not in the past, and only before the sale ends.
     #[schema(value_type = Option<String>, format = DateTime)]
     #[serde(skip_serializing_if = "Option::is_none")]
     ends_at: Option<When>,
-    /// Units that one user may have: 1 up to the stock. Whoever has more keeps them.
+    /// Units that one user may have: 1 up to the stock. A user with more units keeps them.
     #[schema(minimum = 1)]
     #[serde(skip_serializing_if = "Option::is_none")]
     per_user_limit: Option<u32>,
-    /// The price of one unit, in the sale's currency, for orders from then on. Others keep the price at which they were
-    /// granted. A sale that accepts more than its price has a price of at least 1; one with a `payment_tolerance` has a
-    /// price above it.
+    /// Price of one unit, in the sale's currency, for orders from then on. Earlier orders keep their price. If the
+    /// sale accepts more than its price, the price is at least 1. With a `payment_tolerance`, the price is above it.
     #[serde(skip_serializing_if = "Option::is_none")]
     unit_price: Option<MoneyBody>,
-    /// Users that are admitted to a decision at a time for each 100 units that are left: 100 to 10,000, or 0 for no
-    /// bound. Nodes follow within seconds.
+    /// Users admitted to a decision at a time for each 100 units that are left: 100 to 10,000, or 0 for no limit.
+    /// Nodes follow within seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(maximum = 10_000)]
     admission_percent: Option<u32>,
-    /// What people see.
+    /// Title that users see.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 1024)]
     title: Option<String>,
-    /// The seller's id of the product; null for none.
+    /// The seller's id of the product; null removes it.
     #[serde(
         default,
         deserialize_with = "nullable",
@@ -76,7 +75,7 @@ pub(crate) struct SaleChange {
     )]
     #[schema(value_type = Option<String>, max_length = 128)]
     product_id: Option<Option<Text<ProductId>>>,
-    /// What it is, in words; null for none.
+    /// Description of the product; null removes it.
     #[serde(
         default,
         deserialize_with = "nullable",
@@ -84,7 +83,7 @@ pub(crate) struct SaleChange {
     )]
     #[schema(value_type = Option<String>, max_length = 4096)]
     description: Option<Option<Text<Description>>>,
-    /// Where its picture is; null for none.
+    /// Image of the product; null removes it.
     #[serde(
         default,
         deserialize_with = "nullable",
@@ -120,20 +119,20 @@ impl SaleChange {
         })
     }
 
-    /// The command, which is one entry of the log; none where only what people see is to change.
+    /// Command for the engine, which is one log entry; `None` if only title, product, description or image change.
     fn command(&self, campaign: CampaignId) -> Result<Option<Command>, Problem> {
         let change = self.terms()?;
         match (self.stock, change == TermsChange::default()) {
             (Some(stock), true) => Ok(Some(Command::SetStock { campaign, stock })),
             (None, false) => Ok(Some(Command::SetTerms { campaign, change })),
-            (Some(_), false) => Err(Problem::invalid("the stock is changed by itself")),
+            (Some(_), false) => Err(Problem::invalid("change the stock in a request of its own")),
             (None, true) => Ok(None),
         }
     }
 
-    /// What is changed, for the record: what people see without its texts.
+    /// Detail for the operation log, without the texts of title, description and image.
     fn changed(&self) -> Value {
-        // A struct of texts and numbers always serialises.
+        // A struct of strings and numbers always serialises.
         let mut changed = serde_json::to_value(self).unwrap_or_default();
         for (field, value) in changed.as_object_mut().into_iter().flatten() {
             if ["title", "description", "image_url"].contains(&&**field) {
@@ -169,9 +168,11 @@ impl SaleChange {
     }
 }
 
-/// Changes a sale. Its stock is raised or lowered, or its window, limit, price and admission are changed, while it is
-/// not over; if that is refused, nothing changes. Title, product, description and picture may change at any time. What
-/// is so already stays.
+/// Changes a sale.
+///
+/// Stock, or window, limit, price and admission, can change until the sale is over. If that is refused, nothing
+/// changes. Title, product, description and image can change at any time. Fields that already have the value do not
+/// change.
 #[utoipa::path(patch, path = "/v1/sales/{id}", tag = "sales", request_body = SaleChange,
     operation_id = "changeSale", security(("bearer" = ["campaigns:write"]), ("bearer" = ["campaigns:write:any"])),
     params(("id" = String, Path, description = "The sale's id"),
@@ -210,12 +211,12 @@ struct SalePatch {
     call: Call<CampaignId>,
     request: SaleChange,
     details: DetailsChange,
-    /// `None` if only title, product, description or picture change.
+    /// `None` if only title, product, description or image change.
     command: Option<Command>,
 }
 
 impl SalePatch {
-    /// Whether terms and stock are so already.
+    /// Whether terms and stock already have the values.
     fn is_so(&self, tally: &Tally) -> bool {
         match &self.command {
             Some(Command::SetStock { stock, .. }) => {
@@ -231,7 +232,7 @@ impl SalePatch {
     /// The sale after the change.
     async fn body(&self, record: CampaignRecord, tally: &Tally) -> Result<SaleBody, Problem> {
         let mut body = SaleBody::new(record, tally, &self.call.app).await?;
-        // The parts of a spread sale are counted one after the other, while units move between them.
+        // The parts of a spread sale are counted in turn, while units move between them.
         body.stock = self.request.stock.unwrap_or(body.stock);
         Ok(body)
     }
@@ -302,7 +303,7 @@ impl Change for SalePatch {
 }
 
 impl SalePatch {
-    /// Changes title, product, description and picture, and records the action unless it is recorded. A failure of any
+    /// Changes title, product, description and image, and records the action unless it is recorded. A failure of any
     /// step after the first is `uncertain`.
     async fn describe(
         &self,
@@ -326,13 +327,13 @@ impl SalePatch {
     }
 }
 
-/// Whether a later change, of which the operation log has this detail, replaced one of the values that were asked for.
+/// Whether a later change, with this detail in the operation log, replaced one of the requested values.
 fn is_replaced(asked: &Value, detail: &str) -> bool {
     let (Value::Object(asked), Ok(Value::Object(other))) = (asked, serde_json::from_str(detail))
     else {
         return true;
     };
-    // A repair that brought the ledger's values to the engine. Its record has other names of fields.
+    // A repair that copied the ledger's values to the engine has other field names in its record.
     let source = other.get("campaigns_from");
     if source.is_some_and(|source| source == "ledger") {
         return true;

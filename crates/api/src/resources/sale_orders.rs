@@ -1,4 +1,4 @@
-//! The orders of a sale, for whoever sells.
+//! Orders of a sale, for its seller.
 
 use std::sync::Arc;
 
@@ -23,15 +23,15 @@ use crate::{
     },
 };
 
-/// The orders of a sale, in the order of their numbers.
+/// Orders of a sale, ordered by number.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Orders)]
 pub(crate) struct OrdersBody {
     orders: Vec<ListedOrder>,
-    /// Where the next page begins: its `after`. Absent on the last page.
+    /// Value of `after` for the next page. Absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<u32>,
-    /// Whether everything decided before this request is in the list. If not, ask again.
+    /// Whether everything decided before this request is in the list. If not, repeat the request later.
     settled: bool,
 }
 
@@ -71,7 +71,7 @@ impl ListedOrder {
     }
 }
 
-/// The orders of a sale and where they stand. The seller sees those of the own sales.
+/// Orders of a sale with their states. Sellers see those of their own sales.
 #[utoipa::path(get, path = "/v1/sales/{id}/orders", tag = "orders",
     operation_id = "listOrders", security(("bearer" = []), ("bearer" = ["read:any"])),
     params(("id" = String, Path, description = "The sale's id"), NumberPage),
@@ -95,7 +95,7 @@ pub(crate) async fn list(
         caller.require(Scope::ReadAny)?;
     }
     let settled = app.settled().await?;
-    // One more than the page has tells whether there is another page.
+    // One more than the page size shows whether there is another page.
     let mut grants = app.ports.ledger.grants(id, page.after, limit + 1).await?;
     let next = cut(&mut grants, limit, |last| last.number);
     let orders = grants.into_iter();

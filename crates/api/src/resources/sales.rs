@@ -43,54 +43,53 @@ use crate::{
 #[serde(deny_unknown_fields)]
 #[schema(as = NewSale)]
 pub(crate) struct SaleRequest {
-    /// The campaign's id: a UUID of version 7 that the caller has made within a day, at random: who guesses it finds
-    /// the campaign. Without an `Idempotency-Key` it is one, too. Default: the service makes one.
+    /// The campaign's id: a random UUID of version 7 that the caller made within the last day. A user who guesses it
+    /// finds the campaign. Without an `Idempotency-Key`, it also serves as the key. Default: the service makes one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = Uuid)]
     pub(crate) id: Option<Text<CampaignId>>,
-    /// What people see.
+    /// Title that users see.
     #[schema(max_length = 1024)]
     title: String,
-    /// The seller's id of the product: sales of one product are its rounds. Visible ASCII characters.
+    /// The seller's id of the product. Sales of one product are its rounds. Visible ASCII characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, max_length = 128)]
     product_id: Option<Text<ProductId>>,
-    /// What it is, in words; lines may break.
+    /// Description of the product; may contain line breaks.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, max_length = 4096)]
     description: Option<Text<Description>>,
-    /// Where its picture is: `https://…`, or a path of the shop's own site, which begins with `/`.
+    /// Image of the product: `https://…`, or a path of the shop's own site, which begins with `/`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, max_length = 2048)]
     image_url: Option<Text<ImageUrl>>,
-    /// Who sells; default: the caller. For others only with the scope `campaigns:write:any`.
+    /// Seller; default: the caller. Another seller needs the scope `campaigns:write:any`.
     #[schema(value_type = Option<String>)]
     seller: Option<Text<UserId>>,
-    /// Units for sale. All together cost at most 9007199254740991 minor units.
+    /// Units for sale. Their total price is at most 9007199254740991 minor units.
     #[schema(minimum = 1, maximum = 9_007_199_254_740_991_i64)]
     stock: u64,
     /// Units that one user may have; default 1.
     per_user_limit: Option<u32>,
     unit_price: MoneyBody,
-    /// How long an unpaid order keeps its units; default 900.
+    /// Seconds for which an unpaid order keeps its units; default 900.
     hold_seconds: Option<u32>,
-    /// How many users may be on their way to a decision for each unit that is left, in percent: 100 to 10000, or 0 for
-    /// all; default 150. Others wait, most of them until they are answered that it is sold out. A sale that is spread
-    /// over partitions admits all, whatever it says here.
+    /// Users admitted to a decision at a time for each 100 units that are left: 100 to 10000, or 0 for all; default
+    /// 150. Other claims wait, and most of them end with sold out. A sale that is spread over partitions admits all
+    /// and ignores this value.
     #[schema(maximum = 10_000)]
-    // Keys that were bound before the field was there stand for the same requests.
+    // Left out if absent, so that keys that were bound before the field existed match the same requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     admission_percent: Option<u32>,
-    /// Which payments pay an order, beside its price. `owed`: none; another amount is owed back. `accept_over`: each
-    /// larger amount. `accept_with_tolerance`: amounts that differ from the price by at most `payment_tolerance`. What
-    /// pays an order is the seller's, all of it; if the order is returned, all of it is owed back. It never changes. A
-    /// sale at 0 has `owed`. Default: `owed`.
+    /// Payments other than the price that pay an order. `owed`: none; another amount is refunded. `accept_over`: each
+    /// larger amount. `accept_with_tolerance`: amounts that differ from the price by at most `payment_tolerance`. The
+    /// seller receives the whole payment; if the order is returned, all of it is refunded. The policy never changes.
+    /// A sale at 0 has `owed`. Default: `owed`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     payment_policy: Option<Text<PaymentPolicyKind>>,
-    /// For `accept_with_tolerance` and nothing else: 0 or more, below the unit price, in its currency. An order accepts
-    /// it whatever number of units it has. An order whose amount is not above the tolerance accepts
-    /// its amount alone.
+    /// For `accept_with_tolerance` only: 0 or more, below the unit price, in its currency. It applies to the whole
+    /// order, for any number of units. An order with an amount not above the tolerance accepts its exact amount only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     payment_tolerance: Option<MoneyBody>,
     /// Default: now.
@@ -99,23 +98,24 @@ pub(crate) struct SaleRequest {
     /// Default: 24 hours after the start.
     #[schema(value_type = Option<String>, format = DateTime)]
     ends_at: Option<When>,
-    /// What a grant survives before it is acknowledged; default: fsync (embedded), memory or replica (Redis).
+    /// Failures that a grant survives before it is acknowledged; default: fsync (embedded), memory or replica
+    /// (Redis).
     #[schema(value_type = Option<String>)]
     ack: Option<Text<AckLevel>>,
-    /// What a claim needs before it is decided: `ticket`, a grab ticket; `order_check`, that the shop allows it.
-    /// Default: nothing.
+    /// Requirements of a claim before it is decided: `ticket`, a grab ticket; `order_check`, approval by the shop.
+    /// Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<String>)]
     requirements: RequirementList,
-    /// Who may take part; default: everybody.
+    /// Users who may take part; default: all users.
     #[serde(skip_serializing_if = "Option::is_none")]
     audience: Option<AudienceRequest>,
-    /// Whether claims wait in line and are decided in the order in which they came; default: no.
+    /// Whether claims wait in a queue and are decided in order of arrival; default: no.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     waiting_room: Option<bool>,
 }
 
-/// How long an unpaid order keeps its units when nothing else is said: a quarter of an hour.
+/// Default seconds for which an unpaid order keeps its units.
 const HOLD_S: u32 = 900;
 
 /// A flash sale.
@@ -136,30 +136,30 @@ pub(crate) struct SaleBody {
     per_user_limit: u32,
     unit_price: MoneyBody,
     hold_seconds: i64,
-    /// Users that are admitted to a decision at a time for each 100 units that are left; 0 for no bound.
-    /// A sale that is spread over partitions admits all.
+    /// Users admitted to a decision at a time for each 100 units that are left; 0 for no limit. A sale that is spread
+    /// over partitions admits all.
     admission_percent: u32,
-    /// Which payments pay an order, beside its price: `owed`, none; `accept_over`, each larger amount;
-    /// `accept_with_tolerance`, amounts that differ from it by at most `payment_tolerance`.
+    /// Payments other than the price that pay an order. `owed`: none; `accept_over`: each larger amount;
+    /// `accept_with_tolerance`: amounts that differ from it by at most `payment_tolerance`.
     payment_policy: &'static str,
-    /// Of `accept_with_tolerance`.
+    /// Tolerance of `accept_with_tolerance`.
     #[serde(skip_serializing_if = "Option::is_none")]
     payment_tolerance: Option<MoneyBody>,
     ack: &'static str,
-    /// What a claim needs before it is decided.
+    /// Requirements of a claim before it is decided.
     #[schema(value_type = Vec<String>)]
     requirements: RequirementList,
-    /// Who may take part: users, invitation or passphrase. Absent: everybody.
+    /// Users who may take part: users, invitation or passphrase. Absent: all users.
     #[serde(skip_serializing_if = "Option::is_none")]
     audience: Option<&'static str>,
-    /// Whether claims wait in line.
+    /// Whether claims wait in a queue.
     waiting_room: bool,
     #[schema(value_type = String, format = DateTime)]
     created_at: When,
-    /// When phase, stock, terms or details last changed, as settled. Grants do not move it.
+    /// Time of the last settled change of phase, stock, terms or details. Grants do not change it.
     #[schema(value_type = String, format = DateTime)]
     updated_at: When,
-    /// Since when lists do not show it unless asked.
+    /// Time since which lists leave it out, unless a filter includes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     archived_at: Option<When>,
@@ -177,7 +177,7 @@ impl SaleBody {
         let Rules::Sale(sale) = &campaign.rules else {
             return Err(ProblemKind::UnknownCampaign.into());
         };
-        // The ledger follows the engine.
+        // The engine's terms are newer: the ledger follows the engine.
         let (limit, price) = match tally.terms {
             Some(terms) => (
                 terms.per_user_limit,
@@ -188,7 +188,7 @@ impl SaleBody {
         let admission = tally.terms.map(|terms| terms.admission);
         let admission = admission.unwrap_or_else(|| sale.admission().into());
         let policy = campaign.payment_policy;
-        // The ledger follows the engine.
+        // The engine's stock is newer: the ledger follows the engine.
         let stock = match tally.phase {
             Phase::Closed => sale.stock(),
             _ => tally.supply,
@@ -303,7 +303,7 @@ pub(crate) async fn create(
     Ok((status, location, Json(body)))
 }
 
-/// The payment policy of a sale that is asked for.
+/// Payment policy of the request.
 fn payment_policy(request: &SaleRequest) -> Result<PaymentPolicy, Problem> {
     let kind = request.payment_policy.as_ref().map(|kind| kind.0);
     let kind = kind.unwrap_or(PaymentPolicyKind::Owed);
@@ -325,12 +325,12 @@ fn payment_policy(request: &SaleRequest) -> Result<PaymentPolicy, Problem> {
 
 /// A sale and its state.
 ///
-/// The entity tag stands for everything but `now`; an answer 304 has the server's time in `Date`.
+/// The entity tag covers everything except `now`. An answer 304 has the server's time in `Date`.
 #[utoipa::path(get, path = "/v1/sales/{id}", tag = "sales",
     operation_id = "getSale",
     params(("id" = String, Path, description = "The sale's id"),
         ("If-None-Match" = Option<String>, Header, description = "Entity tags that the caller has")),
-    responses((status = 200, body = SaleBody), (status = 304, description = "It is as it was with the tag"),
+    responses((status = 200, body = SaleBody), (status = 304, description = "Unchanged since the tag"),
         (status = 404, body = ProblemBody), NoAnswer))]
 pub(crate) async fn get(
     State(app): State<Arc<App>>,

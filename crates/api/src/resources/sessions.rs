@@ -1,4 +1,4 @@
-//! Sessions of browsers.
+//! Browser sessions.
 
 use std::sync::Arc;
 
@@ -24,18 +24,18 @@ use crate::{
     },
 };
 
-/// Where it says who is signed in.
+/// Path of the session resource.
 const PATH: &str = "/v1/session";
 
-/// Who is signed in.
+/// The signed-in user.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Session)]
 pub(crate) struct SessionBody {
     /// The user.
     user: String,
-    /// What the token allows.
+    /// Scopes of the token.
     scopes: Vec<&'static str>,
-    /// When the session ends.
+    /// Time when the session ends.
     #[schema(value_type = String, format = DateTime)]
     expires_at: When,
 }
@@ -51,10 +51,10 @@ impl SessionBody {
     }
 }
 
-/// Exchanges a token for a session: a cookie that the browser sends from here on, instead of the token.
+/// Exchanges a token for a session: a cookie that the browser sends instead of the token.
 ///
-/// The cookie lasts as long as the token. Requests that change something are taken with it from pages of the same
-/// origin alone.
+/// The cookie lasts as long as the token. With the cookie, requests that change something are accepted from pages of
+/// the same origin only.
 #[utoipa::path(post, path = "/v1/session", tag = "session", operation_id = "beginSession", security(("bearer" = [])),
     responses((status = 201, body = SessionBody), (status = 422, description = "`invalid`: the token is too long for \
         a cookie", body = ProblemBody)))]
@@ -80,16 +80,16 @@ pub(crate) async fn begin(
     Ok((StatusCode::CREATED, headers, body).into_response())
 }
 
-/// Who is signed in, by a session or a token.
+/// The signed-in user, by a session or a token.
 #[utoipa::path(get, path = "/v1/session", tag = "session", operation_id = "getSession", security(("bearer" = [])),
     responses((status = 200, body = SessionBody)))]
 pub(crate) async fn get(caller: Caller) -> Json<SessionBody> {
     Json(SessionBody::of(&caller))
 }
 
-/// Ends the browser's session. The token in it stays good until it expires or is revoked.
+/// Ends the browser's session. The token stays valid until it expires or is revoked.
 #[utoipa::path(delete, path = "/v1/session", tag = "session", operation_id = "endSession", security(()),
-    responses((status = 204, description = "There is no session any more"),
+    responses((status = 204, description = "The session has ended"),
         (status = 403, description = "`cross-site`", body = ProblemBody)))]
 pub(crate) async fn end(
     State(app): State<Arc<App>>,
@@ -102,7 +102,7 @@ pub(crate) async fn end(
     Ok((StatusCode::NO_CONTENT, AppendHeaders([cookie])).into_response())
 }
 
-/// Whether the browser speaks TLS, with the node or with a proxy before it.
+/// Whether the browser uses TLS, to the node or to a proxy in front of it.
 fn is_secure(app: &App, headers: &HeaderMap) -> bool {
     came_over_tls(headers, app.config.server.speaks_tls())
 }

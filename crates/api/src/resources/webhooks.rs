@@ -1,4 +1,4 @@
-//! Webhooks: endpoints that are told what was settled.
+//! Webhooks: endpoints that receive notices of settled changes.
 
 use std::sync::Arc;
 
@@ -31,33 +31,33 @@ use crate::{
     resources::actions,
 };
 
-/// How long the secret before is used after a rotation, unless the request says otherwise; and at most.
+/// Overlap in seconds after a rotation, during which the previous secret stays in use: the default, and the maximum.
 const OVERLAP_DEFAULT_S: u32 = 86_400;
 const OVERLAP_MAX_S: u32 = 2_592_000;
 
-/// An endpoint to be told of events.
+/// An endpoint that receives events.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = NewWebhook)]
 pub(crate) struct WebhookRequest {
-    /// Where events are posted: an `https:` URL whose host is on the public internet.
+    /// URL of the endpoint: `https:` with a host on the public internet.
     #[schema(example = "https://hooks.example/qiang", max_length = 2048)]
     url: String,
-    /// Events of these types alone; all types if there are none.
+    /// Types of events that it receives; empty for all types.
     #[serde(default)]
     #[schema(example = json!(["order.held", "order.paid"]))]
     types: Vec<String>,
-    /// Events of these campaigns alone, at most 100; of all if there are none.
+    /// Campaigns of events that it receives, at most 100; empty for all campaigns.
     #[serde(default)]
     #[schema(value_type = Vec<String>, example = json!([]), max_items = 100)]
     campaigns: Vec<Text<CampaignId>>,
-    /// Events of campaigns of this sender or seller alone.
+    /// Sender or seller of the campaigns of events that it receives.
     #[serde(default)]
     #[schema(value_type = Option<String>)]
     owner: Option<Text<UserId>>,
 }
 
-/// An endpoint, and how it stands.
+/// An endpoint and its status.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Webhook)]
 pub(crate) struct WebhookBody {
@@ -73,28 +73,28 @@ pub(crate) struct WebhookBody {
     owner: Option<Text<UserId>>,
     #[schema(value_type = String, format = DateTime)]
     created_at: When,
-    /// How it stands.
+    /// Status of deliveries.
     status: &'static str,
-    /// Events that it may have to be told yet, those that its filter leaves out included.
+    /// Settled events after the last delivery, including ones that its filter excludes.
     behind: u64,
-    /// Since when nothing gets through.
+    /// Time since which no delivery succeeded.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     failing_since: Option<When>,
-    /// Attempts that have failed since then.
+    /// Failed attempts since then.
     attempts: u32,
-    /// What the last failure was.
+    /// The last failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_error: Option<String>,
-    /// When it is tried again.
+    /// Time of the next attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     retry_at: Option<When>,
-    /// Since when it is not tried any more: `redrive` has it tried again.
+    /// Time since which no attempts are made. `redrive` starts them again.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     disabled_at: Option<When>,
-    /// What events are signed with, as Standard Webhooks has it. Said when it is made or changed, and never again.
+    /// Secret that signs events, in the form of Standard Webhooks. Only the answers to creation and rotation have it.
     #[serde(skip_serializing_if = "Option::is_none")]
     secret: Option<String>,
 }
@@ -106,23 +106,24 @@ pub(crate) struct WebhooksBody {
     webhooks: Vec<WebhookBody>,
 }
 
-/// What came of a test.
+/// Result of a test.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = WebhookTest)]
 pub(crate) struct TestBody {
-    /// Whether the endpoint has answered 2xx in time.
+    /// Whether the endpoint answered 2xx in time.
     delivered: bool,
-    /// Why not.
+    /// Reason of the failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
 }
 
-/// What is to be told again.
+/// Events to deliver again.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schema(as = WebhookRedrive)]
 pub(crate) struct RedriveRequest {
-    /// Everything that was decided from then on, as far as events are kept; without it what was not told yet.
+    /// Start of the events to deliver, by time of decision, as far as events are kept. Default: those not delivered
+    /// yet.
     #[schema(value_type = Option<String>, format = DateTime)]
     since: Option<When>,
 }
@@ -132,7 +133,7 @@ pub(crate) struct RedriveRequest {
 #[serde(deny_unknown_fields, default)]
 #[schema(as = WebhookRotation)]
 pub(crate) struct RotateRequest {
-    /// How long events are signed with the secret before as well, in seconds; default a day, at most 30 days.
+    /// Seconds during which events are also signed with the previous secret; default a day, at most 30 days.
     #[schema(minimum = 0, maximum = 2_592_000)]
     overlap_seconds: Option<u32>,
 }
@@ -164,7 +165,7 @@ impl WebhookRequest {
 }
 
 impl WebhookRequest {
-    /// What is written down of it. Of the URL that is the host: its path may hold what only few may see.
+    /// Detail for the operation log. It has only the host of the URL, because the path may hold a secret.
     fn detail(&self) -> Value {
         let url = web_url::parse(&self.url).ok();
         let host = url.as_ref().and_then(web_url::Url::host_str);
@@ -220,7 +221,7 @@ fn missing() -> Problem {
     Problem::new(ProblemKind::NotFound, "there is no such webhook")
 }
 
-/// Says in the log what was done, where there was a webhook.
+/// Logs an action; a problem if there was no webhook.
 fn changed(was_there: bool, action: &Action) -> Result<(), Problem> {
     if !was_there {
         return Err(missing());
@@ -235,15 +236,15 @@ fn secret(app: &App) -> Result<String, Problem> {
     sender.sender.fresh_secret().map_err(Problem::internal)
 }
 
-/// Has an endpoint told of events.
+/// Creates a webhook: an endpoint that receives events.
 ///
-/// It is told everything that is settled from then on and fits its filter, at least once; what happens in a campaign,
-/// in its order. The answer has the secret that the requests are signed with.
+/// It receives every event that is settled from then on and fits its filter, at least once. Events of one campaign
+/// arrive in order. The answer has the secret that signs the requests.
 #[utoipa::path(post, path = "/v1/webhooks", tag = "webhooks", request_body = WebhookRequest,
     operation_id = "createWebhook", security(("bearer" = ["admin"])),
-    responses((status = 201, body = WebhookBody), (status = 200, description = "Made before", body = WebhookBody),
+    responses((status = 201, body = WebhookBody), (status = 200, description = "Created before", body = WebhookBody),
         (status = 403, body = ProblemBody),
-        (status = 404, description = "The key stands for a webhook that was deleted", body = ProblemBody),
+        (status = 404, description = "The key is that of a webhook that was deleted", body = ProblemBody),
         (status = 422, body = ProblemBody)))]
 pub(crate) async fn create(
     State(app): State<Arc<App>>,
@@ -264,7 +265,7 @@ pub(crate) async fn create(
         Some(used) => ledger.bound_key(used).await?,
         None => None,
     };
-    // Before the list is read: what is not in it then was deleted.
+    // Read before the list: a webhook that is missing in the list then was deleted.
     let was_made = match bound {
         Some(id) => !ledger.actions(&id.to_string(), None, 1).await?.is_empty(),
         None => false,
@@ -276,14 +277,14 @@ pub(crate) async fn create(
         return Ok((wire::created(false), None, Json(body)));
     }
     if was_made {
-        let detail = "this idempotency key stands for a webhook that was deleted";
+        let detail = "the webhook of this idempotency key was deleted";
         return Err(Problem::new(ProblemKind::NotFound, detail));
     }
     let too_many = || {
-        let detail = format!("there are {WEBHOOKS_MAX} webhooks, and no more may be");
+        let detail = format!("the limit of {WEBHOOKS_MAX} webhooks is reached");
         Problem::invalid(detail)
     };
-    // Before the key is bound: what is refused spends none.
+    // Checked before the key is bound, so that a refusal does not use it.
     if bound.is_none() && count >= WEBHOOKS_MAX {
         return Err(too_many());
     }
@@ -310,7 +311,7 @@ pub(crate) async fn create(
     Ok((status, location, Json(body)))
 }
 
-/// All webhooks, and how they stand.
+/// All webhooks and their status.
 #[utoipa::path(get, path = "/v1/webhooks", tag = "webhooks",
     operation_id = "listWebhooks", security(("bearer" = ["admin"])),
     responses((status = 200, body = WebhooksBody), (status = 403, body = ProblemBody)))]
@@ -326,7 +327,7 @@ pub(crate) async fn list(
     }))
 }
 
-/// A webhook, and how it stands.
+/// A webhook and its status.
 #[utoipa::path(get, path = "/v1/webhooks/{id}", tag = "webhooks",
     operation_id = "getWebhook", security(("bearer" = ["admin"])),
     params(("id" = String, Path, description = "The webhook's id")),
@@ -338,11 +339,11 @@ pub(crate) async fn get(call: Call<Id>) -> Result<Json<WebhookBody>, Problem> {
     Ok(Json(WebhookBody::new(record, false)))
 }
 
-/// Deletes a webhook. A request that is on its way to its endpoint arrives all the same.
+/// Deletes a webhook. A request that is in flight still arrives.
 #[utoipa::path(delete, path = "/v1/webhooks/{id}", tag = "webhooks",
     operation_id = "deleteWebhook", security(("bearer" = ["admin"])),
     params(("id" = String, Path, description = "The webhook's id")),
-    responses((status = 204, description = "It is gone"), (status = 403, body = ProblemBody),
+    responses((status = 204, description = "Deleted"), (status = 403, body = ProblemBody),
         (status = 404, body = ProblemBody)))]
 pub(crate) async fn delete(call: Call<Id>) -> Result<StatusCode, Problem> {
     call.caller.require(Scope::Admin)?;
@@ -352,7 +353,7 @@ pub(crate) async fn delete(call: Call<Id>) -> Result<StatusCode, Problem> {
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Sends a `webhook.test` to an endpoint at once, and says what came of it.
+/// Sends a `webhook.test` to an endpoint at once, and reports the result.
 #[utoipa::path(post, path = "/v1/webhooks/{id}/test", tag = "webhooks",
     operation_id = "testWebhook", security(("bearer" = ["admin"])),
     params(("id" = String, Path, description = "The webhook's id")),
@@ -373,9 +374,9 @@ pub(crate) async fn test(call: Call<Id>) -> Result<Json<TestBody>, Problem> {
     }))
 }
 
-/// Has an endpoint tried again at once, also one that is disabled.
+/// Makes an endpoint's next attempt due at once, even if it is disabled.
 ///
-/// With `since` it is told once more what was decided from then on.
+/// With `since`, events that were decided from then on are delivered again.
 #[utoipa::path(post, path = "/v1/webhooks/{id}/redrive", tag = "webhooks",
     operation_id = "redriveWebhook", security(("bearer" = ["admin"])), request_body = Option<RedriveRequest>,
     params(("id" = String, Path, description = "The webhook's id")),
@@ -395,7 +396,7 @@ pub(crate) async fn redrive(
     Ok(Json(WebhookBody::new(record, false)))
 }
 
-/// Gives a webhook a fresh secret; for a while events are signed with the one before too.
+/// Gives a webhook a fresh secret. For a while, events are also signed with the previous one.
 #[utoipa::path(post, path = "/v1/webhooks/{id}/secret", tag = "webhooks",
     operation_id = "rotateSecret", security(("bearer" = ["admin"])), request_body = Option<RotateRequest>,
     params(("id" = String, Path, description = "The webhook's id")),
@@ -408,14 +409,14 @@ pub(crate) async fn rotate(
     call.caller.require(Scope::Admin)?;
     let overlap_s = request.overlap_seconds.unwrap_or(OVERLAP_DEFAULT_S);
     if overlap_s > OVERLAP_MAX_S {
-        let detail = format!("the secret before is used for at most {OVERLAP_MAX_S} s");
+        let detail = format!("the previous secret stays in use for at most {OVERLAP_MAX_S} s");
         return Err(Problem::invalid_at("#/overlap_seconds", detail));
     }
     found(&call.app, call.id.0).await?;
     let route = "POST /v1/webhooks/{id}/secret";
     let mut action = call.action(ActionKind::Change, &json!({ "overlap_seconds": overlap_s }));
     if let Some(used) = call.key_use(route, &request) {
-        // Repeated under its key it is the same action, and the ledger changes nothing.
+        // A repetition under the key is the same action, so the ledger changes nothing.
         let binding = call.app.ports.ledger.bind_key(&used, action.id).await?;
         action.id = binding.id;
         if !binding.fresh {

@@ -1,4 +1,4 @@
-//! The listener for operators: what it serves is nobody else's business.
+//! Listener for operators, which other clients must not reach.
 
 use std::{net::SocketAddr, path::PathBuf};
 
@@ -7,24 +7,24 @@ use tokio::net::TcpListener;
 
 use crate::{config::ServerConfig, resources::profile, router::Served};
 
-/// Connections of operators at a time.
+/// Maximum number of operators' connections.
 const CONNECTIONS_MAX: u32 = 64;
-/// How long a profile that is being taken holds up the end of the process.
+/// Longest time for which a running profile delays the end of the process.
 const DRAIN_MS: u64 = 100;
 
-/// Where operators are served: `admin.listen`, and what follows from it.
+/// Place where operators' routes are served: `admin.listen`, or data for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admin<T> {
-    /// Where everybody is served.
+    /// The public listener.
     Shared,
-    /// Apart from everybody.
+    /// A listener of its own.
     Apart(T),
-    /// Nowhere.
+    /// None.
     Nowhere,
 }
 
 impl<T> Admin<T> {
-    /// The same with something else in the place of what is apart.
+    /// Replaces the data of a listener of its own.
     pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Admin<U> {
         match self {
             Self::Shared => Admin::Shared,
@@ -33,7 +33,7 @@ impl<T> Admin<T> {
         }
     }
 
-    /// What is served where everybody is.
+    /// Routes that the public listener serves.
     pub(crate) fn served(&self) -> Served {
         match self {
             Self::Shared => Served::All,
@@ -42,7 +42,7 @@ impl<T> Admin<T> {
     }
 }
 
-/// An address, `server`, or nothing.
+/// Parses an address, `server` or an empty string.
 impl<'de> Deserialize<'de> for Admin<SocketAddr> {
     fn deserialize<D: Deserializer<'de>>(reader: D) -> Result<Self, D::Error> {
         let text = String::deserialize(reader)?;
@@ -59,16 +59,16 @@ impl<'de> Deserialize<'de> for Admin<SocketAddr> {
     }
 }
 
-/// Where a process listens.
+/// Listeners of a process.
 #[derive(Debug)]
 pub struct Listeners {
-    /// For everybody.
+    /// Listener for all clients.
     pub public: TcpListener,
-    /// For operators.
+    /// Listener for operators.
     pub admin: Admin<TcpListener>,
 }
 
-/// Everything is served on one.
+/// One listener for all routes.
 impl From<TcpListener> for Listeners {
     fn from(public: TcpListener) -> Self {
         Self {
@@ -78,12 +78,12 @@ impl From<TcpListener> for Listeners {
     }
 }
 
-/// How long an operator waits at most: a profile takes its time.
+/// Time limit for an operator's request; it allows for a profile.
 pub(super) fn request_timeout_ms(server: &ServerConfig) -> u64 {
     server.request_timeout_ms.max(profile::TAKES_MS_MAX)
 }
 
-/// How operators' connections are served: in the clear, and for as long as a profile takes.
+/// Configuration of operators' connections: without TLS, and with time for a profile.
 pub(super) fn config(server: &ServerConfig) -> ServerConfig {
     ServerConfig {
         connections_max: CONNECTIONS_MAX,

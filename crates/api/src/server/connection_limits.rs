@@ -1,4 +1,4 @@
-//! Which new connections are served, and which are told that there are too many.
+//! Limits on connections: admits new ones, or refuses them with a reason.
 
 use std::{collections::HashMap, net::IpAddr, sync::Arc};
 
@@ -16,15 +16,15 @@ use crate::{
     protect::limits::Limits,
 };
 
-/// Connections that are told so at a time, for each reason; others are closed at once.
+/// Refused connections, per reason, that get an answer at the same time. Others are closed at once.
 const REFUSED_MAX: usize = 64;
 
-/// Connections there may be: `server.connections_max`, and of one address `limits.connections_per_address_max`.
+/// Limits: `server.connections_max` in total, and `limits.connections_per_address_max` per address.
 pub(super) struct ConnectionLimits {
     all: Arc<Semaphore>,
     connections_max: u32,
     limits: Option<Arc<Limits>>,
-    /// Open connections of each address that has any and is counted.
+    /// Number of open connections per address, for counted addresses.
     open: Mutex<HashMap<AddressKey, u32>>,
     full: Refusals,
     of_address: Refusals,
@@ -35,35 +35,38 @@ struct Refusals {
     counter: Counter,
 }
 
-/// What becomes of a new connection.
+/// Decision on a new connection.
 pub(super) enum Admitted {
-    /// It is served while this is kept.
+    /// It is served while this permit exists.
     Served(ConnectionPermit),
-    /// It is not. Where there is a permit, it is told why.
+    /// It is refused. If there is a permit, it gets an answer with the reason.
     Refused(Refused, Option<OwnedSemaphorePermit>),
 }
 
-/// A connection that is served.
+/// Permit of a connection that is served.
 pub(super) struct ConnectionPermit {
     limits: Arc<ConnectionLimits>,
-    /// None where its address is not counted.
+    /// `None` if its address is not counted.
     address: Option<AddressKey>,
     _permit: OwnedSemaphorePermit,
 }
 
-/// Why a connection is not served.
+/// Reason why a connection is refused.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Refused {
-    /// There are as many as there may be.
+    /// The process has the maximum number of connections.
     Full,
-    /// Its address has as many as it may have: this many.
+    /// The address has the maximum number of connections, this one.
     Address(u32),
 }
 
 impl Refused {
     pub(super) fn problem(self) -> Problem {
         match self {
-            Self::Full => Problem::new(ProblemKind::Overloaded, "all connections are taken"),
+            Self::Full => Problem::new(
+                ProblemKind::Overloaded,
+                "the limit of connections is reached",
+            ),
             Self::Address(connections_max) => Problem::too_many_connections(connections_max),
         }
     }
@@ -89,7 +92,7 @@ impl ConnectionLimits {
         }
     }
 
-    /// Decides about one more. To be called by the accept loop alone: it looks first and counts then.
+    /// Decides on one more connection. Call it from the accept loop only, because it checks before it counts.
     pub(super) fn admit(self: &Arc<Self>, peer: IpAddr) -> Admitted {
         let limits = self.limits.as_ref();
         let connections_max = limits.and_then(|limits| limits.connections_of_address(peer));
@@ -113,7 +116,7 @@ impl ConnectionLimits {
         })
     }
 
-    /// Waits until all connections have ended that were served.
+    /// Waits until all served connections have ended.
     pub(super) async fn all_ended(&self) {
         drop(self.all.acquire_many(self.connections_max).await);
     }

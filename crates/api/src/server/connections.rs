@@ -1,4 +1,4 @@
-//! The accept loop, and one connection.
+//! Accept loop and connections.
 
 use std::{
     convert::Infallible,
@@ -53,25 +53,25 @@ use crate::{
     observe::metrics::Metrics,
 };
 
-/// How long to wait when the system has no more sockets to give.
+/// Pause if the system has no free sockets.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// How long connections have to write the last answers of the closing engine.
+/// Time for connections to write the last answers of the closing engine.
 const LAST_ANSWERS_MAX: Duration = Duration::from_millis(500);
-/// How long a connection has for its first request, once the service stops.
+/// Time that a connection has for its first request after the service stops.
 const FIRST_REQUEST_MAX: Duration = Duration::from_millis(100);
-/// How long a connection has that is not served.
+/// Time limit of a refused connection.
 const REFUSED_FOR: Duration = Duration::from_secs(1);
-/// What a connection is told that is closed before it has asked.
+/// Answer to a connection that is closed before its request is read.
 const UNHEARD: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\n\
     content-length: 0\r\n\r\n";
-/// The largest head, in bytes: it bounds what a connection can hold.
+/// Maximum size of a head in bytes; it bounds the memory of a connection.
 const HEAD_BYTES_MAX: usize = 32 * 1024;
-/// Requests at a time on a connection that speaks HTTP/2.
+/// Concurrent requests on an HTTP/2 connection.
 const STREAMS_MAX: u32 = 100;
 
-/// Accepts connections until `stop`, then waits for them to end, for at most `server.drain_timeout_ms`. Returns those
-/// that have not ended.
+/// Accepts connections until `stop`, then waits up to `server.drain_timeout_ms` for them to end. Returns the
+/// connections that have not ended.
 pub(super) async fn serve(
     config: ServerConfig,
     metrics: Arc<Metrics>,
@@ -112,12 +112,12 @@ pub(super) async fn serve(
                 }
             },
             Err(error) => {
-                tracing::warn!(%error, "could not accept a connection");
+                tracing::warn!(%error, "cannot accept a connection");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
     }
-    // In this order, so that a client whose connection ends finds no listener either.
+    // Closed first, so that a client whose connection ends finds no listener.
     drop(listener);
     drain.send_replace(true);
     let leftover = Leftover {
@@ -126,9 +126,9 @@ pub(super) async fn serve(
         sweeper,
     };
     if leftover.ended(timeout).await {
-        tracing::info!("every request in flight is answered");
+        tracing::info!("all requests in flight are answered");
     } else {
-        tracing::warn!("some requests in flight were not answered in time");
+        tracing::warn!("some requests in flight were not answered before the stop");
     }
     leftover
 }
@@ -146,7 +146,7 @@ impl Leftover {
         ended.await.is_ok()
     }
 
-    /// Gives connections a moment to write their last answers, then closes the rest.
+    /// Waits shortly for connections to write their last answers, then closes the rest.
     pub(super) async fn finish(self) {
         if !self.ended(LAST_ANSWERS_MAX).await {
             self.guard.abort_all();
@@ -156,7 +156,7 @@ impl Leftover {
 }
 
 async fn stopped(stop: &mut watch::Receiver<bool>) {
-    // A sender that is gone cannot send it any more: that is a stop as well.
+    // A dropped sender also means stop.
     drop(stop.wait_for(|stop| *stop).await);
 }
 
@@ -175,13 +175,13 @@ async fn accept(listener: &TcpListener) -> std::io::Result<(TcpStream, IpAddr)> 
     Ok((stream, peer.ip()))
 }
 
-/// Where a request comes from.
+/// Origin of a request.
 #[derive(Clone, Copy)]
 struct Origin {
     peer: IpAddr,
-    /// Why its connection is not served.
+    /// Reason if its connection is refused.
     refused: Option<Refused>,
-    /// It came to this node over TLS.
+    /// Whether it reached this node over TLS.
     over_tls: bool,
     /// Number of its connection, unique in the process.
     connection: u64,
@@ -197,7 +197,7 @@ struct Connections {
     router: Router,
     guard: Arc<Guard>,
     stop: watch::Receiver<bool>,
-    /// Connections so far.
+    /// Number of connections so far.
     opened: AtomicU64,
 }
 
@@ -215,8 +215,8 @@ impl Connections {
         self.guard.opened(progress, task.abort_handle());
     }
 
-    /// Tells a connection beyond the limits so, on one request and for a moment. Operators' machines hear what they ask
-    /// all the same: a node whose connections are taken is alive.
+    /// Answers one request of a refused connection with the reason, within a short time. Requests of operators'
+    /// machines are still served: a node at its limit of connections is alive.
     fn refuse(
         self: Arc<Self>,
         stream: TcpStream,
@@ -225,7 +225,7 @@ impl Connections {
         permit: Option<OwnedSemaphorePermit>,
     ) {
         let Some(permit) = permit else {
-            // Nobody waits for whoever comes in such numbers.
+            // Refusals above this limit must cost nothing.
             if self.public.tls.is_none() {
                 drop(stream.try_write(UNHEARD));
             }
@@ -253,7 +253,7 @@ impl Connections {
         let Some(tls) = &self.public.tls else {
             return self.http1(stream, origin, progress).await;
         };
-        // A handshake has as long as a head.
+        // The time limit of a head also applies to the handshake.
         progress.enter(Stage::Head, Instant::now());
         let mut handshake = std::pin::pin!(tls.accept(stream));
         let mut stop = self.stop.clone();
@@ -271,7 +271,7 @@ impl Connections {
         match accepted {
             Ok(stream) if is_http2(&stream) => self.http2(stream, origin, progress).await,
             Ok(stream) => self.http1(stream, origin, progress).await,
-            Err(error) => tracing::debug!(%error, "a handshake broke off"),
+            Err(error) => tracing::debug!(%error, "TLS handshake failed"),
         }
     }
 
@@ -302,13 +302,13 @@ impl Connections {
             biased;
             ended = connection.as_mut() => ended,
             () = stopped(&mut stop) => {
-                // What is sent meanwhile is refused in a way that clients repeat elsewhere.
+                // Requests sent after this are refused in a way that clients repeat elsewhere.
                 connection.as_mut().graceful_shutdown();
                 connection.await
             }
         };
         if let Err(error) = ended {
-            tracing::debug!(%error, "a connection broke off");
+            tracing::debug!(%error, "connection failed");
         }
     }
 
@@ -328,7 +328,7 @@ impl Connections {
             },
         ));
         let mut builder = http1::Builder::new();
-        // The guard closes slow and idle connections: no timer for each request.
+        // The guard closes slow and idle connections, which needs no timer per request.
         builder
             .timer(TokioTimer::new())
             .header_read_timeout(None)
@@ -341,7 +341,7 @@ impl Connections {
             biased;
             ended = connection.as_mut() => ended,
             () = stopped(&mut stop) => {
-                // A connection that has not asked yet is closed by this, and its client may be about to.
+                // The stop closes a connection without a request, whose client may be about to send one.
                 let silent = !has_asked.load(Ordering::Relaxed);
                 let wait = if silent { FIRST_REQUEST_MAX } else { Duration::ZERO };
                 match tokio::time::timeout(wait, connection.as_mut()).await {
@@ -354,8 +354,8 @@ impl Connections {
             }
         };
         if let Err(error) = ended {
-            // Clients come and go; this is for looking into one of them.
-            tracing::debug!(%error, "a connection broke off");
+            // Failed connections are normal; this message helps to debug one.
+            tracing::debug!(%error, "connection failed");
         }
     }
 
@@ -406,7 +406,7 @@ impl Connections {
         Ok(response)
     }
 
-    /// A claim is answered when the engine has decided it, anything else in a bounded time.
+    /// A claim waits for the engine's decision; any other request has a time limit.
     async fn route(
         &self,
         mut request: Request,
@@ -434,7 +434,7 @@ impl Connections {
                     true => ProblemKind::Overloaded,
                     false => ProblemKind::Uncertain,
                 };
-                Ok(Problem::new(kind, "it took too long")
+                Ok(Problem::new(kind, "the request took too long")
                     .caused_by("no answer within server.request_timeout_ms")
                     .into_response())
             }
@@ -443,8 +443,8 @@ impl Connections {
 }
 
 impl Connections {
-    /// Refuses what comes from beyond a limit, before anything else is looked at, and then what parsers read
-    /// differently. Returns whom it comes from, if that is limited.
+    /// Checks the limits first, and then the parts of the head that parsers read differently. Returns the client's
+    /// address, if it is limited.
     fn check_origin(&self, request: &Request, origin: Origin) -> Result<Option<IpAddr>, Problem> {
         let traffic = Traffic::of(request.method(), request.uri().path());
         if let (Some(why), Some(_)) = (origin.refused, traffic) {
@@ -458,9 +458,9 @@ impl Connections {
         Ok(client)
     }
 
-    /// Counts an answer to nobody, and says so in the log. An address that fails too often is told that instead.
+    /// Counts and logs an unauthenticated answer. Replaces it by a problem if the address fails too often.
     fn note_unauthenticated(&self, response: Response, client: Option<IpAddr>) -> Response {
-        // A page is answered also where the session in its cookie does not hold.
+        // A page is also answered if the session in its cookie is not valid.
         let of_page = || RequestId::auth_failure().filter(|why| *why != AuthFailure::Missing);
         let of_answer = response.extensions().get::<AuthFailure>().copied();
         let Some(why) = of_answer.or_else(of_page) else {

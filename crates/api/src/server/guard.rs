@@ -1,5 +1,5 @@
-//! Closes connections that take too long, without a timer for each request: a connection records its stage and since
-//! when, and one sweeper checks all of them a few times a second.
+//! Guard that closes slow connections without a timer per request. A connection records its stage and the start of
+//! it, and one sweeper checks all connections a few times a second.
 
 use std::{
     sync::{
@@ -14,13 +14,13 @@ use tokio::task::AbortHandle;
 
 use crate::config::ServerConfig;
 
-/// How often the sweeper looks, and so how exact the limits are.
+/// Interval of the sweeper, and so the precision of the limits.
 pub(super) const SWEEP_EVERY: Duration = Duration::from_millis(250);
 
-/// What a connection is at.
+/// Stage of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// Nothing has been asked, or everything is answered.
+    /// No request is in progress.
     Idle = 0,
     /// A request's head is arriving.
     Head = 1,
@@ -28,7 +28,7 @@ pub(super) enum Stage {
     Busy = 2,
 }
 
-/// One connection's stage and since when, in one word: milliseconds since the start × 4 + stage.
+/// Stage of one connection and its start, in one word: milliseconds since the start of the guard × 4 + stage.
 #[derive(Debug)]
 pub(super) struct Progress {
     start: Instant,
@@ -42,7 +42,7 @@ impl Progress {
             .store(millis << 2 | stage as u64, Ordering::Relaxed);
     }
 
-    /// Something was read: on an idle connection, a head begins to arrive.
+    /// Records received bytes: on an idle connection, a head starts.
     pub(super) fn received(&self) {
         if self.stage_since().0 == Stage::Idle as usize {
             self.enter(Stage::Head, Instant::now());
@@ -55,7 +55,7 @@ impl Progress {
     }
 }
 
-/// All open connections, and those that have ended since the last sweep.
+/// Open connections, and connections that have ended since the last sweep.
 #[derive(Debug)]
 pub(super) struct Guard {
     start: Instant,
@@ -74,7 +74,7 @@ impl Guard {
         }
     }
 
-    /// The progress of a new connection, which is idle.
+    /// Progress of a new, idle connection.
     pub(super) fn progress(&self) -> Arc<Progress> {
         let progress = Progress {
             start: self.start,

@@ -1,4 +1,4 @@
-//! Heads of requests that parsers read differently.
+//! Check of heads that parsers read differently.
 
 use axum::{
     extract::Request,
@@ -10,8 +10,8 @@ use axum::{
 
 use crate::{claims::tickets::GRAB_TICKET, http::problem::Problem};
 
-/// Refuses a request whose meaning depends on who reads it: without a `Host` (RFC 9112, 3.2), or with two of a header
-/// that may be there once. Health checks of load balancers and scrapes may come without a host.
+/// Refuses a request whose meaning depends on the parser: one without `Host` (RFC 9112, 3.2), or with two values of a
+/// header that allows one. Health checks and scrapes do not need a host.
 pub(super) fn check(request: &Request, needs_host: bool) -> Result<(), Problem> {
     const SINGLE: [HeaderName; 4] = [
         HOST,
@@ -26,7 +26,7 @@ pub(super) fn check(request: &Request, needs_host: bool) -> Result<(), Problem> 
         return Err(Problem::bad_request(detail).of(name.as_str().to_owned()));
     }
     if needs_host && request.version() == Version::HTTP_11 && !headers.contains_key(HOST) {
-        let detail = "a request of HTTP/1.1 names the host that it is for: send `Host`";
+        let detail = "a request of HTTP/1.1 needs the header `Host`";
         return Err(Problem::bad_request(detail).of("host"));
     }
     Ok(())

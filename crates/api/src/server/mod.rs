@@ -1,4 +1,4 @@
-//! The running API: on a listener, until it is stopped.
+//! Server of the API: from listening to shutdown.
 
 mod admin;
 mod connection_limits;
@@ -35,30 +35,30 @@ use crate::{
     router::{Served, admin_router, collected, operation_document, operation_router, router},
 };
 
-/// How often metrics are folded.
+/// Interval at which metrics are folded.
 const UPKEEP_EVERY: Duration = Duration::from_secs(1);
 
-/// What a process is that serves the routes for operators alone.
+/// Kind of a process that serves only operators' routes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// A service that waits for something before it starts: everything else is answered 503.
+    /// A service that waits for its start: other requests are answered 503.
     Starting,
-    /// A worker: there is nothing else.
+    /// A worker without other routes.
     Worker,
 }
 
-/// Starts the API.
+/// Server of the API.
 #[derive(Debug)]
 pub struct Server;
 
 impl Server {
-    /// Starts serving on these listeners, on the current runtime. With one listener alone, it serves everything that
-    /// is safe to serve there: what is for operators too, but for profiles. `config.server.listen` is the caller's
-    /// business and not looked at. `surround` gives what the public listener serves: the API, and what the caller puts
-    /// before it.
+    /// Starts serving on these listeners, on the current runtime.
+    ///
+    /// A single listener also serves operators' routes, except profiles. `config.server.listen` is ignored: the
+    /// caller has bound the listener. `surround` gets the router of the API and returns the one to serve publicly.
     ///
     /// # Errors
-    /// When there is no key to check tokens with, or the certificate cannot be used.
+    /// If there is no key to check tokens with, or the certificate cannot be used.
     pub fn start(
         config: Config,
         ports: Ports,
@@ -91,10 +91,10 @@ impl Server {
         })
     }
 
-    /// Starts serving `/healthz`, `/readyz` and `/metrics` alone on these listeners, on the current runtime.
+    /// Starts serving `/healthz`, `/readyz` and `/metrics` only on these listeners, on the current runtime.
     ///
     /// # Errors
-    /// When a listener cannot be used.
+    /// If a listener cannot be used.
     pub fn start_operation(
         mut config: ServerConfig,
         role: Role,
@@ -118,7 +118,7 @@ impl Server {
         let admin = admin.map(|listener| (routes(Served::Operation), listener));
         let router = routes(match role {
             Role::Starting => admin.served(),
-            // Nobody else is served there.
+            // A worker's listener has no other clients.
             Role::Worker => Served::Operation,
         });
         let folded = Arc::clone(&metrics);
@@ -132,7 +132,7 @@ impl Server {
     }
 }
 
-/// What the public listener has, and that of operators has not.
+/// Parts of the public listener that the operators' listener lacks.
 #[derive(Clone, Default)]
 struct Public {
     limits: Option<Arc<Limits>>,
@@ -162,7 +162,7 @@ fn start(
             tracing::info!(addr = %listening.addr, "serving operators");
             if !listening.addr.ip().is_loopback() {
                 tracing::warn!(
-                    "admin.listen is no loopback address: let operators' machines alone reach it"
+                    "admin.listen is not a loopback address; only operators' machines must reach it"
                 );
             }
             Some(listening)
@@ -186,7 +186,7 @@ fn start(
     })
 }
 
-/// A listener that is served.
+/// A running listener.
 struct Listening {
     addr: SocketAddr,
     stop: watch::Sender<bool>,
@@ -211,49 +211,49 @@ impl Listening {
         })
     }
 
-    /// Stops accepting, and answers what is in flight.
+    /// Stops accepting, and answers requests in flight.
     async fn stop(self) -> anyhow::Result<connections::Leftover> {
         self.stop.send_replace(true);
         self.accepting.await.context("the accept loop failed")
     }
 }
 
-/// A running API. Dropped, it goes on until its runtime ends.
+/// A running API. If it is dropped, it runs until its runtime ends.
 pub struct Running {
     public: Listening,
     admin: Option<Listening>,
     upkeep: JoinHandle<()>,
-    /// Fetches keys.
+    /// Task that fetches keys.
     following: Option<JoinHandle<()>>,
     readiness: Arc<Readiness>,
-    /// Where tokens are checked.
+    /// Verifier of tokens.
     verifier: Option<Arc<CurrentVerifier>>,
-    /// Sends spans.
+    /// Task that sends spans.
     exporting: Option<Exporting>,
-    /// Requests under idempotency keys, and the time that all requests have at the stop.
+    /// Requests under idempotency keys, and the time that all requests have after the stop.
     detached: Option<(Arc<Detached>, Duration)>,
 }
 
 impl Running {
-    /// Where it listens.
+    /// Address of the public listener.
     pub fn addr(&self) -> SocketAddr {
         self.public.addr
     }
 
-    /// Where operators are served, if that is a listener of its own.
+    /// Address of the operators' listener, if there is one of its own.
     pub fn admin_addr(&self) -> Option<SocketAddr> {
         self.admin.as_ref().map(|admin| admin.addr)
     }
 
-    /// Says on `/readyz` from here on that it is not ready, and serves on.
+    /// Makes `/readyz` report not ready from now on, while serving continues.
     pub fn drain(&self) {
         self.readiness.drain();
     }
 
-    /// Checks tokens by these keys from here on. Requests whose token was checked before go on.
+    /// Checks tokens by these keys from now on. Requests whose token was checked before continue.
     ///
     /// # Errors
-    /// When the keys cannot be used; those before stay.
+    /// If the keys cannot be used; the previous keys stay in use.
     pub fn reload_auth(&self, config: &AuthConfig) -> anyhow::Result<()> {
         match &self.verifier {
             Some(verifier) => verifier.reload(config),
@@ -261,21 +261,21 @@ impl Running {
         }
     }
 
-    /// Stops accepting, and waits up to `server.drain_timeout_ms` for what is in flight, including keyed requests whose
-    /// client is gone. Then runs `close`, which closes the engine. Connections have a moment more to write what the
-    /// closing engine answered.
+    /// Stops accepting, and waits up to `server.drain_timeout_ms` for requests in flight. They include keyed requests
+    /// after their client has disconnected. Then runs `close`, which closes the engine. After that, connections have
+    /// a short time to write the engine's last answers.
     ///
     /// # Errors
-    /// When a task of the API has panicked, or `close` fails.
+    /// If a task of the API panicked, or `close` fails.
     pub async fn shutdown(
         self,
         close: impl Future<Output = anyhow::Result<()>>,
     ) -> anyhow::Result<()> {
-        // Streams end by it.
+        // This ends the streams.
         self.readiness.drain();
         let begun = Instant::now();
         let leftover = self.public.stop().await?;
-        // Operators see how the others are answered.
+        // Stopped after the public listener, so that operators can watch its last answers.
         if let Some(admin) = self.admin {
             admin.stop().await?.finish().await;
         }
@@ -295,14 +295,14 @@ impl Running {
     }
 }
 
-/// Folds metrics.
+/// Runs `upkeep` once a second.
 async fn repeat(upkeep: Arc<impl Fn() + Send + Sync + 'static>) {
     let mut ticks = tokio::time::interval(UPKEEP_EVERY);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
         let upkeep = Arc::clone(&upkeep);
-        // A panic there is reported by its hook; the next round tries again.
+        // The panic hook reports a panic; the next round tries again.
         drop(tokio::task::spawn_blocking(move || upkeep()).await);
     }
 }

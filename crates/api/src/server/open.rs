@@ -1,4 +1,4 @@
-//! What is open: connections, and on one of them requests.
+//! Open requests of an HTTP/2 connection, and open connections.
 
 use std::{
     sync::{
@@ -12,8 +12,8 @@ use metrics::Gauge;
 
 use super::guard::{Progress, Stage};
 
-/// The requests that are being answered on a connection that speaks HTTP/2: while there is one it is busy, and its
-/// pings and windows are no head that arrives slowly.
+/// Open requests of an HTTP/2 connection. While there is one, the connection is busy, so that its pings and windows
+/// do not count as a slow head.
 pub(super) struct Streams {
     open: AtomicU32,
     progress: Arc<Progress>,
@@ -47,7 +47,7 @@ impl Drop for OpenStream {
     }
 }
 
-/// Counts an open connection until it is dropped, whichever way the connection ended.
+/// Counts an open connection until it is dropped, however it ended.
 pub(super) struct Counted<'a>(&'a Gauge);
 
 impl<'a> Counted<'a> {

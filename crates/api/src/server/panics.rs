@@ -1,4 +1,4 @@
-//! Answers a request whose handler panics: 500, with the panic in the log, and the connection stays.
+//! Answer to a request whose handler panics: 500, with the panic in the log. The connection stays open.
 
 use std::{any::Any, convert::Infallible, panic::AssertUnwindSafe};
 
@@ -7,7 +7,7 @@ use futures_util::FutureExt as _;
 
 use crate::http::problem::Problem;
 
-/// The answer, or the problem `internal` if it panics. Locks of handlers are `parking_lot`'s, which a panic releases.
+/// The answer, or the problem `internal` after a panic. Handlers use `parking_lot` locks, which a panic releases.
 pub(super) async fn caught(
     answer: impl Future<Output = Result<Response, Infallible>>,
 ) -> Result<Response, Infallible> {

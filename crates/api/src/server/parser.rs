@@ -1,5 +1,5 @@
-//! Answers to heads that hyper's parser refuses. hyper writes them by itself, without a body; on their way they become
-//! problem details.
+//! Problem details for heads that hyper's parser refuses. hyper writes such answers directly, without a body, and
+//! this stream replaces them.
 
 use std::{
     io,
@@ -20,21 +20,21 @@ use crate::http::{
     response_headers::FOR_BROWSERS,
 };
 
-/// The end of a head without a body.
+/// Last header of a head without a body.
 const EMPTY: &str = "content-length: 0\r\n";
 
-/// A connection whose parser's answers are exchanged as they are written.
+/// Connection that replaces the parser's answers as they are written.
 pub(super) struct Explained<S> {
     stream: S,
-    /// What is written instead, as far as it is not written yet.
+    /// Rest of the replacement that is not written yet.
     instead: Option<Vec<u8>>,
-    /// Since a head was refused: what is read behind it is thrown away for so long before the connection closes.
+    /// Set once a head was refused: bytes after it are discarded until this time, then the connection closes.
     lingers: Option<Pin<Box<Sleep>>>,
     thrown_away: usize,
 }
 
-/// For how long, and how much, is read behind a refused head. A connection that closes with something unread in it
-/// resets the other side, which may lose the answer.
+/// Time and size limits for reading after a refused head. If a connection closes with unread bytes, TCP resets it,
+/// and the client may lose the answer.
 const LINGER_MAX: Duration = Duration::from_secs(1);
 const LINGER_BYTES_MAX: usize = 1 << 20;
 
@@ -49,7 +49,7 @@ impl<S> Explained<S> {
     }
 }
 
-/// What to write instead of an answer of the parser. Answers of handlers with these statuses have bodies.
+/// Replacement of the parser's answer, if it is one. Answers of handlers with these statuses have bodies.
 fn explained(answer: &[u8]) -> Option<Vec<u8>> {
     let kind = match answer.get(9..12)? {
         b"400" => ProblemKind::BadRequest,

@@ -1,4 +1,4 @@
-//! TLS on the node's own listener, with a certificate that is read again when it changes.
+//! TLS on the node's own listener, with a certificate that is reloaded after a change.
 
 use std::{
     io,
@@ -24,21 +24,21 @@ use tokio_rustls::{
 
 use crate::{config::ServerConfig, http::watched_file::WatchedFile};
 
-/// What clients may ask to speak, the first that they know: HTTP/2, HTTP/1.1.
+/// Protocols by preference: HTTP/2, HTTP/1.1.
 const PROTOCOLS: [&[u8]; 2] = [HTTP2, b"http/1.1"];
 const HTTP2: &[u8] = b"h2";
 
-/// Takes connections over TLS.
+/// Accepts connections over TLS.
 pub(super) struct Tls {
     acceptor: TlsAcceptor,
     certificate: Arc<Certificate>,
 }
 
 impl Tls {
-    /// As it is configured; none where the node speaks in the clear.
+    /// Acceptor of the configured certificate; `None` if the node does not use TLS.
     ///
     /// # Errors
-    /// When certificate and key cannot be used.
+    /// If certificate and key cannot be used.
     pub(super) fn new(config: &ServerConfig) -> anyhow::Result<Option<Self>> {
         let Some((certificate, key)) = config.tls_files()? else {
             return Ok(None);
@@ -56,23 +56,23 @@ impl Tls {
         }))
     }
 
-    /// The handshake.
+    /// Runs the handshake.
     pub(super) async fn accept(&self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
         self.acceptor.accept(stream).await
     }
 
-    /// Reads the files again if one has changed. Returns whether they cannot be used as they are. Blocks for a moment.
+    /// Reloads the files if one has changed. Returns whether they cannot be used. Blocks for a moment.
     pub(super) fn refresh(&self) -> bool {
         self.certificate.refresh()
     }
 }
 
-/// Whether a client asked for HTTP/2.
+/// Whether the connection negotiated HTTP/2.
 pub(super) fn is_http2(stream: &TlsStream<TcpStream>) -> bool {
     stream.get_ref().1.alpn_protocol() == Some(HTTP2)
 }
 
-/// The certificate in force.
+/// The certificate in use.
 #[derive(Debug)]
 struct Certificate {
     provider: Arc<CryptoProvider>,
@@ -82,7 +82,7 @@ struct Certificate {
 
 impl Certificate {
     fn new(certificate: &Path, key: &Path, provider: Arc<CryptoProvider>) -> anyhow::Result<Self> {
-        // The versions are taken first: what changes while it is read is read again.
+        // File versions are read first, so a change during the read causes another read.
         let files = [
             ("server.tls_certificate_file", certificate),
             ("server.tls_key_file", key),
@@ -107,7 +107,7 @@ impl Certificate {
         }
         if let Some(fresh) = fresh {
             self.current.store(Arc::new(fresh));
-            // The one that changed last made a pair of both.
+            // The file that changed last completed a valid pair.
             for (.., watched) in files.iter_mut() {
                 watched.failing = false;
             }

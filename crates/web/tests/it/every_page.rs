@@ -1,5 +1,5 @@
-//! Every page, over an API that answers everything: no browser is needed to see that a page is there, that it may run
-//! no script but files of its own, and that everything it names is there, too.
+//! Tests of every page with an API that answers all requests. They need no browser. They check that each page exists,
+//! may run only the service's own scripts, and names only files that exist.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -18,12 +18,12 @@ use sha2::{Digest as _, Sha256};
 use tower::ServiceExt as _;
 
 const ID: &str = "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80";
-/// Where pages are made known.
+/// Source that lists the routes of all pages.
 const ROUTES: &str = include_str!("../../src/lib.rs");
-/// What stands in every text of a campaign: none of it may become an element.
+/// Value of all texts of a campaign: no part of it may become an element.
 const BAD: &str = "</title></script><script>alert(1)</script><img src=x onerror=alert(1)>";
 
-/// Whoever the cookie names, with the scopes that it names.
+/// Session of a user with the scopes in the cookie.
 fn session(headers: &HeaderMap) -> Option<Value> {
     let cookie = headers.get(header::COOKIE)?.to_str().unwrap();
     let scopes = cookie.strip_prefix("scopes=")?.split('+');
@@ -31,7 +31,7 @@ fn session(headers: &HeaderMap) -> Option<Value> {
     Some(json!({ "user": "ann", "scopes": scopes, "expires_at": "2030-01-01T00:00:00Z" }))
 }
 
-/// An API in which everything is there: one answer has what pages read of any.
+/// API in which every object exists: one answer has all fields that pages read.
 async fn api(request: Request) -> Response {
     let session = session(request.headers());
     let path = request.uri().path();
@@ -67,7 +67,7 @@ struct Nobody;
 
 impl Development for Nobody {
     fn token(&self, _: &str, _: &str) -> anyhow::Result<String> {
-        anyhow::bail!("nobody signs in here")
+        anyhow::bail!("this issuer makes no tokens")
     }
 }
 
@@ -80,7 +80,7 @@ fn pages() -> Router {
     router(Router::new().fallback(api), options)
 }
 
-/// The paths of all pages, of a campaign that is there.
+/// Paths of all pages, with the id of a campaign that exists.
 fn paths() -> Vec<String> {
     let routes = ROUTES.split(".route(").skip(1);
     let gets = routes.filter_map(|route| {
@@ -122,7 +122,7 @@ async fn get(path: &str, scopes: Option<&str>) -> Page {
     }
 }
 
-/// What stands in the elements of a kind: their attributes, and what they contain.
+/// Elements of a kind: their attributes and contents.
 fn elements<'a>(text: &'a str, kind: &str) -> Vec<(&'a str, &'a str)> {
     let (open, close) = (format!("<{kind}"), format!("</{kind}>"));
     let parts = text.split(&*open).skip(1);
@@ -135,7 +135,7 @@ fn elements<'a>(text: &'a str, kind: &str) -> Vec<(&'a str, &'a str)> {
         .collect()
 }
 
-/// The values of an attribute.
+/// Values of an attribute.
 fn attributes(text: &str, name: &str) -> BTreeSet<String> {
     let begin = format!(" {name}=\"");
     text.split(&begin)
@@ -144,7 +144,7 @@ fn attributes(text: &str, name: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// A page may run files of the service's own and nothing else, and says so.
+/// Checks that a page allows only scripts of the service's own files.
 fn assert_safe(path: &str, page: &Page) {
     let policy = page.header(header::CONTENT_SECURITY_POLICY);
     for rule in [
@@ -167,7 +167,7 @@ fn assert_safe(path: &str, page: &Page) {
                     attributes.contains(" src=\"/assets/"),
                     "{path}: {attributes}"
                 );
-                assert_eq!(text, "", "{path}: a script stands in the page");
+                assert_eq!(text, "", "{path}: an inline script");
             }
         }
     }
@@ -178,7 +178,7 @@ fn assert_safe(path: &str, page: &Page) {
             "{path}: a style is not allowed"
         );
     }
-    // Tags with what would be a script or a style of their own.
+    // Inline event handlers and style attributes are not allowed.
     for tag in page.text.split('<').skip(1) {
         let tag = tag.split('>').next().unwrap();
         let names = tag.split_ascii_whitespace().skip(1);
@@ -191,18 +191,18 @@ fn assert_safe(path: &str, page: &Page) {
         }
         assert!(!tag.contains("javascript:"), "{path}: <{tag}>");
     }
-    // Titles of campaigns stay text.
+    // Titles of campaigns remain text.
     assert!(
         !page.text.contains("alert(1)</script>"),
-        "{path}: a title is an element"
+        "{path}: a title became an element"
     );
     assert!(
         !page.text.contains("<img src=x"),
-        "{path}: a title is an element"
+        "{path}: a title became an element"
     );
 }
 
-/// The files that a page names, and those that they name themselves.
+/// Checks the files that a page names, and the files that these import.
 async fn assert_files(path: &str, page: &Page) {
     let named = ["src", "href"].map(|name| attributes(&page.text, name));
     let named = named.into_iter().flatten();
@@ -259,7 +259,7 @@ async fn every_page_is_there_and_runs_nothing_but_its_files() {
                 page.text.contains(&format!("<html lang=\"{language}")),
                 "{path}"
             );
-            // What a template could not fill in.
+            // Placeholders that a template could not fill in.
             assert!(
                 !page.text.contains("{{") && !page.text.contains("{%"),
                 "{path}"
@@ -269,7 +269,7 @@ async fn every_page_is_there_and_runs_nothing_but_its_files() {
             links.extend(attributes(&page.text, "href"));
         }
     }
-    // Whatever a page leads to is there.
+    // Every link of a page leads to a page that exists.
     for link in links {
         if link.starts_with('/') && !link.starts_with("/assets/") {
             let page = get(&link, Some("claim+send+admin+read:any+campaigns:write")).await;
@@ -311,7 +311,7 @@ async fn a_page_that_scopes_do_not_reach_says_so_and_shows_nothing() {
         assert_files(&path, &page).await;
         assert!(!page.text.contains("desk-nav"), "{path}");
     }
-    // Each of these lacks what one page of the desk needs, and links to that page from nowhere.
+    // Each set of scopes lacks what one page of the desk needs, so no page links to that one.
     for (scopes, lacking) in [
         ("read:any", "/admin/sales/new"),
         ("campaigns:write", "/admin/live"),
@@ -325,8 +325,8 @@ async fn a_page_that_scopes_do_not_reach_says_so_and_shows_nothing() {
     }
 }
 
-/// Sellers choose which payments of another amount they accept. Their page and the buyers' show the choice, in the
-/// language that is asked for.
+/// Sellers choose the payments of another amount that they accept. Their page and the buyers' page show the choice,
+/// in the requested language.
 #[tokio::test]
 async fn the_payment_policy_of_a_sale_is_offered_and_shown() {
     let scopes = Some("campaigns:write+campaigns:write:any");

@@ -1,4 +1,4 @@
-//! Problems that say what token is needed (RFC 6750).
+//! Problems with an authentication challenge (RFC 6750).
 
 use axum::http::{HeaderValue, header};
 
@@ -6,7 +6,7 @@ use super::{Problem, ProblemKind};
 use crate::http::auth_failure::AuthFailure;
 
 impl Problem {
-    /// Says how to authenticate: with a bearer token, and `parameters`.
+    /// Adds a challenge for a bearer token, with `parameters`.
     fn challenge(mut self, parameters: &str) -> Self {
         let challenge = format!("Bearer realm=\"qiang\"{parameters}");
         if let Ok(challenge) = HeaderValue::try_from(challenge) {
@@ -16,7 +16,7 @@ impl Problem {
         self
     }
 
-    /// No token, or an invalid one. `detail` must not contain any of it.
+    /// Problem of a missing or invalid token. `detail` must not contain any part of it.
     pub(crate) fn unauthenticated(why: AuthFailure, detail: &'static str) -> Self {
         let mut problem = Self::new(ProblemKind::Unauthenticated, detail);
         problem.0.auth_failure = Some(why);
@@ -26,7 +26,7 @@ impl Problem {
         })
     }
 
-    /// A token without the scope that is needed.
+    /// Problem of a token without the required scope.
     pub(crate) fn missing_scope(scope: &'static str) -> Self {
         let detail = format!("the token's scope must contain `{scope}`");
         let parameters = format!(", error=\"insufficient_scope\", scope=\"{scope}\"");

@@ -1,4 +1,4 @@
-//! Problems of fields and parameters: which ones, and what is wrong with each.
+//! Problems of fields and parameters: the place and the fault of each.
 
 use std::borrow::Cow;
 
@@ -13,35 +13,35 @@ use utoipa::ToSchema;
 
 use super::Problem;
 
-/// A field of the body that is wrong, or a parameter: of the path, of the query, or a header.
+/// An invalid field of the body, or an invalid parameter of the path, the query or a header.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = FieldError)]
 pub(crate) struct FieldError {
-    /// Where the field is in the body: a JSON pointer (RFC 6901) behind `#`.
+    /// Field in the body: a JSON pointer (RFC 6901) after `#`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, example = "#/unit_price/amount")]
     pointer: Option<Cow<'static, str>>,
-    /// The name of the parameter.
+    /// Name of the parameter.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     parameter: Option<Cow<'static, str>>,
-    /// What is wrong with it.
+    /// Fault of the field or parameter.
     #[schema(example = "a unit price is 0 or more")]
     detail: Cow<'static, str>,
 }
 
 impl Problem {
-    /// A field that asks for something impossible.
+    /// Problem of a field with an impossible value.
     pub(crate) fn invalid_at(pointer: &'static str, detail: impl Into<Cow<'static, str>>) -> Self {
         Self::invalid(detail).at(pointer)
     }
 
-    /// Says which field its detail is about.
+    /// Names the field that the detail describes.
     pub(crate) fn at(self, pointer: impl Into<Cow<'static, str>>) -> Self {
         self.about(Some(pointer.into()), None)
     }
 
-    /// Says which parameter its detail is about.
+    /// Names the parameter that the detail describes.
     pub(crate) fn of(self, parameter: impl Into<Cow<'static, str>>) -> Self {
         self.about(None, Some(parameter.into()))
     }
@@ -60,14 +60,14 @@ impl Problem {
         self
     }
 
-    /// With what another problem says is wrong as well.
+    /// Adds the faults of another problem.
     pub(crate) fn and(mut self, other: Self) -> Self {
         self.0.body.errors.extend(other.0.body.errors);
         self
     }
 
-    /// What is wrong with parts of a body, as one problem of the whole: each field is named from where its part is.
-    /// None if there is none. Takes the fields from the problems of the parts.
+    /// One problem for the faults of several parts of a body; each pointer starts at its part. `None` if there are no
+    /// parts. Moves the fields out of the problems of the parts.
     pub(crate) fn of_parts<'a>(
         parts: impl IntoIterator<Item = (String, &'a mut Self)>,
     ) -> Option<Self> {

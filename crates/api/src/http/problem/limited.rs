@@ -1,4 +1,4 @@
-//! Answers to those who ask for more than they may: with the fields `RateLimit-Policy` and `RateLimit` of
+//! Problems of requests above a limit, with the fields `RateLimit-Policy` and `RateLimit` of
 //! draft-ietf-httpapi-ratelimit-headers-11.
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
@@ -8,32 +8,32 @@ use super::{Problem, ProblemKind, RETRY_AFTER_S};
 pub(crate) const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 pub(crate) const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
-/// What a limit is, beside its rate.
+/// Description of a limit, without its rate.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Policy {
-    /// In `RateLimit-Policy`, `RateLimit` and metrics.
+    /// Name in `RateLimit-Policy`, `RateLimit` and metrics.
     pub(crate) name: &'static str,
-    /// What is counted, where that is not requests.
+    /// Counted unit; `None` for requests.
     pub(crate) unit: Option<&'static str>,
-    /// What is answered above it.
+    /// Problem of requests above the limit.
     pub(crate) problem: ProblemKind,
 }
 
-/// A limit, and how far somebody is above it.
+/// An exceeded limit, with its state.
 pub(crate) struct Exceeded {
     pub(crate) policy: Policy,
-    /// What may be used at once.
+    /// Units that can be used at once.
     pub(crate) quota: u32,
-    /// How long it takes to have all of it again, in seconds.
+    /// Seconds until the whole quota is available again.
     pub(crate) window_s: u32,
-    /// What could be used now.
+    /// Units available now.
     pub(crate) remaining: u32,
-    /// When what was asked for can be had, in seconds.
+    /// Seconds until the requested units are available.
     pub(crate) wait_s: u32,
 }
 
 impl Problem {
-    /// Somebody is above a limit.
+    /// Problem of a request above a limit.
     pub(crate) fn limited(exceeded: &Exceeded) -> Self {
         let Exceeded {
             policy:
@@ -47,7 +47,7 @@ impl Problem {
             remaining,
             wait_s,
         } = *exceeded;
-        // Units that are not registered have a name of our own.
+        // Units that are not registered get a parameter name of our own.
         let unit = unit.map_or_else(String::new, |unit| format!(";qiang-unit=\"{unit}\""));
         Self::new(problem, "")
             .retry_after(wait_s)
@@ -59,7 +59,7 @@ impl Problem {
             .with(RATE_LIMIT, &format!("\"{name}\";r={remaining};t={wait_s}"))
     }
 
-    /// An address has as many connections as it may have.
+    /// Problem of an address with the maximum number of connections.
     pub(crate) fn too_many_connections(connections_max: u32) -> Self {
         const NAME: &str = "connections-of-address";
         Self::from(ProblemKind::TooManyConnections)
@@ -72,7 +72,7 @@ impl Problem {
             .with(RATE_LIMIT, &format!("\"{NAME}\";r=0"))
     }
 
-    /// A connection, a user or an address has as many live streams as it may have.
+    /// Problem of a connection, user or address with the maximum number of live streams.
     pub(crate) fn too_many_streams(name: &'static str, streams_max: u32) -> Self {
         Self::from(ProblemKind::TooManyStreams)
             .retry_after(RETRY_AFTER_S)

@@ -1,5 +1,5 @@
-//! Claims: what they end in, and how long they take. They are counted here, because figures are read from it too, and
-//! what Prometheus is shown cannot be read.
+//! Counts of claims by end, and their latency. They are counted here, because figures need them too, and Prometheus
+//! handles cannot be read.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -11,7 +11,7 @@ use qiang_core::outcome::Outcome;
 
 use super::{LATENCY_BUCKETS, counters};
 
-/// Ends of claims that are no outcome, beside [`Outcome::NAMES`].
+/// Ends of claims that are not outcomes, in addition to [`Outcome::NAMES`].
 const UNDECIDED: [&str; 4] = ["throttled", "failed", "unmet", "waiting"];
 const OUTCOMES: usize = Outcome::NAMES.len();
 
@@ -19,28 +19,29 @@ const OUTCOMES: usize = Outcome::NAMES.len();
 #[derive(Default)]
 pub(crate) struct ClaimMetrics {
     ends: [AtomicU64; OUTCOMES + UNDECIDED.len()],
-    /// By the first bound that they did not exceed; the last ones by none.
+    /// Number of claims by the first bound that they did not exceed; the last element is for claims above all bounds.
     took: [AtomicU64; LATENCY_BUCKETS.len() + 1],
-    /// None in a process that takes no claims.
+    /// Empty in a process without claims.
     shown: Vec<Counter>,
 }
 
-/// What was counted up to a moment.
+/// Counts up to a point in time.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ClaimCounts {
-    /// By what they ended in: [`ClaimCounts::ends`].
+    /// By end: [`ClaimCounts::ends`].
     pub(crate) ends: [u64; OUTCOMES + UNDECIDED.len()],
-    /// By the first of [`ClaimCounts::BOUNDS_S`] that they did not exceed; the last ones by none.
+    /// By the first of [`ClaimCounts::BOUNDS_S`] that they did not exceed; the last element is for claims above all
+    /// bounds.
     pub(crate) took: [u64; LATENCY_BUCKETS.len() + 1],
-    /// Those that were answered without whoever decides.
+    /// Claims that the gate answered.
     pub(crate) by_gate: u64,
 }
 
 impl ClaimCounts {
-    /// In seconds.
+    /// Bounds in seconds.
     pub(crate) const BOUNDS_S: [f64; LATENCY_BUCKETS.len()] = LATENCY_BUCKETS;
 
-    /// The names of what claims end in.
+    /// Names of the ends.
     pub(crate) fn ends() -> impl Iterator<Item = &'static str> {
         Outcome::NAMES.into_iter().chain(UNDECIDED)
     }
@@ -49,7 +50,7 @@ impl ClaimCounts {
 impl ClaimMetrics {
     pub(crate) fn new(recorder: &impl Recorder) -> Self {
         let ends: Vec<_> = ClaimCounts::ends().collect();
-        let text = "Claims by what they ended in";
+        let text = "Claims by outcome";
         Self {
             shown: counters(recorder, "qiang_claims_total", text, "outcome", &ends),
             ..Self::default()
@@ -60,7 +61,7 @@ impl ClaimMetrics {
         self.ends[outcome.precedence()].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// One that ended in the so-and-so-many-th of [`UNDECIDED`].
+    /// Counts a claim with the end at this index of [`UNDECIDED`].
     pub(crate) fn undecided(&self, end: usize) {
         self.ends[OUTCOMES + end].fetch_add(1, Ordering::Relaxed);
     }

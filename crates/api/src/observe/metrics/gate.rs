@@ -1,4 +1,4 @@
-//! What the gate answers, and how much of all claims that is.
+//! Metrics of the gate: its answers, and their share of all claims.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,14 +8,14 @@ use qiang_core::{outcome::Outcome, ports::GateAnswers};
 use super::{METADATA, counters, describe_gauge};
 
 const SHARE: &str = "qiang_gate_share";
-/// Answers of the gate that are no outcome, beside [`Outcome::NAMES`].
+/// Answers of the gate that are not outcomes, in addition to [`Outcome::NAMES`].
 const NOT_ADMITTED: [&str; 1] = ["not_admitted"];
 
-/// Counts claims that the gate has answered.
+/// Counts claims that the gate answered.
 pub(crate) struct GateMetrics {
-    /// Before they were submitted, by outcome.
+    /// Answers before the submission, by outcome.
     peeked: [AtomicU64; Outcome::NAMES.len()],
-    /// All of them, by outcome.
+    /// All answers, by outcome.
     outcomes: Vec<Counter>,
     not_admitted: Vec<Counter>,
     share: Gauge,
@@ -23,7 +23,7 @@ pub(crate) struct GateMetrics {
 
 impl GateMetrics {
     pub(crate) fn new(recorder: &impl Recorder) -> Self {
-        let text = "Claims that were answered without whoever decides, by reason";
+        let text = "Claims answered by the gate, by reason";
         let of = |reasons: &[&'static str]| {
             counters(
                 recorder,
@@ -33,7 +33,7 @@ impl GateMetrics {
                 reasons,
             )
         };
-        let share = "Claims that were answered without whoever decides, of all since the start";
+        let share = "Ratio of all claims since the start that the gate answered";
         describe_gauge(recorder, SHARE, share);
         Self {
             peeked: std::array::from_fn(|_| AtomicU64::new(0)),
@@ -47,13 +47,13 @@ impl GateMetrics {
         self.peeked[outcome.precedence()].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many claims were answered here, and behind the engine's port.
+    /// Number of claims that the gate answered, here and in the engine.
     pub(crate) fn count(&self, engine: &GateAnswers) -> u64 {
         let peeked = self.peeked.iter().map(|it| it.load(Ordering::Relaxed));
         engine.not_admitted + peeked.chain(engine.outcomes).sum::<u64>()
     }
 
-    /// Sets the counters to what the gate has answered here, and behind the engine's port.
+    /// Sets the counters to the gate's answers, here and in the engine.
     pub(crate) fn show(&self, engine: &GateAnswers) {
         let peeked = self
             .peeked

@@ -1,4 +1,4 @@
-//! What is counted of order checks.
+//! Metrics of order checks.
 
 use std::time::Duration;
 
@@ -6,24 +6,24 @@ use metrics::{Counter, Gauge, Histogram, Key, Recorder as _, Unit};
 
 use super::{METADATA, Metrics, counters, describe_gauge};
 
-/// What an order check ended in.
+/// Outcome of an order check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OrderCheckOutcome {
     /// The shop allows the order.
     Allowed,
-    /// The shop does not.
+    /// The shop refuses the order.
     Refused,
-    /// What came was no answer, or nothing came.
+    /// The answer was invalid, or the connection failed.
     Failed,
     /// The shop did not answer in time.
     TimedOut,
-    /// Too many were being asked about at the time.
+    /// Too many checks were running.
     Busy,
     /// The breaker was open.
     NotAsked,
 }
 
-/// In the order of the variants.
+/// Names in the order of the variants.
 const NAMES: [&str; 6] = [
     "allowed",
     "refused",
@@ -43,17 +43,17 @@ impl OrderCheckMetrics {
     pub(crate) fn new(metrics: &Metrics) -> Self {
         let recorder = &metrics.recorder;
         let name = "qiang_order_check_duration_seconds";
-        let text = "How long the shop takes to check an order";
+        let text = "Latency of the shop's order checks";
         recorder.describe_histogram(name.into(), Some(Unit::Seconds), text.into());
         let took = recorder.register_histogram(&Key::from_name(name), &METADATA);
         let name = "qiang_order_check_open";
         let text =
-            "1 while the shop is not asked, because it has not answered several times in a row";
+            "1 while the breaker of the order check is open, after several failures in a row";
         describe_gauge(recorder, name, text);
         let open = recorder.register_gauge(&Key::from_name(name), &METADATA);
         open.set(0.0);
         let name = "qiang_order_checks_total";
-        let text = "Checks of orders by what they ended in";
+        let text = "Order checks by outcome";
         Self {
             outcomes: counters(recorder, name, text, "outcome", &NAMES),
             took,

@@ -16,7 +16,7 @@ pub(crate) enum ReportedAmount {
     Price,
     /// Another amount, which the sale accepts.
     Accepted,
-    /// Another amount or currency, which is owed back.
+    /// Another amount or currency, for which a refund is due.
     Other,
     /// The reference was reported before, with other money.
     Differs,
@@ -58,7 +58,7 @@ const LABELS: [[&str; 2]; 9] = [
 pub(super) fn counters(recorder: &PrometheusRecorder) -> Vec<Counter> {
     let name = "qiang_payments_total";
     let text = "Payments reported to this node, replays included, by outcome and amount: the order's price, another \
-                one that paid it, another one that is owed back, or not that of the reference's first report";
+     one that paid it, another one that is refunded, or one that differs from the reference's first report";
     recorder.describe_counter(name.into(), None, text.into());
     let counter = |[outcome, amount]: &[&'static str; 2]| {
         let labels = vec![

@@ -1,4 +1,4 @@
-//! What the process is and what it uses: memory, processor time, files, threads, and its version.
+//! Metrics of the process: memory, processor time, files, threads, and its version.
 
 use std::{fmt, sync::OnceLock};
 
@@ -8,26 +8,26 @@ use metrics_process::Collector;
 
 use super::{METADATA, describe_gauge};
 
-/// As the instrumentation guide of Prometheus has it: a gauge that is 1, with the build in its labels.
+/// As Prometheus' instrumentation guide recommends: a gauge that is 1, with the build in its labels.
 const BUILD_INFO: (&str, &str) = (
     "qiang_build_info",
     "1, with the version and the commit of the program",
 );
 
-/// Which commit a program is built from.
+/// Commit that a program is built from.
 #[derive(Debug, Clone, Copy)]
 pub struct Build {
-    /// Its name in git.
+    /// Hash of the commit in git.
     pub commit: &'static str,
-    /// Its day.
+    /// Day of the commit.
     pub date: &'static str,
 }
 
 static BUILD: OnceLock<Build> = OnceLock::new();
 
 impl Build {
-    /// Has `qiang_build_info` of this process name it. To be called once, before anything is served: the program knows
-    /// it alone, so that a commit has nothing else built again.
+    /// Makes `qiang_build_info` of this process name the build. Call it once, before serving. Only the program knows
+    /// its commit, so a new commit rebuilds no other crate.
     pub fn announce(self) {
         BUILD.get_or_init(|| self);
     }
@@ -57,7 +57,7 @@ impl ProcessMetrics {
         Self(collector)
     }
 
-    /// Looks at the process.
+    /// Samples the process.
     pub(super) fn show(&self, recorder: &PrometheusRecorder) {
         with_local_recorder(recorder, || self.0.collect());
     }

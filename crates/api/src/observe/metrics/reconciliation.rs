@@ -7,15 +7,15 @@ use super::{Labelled, Metrics, partition_label};
 
 const RECONCILE_DIFFERENCES: Labelled = (
     "qiang_reconcile_differences",
-    "Rows in which engine and ledger differ, by kind, as far as they were held against each other",
+    "Compared rows in which engine and ledger differ, by kind",
 );
 const RECONCILE_RAN: Labelled = (
     "qiang_reconcile_last_run_timestamp_seconds",
-    "Time of the last comparison of rows of engine and ledger, by partition; none if nothing was compared",
+    "Time of the last comparison of rows of engine and ledger, by partition; no series before the first one",
 );
 const RECONCILE_PASSED: Labelled = (
     "qiang_reconcile_last_pass_timestamp_seconds",
-    "When all live rows of engine and ledger had been held against each other last, by partition",
+    "Time of the last full comparison of all live rows of engine and ledger, by partition",
 );
 const WITHHELD: Labelled = (
     "qiang_withheld_units",

@@ -1,23 +1,23 @@
-//! What is counted of spans.
+//! Metrics of spans.
 
 use metrics::Counter;
 
 use super::{Metrics, counters};
 
-/// Spans by what became of them.
+/// Counters of spans by result.
 pub(crate) struct SpanMetrics {
-    /// The collector has them.
+    /// The collector accepted them.
     pub(crate) exported: Counter,
-    /// There was no room for them.
+    /// The queue was full.
     pub(crate) dropped: Counter,
-    /// The collector did not take them.
+    /// The collector did not accept them.
     pub(crate) failed: Counter,
 }
 
 impl SpanMetrics {
     pub(crate) fn new(metrics: &Metrics) -> Self {
         let name = "qiang_trace_spans_total";
-        let text = "Spans by what became of them: the collector has them, there was no room, or it took them not";
+        let text = "Spans by result: exported, dropped because the queue was full, or refused by the collector";
         let counter = |result| {
             let mut counters = counters(&metrics.recorder, name, text, "result", &[result]);
             counters.pop().unwrap_or_else(Counter::noop)

@@ -1,4 +1,5 @@
-//! The transport of entries to the ledger, partition by partition. There are as many series as partitions, and no more.
+//! Metrics of the transport of entries to the ledger, by partition. The number of series is proportional to the
+//! number of partitions.
 
 use metrics::{Counter, Gauge, Key, Label, Recorder};
 use qiang_core::ports::TransportStatus;
@@ -6,14 +7,14 @@ use qiang_core::ports::TransportStatus;
 use super::METADATA;
 use crate::observe::gauges::{PartitionReport, TransportReport};
 
-/// A number as it is at the moment.
+/// Present value of a gauge.
 type Now = fn(&PartitionReport) -> u64;
-/// A number that only grows.
+/// Value of a counter.
 type Since = fn(&TransportStatus) -> u64;
-/// A name, a help text, and where the number comes from.
+/// Name, help, and source of the value.
 type Series<T> = (&'static str, &'static str, T);
 
-/// The first is for every partition, the others where there is a transport.
+/// The first applies to each partition, the others only with a transport.
 const GAUGES: [Series<Now>; 6] = [
     (
         "qiang_settlement_partition_lag_entries",
@@ -22,7 +23,7 @@ const GAUGES: [Series<Now>; 6] = [
     ),
     (
         "qiang_settlement_transport_failing",
-        "1 while the transport does not bring a partition's entries; they may come from the log meanwhile",
+        "1 while the transport does not deliver a partition's entries; they may be read from the log instead",
         |report| report.status.stuck.is_some().into(),
     ),
     (
@@ -32,51 +33,51 @@ const GAUGES: [Series<Now>; 6] = [
     ),
     (
         "qiang_settlement_transport_queued",
-        "Entries of a stream, items of a list or messages of a queue that no worker has been given yet",
+        "Entries of a stream, items of a list or messages of a queue that no worker has received",
         |report| report.status.queued,
     ),
     (
         "qiang_settlement_transport_unacknowledged",
-        "Records, items or messages that this process was given and has not acknowledged",
+        "Records, items or messages that this process has received and not acknowledged",
         |report| report.status.unacknowledged,
     ),
     (
         "qiang_settlement_transport_waiting_entries",
-        "Entries that this process was given and has not settled",
+        "Entries that this process has received and not settled",
         |report| report.status.waiting,
     ),
 ];
 
-/// Where there is a transport.
+/// Only with a transport.
 const COUNTERS: [Series<Since>; 7] = [
     (
         "qiang_settlement_transport_recovered_total",
-        "Records, items or messages that came again, because the worker that had them did not acknowledge them",
+        "Records, items or messages that were redelivered, because a worker did not acknowledge them",
         |status| status.recovered,
     ),
     (
         "qiang_settlement_transport_refilled_entries_total",
-        "Entries that the transport did not bring, and that were read from the log",
+        "Entries that the transport did not deliver, and that were read from the log",
         |status| status.refilled,
     ),
     (
         "qiang_settlement_transport_republished_entries_total",
-        "Entries that this process sent to the queue once more",
+        "Entries that this process sent to the queue again",
         |status| status.republished,
     ),
     (
         "qiang_settlement_transport_reconnections_total",
-        "Times that the connection for a partition was lost and made again",
+        "Connections of a partition that were lost and opened again",
         |status| status.reconnected,
     ),
     (
         "qiang_settlement_leases_lost_total",
-        "Times that this process lost a partition's lease while it held it",
+        "Leases of a partition that this process lost",
         |status| status.leases_lost,
     ),
     (
         "qiang_settlement_transport_remade_total",
-        "Times that the group, the list or the queue was missing and made anew",
+        "Consumer groups, lists and queues recreated after loss",
         |status| status.remade,
     ),
     (
@@ -91,12 +92,12 @@ struct Handles {
     counters: Vec<(Counter, Since)>,
 }
 
-/// Made once: partitions do not change while a process runs.
+/// Created once: partitions do not change while a process runs.
 pub(super) struct TransportMetrics(Vec<Handles>);
 
 impl TransportMetrics {
     pub(super) fn new(recorder: &impl Recorder, transport_report: &TransportReport) -> Self {
-        // Settlement that reads the log itself has no transport to measure.
+        // Settlement that reads the log has no transport to measure.
         let (gauges, counters) = match transport_report.transport {
             "log" => (&GAUGES[..1], &COUNTERS[..0]),
             _ => (&GAUGES[..], &COUNTERS[..]),

@@ -1,29 +1,26 @@
-//! What is shown of webhooks.
+//! Metrics of webhooks.
 
 use metrics::Label;
 use qiang_core::{ports::WebhookMonitor, time::Timestamp};
 
 use super::{Labelled, Metrics};
 
-const ENDPOINTS: Labelled = (
-    "qiang_webhook_endpoints",
-    "Endpoints of webhooks, by how they stand",
-);
+const ENDPOINTS: Labelled = ("qiang_webhook_endpoints", "Endpoints of webhooks, by state");
 const BEHIND: Labelled = (
     "qiang_webhook_behind",
-    "Events that the endpoint which is not disabled and lags most may have to be told yet",
+    "Undelivered events of the enabled endpoint with the largest lag",
 );
 const FAILING: Labelled = (
     "qiang_webhook_failing_seconds",
-    "For how long nothing has got through to the endpoint that has failed the longest and is not disabled",
+    "Seconds for which deliveries to the longest failing enabled endpoint have failed",
 );
 const ATTEMPTS: Labelled = (
     "qiang_webhook_attempts_total",
-    "Events that this node has tried to send, by whether they got through",
+    "Delivery attempts of this node, by result",
 );
 
 impl Metrics {
-    /// Shows how endpoints stand, in a process that tells them.
+    /// Shows the state of endpoints, in a process that delivers events.
     pub(crate) fn show_webhooks(&self, webhooks: &WebhookMonitor, now: Timestamp) {
         let endpoints = webhooks.endpoints();
         let (mut ok, mut failing, mut disabled) = (0_u32, 0_u32, 0_u32);

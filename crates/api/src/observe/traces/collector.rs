@@ -1,4 +1,4 @@
-//! The collector: requests with spans over HTTP, and what it makes of them.
+//! Client of the collector: sends spans over HTTP.
 
 use std::{path::Path, time::Duration};
 
@@ -22,21 +22,21 @@ use crate::{
     http::https,
 };
 
-/// A longer answer is not read.
+/// Maximum size of an answer that is read.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
-/// A collector that asks for more than this waits so long.
+/// Longest pause that `Retry-After` of a collector can cause.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
 
-/// Why spans were not taken.
+/// Reason why spans were not accepted.
 #[derive(Debug)]
 pub(super) enum Refusal {
-    /// They may be sent again, not before this has passed.
+    /// They may be sent again after this time.
     NotNow(String, Duration),
-    /// They never will be.
+    /// They must not be sent again.
     Never(String),
 }
 
-/// Where spans are sent.
+/// Client of the collector.
 pub(super) struct Collector {
     uri: Uri,
     headers: HeaderMap,
@@ -45,10 +45,10 @@ pub(super) struct Collector {
 }
 
 impl Collector {
-    /// As configured; none where there is no endpoint. Connects when there are spans.
+    /// Client of the configured collector; `None` if there is no endpoint. Connects when there are spans.
     ///
     /// # Errors
-    /// [`UsageError`] that names the key; others when a file cannot be read.
+    /// [`UsageError`] that names the key; other errors if a file cannot be read.
     pub(super) fn new(config: &TracesConfig) -> anyhow::Result<Option<Self>> {
         let Some(uri) = config.collector()? else {
             return Ok(None);
@@ -74,7 +74,7 @@ impl Collector {
         }))
     }
 
-    /// Sends a request with spans; how many of them the collector has refused.
+    /// Sends a request with spans; returns how many of them the collector rejected.
     pub(super) async fn send(&self, body: Bytes) -> Result<u64, Refusal> {
         let sent = tokio::time::timeout(self.timeout, self.exchange(body)).await;
         let late = || Refusal::NotNow("no answer in time".to_owned(), Duration::ZERO);
@@ -92,7 +92,7 @@ impl Collector {
         let status = response.status();
         let after = response.headers().get(RETRY_AFTER).and_then(seconds);
         let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX);
-        // The status says it all where the rest cannot be read.
+        // If the body cannot be read, the status is enough.
         let body = body.collect().await.map(|body| body.to_bytes());
         match status {
             status if status.is_success() => Ok(body.map_or(0, |body| rejected(&body))),
@@ -108,7 +108,7 @@ impl Collector {
     }
 }
 
-/// How many spans of a request that was taken were not.
+/// Rejected spans of a request that was accepted.
 fn rejected(body: &[u8]) -> u64 {
     let answer = ExportTraceServiceResponse::decode(body).unwrap_or_default();
     let partial = answer.partial_success.unwrap_or_default();
@@ -130,8 +130,8 @@ fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// A file of headers, `name: value` a line; empty lines and those with `#` in front are left out. What it has may be
-/// secret: errors name the line.
+/// Reads a file of headers, one `name: value` per line; empty lines and lines that start with `#` are ignored. Values
+/// may be secret, so errors name only the line.
 fn read_headers(file: &Path) -> anyhow::Result<HeaderMap> {
     let text = std::fs::read_to_string(file)
         .with_context(|| format!("traces.headers_file: read {}", file.display()))?;
@@ -150,7 +150,7 @@ fn read_headers(file: &Path) -> anyhow::Result<HeaderMap> {
         let (name, value) = header.ok_or_else(|| {
             let (file, number) = (file.display(), number + 1);
             UsageError::new(format!(
-                "traces.headers_file: {file}:{number} is no `name: value`"
+                "traces.headers_file: {file}:{number} is not `name: value`"
             ))
         })?;
         headers.append(name, value);

@@ -1,4 +1,4 @@
-//! The task that sends spans.
+//! Task that sends spans.
 
 use std::{
     sync::Arc,
@@ -25,18 +25,18 @@ use crate::{
     observe::metrics::{Metrics, SpanMetrics},
 };
 
-/// How often spans are sent.
+/// Interval between two sends.
 const EVERY: Duration = Duration::from_secs(1);
-/// The longest pause after failures in a row, each of which doubles it.
+/// Longest pause after failures in a row, each of which doubles it.
 const EVERY_MAX: Duration = Duration::from_secs(30);
-/// Spans of a request.
+/// Maximum number of spans in a request.
 const BATCH_MAX: usize = 512;
-/// How often the same spans are sent before they are given up.
+/// Maximum number of attempts to send the same spans.
 const ATTEMPTS_MAX: u32 = 5;
-/// How long the last spans may take when the service stops.
+/// Time limit for the last spans when the service stops.
 const FLUSH_MAX: Duration = Duration::from_secs(2);
-/// The clock of the process runs so much aside before times are taken from the system's anew. Without a threshold spans
-/// of one trace would move against each other by the precision of the clock.
+/// Difference between the process's clock and the system's above which the system's time is read again. Without this
+/// threshold, the clock's precision would shift spans of one trace against each other.
 const DRIFT_MAX_NANOS: u64 = 5_000_000;
 
 /// Sends spans.
@@ -60,19 +60,19 @@ struct Batch {
     attempts: u32,
 }
 
-/// The task, until it is finished.
+/// Handle of the running task.
 pub(crate) struct Exporting {
     stop: oneshot::Sender<()>,
     task: JoinHandle<()>,
 }
 
 impl Exporting {
-    /// Sends what is there, for a bounded time.
+    /// Sends the remaining spans, within a time limit.
     pub(crate) async fn finish(mut self) {
         self.stop.send(()).ok();
         if timeout(FLUSH_MAX, &mut self.task).await.is_err() {
             self.task.abort();
-            tracing::warn!("the collector of traces did not take the last spans in time");
+            tracing::warn!("the collector of traces did not accept the last spans in time");
         }
     }
 }
@@ -109,7 +109,7 @@ impl Exporter {
     async fn run(mut self, stop: oneshot::Receiver<()>) {
         let stop = async {
             if stop.await.is_err() {
-                // Whoever would stop it has been dropped, and it goes on until its runtime ends.
+                // The handle was dropped without a stop, so the task runs until its runtime ends.
                 std::future::pending::<()>().await;
             }
         };
@@ -127,7 +127,7 @@ impl Exporter {
         }
     }
 
-    /// Sends what the queue has, and no more than it holds: so much in a second bounds the work.
+    /// Sends at most as many spans as the queue holds, which limits the work per second.
     async fn send_all(&mut self) {
         let mut taken = 0;
         loop {
@@ -145,7 +145,7 @@ impl Exporter {
                     self.counters.exported.increment(spans - rejected);
                     self.counters.failed.increment(rejected);
                     if self.pause > EVERY {
-                        tracing::info!("the collector of traces takes spans again");
+                        tracing::info!("the collector of traces accepts spans again");
                     }
                     self.pause = EVERY;
                     self.batch = None;
@@ -157,7 +157,10 @@ impl Exporter {
                 }
                 Err(Refusal::NotNow(reason, after)) => {
                     if self.pause == EVERY {
-                        tracing::warn!(reason, "the collector of traces takes no spans for now");
+                        tracing::warn!(
+                            reason,
+                            "the collector of traces accepts no spans; retrying"
+                        );
                     }
                     if attempts >= ATTEMPTS_MAX {
                         self.give_up(spans, &reason);
@@ -170,7 +173,7 @@ impl Exporter {
     }
 
     fn give_up(&mut self, spans: u64, reason: &str) {
-        tracing::warn!(spans, reason, "spans were given up");
+        tracing::warn!(spans, reason, "spans were dropped after failed attempts");
         self.counters.failed.increment(spans);
         self.batch = None;
     }
@@ -196,7 +199,7 @@ impl Exporter {
     }
 }
 
-/// What time it was at one moment of the process, in nanoseconds since 1970.
+/// System time at one instant of the process, in nanoseconds since 1970.
 struct Anchor {
     instant: Instant,
     nanos: u64,
@@ -209,7 +212,7 @@ impl Anchor {
         Self { instant, nanos }
     }
 
-    /// Takes the time anew, if the clock was set.
+    /// Reads the time again, if the system's clock was set.
     fn follow(&mut self, now: Timestamp, instant: Instant) {
         let fresh = Self::new(now, instant);
         if fresh.nanos.abs_diff(self.at(instant)) > DRIFT_MAX_NANOS {

@@ -16,14 +16,14 @@ use opentelemetry_proto::tonic::{
 use super::span::{OTHER_METHOD, Span};
 use crate::observe::metrics::Metrics;
 
-/// In place of a path of which no route is known: it may name anybody.
+/// Replaces a path without a known route, because it may name a user.
 const REDACTED: &str = "REDACTED";
-/// The type of the error where nobody was there to be answered.
+/// Error type of a request whose client disconnected before the answer.
 const CLIENT_GONE: &str = "client_gone";
-/// The version of the conventions.
+/// Version of the conventions.
 const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.37.0";
 
-/// What sends spans.
+/// Resource that describes this process.
 pub(super) fn resource(service_name: &str, instance: &str) -> Resource {
     Resource {
         attributes: vec![
@@ -35,7 +35,7 @@ pub(super) fn resource(service_name: &str, instance: &str) -> Resource {
     }
 }
 
-/// A request with these spans. `at` is when something was, in nanoseconds since 1970.
+/// Export request with these spans. `at` converts an instant to nanoseconds since 1970.
 pub(super) fn request(
     resource: &Resource,
     spans: &[Box<Span>],

@@ -1,4 +1,4 @@
-//! What is written down of a request.
+//! Recorded data of a request.
 
 use std::{
     sync::Arc,
@@ -10,13 +10,13 @@ use qiang_core::trace_context::TraceContext;
 
 use crate::observe::metrics::Route;
 
-/// What the conventions call a method that is not known.
+/// Name of an unknown method in the conventions.
 pub(super) const OTHER_METHOD: &str = "_OTHER";
 
-/// A request that was answered, or whose client has gone.
+/// A request that was answered, or whose client disconnected.
 pub(super) struct Span {
     pub(super) context: Arc<TraceContext>,
-    /// The span that it happened in, elsewhere.
+    /// Parent span in another service.
     pub(super) parent: Option<u64>,
     pub(super) method: &'static str,
     pub(super) route: Route,
@@ -24,11 +24,11 @@ pub(super) struct Span {
     pub(super) over_tls: bool,
     pub(super) began: Instant,
     pub(super) took: Duration,
-    /// None where the client had gone before.
+    /// `None` if the client disconnected before the answer.
     pub(super) status: Option<StatusCode>,
 }
 
-/// A method's name; one for all that are not among the known ones, because clients make them up.
+/// Name of a method; one name for all unknown methods, because clients can invent them.
 pub(super) fn known(method: &Method) -> &'static str {
     match *method {
         Method::CONNECT => "CONNECT",

@@ -1,4 +1,4 @@
-//! Which requests have a span, and what is written down of them.
+//! Sampling and recording of spans.
 
 use std::{
     sync::Arc,
@@ -22,19 +22,19 @@ use crate::{
     observe::metrics::{Metrics, Route, SpanMetrics},
 };
 
-/// Begins spans.
+/// Starts spans.
 pub(crate) struct Tracer {
-    /// Of requests that name no trace, this share begins one.
+    /// Share of the requests without a trace that start one.
     ratio: f64,
     spans: mpsc::Sender<Box<Span>>,
     dropped: Counter,
 }
 
 impl Tracer {
-    /// As configured, with the task that sends spans; none where there is no endpoint.
+    /// Tracer of this configuration, with the task that sends spans; `None` if there is no endpoint.
     ///
     /// # Errors
-    /// [`UsageError`](crate::UsageError) that names the key; others when a file cannot be read.
+    /// [`UsageError`](crate::UsageError) that names the key; other errors if a file cannot be read.
     pub(crate) fn start(
         config: &TracesConfig,
         metrics: &Arc<Metrics>,
@@ -56,8 +56,8 @@ impl Tracer {
         Ok(Some((Arc::new(tracer), exporter.start())))
     }
 
-    /// Begins the span of a request, if its trace is kept: from here on the request belongs to it. What operators'
-    /// machines ask begins no trace.
+    /// Starts the span of a request, if its trace is sampled; the request then belongs to the span. Health checks and
+    /// scrapes start no trace.
     pub(crate) fn begin<B>(
         self: &Arc<Self>,
         id: &mut RequestId,
@@ -101,7 +101,7 @@ impl Tracer {
     }
 }
 
-/// The span of a request that is being answered. Dropped without an answer, its client has gone.
+/// Span of a request in progress. If it is dropped without an answer, the client has disconnected.
 pub(crate) struct OpenSpan {
     tracer: Arc<Tracer>,
     span: Option<Box<Span>>,
@@ -121,7 +121,7 @@ impl Drop for OpenSpan {
             return;
         };
         span.took = span.began.elapsed();
-        // Whoever is answered does not wait for room.
+        // No answer waits for space in the queue.
         if self.tracer.spans.try_send(span).is_err() {
             self.tracer.dropped.increment(1);
         }

@@ -1,7 +1,7 @@
-//! The shop's address: signed requests over HTTP/1.1 connections that are kept.
+//! Client of the shop: signed requests over persistent HTTP/1.1 connections.
 //!
-//! Requests are signed as Standard Webhooks has it: HMAC-SHA256 over id, timestamp and body, with dots between.
-//! Redirects are not followed, and a reply is read up to a bound.
+//! Requests are signed as Standard Webhooks specifies: HMAC-SHA256 over id, timestamp and body, joined by dots.
+//! Redirects are not followed, and a reply is read up to a limit.
 
 use std::sync::{
     Arc,
@@ -31,12 +31,12 @@ use crate::{
     config::{Secret, UsageError},
 };
 
-/// A longer reply is no reply.
+/// Maximum size of a reply.
 const REPLY_BYTES_MAX: usize = 4_096;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// Where the shop is, and what requests to it are signed with.
+/// Address of the shop, and the key that signs requests to it.
 pub(super) struct Shop {
     url: Url,
     /// Host and port, for connecting.
@@ -48,22 +48,22 @@ pub(super) struct Shop {
 
 struct Connection {
     sender: SendRequest<Full<Bytes>>,
-    /// Whether anything has come since the last question was sent.
+    /// Whether any byte has arrived since the last question was sent.
     answered: Arc<AtomicBool>,
 }
 
-/// A question to the shop.
+/// A request to the shop.
 pub(super) struct Question {
     pub(super) id: String,
     /// Seconds since 1970.
     pub(super) timestamp: i64,
     pub(super) body: Bytes,
-    /// The trace that it belongs to.
+    /// Trace of the claim.
     pub(super) trace: Option<Arc<TraceContext>>,
 }
 
 impl Shop {
-    /// A shop at a URL. Connects when it is asked.
+    /// Client of a shop at this URL. Connects at the first request.
     ///
     /// # Errors
     /// [`UsageError`] that names the key.
@@ -72,7 +72,7 @@ impl Shop {
             .map_err(|error| UsageError::new(format!("order_check.url: {error}")))?;
         if url.scheme() != "http" {
             return Err(UsageError::new(
-                "order_check.url is no http:// URL (https: through a local proxy)",
+                "order_check.url must be an http:// URL (for https: use a local proxy)",
             ));
         }
         let key = key_of("order_check.secret", secret)?;
@@ -85,8 +85,8 @@ impl Shop {
         })
     }
 
-    /// Asks the shop; its reply. A kept connection on which nothing comes before it fails was closed meanwhile, and is
-    /// replaced once: asking twice changes nothing.
+    /// Sends a question and returns the reply. If a kept connection fails before any byte arrives, it had been
+    /// closed, and the question is repeated once on a new one. A repetition changes nothing.
     pub(super) async fn ask(&self, question: &Question) -> Result<(StatusCode, Bytes), Failure> {
         let kept = self.idle.lock().pop();
         if let Some(connection) = kept.filter(|connection| !connection.sender.is_closed()) {
@@ -109,7 +109,7 @@ impl Shop {
             seen.fetch_or(!bytes.is_empty(), Ordering::Relaxed);
         });
         let (sender, wire) = http1::handshake(TokioIo::new(stream)).await?;
-        // It ends with the connection, whose errors are seen by whoever sends on it.
+        // This task ends with the connection; the sender sees its errors.
         tokio::spawn(async move { drop(wire.await) });
         Ok(Connection { sender, answered })
     }
@@ -145,7 +145,7 @@ impl Shop {
         signed.update(format!("{id}.{timestamp}.").as_bytes());
         signed.update(body);
         let signature = BASE64_STANDARD.encode(signed.sign());
-        // Credentials in a URL are not sent.
+        // Credentials in the URL are not sent.
         let mut request = Request::post(web_url::path(&self.url))
             .header(HOST, web_url::authority(&self.url))
             .header(CONTENT_TYPE, "application/json")
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
     use crate::auth::callbacks::SECRET_PREFIX;
 
-    /// Reads a question to its end; false where there is none any more.
+    /// Reads a question to its end; false if the connection has ended.
     async fn heard(stream: &mut TcpStream) -> bool {
         let mut text = Vec::new();
         while !text.ends_with(b"\r\n\r\n{}") {
@@ -185,7 +185,8 @@ mod tests {
         true
     }
 
-    /// A shop answers the first question on each connection, and the second with these bytes before it hangs up.
+    /// Shop that answers the first question on each connection, and the second with these bytes before it
+    /// disconnects.
     async fn asked_in_all(second: &'static str) -> (bool, usize) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/", listener.local_addr().unwrap());
@@ -193,7 +194,7 @@ mod tests {
         let shop = Shop::new(&url, &secret, 1).unwrap();
         let serving = tokio::spawn(async move {
             let mut asked = 0;
-            // Nobody connects again once all is over.
+            // No client connects again after the end.
             while let Ok(Ok((mut stream, _))) =
                 timeout(Duration::from_millis(500), listener.accept()).await
             {

@@ -1,16 +1,16 @@
-//! What a limit remembers of those it meters: a table of fixed size, which neither grows nor allocates.
+//! State of a limit: a table of fixed size that neither grows nor allocates.
 
 use governor::{nanos::Nanos, state::StateStore};
 use parking_lot::Mutex;
 
-/// Places among which a key has its own.
+/// Slots of a set; a key is in one set.
 const WAYS: usize = 8;
 
-/// A state for governor: by hashed key, the moment when an allowance is whole again, in nanoseconds since the start.
+/// State store for governor. It maps a hashed key to the time when its quota is whole again, in nanoseconds since the
+/// start.
 ///
-/// A key has its place in one set. Where a set is full, whoever's allowance is whole first is forgotten for a newcomer:
-/// of all there it is the one who has least to gain by it, and mostly nothing. Keys are hashes that nobody outside can
-/// choose, so sets fill evenly.
+/// If a set is full, a new key replaces the one whose quota is whole first. That key gains least by it, and mostly
+/// nothing. Keys are hashes that clients cannot choose, so sets fill evenly.
 pub(crate) struct Table {
     sets: Box<[Mutex<[Slot; WAYS]>]>,
 }
@@ -18,12 +18,12 @@ pub(crate) struct Table {
 #[derive(Clone, Copy, Default)]
 struct Slot {
     key: u64,
-    /// 0: the place is free.
+    /// 0 if the slot is free.
     whole_at: u64,
 }
 
 impl Table {
-    /// With so many places, rounded up.
+    /// Table of `keys_max` slots, rounded up.
     pub(crate) fn new(keys_max: usize) -> Self {
         let sets = keys_max.div_ceil(WAYS).max(1);
         Self {
@@ -65,7 +65,7 @@ impl StateStore for Table {
 mod tests {
     use super::*;
 
-    /// Writes a key's moment; returns the one before.
+    /// Stores a key's time; returns the previous one.
     fn put(table: &Table, key: u64, whole_at: u64) -> Option<u64> {
         let exchange =
             |before: Option<Nanos>| Ok::<_, ()>((before.map(Nanos::as_u64), Nanos::new(whole_at)));

@@ -1,4 +1,4 @@
-//! Samples of what the threads of this process run.
+//! Stack samples of this process's threads.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -6,10 +6,11 @@ use pprof::{ProfilerGuard, ProfilerGuardBuilder, Report};
 
 use crate::http::problem::Problem;
 
-/// Samples a second of processor time. Not a round number: what runs by a timer would always be met, or never.
+/// Samples per second of processor time. Not a round number, so that periodic work is neither always sampled nor
+/// never.
 const SAMPLES_PER_SECOND: i32 = 99;
 
-/// What ran within `seconds`, a line for each stack.
+/// Samples of `seconds`, one line per stack.
 pub(super) async fn sample(seconds: u64) -> Result<String, Problem> {
     let guard = start().map_err(|error| Problem::internal(error.to_string()))?;
     tokio::time::sleep(Duration::from_secs(seconds)).await;
@@ -19,9 +20,9 @@ pub(super) async fn sample(seconds: u64) -> Result<String, Problem> {
     text.map_err(|error| Problem::internal(error.to_string()))
 }
 
-/// Samples from here on until the guard is dropped.
+/// Starts sampling, until the guard is dropped.
 fn start() -> pprof::Result<ProfilerGuard<'static>> {
-    // A thread that is stopped within these may hold a lock that walking its stack would wait for.
+    // A thread that is stopped inside these may hold a lock that walking its stack would wait for.
     let without = ["libc", "libgcc", "pthread", "vdso"];
     ProfilerGuardBuilder::default()
         .frequency(SAMPLES_PER_SECOND)
@@ -33,7 +34,7 @@ fn fold(report: &Report) -> String {
     let mut stacks = BTreeMap::<String, isize>::new();
     for (stack, count) in &report.data {
         let mut line = stack.thread_name.clone();
-        // Each frame lists what was inlined into it, the innermost first.
+        // Each frame lists its inlined functions, the innermost first.
         for symbol in stack
             .frames
             .iter()
